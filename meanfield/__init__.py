@@ -1,0 +1,63 @@
+"""Signal propagation in deep networks at initialisation: derived with sympy, compiled with numba, checked with torch.
+
+Describe a block once; read the formulas off it (`recursion`), run them over depth (`propagate`), print them (`latex`, `report`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from meanfield import catalogue as _catalogue
+from meanfield import plotting as _plotting  # registers its figures
+from meanfield import symbols as _symbols
+from meanfield.activation import Activation
+from meanfield.architectures import mlp, pre_norm
+from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.blocks.attention import Attention
+from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.catalogue import activations, derf, dyt, leaky_relu
+from meanfield.faces import latex
+from meanfield.gaussian.expectation import E
+from meanfield.numeric.evaluation import evaluate
+from meanfield.numeric.runs import Run, propagate
+from meanfield.recurrence import Recursion, recursion
+from meanfield.reporting import tables as _tables  # registers its datasets
+from meanfield.reporting.article import report
+
+if TYPE_CHECKING:
+    from meanfield import reference
+
+__version__ = "0.1.0"
+
+# symbols
+x, y = _symbols.known("x"), _symbols.known("y")
+q, p, delta = _symbols.known("q"), _symbols.known("p"), _symbols.known("delta")
+q1, q2, rho = _symbols.known("q1"), _symbols.known("q2"), _symbols.known("rho")
+L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
+
+__all__ = [
+    # Gaussian expectations of activations
+    "Activation", "E", "activations", "derf", "dyt", "leaky_relu", "evaluate",
+    # blocks and networks
+    "Activate", "Attention", "Block", "Derf", "DyT", "Identity", "LayerNorm", "Law", "Linear", "MLP", "Parallel", "RMSNorm",
+    "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",
+    # recursions and runs
+    "Recursion", "Run", "propagate", "recursion",
+    # what people read
+    "latex", "report",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The activations of the catalogue by name, and the torch twin on first use."""
+    if name == "reference":
+        import importlib
+
+        return importlib.import_module("meanfield.reference")
+    if name in _catalogue.activations:
+        return _catalogue.activations[name]
+    raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_catalogue.activations, "reference"})

@@ -1,0 +1,157 @@
+r"""An activation: a sympy expression phi(x), and the Gaussian expectations that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from meanfield import arguments
+from meanfield.gaussian.derivation import Derivation, derivation
+from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.symbols import known
+
+__all__ = ["Activation"]
+
+x, y = known("x"), known("y")
+
+_MOMENTS = ("mean", "second_moment", "kernel", "gap")
+
+
+@dataclass(frozen=True, repr=False)
+class Activation:
+    r"""A scalar function phi, applied to each coordinate.
+
+    All it contributes to signal propagation is its dual kernel \kappa(q, p) = E phi(u) phi(v), (u, v) centred Gaussian with variances
+    q and covariance p; E phi^2 = \kappa(q, q), and E phi'(u) phi'(v) = d\kappa/dp (Price's theorem).
+
+    Parameters
+    ----------
+    expression : sympy expression in `mf.x`
+        Other free symbols are parameters. Piecewise, Max, Min, Heaviside, Abs and sign are allowed.
+    name : str
+        How it prints; the expression itself if left out.
+
+    Raises
+    ------
+    TypeError
+        `expression` is no sympy expression.
+    ValueError
+        It does not depend on mf.x, depends on mf.y or on a symbol of the state, or is not real on the real line.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> alpha = sp.Symbol("alpha", positive=True)
+    >>> phi = mf.Activation(sp.erf(alpha * mf.x))
+    >>> phi.second_moment(mf.q)
+    2*asin(2*alpha**2*q/(2*alpha**2*q + 1))/pi
+    >>> phi.derivative.second_moment(mf.q)
+    4*alpha**2/(pi*sqrt(4*alpha**2*q + 1))
+    >>> mf.relu.kernel(mf.q, mf.p)
+    p*(pi - acos(p/q))/(2*pi) + sqrt(-p**2 + q**2)/(2*pi)
+    """
+
+    expression: sp.Expr
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        f = arguments.expression(self.expression, "expression")
+        if x not in f.free_symbols and self.name != "constant":
+            raise ValueError(f"expression = {f}: an activation is a function of mf.x")
+        foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}
+        if foreign:
+            raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
+        if f.has(sp.I) or f.is_real is False or not _real_everywhere(f):
+            raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+        object.__setattr__(self, "expression", f)
+
+    def __repr__(self) -> str:
+        return self.name or f"Activation({self.expression})"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle \phi(x) = {sp.latex(self.expression)}$"
+
+    @property
+    def derivative(self) -> Activation:
+        """phi', as a distribution: the derivative of a step is a delta."""
+        return Activation(self.expression.diff(x), name="constant" if x not in self.expression.diff(x).free_symbols else "")
+
+    def mean(self, q: Any, *, mean: Any = 0) -> sp.Expr:
+        """E phi(u), u ~ N(mean, q): closed where it closes, an expectation node where not."""
+        return self._mean(_variance(q, "q"), arguments.expression(mean, "mean")).doit()
+
+    def second_moment(self, q: Any, *, mean: Any = 0) -> sp.Expr:
+        """E phi(u)^2, u ~ N(mean, q)."""
+        return self._second(_variance(q, "q"), arguments.expression(mean, "mean")).doit()
+
+    def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
+        """E phi(u) phi(v) for variances q1 and q2 (q1 if left out) and covariance p, |p| <= sqrt(q1 q2)."""
+        v1 = _variance(q1, "q1")
+        v2 = v1 if q2 is None else _variance(q2, "q2")
+        cov = arguments.expression(p, "p")
+        arguments.check_covariance(cov, v1, v2)
+        return self._kernel(v1, cov, v2, arguments.expression(mean, "mean")).doit()
+
+    def gap(self, q: Any, delta: Any) -> sp.Expr:
+        """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0."""
+        v, d = _variance(q, "q"), arguments.expression(delta, "delta")
+        if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
+            raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
+        return self._gap(v, d).doit()
+
+    def is_closed(self, moment: str) -> bool:
+        """Whether no unevaluated expectation is left in that moment: "mean", "second_moment", "kernel" or "gap"."""
+        if moment not in _MOMENTS:
+            raise ValueError(f"moment = {moment!r}: expected one of {', '.join(_MOMENTS)}")
+        second = {"kernel": "p", "gap": "delta"}
+        args = [known("q")] + ([known(second[moment])] if moment in second else [])
+        return not getattr(self, moment)(*args).has(Node)
+
+    def derive(self, moment: str) -> Derivation:
+        """A closed moment with its steps and certificate: "mean", "second_moment" or "kernel".
+
+        Raises
+        ------
+        ValueError
+            The moment is unknown, or has no closed form (with the part of the expression that leaves the algebra).
+
+        >>> import meanfield as mf
+        >>> d = mf.relu.derive("kernel")
+        >>> d.result
+        p*(pi - acos(p/q))/(2*pi) + sqrt(-p**2 + q**2)/(2*pi)
+        >>> d.certificate.holds
+        True
+        """
+        if moment not in _MOMENTS[:3]:
+            raise ValueError(f"moment = {moment!r}: expected one of {', '.join(_MOMENTS[:3])}")
+        args = [known("q"), known("p")][: 2 if moment == "kernel" else 1]
+        folded = {"mean": self._mean, "second_moment": self._second, "kernel": lambda v, c: self._kernel(v, c, v)}[moment](*args)
+        return derivation(self.expression, moment, folded.doit(), folded)
+
+    # folded nodes, for laws: nothing is derived until it is asked for
+    def _mean(self, q: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
+        return Expectation(self.expression, q, m)
+
+    def _second(self, q: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
+        return Expectation(self.expression**2, q, m)
+
+    def _kernel(self, q1: sp.Expr, p: sp.Expr, q2: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
+        return PairExpectation(self.expression * self.expression.xreplace({x: y}), q1, p, q2, m)
+
+    def _gap(self, q: sp.Expr, delta: sp.Expr) -> sp.Expr:
+        return Gap(self.expression, q, delta)
+
+
+def _real_everywhere(f: sp.Expr) -> bool:
+    """whether f is real at a few points on both sides of 0, its parameters at a small positive value"""
+    parameters = {s: sp.Rational(1, 7) for s in f.free_symbols - {x}}
+    values = (f.xreplace(parameters).subs(x, sp.Rational(k, 3)) for k in (-41, -4, -1, 1, 5, 37))
+    return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in values)
+
+
+def _variance(value: Any, name: str) -> sp.Expr:
+    v = arguments.expression(value, name)
+    arguments.check_variance(v, name)
+    return v

@@ -1,0 +1,124 @@
+"""What a user may pass, turned into what the library works with, or refused in one sentence before any work starts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from meanfield import symbols
+
+__all__ = ["broadcast", "check_covariance", "check_integer", "check_variance", "expression", "number_array", "scalar", "variance_array"]
+
+
+def _exact(value: Any) -> sp.Rational:
+    """The number a person typed: 0.64 is 16/25, whose nearest double is the 0.64 that was passed."""
+    return sp.Integer(int(value)) if isinstance(value, numbers.Integral) else sp.Rational(repr(float(value)))
+
+
+def expression(value: Any, name: str) -> sp.Expr:
+    """A number or sympy expression as an exact sympy expression in the library's symbols."""
+    if isinstance(value, (bool, str)):
+        raise TypeError(f"{name} = {value!r}: expected a number or a sympy expression, got {type(value).__name__}")
+    if isinstance(value, numbers.Real) and not isinstance(value, sp.Basic):
+        if not math.isfinite(value):
+            raise ValueError(f"{name} = {value}: expected a finite number")
+        return _exact(value)
+    if not isinstance(value, sp.Expr):
+        raise TypeError(f"{name} = {value!r}: expected a number or a sympy expression, got {type(value).__name__}")
+    if value.has(sp.nan, sp.oo, -sp.oo, sp.zoo):
+        raise ValueError(f"{name} = {value}: expected a finite expression")
+    if value.is_number and value.is_real is False:
+        raise ValueError(f"{name} = {value}: expected a real number")
+    floats = {f: _exact(float(f)) for f in value.atoms(sp.Float)}
+    return symbols.canonical(value.xreplace(floats))
+
+
+def check_variance(value: sp.Expr, name: str) -> None:
+    """A variance that is a number must be positive."""
+    if value.is_number and not value.is_positive:
+        raise ValueError(f"{name} = {value}: a variance must be positive")
+
+
+def check_covariance(p: sp.Expr, q1: sp.Expr, q2: sp.Expr) -> None:
+    """A covariance that is a number, between variances that are, must be at most their geometric mean."""
+    if p.is_number and q1.is_number and q2.is_number and (p**2 - q1 * q2).is_positive:
+        raise ValueError(f"p = {p}: |p| must be at most sqrt(q1 q2) = {float(sp.sqrt(q1 * q2)):g}")
+
+
+def scalar(value: Any, name: str) -> sp.Expr:
+    """A parameter of a block: left out (None) it is the symbol of that name; a number is held against its range."""
+    if value is None:
+        return symbols.parameter(name)
+    result = expression(value, name)
+    taken = sorted({s.name for s in result.free_symbols} & (symbols.reserved - {"L", "l"}))
+    if taken:
+        raise ValueError(f"{name} = {result}: {', '.join(taken)} cannot be a parameter; it may depend on other parameters, L and l")
+    if result.is_number and not result.is_real:
+        raise ValueError(f"{name} = {result}: expected a real number")
+    if result.is_number and name in symbols.TABLE:
+        _check_range(np.asarray(float(result)), name)
+    return result
+
+
+def _check_range(values: np.ndarray, name: str) -> None:
+    entry = symbols.TABLE.get(name)
+    if entry is None:
+        return
+    if entry.lowest is not None and (values < entry.lowest).any():
+        raise ValueError(f"{name} = {values[values < entry.lowest].flat[0]:g}: {entry.meaning}; it must be at least {entry.lowest:g}")
+    if entry.integer and (values != np.round(values)).any():
+        raise ValueError(f"{name} = {values[values != np.round(values)].flat[0]:g}: {entry.meaning}; it must be a whole number")
+
+
+def number_array(value: Any, name: str) -> np.ndarray:
+    """A number or array of numbers as float64, finite and within the range of the parameter of that name."""
+    if isinstance(value, sp.Basic):
+        if not value.is_number:
+            raise TypeError(f"{name} = {value}: expected a number or an array of numbers, got an expression in {value.free_symbols}")
+        if value.is_real is False:
+            raise ValueError(f"{name} = {value}: expected a real number")
+        value = float(value)
+    if isinstance(value, (bool, str)) or value is None:
+        raise TypeError(f"{name} = {value!r}: expected a number or an array of numbers")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} = {value!r}: expected a number or an array of numbers, its rows of equal length") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
+    _check_range(array, name)
+    return array
+
+
+def variance_array(value: Any, name: str) -> np.ndarray:
+    """The same, of variances, which are positive."""
+    array = number_array(value, name)
+    if (array <= 0).any():
+        raise ValueError(f"{name} = {array[array <= 0].flat[0]:g}: a variance must be positive")
+    return array
+
+
+def broadcast(arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+    """The common shape of named arrays, or a sentence with all their shapes."""
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
+        raise ValueError(f"the shapes of the arguments do not broadcast: {shapes}") from None
+
+
+def check_integer(value: Any, name: str, lowest: int) -> int:
+    """A whole number of at least `lowest`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} = {value!r}: expected a whole number, at least {lowest}")
+    if value < lowest:
+        raise ValueError(f"{name} = {value}: expected a whole number, at least {lowest}")
+    return int(value)

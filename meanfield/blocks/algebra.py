@@ -1,0 +1,249 @@
+r"""The core idea on one page: a block is a law on second moments.
+
+A *signal* is what a block sees of its input: q, the variance of a component of a token; p, the covariance of that component between
+two tokens (or two inputs); delta = q - p, kept apart because p cannot hold it once p/q is near 1. A *block* maps a signal to a
+signal and contributes a 2 x 2 *transfer* matrix acting backward on the second moments of the gradient,
+
+    J = E |g_a|^2 / d  (same token),   K = E g_a . g_b / d  (two tokens),   (J, K)_in = T(q, p) (J, K)_out.
+
+chi is the same-token factor T[J, J] of an elementary block, multiplied along a serial composition: the recursion that treats the
+gradients of different tokens as independent. Blocks compose by three laws, each one line in one place below.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.symbols import known
+
+__all__ = ["Block", "Definition", "Law", "Parallel", "Repeat", "Residual", "Serial", "Signal", "checked_block"]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Second moments of a coordinate over tokens, its mean, and two facts on which laws depend.
+
+    `gaussian`: an expectation over an activation is only allowed over Gaussian coordinates; a linear map makes them so, an activation
+    ends it. `mixed`: whether random weights have made the coordinates independent of where the branch began, so that a skip may be
+    added to them.
+    """
+
+    q: sp.Expr
+    p: sp.Expr
+    delta: sp.Expr
+    mean: sp.Expr = S.Zero
+    gaussian: bool = True
+    mixed: bool = False
+
+    def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
+        """The signal whose moments are a linear function of the ones here."""
+        return replace(self, q=f(self.q), p=f(self.p), delta=sp.expand(f(self.q) - f(self.q - self.delta)))
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
+
+    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ.
+    """
+
+    symbol: sp.Dummy
+    value: sp.Expr
+    latex: str
+    kernel: sp.Expr | None = None
+    shown: sp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a block does to a signal: the output, the transfer of (J, K), chi, and the named quantities these are written in."""
+
+    output: Signal
+    transfer: sp.Matrix
+    chi: sp.Expr
+    definitions: tuple[Definition, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transfer", sp.ImmutableMatrix(self.transfer))
+
+    def named(self) -> Law:
+        r"""The same law with output and diagonal transfer named \tilde q, \tilde p, \hat q, \hat p, for what follows to be written in."""
+        out, t, chi = self.output, self.transfer, self.chi
+        new: list[Definition] = []
+
+        def name(value: sp.Expr, label: str, **assumptions: bool) -> sp.Expr:
+            if value.is_Number:
+                return value
+            letter, _, accent = label.partition("_")
+            new.append(Definition(sp.Dummy(label, **assumptions), value, rf"\{accent} {letter}"))
+            return new[-1].symbol
+
+        q = name(out.q, "q_tilde", positive=True)
+        p = sp.Dummy("p_tilde", real=True)
+        delta = sp.Dummy("delta_tilde", nonnegative=True)
+        new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
+        # rounding must not carry delta past p = -q
+        new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
+        if chi == t[0, 0] and t.is_diagonal():
+            chi = name(chi, "q_hat", positive=True)
+            t = sp.diag(chi, chi if t[1, 1] == t[0, 0] else name(t[1, 1], "p_hat", real=True))
+        return Law(replace(out, q=q, p=p, delta=delta), t, chi, (*self.definitions, *new))
+
+
+class Block(ABC):
+    """A part of a network. The one thing a block says of itself is its law."""
+
+    #: whether the law is linear in (q, p): nothing after such a block needs a name of its own
+    affine: bool = False
+
+    @abstractmethod
+    def law(self, signal: Signal) -> Law:
+        """The law on that signal. Raises ValueError where the block makes no sense on it, with what to insert."""
+
+    def __rshift__(self, other: Block) -> Serial:
+        return Serial((*_parts(self), *_parts(checked_block(other, "the block after >>"))))
+
+    def __add__(self, other: Block) -> Parallel:
+        return Parallel((self, checked_block(other, "the block after +")))
+
+    def check(self) -> None:
+        """Build the law on a Gaussian signal, so that nonsense is refused while the network is described."""
+        self.law(probe())
+
+
+def probe(*, gaussian: bool = True) -> Signal:
+    """A signal of the plain symbols q, p and delta."""
+    return Signal(known("q"), known("p"), known("delta"), gaussian=gaussian)
+
+
+def checked_block(value: Any, name: str) -> Block:
+    """The value, if it is a block."""
+    if not isinstance(value, Block):
+        raise TypeError(f"{name} = {value!r}: expected a block, as mf.LayerNorm() or mf.Linear()")
+    return value
+
+
+def _checked_parts(values: tuple[Any, ...], name: str) -> None:
+    if not values:
+        raise ValueError(f"{name} = (): expected at least one block")
+    for value in values:
+        checked_block(value, f"one of {name}")
+
+
+def _parts(block: Block) -> tuple[Block, ...]:
+    return block.blocks if isinstance(block, Serial) else (block,)
+
+
+@dataclass(frozen=True)
+class Serial(Block):
+    """One block after another: signal maps compose, transfers multiply, chi's multiply."""
+
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        _checked_parts(self.blocks, "blocks")
+        self.check()
+
+    @property
+    def affine(self) -> bool:  # type: ignore[override]
+        return all(b.affine for b in self.blocks)
+
+    def law(self, signal: Signal) -> Law:
+        law = Law(signal, sp.eye(2), S.One)
+        for i, block in enumerate(self.blocks):
+            step = block.law(law.output)
+            if not block.affine and not all(b.affine for b in self.blocks[i + 1 :]):
+                step = step.named()
+            law = Law(step.output, law.transfer * step.transfer, law.chi * step.chi, law.definitions + step.definitions)
+        return law
+
+
+@dataclass(frozen=True)
+class Residual(Block):
+    r"""skip x + scale f(x) with a branch f whose last weights are independent of x: second moments add.
+
+    q <- skip^2 q + scale^2 q_f, the same for p; T <- skip^2 1 + scale^2 T_f; chi <- skip^2 + scale^2 chi_f.
+
+    Parameters
+    ----------
+    branch : Block
+        It must end with random zero-mean weights (Linear, Attention, MLP), which make its output uncorrelated with the skip.
+    skip, scale : number or sympy expression
+        May depend on L and l, as 1/sqrt(L).
+    """
+
+    branch: Block
+    skip: Any = 1
+    scale: Any = 1
+
+    def __post_init__(self) -> None:
+        checked_block(self.branch, "branch")
+        object.__setattr__(self, "skip", arguments.scalar(self.skip, "skip"))
+        object.__setattr__(self, "scale", arguments.scalar(self.scale, "scale"))
+        self.check()
+
+    def law(self, signal: Signal) -> Law:
+        f = self.branch.law(replace(signal, mixed=False))
+        if not f.output.mixed:
+            raise ValueError(f"the branch {self.branch} has no random weights and is correlated with the skip: end it with a Linear")
+        if f.output.mean != 0:
+            raise ValueError(f"the branch {self.branch} hands a non-zero mean to the skip: end it with a Linear")
+        a, b = self.skip**2, self.scale**2
+        x, y = signal, f.output
+        gaussian = x.gaussian and y.gaussian
+        output = Signal(a * x.q + b * y.q, a * x.p + b * y.p, a * x.delta + b * y.delta, self.skip * x.mean, gaussian, x.mixed)
+        return Law(output, a * sp.eye(2) + b * f.transfer, a + b * f.chi, f.definitions)
+
+
+@dataclass(frozen=True)
+class Parallel(Block):
+    """f_1(x) + f_2(x) + ... with independent weights: moments, transfers and chi's of the branches add."""
+
+    branches: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        _checked_parts(self.branches, "branches (blocks)")
+        self.check()
+
+    def law(self, signal: Signal) -> Law:
+        laws = [b.law(replace(signal, mixed=False)) for b in self.branches]
+        out = [f.output for f in laws]
+        if sum(not o.mixed for o in out) > 1:
+            raise ValueError("two parallel branches have no random weights and are correlated: end them with a Linear")
+        if sum(o.mean != 0 for o in out) > 1:
+            raise ValueError("two parallel branches end with a non-zero mean: end them with a Linear")
+        total = Signal(
+            sp.Add(*[o.q for o in out]),
+            sp.Add(*[o.p for o in out]),
+            sp.Add(*[o.delta for o in out]),
+            sp.Add(*[o.mean for o in out]),
+            all(o.gaussian for o in out),
+            signal.mixed or all(o.mixed for o in out),
+        )
+        transfer = laws[0].transfer
+        for f in laws[1:]:
+            transfer += f.transfer
+        return Law(total, transfer, sp.Add(*[f.chi for f in laws]), sum((f.definitions for f in laws), ()))
+
+
+@dataclass(frozen=True)
+class Repeat(Block):
+    """The same description `times` times with fresh weights."""
+
+    block: Block
+    times: int
+
+    def __post_init__(self) -> None:
+        checked_block(self.block, "block")
+        arguments.check_integer(self.times, "times", 1)
+        self.check()
+
+    def law(self, signal: Signal) -> Law:
+        return Serial((self.block,) * self.times).law(signal)

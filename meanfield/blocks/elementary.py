@@ -1,0 +1,140 @@
+"""Linear maps, activations and norms: the blocks that act on each token by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.activation import Activation
+from meanfield.blocks.algebra import Block, Law, Serial, Signal
+from meanfield.catalogue import derf, dyt
+
+__all__ = ["MLP", "Activate", "Derf", "DyT", "Identity", "LayerNorm", "Linear", "RMSNorm", "Scale"]
+
+
+@dataclass(frozen=True)
+class Linear(Block):
+    r"""W x + b, W_ij ~ N(0, sigma_w^2/fan_in), b_i ~ N(0, sigma_b^2):  q' = sigma_w^2 q + sigma_b^2,  T = sigma_w^2.
+
+    The output is Gaussian and has no mean, whatever the input was (wide layers).
+
+    >>> import meanfield as mf, sympy as sp
+    >>> mf.recursion(mf.Linear(sigma_w=sp.sqrt(2), sigma_b=0)).q
+    2*q
+    """
+
+    sigma_w: Any = None
+    sigma_b: Any = None
+    affine = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma_w", arguments.scalar(self.sigma_w, "sigma_w"))
+        object.__setattr__(self, "sigma_b", arguments.scalar(self.sigma_b, "sigma_b"))
+
+    def law(self, signal: Signal) -> Law:
+        gain, bias = self.sigma_w**2, self.sigma_b**2
+        output = signal.mapped(lambda r: gain * r + bias)
+        return Law(replace(output, mean=S.Zero, gaussian=True, mixed=True), gain * sp.eye(2), gain)
+
+
+@dataclass(frozen=True)
+class Scale(Block):
+    """factor * x."""
+
+    factor: Any = None
+    affine = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", arguments.scalar(self.factor, "factor"))
+
+    def law(self, signal: Signal) -> Law:
+        gain = self.factor**2
+        output = signal.mapped(lambda r: gain * r)
+        return Law(replace(output, mean=self.factor * signal.mean), gain * sp.eye(2), gain)
+
+
+@dataclass(frozen=True)
+class Identity(Block):
+    """x."""
+
+    affine = True
+
+    def law(self, signal: Signal) -> Law:
+        return Law(signal, sp.eye(2), S.One)
+
+
+@dataclass(frozen=True)
+class Activate(Block):
+    r"""phi on each coordinate:  q' = E phi(u)^2,  p' = E phi(u) phi(v),  T = diag(E phi'(u)^2, E phi'(u) phi'(v)).
+
+    (u, v) is Gaussian of variances q and covariance p (Poole et al. 2016, Schoenholz et al. 2017; the diagonal transfer is Price's
+    theorem). Refused on coordinates that are not Gaussian.
+    """
+
+    phi: Activation
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.phi, Activation):
+            raise TypeError(f"phi = {self.phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
+
+    def law(self, signal: Signal) -> Law:
+        if not signal.gaussian or signal.mean != 0:
+            raise ValueError(
+                f"{self.phi!r} would act on coordinates that are not centred Gaussians (an activation follows an activation): "
+                "insert a Linear before it"
+            )
+        q, p, d = signal.q, signal.p, signal.delta
+        slope = self.phi.derivative
+        output = Signal(self.phi._second(q), self.phi._kernel(q, p, q), self.phi._gap(q, d), self.phi._mean(q).doit(), False, signal.mixed)
+        same = slope._second(q)
+        return Law(output, sp.diag(same, slope._kernel(q, p, q)), same)
+
+
+def Derf(alpha: Any = None) -> Activate:
+    r"""erf(alpha x) in the place of a norm (Chen et al. 2025)."""
+    return Activate(derf(alpha))
+
+
+def DyT(alpha: Any = None) -> Activate:
+    r"""tanh(alpha x) in the place of a norm (Zhu et al. 2025)."""
+    return Activate(dyt(alpha))
+
+
+@dataclass(frozen=True)
+class LayerNorm(Block):
+    r"""(x - mean(x))/std(x) over the coordinates of a token:  q' = 1,  p' = (p - m^2)/(q - m^2),  T = 1/(q - m^2).
+
+    m is the common mean of a coordinate, 0 unless an activation left one. In the limit of wide layers the projections in the
+    Jacobian of the norm are a fraction 1/width and drop out.
+    """
+
+    def law(self, signal: Signal) -> Law:
+        v = signal.q - signal.mean**2
+        output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
+        return Law(output, sp.eye(2) / v, 1 / v)
+
+
+@dataclass(frozen=True)
+class RMSNorm(Block):
+    r"""x / sqrt(mean(x^2)):  q' = 1,  p' = p/q,  T = 1/q. A mean is kept, not subtracted."""
+
+    def law(self, signal: Signal) -> Law:
+        q = signal.q
+        output = Signal(S.One, signal.p / q, signal.delta / q, signal.mean / sp.sqrt(q), signal.gaussian, signal.mixed)
+        return Law(output, sp.eye(2) / q, 1 / q)
+
+
+def MLP(phi: Activation, sigma_1: Any = None, sigma_2: Any = None) -> Serial:
+    r"""W_2 phi(W_1 x), weights of variance sigma^2/fan_in, no biases.
+
+    >>> import meanfield as mf
+    >>> mf.recursion(mf.MLP(mf.relu)).q
+    q*sigma_1**2*sigma_2**2/2
+    """
+    first = Linear(arguments.scalar(sigma_1, "sigma_1"), 0)
+    last = Linear(arguments.scalar(sigma_2, "sigma_2"), 0)
+    return Serial((first, Activate(phi), last))

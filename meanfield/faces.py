@@ -1,0 +1,55 @@
+"""How objects show themselves: questions asked on the lower floors and answered on the upper ones.
+
+A recursion has `.latex()` and a run has `.plot()`, but neither knows how: these functions dispatch on the kind of object, and the
+rules are registered where LaTeX, figures and tables are made.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+__all__ = ["dataset", "latex", "plot"]
+
+
+@singledispatch
+def latex(thing: Any) -> str:
+    r"""LaTeX of an expression, activation, derivation, block or recursion: a fragment that needs amsmath and amssymb only.
+
+    Raises
+    ------
+    TypeError
+        There is no rule for that kind of object.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> print(mf.latex(mf.relu.second_moment(mf.q)))
+    \frac{q}{2}
+    >>> print(mf.latex(mf.mlp(mf.relu)))
+    \begin{align*}
+    q &\leftarrow \frac{\sigma_w^{2} q}{2} + \sigma_b^{2} \\
+    p &\leftarrow \sigma_b^{2} + \sigma_w^{2} q \kappa{\left(\frac{p}{q} \right)} \\
+    J &\leftarrow \frac{\sigma_w^{2}}{2} J \\
+    K &\leftarrow \sigma_w^{2} \dot\kappa{\left(\frac{p}{q} \right)} K \\
+    \chi &= \frac{\sigma_w^{2}}{2}
+    \end{align*}
+    where
+    \begin{align*}
+    \kappa\left(\rho\right) &= \frac{\rho \left(\pi - \arccos{\left(\rho \right)}\right)}{2 \pi} + \frac{\sqrt{1 - \rho^{2}}}{2 \pi} \\
+    \dot\kappa\left(\rho\right) &= \frac{\pi - \arccos{\left(\rho \right)}}{2 \pi}
+    \end{align*}
+    """
+    raise TypeError(f"no LaTeX for {type(thing).__name__}: expected an expression, an activation, a derivation, a block or a recursion")
+
+
+@singledispatch
+def plot(thing: Any, **options: Any) -> Any:
+    """A figure of an object: takes and returns matplotlib axes."""
+    raise TypeError(f"no figure for {type(thing).__name__}")
+
+
+@singledispatch
+def dataset(thing: Any) -> Any:
+    """An object as a labelled xarray dataset."""
+    raise TypeError(f"no dataset for {type(thing).__name__}")

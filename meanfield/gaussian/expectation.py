@@ -1,0 +1,309 @@
+r"""Expectations as sympy nodes: E f(u), E f(u, v) and the gap E f(u)^2 - E f(u) f(v).
+
+Each node has three faces: the folded name (itself), the definition (`doit`, a closed form where the algebra reaches, itself where
+not) and LaTeX. It differentiates by Price's theorem and evaluates to any number of digits. x and y are bound inside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.gaussian import closed
+from meanfield.gaussian.forms import literature
+from meanfield.gaussian.precise import mean_of, pair_mean_of
+from meanfield.gaussian.singularities import shape_of
+from meanfield.symbols import known
+
+__all__ = ["E", "Expectation", "Gap", "Node", "PairExpectation"]
+
+x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", "q2", "delta"))
+
+
+class Node(sp.Expr):
+    """An expectation: what the three nodes share."""
+
+    is_commutative = True
+    is_real = True
+
+    @property
+    def integrand(self) -> sp.Expr:
+        return self.args[0]
+
+    @property
+    def bound_symbols(self) -> set[sp.Symbol]:
+        return {x, y}
+
+    @property
+    def free_symbols(self) -> set[sp.Basic]:
+        found: set[sp.Basic] = self.integrand.free_symbols - {x, y}
+        return found.union(*(a.free_symbols for a in self.args[1:]))
+
+    def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> sp.Expr:
+        f = self.integrand if old in (x, y) else self.integrand._subs(old, new)
+        return self.func(f, *[a._subs(old, new) for a in self.args[1:]])
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        """The closed form in the library's own symbols, radicands factored, and what these symbols stand for; None if there is none."""
+        raise TypeError(f"{type(self).__name__} states no closed form")
+
+    def closed(self) -> sp.Expr | None:
+        """The closed form with factored radicands, or None."""
+        form, values = self.form()
+        return None if form is None else form.subs(values, simultaneous=True)
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        form, values = self.form()
+        return self if form is None else literature(form).subs(values, simultaneous=True)
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        if self.free_symbols:
+            return None
+        result = self.closed()
+        if result is not None:
+            return result.evalf(mp.libmp.prec_to_dps(prec))
+        with mp.workprec(prec + 10):
+            return sp.Float._new(self._integrate()._mpf_, prec)
+
+    def _integrate(self) -> mp.mpf:
+        raise TypeError(f"{type(self).__name__} states no integral")
+
+    def _sympystr(self, printer: Any) -> str:
+        law = list(self.args[1:])
+        while len(law) > 1 and law[-1] == 0:  # centred
+            law.pop()
+        if len(law) == 3 and law[0] == law[2]:  # equal variances
+            law.pop()
+        inner = ", ".join(printer._print(a) for a in (self.integrand, *law))
+        return f"{'Gap' if isinstance(self, Gap) else 'E'}({inner})"
+
+
+def _number(e: sp.Expr) -> mp.mpf:
+    return mp.mpf(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec))
+
+
+class Expectation(Node):
+    r"""E f(u), u ~ N(mean, q): `Expectation(f, q, mean)` with f an expression in mf.x."""
+
+    def __new__(cls, f: Any, variance: sp.Expr, mean: sp.Expr = S.Zero) -> sp.Expr:
+        constant, f = f.as_independent(x, as_Add=False)
+        if f is S.One:
+            return constant
+        return constant * sp.Expr.__new__(cls, f, sp.sympify(variance), sp.sympify(mean))
+
+    @property
+    def variance(self) -> sp.Expr:
+        return self.args[1]
+
+    @property
+    def mean(self) -> sp.Expr:
+        return self.args[2]
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        f, centred = self.integrand, self.mean == 0
+        if centred and f.xreplace({x: -x}) == -f:
+            return S.Zero, {}
+        result = closed.mean(f, centred)
+        if result is None:
+            result = closed.product_mean(*_halves(f), centred)
+        return result, {q: self.variance, closed.M: self.mean}
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        f, v, m = self.integrand, self.variance, self.mean
+        result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
+        # d/dv of f(m + sqrt(v) z): one derivative of f is enough
+        result += v.diff(s) * Expectation((x - m) * f.diff(x), v, m) / (2 * v)
+        return result + m.diff(s) * Expectation(f.diff(x), v, m)
+
+    def _integrate(self) -> mp.mpf:
+        f = sp.lambdify(x, self.integrand, "mpmath")
+        return mean_of(f, _number(self.mean), _number(self.variance), shape_of(self.integrand))
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        u = sp.Symbol("u")
+        inner = printer._print(self.integrand.xreplace({x: u}))
+        law = rf"{printer._print(self.mean)}, {printer._print(self.variance)}"
+        text = rf"\mathbb{{E}}_{{u \sim \mathcal{{N}}({law})}}\left[{inner}\right]"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+def _closed_or_self(node: Node) -> sp.Expr:
+    form = node.closed()
+    return node if form is None else form
+
+
+def _halves(f: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """f as a product of two functions, even powers halved: a square whose expansion has no atoms may have a root that has"""
+    first, second = S.One, S.One
+    for factor in sp.Mul.make_args(f):
+        base, k = factor.as_base_exp()
+        if k.is_Integer and k > 1:
+            first, second = first * base ** (k - k // 2), second * base ** (k // 2)
+        else:
+            first *= factor
+    return first, second
+
+
+class PairExpectation(Node):
+    r"""E f(u, v), variances q1 and q2, covariance p, means m1 and m2 (m1 if left out): f an expression in mf.x and mf.y."""
+
+    def __new__(cls, f: Any, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr, m1: sp.Expr = S.Zero, m2: sp.Expr | None = None) -> sp.Expr:
+        v1, cov, v2, m1, m2 = (sp.sympify(a) for a in (v1, cov, v2, m1, m1 if m2 is None else m2))
+        constant, f = f.as_independent(x, y, as_Add=False)
+        free = f.free_symbols & {x, y}
+        if free == {x} or not free:
+            return constant * Expectation(f, v1, m1)
+        if free == {y}:
+            return constant * Expectation(f.xreplace({y: x}), v2, m2)
+        return constant * sp.Expr.__new__(cls, f, v1, cov, v2, m1, m2)
+
+    def separated(self) -> tuple[sp.Expr, sp.Expr] | None:
+        """f and g where the integrand is f(x) g(y); both as functions of x."""
+        first, second = S.One, S.One
+        for factor in sp.Mul.make_args(self.integrand):
+            free = factor.free_symbols & {x, y}
+            if free == {x, y}:
+                return None
+            if free == {y}:
+                second *= factor.xreplace({y: x})
+            else:
+                first *= factor
+        return first, second
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        _, v1, cov, v2, m1, m2 = self.args
+        parts = self.separated()
+        if parts is None:
+            terms = sp.Add.make_args(sp.expand(self.integrand))
+            if len(terms) == 1:
+                return None, {}
+            done = [PairExpectation(t, v1, cov, v2, m1, m2) for t in terms]
+            total = sp.Add(*done).replace(lambda t: isinstance(t, Node), _closed_or_self)
+            return None if total.has(Node) else total, {}
+        centred = m1 == 0 and m2 == 0
+        means = {closed.M: m1, closed.M2: m2}
+        if v1 == v2:
+            return closed.cross(*parts, centred), {q: v1, p: cov, **means}
+        return closed.cross_unequal(*parts, centred), {q1: v1, p: cov, q2: v2, **means}
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        f, (v1, cov, v2, m1, m2) = self.integrand, self.args[1:]
+
+        def at(g: sp.Expr) -> sp.Expr:
+            return PairExpectation(g, v1, cov, v2, m1, m2)
+
+        result = at(f.diff(s)) if s in f.free_symbols else S.Zero
+        dx, dy = f.diff(x), f.diff(y)
+        price = at(dx.diff(y))
+        result += cov.diff(s) * price
+        # d/dv1 at fixed covariance, through the scale of u: no second derivative of f
+        result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)
+        result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
+        return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
+
+    def _integrate(self) -> mp.mpf:
+        v1, cov, v2, m1, m2 = (_number(a) for a in self.args[1:])
+        f = sp.lambdify((x, y), self.integrand, "mpmath")
+        parts = self.separated()
+        if parts is None:
+            raise ArithmeticError(f"{self} is no product f(x) g(y); expand it into such products first")
+        return pair_mean_of(f, (m1, m2), v1, cov, v2, (shape_of(parts[0]), shape_of(parts[1])))
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        inner = printer._print(self.integrand.xreplace({x: sp.Symbol("u"), y: sp.Symbol("v")}))
+        v1, cov, v2, m1, m2 = (printer._print(a) for a in self.args[1:])
+        law = v1 if v1 == v2 else rf"{v1}, {v2}"
+        law = rf"{law}; {cov}"
+        if self.args[4:] != (S.Zero, S.Zero):
+            law += rf"; {m1}" if m1 == m2 else rf"; {m1}, {m2}"
+        text = rf"\mathbb{{E}}_{{{law}}}\left[{inner}\right]"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+class Gap(Node):
+    r"""E f(u)^2 - E f(u) f(v) for variances q and covariance q - delta: f an expression in mf.x."""
+
+    def __new__(cls, f: Any, variance: sp.Expr, gap: sp.Expr) -> sp.Expr:
+        variance, gap = sp.sympify(variance), sp.sympify(gap)
+        constant, f = f.as_independent(x, as_Add=True)[1].as_independent(x, as_Add=False)
+        if f is S.One or f is S.Zero or gap == 0:
+            return S.Zero
+        return constant**2 * sp.Expr.__new__(cls, f, variance, gap)
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        return closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        result = self.closed()
+        return self if result is None else result
+
+    def _difference(self) -> tuple[sp.Expr, sp.Expr]:
+        f, (v, d) = self.integrand, self.args[1:]
+        return Expectation(f**2, v), PairExpectation(f * f.xreplace({x: y}), v, v - d, v)
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        second, product = self._difference()
+        return second.diff(s) - product.diff(s)
+
+    def _integrate(self) -> mp.mpf:
+        lost = max(0, -int(mp.log(_number(self.args[2] / self.args[1]), 2)))
+        with mp.workprec(mp.mp.prec + 2 * lost):
+            second, product = self._difference()
+            digits = mp.mp.dps
+            return _number(sp.N(second, digits)) - _number(sp.N(product, digits))
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        second, product = (printer._print(t) for t in self._difference())
+        text = rf"\left({second} - {product}\right)"
+        return text if exp is None else rf"{text}^{{{exp}}}"
+
+
+def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
+    r"""The expectation E f(u), u ~ N(mean, q), or E f(u, v) for variances q and covariance p: an inert node.
+
+    Parameters
+    ----------
+    f : sympy expression
+        In `mf.x`; with two variables in `mf.x` and `mf.y`. The result has no free x or y.
+    *law : number or sympy expression
+        `q`; or `q, p` (two variables of variance q > 0 and covariance |p| <= q); or `q1, p, q2` for unequal variances.
+    mean : number or sympy expression
+        The common mean, 0 by default.
+
+    Raises
+    ------
+    TypeError
+        f or an argument is no expression, or the number of arguments is not 1, 2 or 3.
+    ValueError
+        f depends on mf.y while only a variance is given.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> mf.E(mf.x**2 * sp.tanh(mf.x), mf.q)
+    E(x**2*tanh(x), q)
+    >>> mf.E(sp.Abs(mf.x), mf.q).doit()
+    sqrt(2)*sqrt(q)/sqrt(pi)
+    >>> mf.E(sp.sign(mf.x) * sp.sign(mf.y), mf.q, mf.p).doit()
+    2*asin(p/q)/pi
+    """
+    f = arguments.expression(f, "f")
+    m = arguments.expression(mean, "mean")
+    if not 1 <= len(law) <= 3:
+        raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")
+    values = [arguments.expression(a, name) for a, name in zip(law, ("q", "p", "q2"), strict=False)]
+    for v, name in zip(values[::2], ("q", "q2"), strict=False):
+        arguments.check_variance(v, name)
+    if len(values) > 1:
+        arguments.check_covariance(values[1], values[0], values[-1] if len(values) == 3 else values[0])
+    if len(law) == 1:
+        if y in f.free_symbols:
+            raise ValueError(f"f = {f} depends on y: give the covariance too, mf.E(f, q, p)")
+        return Expectation(f, values[0], m)
+    if len(law) == 2:
+        return PairExpectation(f, values[0], values[1], values[0], m)
+    return PairExpectation(f, values[0], values[1], values[2], m)

@@ -1,0 +1,192 @@
+r"""Two shapes of one closed form: the literature's, for people, and one free of cancellation, for kernels.
+
+A kernel C(q, p) comes from the engine with its radicands factored, (q - p)(q + p) and not q^2 - p^2. With p = q - delta put into
+each factor the kernel loses no digits as delta -> 0, and the gap C(q, q) - C(q, q - delta) follows by a finite-difference
+calculus: each rule below gives f(q) - f(q - delta) from the parts of f without subtracting near-equal numbers.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy as sp
+from sympy import Rational, S, acos, asin, exp, pi, sqrt
+
+from meanfield.gaussian.special import AngleDifference, AngleMinusSine
+from meanfield.gaussian.tidying import paired
+from meanfield.symbols import known
+
+__all__ = ["angles", "gap_of", "literature", "shifted"]
+
+q, p, delta = known("q"), known("p"), known("delta")
+
+
+@cache
+def literature(e: sp.Expr) -> sp.Expr:
+    r"""Roots paired, and for each arcsine the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2."""
+    e = paired(e)
+    best, length = e, sp.count_ops(e)
+    for offset in (pi / 2, None):
+        named: dict[sp.Dummy, sp.Expr] = {}
+
+        def write(z: sp.Expr, offset: sp.Expr | None = offset, named: dict[sp.Dummy, sp.Expr] = named) -> sp.Expr:
+            if offset is not None:
+                return offset - acos(z)
+            d = sp.Dummy("w")
+            named[d] = pi - acos(z)
+            return d - pi / 2
+
+        candidate = sp.expand(e.replace(asin, write))
+        candidate = sp.collect(candidate, [*named, *candidate.atoms(acos)]).xreplace(named)
+        if sp.count_ops(candidate) < length:
+            best, length = candidate, sp.count_ops(candidate)
+    return best
+
+
+def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
+    """irreducible factors of a polynomial, the constant among them, each with the sign it has at p = 0"""
+    try:
+        constant, factors = sp.factor_list(e)
+    except sp.PolynomialError:
+        return [(e, S.One)]
+    out = []
+    for f, k in factors:
+        probe = f.xreplace({t: S.Zero if t == p else Rational(1, 1000) for t in f.free_symbols})
+        if probe.is_negative:
+            f, constant = sp.expand(-f), constant * (-1) ** k
+        out.append((f, S(k)))
+    return [(constant, S.One), *out]
+
+
+def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
+    """e with p = value: radicands factored, sums linear in p expanded so that q - p is delta itself, arcsines as angles"""
+
+    def rebuild(t: sp.Basic) -> sp.Basic:
+        if t == p:
+            return value
+        if isinstance(t, asin):
+            a, r, _ = _right_triangle(t.args[0], value)
+            return sp.atan2(a, r)
+        if not t.has(p, asin):
+            return t
+        if isinstance(t, sp.Pow) and not t.exp.is_Integer and t.base.is_polynomial(p) and sp.degree(t.base, p) > 1:
+            return sp.Mul(*[rebuild(f) ** (k * t.exp) for f, k in _positive_factors(t.base)])
+        rebuilt = t.func(*[rebuild(a) for a in t.args])
+        linear = isinstance(t, sp.Add) and t.is_polynomial(p) and sp.degree(t, p) == 1
+        return sp.expand(rebuilt) if linear else rebuilt
+
+    return rebuild(e)
+
+
+def _right_triangle(ratio: sp.Expr, value: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    r"""opposite, adjacent and hypotenuse of arcsin(a/m), the adjacent side as \sqrt{(m - a)(m + a)} in factors"""
+    a, m = sp.fraction(sp.together(ratio))
+    factors = _positive_factors(sp.expand(m - a)) + _positive_factors(sp.expand(m + a))
+    adjacent = sp.Mul(*[_at(f, value) ** (k / 2) for f, k in factors])
+    return _at(a, value), adjacent, m
+
+
+def angles(e: sp.Expr) -> sp.Expr:
+    r"""Arcsines and arccosines of ratios as angles of right triangles, whose sides lose no digits near a ratio of 1."""
+
+    def triangle(ratio: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        a, r, _ = _right_triangle(ratio, p)
+        return a, r
+
+    e = e.replace(lambda t: isinstance(t, asin) and bool(t.free_symbols), lambda t: sp.atan2(*triangle(t.args[0])))
+    return e.replace(lambda t: isinstance(t, acos) and bool(t.free_symbols), lambda t: sp.atan2(*reversed(triangle(t.args[0]))))
+
+
+def shifted(e: sp.Expr) -> sp.Expr:
+    """A kernel C(q, p) as a function of q and delta = q - p, safe as delta -> 0."""
+    return _at(e, q - delta)
+
+
+class _Difference:
+    """f(q) - f(q - delta), rule by rule."""
+
+    def __init__(self) -> None:
+        self.theta = sp.Dummy("theta", positive=True)
+
+    def high(self, e: sp.Expr) -> sp.Expr:
+        return _at(e, q)
+
+    def low(self, e: sp.Expr) -> sp.Expr:
+        return _at(e, q - delta)
+
+    def __call__(self, e: sp.Expr) -> sp.Expr:
+        if not e.has(p):
+            return S.Zero
+        if e == p:
+            return delta
+        if isinstance(e, sp.Add):
+            return sp.Add(*[self(a) for a in e.args])
+        if isinstance(e, sp.Mul):
+            head, rest = e.as_two_terms()
+            return self(head) * self.high(rest) + self.low(head) * self(rest)
+        if isinstance(e, exp):
+            return exp(self.low(e.args[0])) * _expm1(self(e.args[0]))
+        if isinstance(e, asin):
+            return self._angle(e)
+        if isinstance(e, sp.Pow) and e.exp.is_Rational and e.exp.q in (1, 2):
+            return self._power(e.base, e.exp)
+        raise NoDifference(str(e.func))
+
+    def _angle(self, e: sp.Expr) -> sp.Expr:
+        a, ra, _ = _right_triangle(e.args[0], q)
+        b, rb, _ = _right_triangle(e.args[0], q - delta)
+        if ra == 0:
+            return self.theta
+        numerator, _ = sp.fraction(sp.together(e.args[0]))
+        return AngleDifference(a, ra, b, rb, self(numerator))
+
+    def _power(self, base: sp.Expr, k: sp.Rational) -> sp.Expr:
+        power = base**k
+        high, low = self.high(power), self.low(power)
+        if self.high(base) == 0:
+            return -low
+        if k < 0:
+            return -self._power(base, -k) * high * low
+        if k == Rational(1, 2):
+            return self(base) / (high + low)
+        if k.q == 2:
+            whole = base ** (k.p // 2)
+            return self(whole) * self.high(sqrt(base)) + self.low(whole) * self._power(base, Rational(1, 2))
+        high, low = self.high(base), self.low(base)
+        return self(base) * sp.Add(*[high ** (k - 1 - i) * low**i for i in range(int(k))])
+
+
+class NoDifference(Exception):
+    """No rule of the finite-difference calculus fits; the gap is then evaluated by quadrature."""
+
+
+def _expm1(z: sp.Expr) -> sp.Expr:
+    from sympy.codegen.cfunctions import expm1
+
+    return expm1(z)
+
+
+@cache
+def gap_of(kernel: sp.Expr) -> sp.Expr | None:
+    r"""C(q, q) - C(q, q - delta) free of cancellation, or None where no rule fits.
+
+    What is left of an arc-cosine kernel, A \theta + B \sin\theta + C with \theta = arccos(1 - delta/q), still cancels in
+    A(0) (\theta - \sin\theta); that difference is a named function.
+    """
+    difference = _Difference()
+    try:
+        e = difference(paired(kernel))
+    except NoDifference:
+        return None
+    theta = 2 * sp.atan2(sqrt(delta), sqrt(2 * q - delta))
+    if not e.has(difference.theta):
+        return e
+    sine = sp.Dummy("sine", positive=True)  # q sin(theta) = sqrt(delta) sqrt(2 q - delta)
+    poly = sp.expand(sp.expand(e).xreplace({sqrt(2 * q - delta): sine * q / sqrt(delta)}))
+    a, b = poly.coeff(difference.theta, 1), poly.coeff(sine, 1)
+    rest = sp.expand(poly - a * difference.theta - b * sine)
+    if rest.has(sine, difference.theta) or a.has(sine) or sp.expand(a.subs(delta, 0) + b.subs(delta, 0)) != 0:
+        return e.xreplace({difference.theta: theta})
+    a0 = a.subs(delta, 0)
+    sine_value = sqrt(delta) * sqrt(2 * q - delta) / q
+    return sp.factor(rest) + a0 * AngleMinusSine(theta) + sp.factor(sp.expand(a - a0)) * theta + sp.factor(sp.expand(b + a0)) * sine_value

@@ -1,0 +1,184 @@
+r"""Expectations of products of atoms under a Gaussian: the derivation engine, a rewriting system of four rules.
+
+A `Moment` is E[exp(B.x - x.A.x/2) u^j v^k G(u) H(v)] for a Gaussian (u, v). Each rule turns one moment into a sum of simpler ones:
+
+1. *tilt*: exp(B.x - x.A.x/2) only changes mean, covariance and a factor:
+   S' = (I + S A)^{-1} S,  m' = m + S'(B - A m),  factor det(I + S A)^{-1/2} exp(B.m - m.A.m/2 + (B - A m).S'.(B - A m)/2);
+2. *Stein*: E[u f] = m_1 E f + S_11 E f_u + S_12 E f_v lowers a power by one;
+3. *condition*: a delta fixes its variable; a smooth density is an exponential and goes to the tilt;
+4. *orthant*: E[\Phi((u - a)/w) \Phi((v - b)/t)] is the bivariate normal CDF, 1/4 + asin(r)/(2\pi) at the origin.
+
+Purely algebraic, any means, always terminating: powers fall, densities disappear, and what is left is an orthant. What was
+rewritten into what can be recorded (`trace`), one equation a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sympy as sp
+from sympy import S, exp, pi, sqrt
+
+from meanfield.gaussian.atoms import Atom, Gate, NotClosed, product
+from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
+
+__all__ = ["Moment", "Step", "Trace", "cross", "mean", "square"]
+
+Pair = tuple[sp.Expr, sp.Expr]
+Covariance = tuple[sp.Expr, sp.Expr, sp.Expr]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """E[exp(B.x - x.A.x/2) u^k_1 v^k_2 G_1(u) G_2(v)], (u, v) of means m and covariance (S_11, S_12, S_22)."""
+
+    k: tuple[int, int]
+    G: tuple[Gate | None, Gate | None]
+    m: Pair
+    cov: Covariance
+    B: Pair = (S.Zero, S.Zero)
+    A: Pair = (S.Zero, S.Zero)
+
+    @property
+    def swapped(self) -> Moment:
+        k, G, m, cov, B, A = self.k, self.G, self.m, self.cov, self.B, self.A
+        return Moment((k[1], k[0]), (G[1], G[0]), (m[1], m[0]), (cov[2], cov[1], cov[0]), (B[1], B[0]), (A[1], A[0]))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One equation: a moment and the sum it was rewritten into; `rest` is the part that is closed already."""
+
+    rule: str
+    before: Moment
+    terms: tuple[tuple[sp.Expr, Moment], ...]
+    rest: sp.Expr = S.Zero
+
+
+Trace = dict[Moment, Step]
+
+
+def _density(a: sp.Expr, m: sp.Expr, variance: sp.Expr) -> sp.Expr:
+    return NormalDensity((a - m) / sqrt(variance)) / sqrt(variance)
+
+
+def _tilt(t: Moment) -> Step:
+    s11, s12, s22 = t.cov
+    m, cov, det = t.m, t.cov, S.One
+    if any(t.A):
+        d = sp.expand(s11 * s22 - s12**2)
+        det = sp.expand(1 + t.A[0] * s11 + t.A[1] * s22 + t.A[0] * t.A[1] * d)
+        cov = (sp.expand(s11 + t.A[1] * d) / det, s12 / det, sp.expand(s22 + t.A[0] * d) / det)
+    b = (t.B[0] - t.A[0] * m[0], t.B[1] - t.A[1] * m[1])
+    shifted = (m[0] + cov[0] * b[0] + cov[1] * b[1], m[1] + cov[1] * b[0] + cov[2] * b[1])
+    exponent = t.B[0] * m[0] + t.B[1] * m[1] - (t.A[0] * m[0] ** 2 + t.A[1] * m[1] ** 2) / 2
+    exponent += (cov[0] * b[0] ** 2 + 2 * cov[1] * b[0] * b[1] + cov[2] * b[1] ** 2) / 2
+    return Step("tilt", t, ((exp(sp.expand(exponent)) / sqrt(det), Moment(t.k, t.G, shifted, cov)),))
+
+
+def _delta(t: Moment) -> Step:
+    """condition on the first variable, whose gate is a delta"""
+    g, h = t.G
+    assert g is not None
+    s11, s12, s22 = t.cov
+    weight = g.a ** t.k[0] if t.k[0] else S.One
+    if h is not None and h.density and h.sharp:
+        weight *= h.a ** t.k[1] if t.k[1] else S.One
+        if weight == 0:
+            return Step("condition", t, ())
+        r1, r2, root = sqrt(s11), sqrt(s22), sqrt(s11 * s22 - s12**2)
+        return Step("condition", t, (), weight * BivariateDensity((g.a - t.m[0]) / r1, (h.a - t.m[1]) / r2, s12 / (r1 * r2)) / root)
+    weight *= _density(g.a, t.m[0], s11)
+    if weight == 0:
+        return Step("condition", t, ())
+    m, v = t.m[1] + s12 / s11 * (g.a - t.m[0]), s22 - s12**2 / s11
+    return Step("condition", t, ((weight, Moment((t.k[1], 0), (h, None), (m, S.Zero), (v, S.Zero, S.One))),))
+
+
+def _smooth(t: Moment) -> Step:
+    """the smooth density of the first variable as an exponential"""
+    g = t.G[0]
+    assert g is not None
+    c = exp(-(g.a**2) / (2 * g.w**2)) / (sqrt(2 * pi) * g.w)
+    return Step("density", t, ((c, replace(t, G=(None, t.G[1]), B=(g.a / g.w**2, S.Zero), A=(1 / g.w**2, S.Zero))),))
+
+
+def _stein(t: Moment) -> Step:
+    (j, k), (g, h), (s11, s12, _) = (t.k[0] - 1, t.k[1]), t.G, t.cov
+    terms = [(t.m[0], replace(t, k=(j, k)))] if t.m[0] != 0 else []
+    if j:
+        terms.append((s11 * j, replace(t, k=(j - 1, k))))
+    if k and s12 != 0:
+        terms.append((s12 * k, replace(t, k=(j, k - 1))))
+    if g is not None:
+        terms.append((s11 * g.sign, replace(t, k=(j, k), G=(Gate(g.a, g.w, density=True), h))))
+    if h is not None and s12 != 0:
+        terms.append((s12 * h.sign, replace(t, k=(j, k), G=(g, Gate(h.a, h.w, density=True)))))
+    return Step("Stein", t, tuple(terms))
+
+
+def _orthant(t: Moment) -> Step:
+    g, h = t.G
+    v1, v2 = (s + (gate.w**2 if gate is not None else 0) for s, gate in ((t.cov[0], g), (t.cov[2], h)))
+    if g is None and h is None:
+        return Step("orthant", t, (), S.One)
+    if h is None and g is not None:
+        return Step("orthant", t, (), NormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1)))
+    assert g is not None and h is not None  # noqa: PT018
+    ratio = g.sign * h.sign * t.cov[1] / (sqrt(v1) * sqrt(v2))
+    return Step("orthant", t, (), BivariateNormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1), h.sign * (t.m[1] - h.a) / sqrt(v2), ratio))
+
+
+def _step(t: Moment) -> Step:
+    """The rule that applies."""
+    if any(t.B) or any(t.A):
+        return _tilt(t)
+    for moment in (t, t.swapped):
+        g = moment.G[0]
+        if g is not None and g.density:
+            return replace(_delta(moment) if g.sharp else _smooth(moment), before=t)
+    if t.k[0] == 0 and t.k[1] > 0:
+        return replace(_stein(t.swapped), before=t)
+    if t.k[0] > 0:
+        return _stein(t)
+    return _orthant(t.swapped if t.G[0] is None else t)
+
+
+def _value(t: Moment, trace: Trace) -> sp.Expr:
+    step = trace.get(t)
+    if step is None:
+        step = trace[t] = _step(t)
+    return sp.Add(step.rest, *[c * _value(u, trace) for c, u in step.terms])
+
+
+def mean(atoms: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
+    """E f(u), u ~ N(m, q), for f a sum of atoms."""
+    seen: Trace = {} if trace is None else trace
+    return sp.Add(
+        *[t.c * _value(Moment((t.k, 0), (t.G, None), (m, S.Zero), (q, S.Zero, S.One), (t.B, S.Zero), (t.A, S.Zero)), seen) for t in atoms]
+    )
+
+
+def cross(f: tuple[Atom, ...], g: tuple[Atom, ...], cov: Covariance, m: Pair = (S.Zero, S.Zero), trace: Trace | None = None) -> sp.Expr:
+    """E f(u) g(v) for Gaussian (u, v) of covariance [[S_11, S_12], [S_12, S_22]] = cov and means m."""
+    seen: Trace = {} if trace is None else trace
+    return sp.Add(*[a.c * b.c * _value(Moment((a.k, b.k), (a.G, b.G), m, cov, (a.B, b.B), (a.A, b.A)), seen) for a in f for b in g])
+
+
+def square(f: tuple[Atom, ...], g: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
+    """E f(u) g(u), u ~ N(m, q): atoms multiplied where they can be, the orthant with u = v where not; infinite for two deltas."""
+    total = S.Zero
+    for a in f:
+        for b in g:
+            sharp = [t.G is not None and t.G.density and t.G.sharp for t in (a, b)]
+            if all(sharp):
+                if sp.expand(a.G.a - b.G.a) == 0:  # type: ignore[union-attr]
+                    return S.Infinity
+                continue
+            if any(sharp) and a.G is not None and b.G is not None:
+                raise NotClosed("a delta times a step or error function of the same variable")
+            try:
+                total += mean(tuple(product(a, b)), q, m, trace)
+            except NotClosed:
+                total += cross((a,), (b,), (q, q, q), (m, m), trace)
+    return total

@@ -1,0 +1,185 @@
+r"""Named functions that results are written in: each has a folded name, a definition, derivatives, digits and LaTeX.
+
+The normal heads stay opaque while a derivation runs, so that coefficients remain rational functions. The angle heads are how
+kernels are evaluated without cancellation; their definitions are elementary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+from sympy import Rational, S, asin, erfc, exp, pi, sqrt
+
+__all__ = ["HEADS", "AngleDifference", "AngleMinusSine", "BivariateDensity", "BivariateNormalCDF", "NormalCDF", "NormalDensity"]
+
+
+class _Elementary(sp.Function):
+    """A named function with an elementary definition: digits and numbers come from the definition."""
+
+    def definition(self) -> sp.Expr:
+        raise TypeError(f"{type(self).__name__} has no elementary definition")
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        return self.func(*[a.doit(**hints) for a in self.args])
+
+    def _eval_rewrite(self, rule: Any, args: Any, **hints: Any) -> sp.Expr:
+        return self.definition().rewrite(rule, **hints)
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        return self.definition()._eval_evalf(prec) if not self.free_symbols else None
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
+class NormalCDF(_Elementary):
+    r"""\Phi(z) = P(Z < z) for a standard normal Z."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, z: sp.Expr) -> sp.Expr | None:
+        return {S.Zero: Rational(1, 2), S.Infinity: S.One, S.NegativeInfinity: S.Zero}.get(z)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return NormalDensity(self.args[0])
+
+    def definition(self) -> sp.Expr:
+        return erfc(-self.args[0] / sqrt(2)) / 2
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        name = r"\Phi" if exp is None else rf"\Phi^{{{exp}}}"
+        return rf"{name}\left({printer._print(self.args[0])}\right)"
+
+
+class NormalDensity(_Elementary):
+    r"""\varphi(z) = e^{-z^2/2} / \sqrt{2\pi}."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, z: sp.Expr) -> sp.Expr | None:
+        if z is S.Zero:
+            return 1 / sqrt(2 * pi)
+        if z in (S.Infinity, S.NegativeInfinity):
+            return S.Zero
+        return cls(-z) if z.could_extract_minus_sign() else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return -self.args[0] * self
+
+    def definition(self) -> sp.Expr:
+        return exp(-(self.args[0] ** 2) / 2) / sqrt(2 * pi)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        name = r"\varphi" if exp is None else rf"\varphi^{{{exp}}}"
+        return rf"{name}\left({printer._print(self.args[0])}\right)"
+
+
+class BivariateDensity(_Elementary):
+    r"""exp(-(h^2 - 2 r h k + k^2) / (2 (1 - r^2))) / (2 \pi): the bivariate normal density without its 1/\sqrt{1 - r^2}."""
+
+    nargs = 3
+
+    @classmethod
+    def eval(cls, h: sp.Expr, k: sp.Expr, r: sp.Expr) -> sp.Expr | None:
+        if h is S.Zero and k is S.Zero:
+            return 1 / (2 * pi)
+        if r is S.Zero:
+            return NormalDensity(h) * NormalDensity(k)
+        if h.could_extract_minus_sign():
+            return cls(-h, -k, r)
+        if k.could_extract_minus_sign():
+            return cls(h, -k, -r)
+        return None
+
+    def definition(self) -> sp.Expr:
+        h, k, r = self.args
+        return exp(-(h**2 - 2 * r * h * k + k**2) / (2 * (1 - r**2))) / (2 * pi)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        h, k, r = self.args
+        if argindex == 1:
+            return -(h - r * k) / (1 - r**2) * self
+        if argindex == 2:
+            return -(k - r * h) / (1 - r**2) * self
+        return (h * k * (1 + r**2) - r * (h**2 + k**2)) / (1 - r**2) ** 2 * self
+
+
+class BivariateNormalCDF(sp.Function):
+    r"""\Phi_2(h, k; r) = P(X < h, Y < k) for standard normals of correlation r."""
+
+    nargs = 3
+
+    @classmethod
+    def eval(cls, h: sp.Expr, k: sp.Expr, r: sp.Expr) -> sp.Expr | None:
+        if h is S.Zero and k is S.Zero:
+            return Rational(1, 4) + asin(r) / (2 * pi)
+        if r is S.Zero:
+            return NormalCDF(h) * NormalCDF(k)
+        if r is S.One and h == k:
+            return NormalCDF(h)
+        if h in (S.Infinity, S.NegativeInfinity):
+            return NormalCDF(k) if h is S.Infinity else S.Zero
+        if k in (S.Infinity, S.NegativeInfinity):
+            return NormalCDF(h) if k is S.Infinity else S.Zero
+        return None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        h, k, r = self.args
+        d = sqrt(1 - r**2)
+        if argindex == 1:
+            return NormalDensity(h) * NormalCDF((k - r * h) / d)
+        if argindex == 2:
+            return NormalDensity(k) * NormalCDF((h - r * k) / d)
+        return BivariateDensity(h, k, r) / d
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        if self.free_symbols:
+            return None
+        with mp.workprec(prec + 30):
+            h, k, r = (mp.mpf(sp.N(a, mp.mp.dps + 5)._mpf_) for a in self.args)
+            return sp.Float._new(_bivariate_normal(h, k, r)._mpf_, prec)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        h, k, r = (printer._print(a) for a in self.args)
+        name = r"\Phi_2" if exp is None else rf"\Phi_2^{{{exp}}}"
+        return rf"{name}\left({h}, {k}; {r}\right)"
+
+
+def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
+    """Plackett's integral over the angle of the correlation, at the current mpmath precision."""
+    if r >= 1:
+        return mp.ncdf(min(h, k))
+    if r <= -1:
+        return max(mp.ncdf(h) - mp.ncdf(-k), mp.mpf(0))
+    integrand = lambda t: mp.exp(-(h * h - 2 * h * k * mp.sin(t) + k * k) / (2 * mp.cos(t) ** 2))  # noqa: E731
+    return mp.ncdf(h) * mp.ncdf(k) + mp.quad(integrand, mp.linspace(0, mp.asin(r), 5)) / (2 * mp.pi)
+
+
+class AngleDifference(_Elementary):
+    r"""\arcsin(a/m) - \arcsin(b/m) from a, \sqrt{m^2 - a^2}, b, \sqrt{m^2 - b^2} and a - b, each known without cancellation."""
+
+    nargs = 5
+
+    def definition(self) -> sp.Expr:
+        a, ra, b, rb, _ = self.args
+        return sp.atan2(a * rb - b * ra, ra * rb + a * b)
+
+
+class AngleMinusSine(_Elementary):
+    r"""\theta - \sin\theta."""
+
+    nargs = 1
+
+    def definition(self) -> sp.Expr:
+        return self.args[0] - sp.sin(self.args[0])
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return 1 - sp.cos(self.args[0])
+
+
+#: heads that stay opaque while coefficients are tidied
+HEADS = (asin, sp.erf, NormalCDF, NormalDensity, BivariateNormalCDF, BivariateDensity)

@@ -1,0 +1,142 @@
+"""Scalar functions that generated kernels use beside `math`: copied into them by their source, so only `math` may appear here."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = [
+    "angle_difference",
+    "angle_minus_sine",
+    "bivariate_density",
+    "bivariate_normal",
+    "guarded_sqrt",
+    "heaviside",
+    "normal_cdf",
+    "normal_density",
+    "sign",
+]
+
+#: positive nodes and weights of 20-point Gauss-Legendre quadrature
+GENZ_X = (
+    0.993128599185095,
+    0.9639719272779138,
+    0.912234428251326,
+    0.8391169718222188,
+    0.7463319064601508,
+    0.636053680726515,
+    0.5108670019508271,
+    0.37370608871541955,
+    0.22778585114164507,
+    0.07652652113349734,
+)
+GENZ_W = (
+    0.017614007139150893,
+    0.040601429800386446,
+    0.06267204833410879,
+    0.08327674157670471,
+    0.1019301198172407,
+    0.1181945319615186,
+    0.1316886384491769,
+    0.1420961093183824,
+    0.14917298647260424,
+    0.15275338713072628,
+)
+
+#: what the source of a primitive needs besides `math`
+NEEDS = {"bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf")}
+
+
+def angle_minus_sine(t: float) -> float:
+    """t - sin t without cancellation for small t >= 0."""
+    if t > 0.5:
+        return t - math.sin(t)
+    s = t * t
+    series = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0 * (1.0 - s / 156.0 * (1.0 - s / 210.0)))))
+    return t * s * series
+
+
+def angle_difference(a: float, ra: float, b: float, rb: float, difference: float) -> float:
+    """arcsin(a/m) - arcsin(b/m) for a >= |b|, with ra = sqrt(m^2 - a^2), rb = sqrt(m^2 - b^2) and difference = a - b >= 0."""
+    if difference <= 0.0:
+        return 0.0
+    if a == 0.0:
+        return math.atan2(-b, rb)
+    ra, b, rb, difference = ra / a, b / a, rb / a, difference / a
+    opposite = rb - b * ra if b < 0.0 else difference * (1.0 + b) * (1.0 + ra * ra) / (rb + b * ra)
+    return math.atan2(opposite, ra * rb + b)
+
+
+def guarded_sqrt(x: float, scale: float) -> float:
+    """The square root of a difference of numbers of size `scale`, 0 where rounding has made it negative."""
+    if -1e-12 * scale <= x < 0.0:
+        return 0.0
+    return math.sqrt(x)
+
+
+def heaviside(x: float) -> float:
+    """The unit step, 1/2 at 0."""
+    return 0.5 if x == 0.0 else (1.0 if x > 0.0 else 0.0)
+
+
+def sign(x: float) -> float:
+    """-1, 0 or 1."""
+    return 0.0 if x == 0.0 else math.copysign(1.0, x)
+
+
+def normal_cdf(z: float) -> float:
+    """The standard normal distribution function."""
+    return 0.5 * math.erfc(-z * 0.7071067811865476)
+
+
+def normal_density(z: float) -> float:
+    """The standard normal density."""
+    return 0.3989422804014327 * math.exp(-0.5 * z * z)
+
+
+def bivariate_density(h: float, k: float, r: float) -> float:
+    """exp(-(h^2 - 2 r h k + k^2)/(2 (1 - r^2)))/(2 pi)."""
+    return 0.15915494309189535 * math.exp(-0.5 * (h * h - 2.0 * r * h * k + k * k) / ((1.0 - r) * (1.0 + r)))
+
+
+def bivariate_normal(h: float, k: float, r: float) -> float:
+    """P(X < h, Y < k) for standard normals of correlation r, to 1e-15 absolute (Drezner and Wesolowsky 1990; Genz 2004)."""
+    a, b = -h, -k  # upper tail P(X > a, Y > b)
+    total = 0.0
+    if abs(r) < 0.925:
+        half, angle = 0.5 * (a * a + b * b), math.asin(r)
+        for i in range(10):
+            for side in (-1.0, 1.0):
+                s = math.sin(0.5 * angle * (side * GENZ_X[i] + 1.0))
+                total += GENZ_W[i] * math.exp((s * a * b - half) / (1.0 - s * s))
+        return total * angle / (4.0 * math.pi) + normal_cdf(-a) * normal_cdf(-b)
+    if r < 0.0:
+        b = -b
+    ab = a * b
+    if abs(r) < 1.0:
+        width2 = (1.0 - r) * (1.0 + r)
+        width = math.sqrt(width2)
+        d2 = (a - b) * (a - b)
+        c, d = (4.0 - ab) / 8.0, (12.0 - ab) / 16.0
+        e = -0.5 * (d2 / width2 + ab)
+        if e > -100.0:
+            total = width * math.exp(e) * (1.0 - c * (d2 - width2) * (1.0 - d * d2 / 5.0) / 3.0 + c * d * width2 * width2 / 5.0)
+        if ab > -100.0:
+            distance = math.sqrt(d2)
+            tail = math.sqrt(2.0 * math.pi) * normal_cdf(-distance / width)
+            total -= math.exp(-0.5 * ab) * tail * distance * (1.0 - c * d2 * (1.0 - d * d2 / 5.0) / 3.0)
+        width *= 0.5
+        for i in range(10):
+            for side in (-1.0, 1.0):
+                x2 = (width * (side * GENZ_X[i] + 1.0)) ** 2
+                root = math.sqrt(1.0 - x2)
+                e = -0.5 * (d2 / x2 + ab)
+                if e > -100.0:
+                    series = 1.0 + c * x2 * (1.0 + d * x2)
+                    total += width * GENZ_W[i] * math.exp(e) * (math.exp(-ab * x2 / (2.0 * (1.0 + root) ** 2)) / root - series)
+        total = -total / (2.0 * math.pi)
+    if r > 0.0:
+        return max(0.0, total + normal_cdf(-max(a, b)))
+    total = -total
+    if b > a:
+        total += normal_cdf(b) - normal_cdf(a) if a < 0.0 else normal_cdf(-a) - normal_cdf(-b)
+    return max(0.0, total)

@@ -1,0 +1,129 @@
+"""Sympy expressions as Python source that runs the same in the interpreter and under numba: one table, one printer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sympy as sp
+from sympy.printing.pycode import PythonCodePrinter
+
+from meanfield.numeric import primitives
+from meanfield.symbols import TABLE
+
+__all__ = ["KernelPrinter", "Unsupported", "parameter_name", "source_name"]
+
+
+class Unsupported(ValueError):
+    """A function that kernels do not know, by name."""
+
+
+#: functions that print as a call of a primitive
+PRIMITIVES: Final = {
+    "AngleDifference": primitives.angle_difference,
+    "AngleMinusSine": primitives.angle_minus_sine,
+    "sign": primitives.sign,
+    "NormalCDF": primitives.normal_cdf,
+    "NormalDensity": primitives.normal_density,
+    "BivariateDensity": primitives.bivariate_density,
+    "BivariateNormalCDF": primitives.bivariate_normal,
+    "Heaviside": primitives.heaviside,
+}
+
+
+class KernelPrinter(PythonCodePrinter):
+    """Prints with `math`, powers as products, and records which primitives were used. `calls` are functions the caller defines."""
+
+    def __init__(self, names: dict[sp.Symbol, str], calls: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+        super().__init__({"fully_qualified_modules": True})
+        self._names = names
+        self._calls = calls
+        self.used: set[str] = set()
+
+    def _print(self, expr: sp.Basic, **kwargs: Any) -> str:
+        if isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational and expr.is_finite:
+            return repr(float(sp.N(expr, 25)))
+        text: str = super()._print(expr, **kwargs)
+        return text
+
+    def _print_Symbol(self, expr: sp.Symbol) -> str:
+        return self._names[expr]
+
+    _print_Dummy = _print_Symbol
+
+    def _print_Integer(self, expr: sp.Integer) -> str:
+        return f"{int(expr)}.0"
+
+    def _print_Rational(self, expr: sp.Rational) -> str:
+        return repr(float(expr)) if expr.q & (expr.q - 1) == 0 else f"({expr.p}.0/{expr.q}.0)"
+
+    def _print_Float(self, expr: sp.Float) -> str:
+        return repr(float(expr))
+
+    def _print_NumberSymbol(self, expr: sp.Expr) -> str:
+        return repr(float(expr))
+
+    _print_Pi = _print_Exp1 = _print_NumberSymbol
+
+    def _print_Infinity(self, expr: sp.Expr) -> str:
+        return "math.inf"
+
+    def _print_Pow(self, expr: sp.Pow, **kwargs: Any) -> str:
+        base, k = expr.as_base_exp()
+        if base is sp.S.Exp1:
+            return f"math.exp({self._print(k)})"
+        if k.is_Rational and k < 0:
+            return f"(1.0/{self._print_Pow(sp.Pow(base, -k, evaluate=False)) if -k != 1 else self._bracket(base)})"
+        if k.is_Rational and k.q in (1, 2) and k.p <= 16:
+            factors = [self._bracket(base)] * (k.p // k.q)
+            if k.q == 2:
+                factors.append(self._root(base))
+            return f"({'*'.join(factors)})" if len(factors) > 1 else factors[0]
+        return f"{self._bracket(base)}**{self._bracket(k)}"
+
+    def _root(self, base: sp.Expr) -> str:
+        positive = [t for t in base.args if not t.could_extract_minus_sign()] if isinstance(base, sp.Add) else []
+        if not positive or len(positive) == len(base.args):
+            return f"math.sqrt({self._print(base)})"
+        self.used.add("guarded_sqrt")
+        return f"guarded_sqrt({self._print(base)}, {self._print(sp.Add(*positive))})"
+
+    def _bracket(self, e: sp.Expr) -> str:
+        text = self._print(e)
+        return text if e.is_Symbol else f"({text})"
+
+    def _print_Abs(self, expr: sp.Abs) -> str:
+        return f"abs({self._print(expr.args[0])})"
+
+    def _print_Function(self, expr: sp.Function) -> str:
+        name = type(expr).__name__
+        if name in PRIMITIVES:
+            primitive = PRIMITIVES[name].__name__
+            self.used.add(primitive)
+            args = expr.args[:1] if name == "Heaviside" else expr.args
+            return f"{primitive}({', '.join(self._print(a) for a in args)})"
+        if name in self._calls:
+            return f"{name}({', '.join(self._print(a) for a in expr.args)})"
+        raise Unsupported(f"{name} has no numeric form: {expr}")
+
+    _print_Heaviside = _print_sign = _print_AngleDifference = _print_AngleMinusSine = _print_Function
+
+    def _print_not_supported(self, expr: sp.Basic) -> str:
+        raise Unsupported(f"{type(expr).__name__} has no numeric form: {expr}")
+
+    emptyPrinter = _print_not_supported
+
+
+def source_name(name: str, taken: set[str]) -> str:
+    """A Python identifier for a name, unused so far."""
+    base = name if name.isidentifier() else "symbol"
+    candidate, i = base, 0
+    while candidate in taken:
+        i += 1
+        candidate = f"{base}_{i}"
+    taken.add(candidate)
+    return candidate
+
+
+def parameter_name(name: str, taken: set[str]) -> str:
+    """A Python identifier for a parameter; an underscore behind one that the library does not know keeps it from being a function."""
+    return source_name(name if name in TABLE else f"{name}_", taken)

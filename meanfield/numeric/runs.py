@@ -1,0 +1,303 @@
+r"""A recursion run over depth, for one setting or a grid of settings, and what comes out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield import arguments, faces, symbols
+from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.store import compiled, interpreted
+from meanfield.numeric.trajectory import STATUS, Kernel, kernel_of
+from meanfield.progress import track
+from meanfield.recurrence import Recursion, recursion
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import xarray
+
+__all__ = ["Run", "bound_parameters", "check_gram", "initial_moments", "propagate"]
+
+Floats = NDArray[np.float64]
+
+#: layer-points below which a single trajectory runs as plain Python rather than wait for the compiler
+INTERPRETED = 50_000
+#: layer-points between two looks at the clock and the keyboard
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    r"""What `propagate` found: arrays of shape (*grid, len(layers)), grid being the broadcast shape of the parameters.
+
+    Attributes
+    ----------
+    layers : whole numbers
+        The repeats that were kept, 0 the input and depth the output.
+    q, p, c, gap : arrays
+        Variance, covariance, correlation p/q, and 1 - c to full relative accuracy. The last three exist for two tokens only.
+    log_apjn, log_apjn_forward : arrays
+        ln J^{L,l}, the average squared partial Jacobian norm from layer l to the end by the (J, K) recursion, and ln J^{l,0}.
+    chi : array, shape (*grid, len(layers) - 1)
+        The same-token factor of the repeat that starts at each kept layer (the last repeat alone for record="last").
+    log_chi_product : array
+        Sum of ln chi from l to L: gradients of different tokens taken as independent.
+    status : str or array of str
+        "ok" or what happened: overflow, underflow, invalid (values are NaN from there on), gap underflow (1 - c is below 1e-300 and
+        no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
+        q and p are as they should be).
+    """
+
+    recursion: Recursion
+    parameters: Mapping[str, Floats]
+    depth: int
+    start: str
+    layers: NDArray[np.int64]
+    q: Floats
+    log_apjn: Floats
+    log_apjn_forward: Floats
+    chi: Floats
+    log_chi_product: Floats
+    status: Any
+    _delta: Floats | None
+
+    def _two(self, name: str) -> Floats:
+        if self._delta is None:
+            raise AttributeError(f"{name}: this run has a single input; give propagate one of p, c or gap")
+        return self._delta
+
+    @property
+    def p(self) -> Floats:
+        return self.q - self._two("p")
+
+    @property
+    def gap(self) -> Floats:
+        return np.asarray(self._two("gap") / self.q)
+
+    @property
+    def c(self) -> Floats:
+        return np.asarray(1.0 - self.gap)
+
+    def __repr__(self) -> str:
+        grid = "x".join(map(str, self.q.shape[:-1])) or "one setting"
+        bad = "" if np.all(np.asarray(self.status) == "ok") else f", status {sorted(set(np.ravel(self.status).tolist()))}"
+        last = self.q[..., -1]
+        q = f"q_L = {last:.6g}" if last.ndim == 0 else f"q_L in [{np.nanmin(last):.6g}, {np.nanmax(last):.6g}]"
+        return f"Run({self.depth} repeats, {grid}, {len(self.layers)} layers kept, {q}{bad})"
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The run as a labelled dataset (extra `xarray`): parameters that vary are coordinates."""
+        result: xarray.Dataset = faces.dataset(self)
+        return result
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+        """One quantity over depth (extra `plot`): "q", "p", "c", "gap", "log_apjn", "log_apjn_forward" or "log_chi_product"."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
+        return axes
+
+
+def bound_parameters(rec: Recursion, given: Mapping[str, Any]) -> dict[str, Floats]:
+    """The parameters of a recursion by name, within their range; missing and unknown names are refused with both lists."""
+    names = {s.name: s for s in rec.parameters}
+    missing, unknown = sorted(names.keys() - given.keys()), sorted(given.keys() - names.keys())
+    if missing or unknown:
+        parts = [f"missing parameters: {', '.join(missing)}"] * bool(missing)
+        parts += [f"unknown parameters: {', '.join(unknown)}"] * bool(unknown)
+        raise ValueError(f"{'; '.join(parts)}. This network has the parameters: {', '.join(names) or 'none'}")
+    values = {name: arguments.number_array(given[name], name) for name in names}
+    for name, s in names.items():
+        if name not in symbols.TABLE and s.is_nonnegative and (values[name] < 0).any():
+            raise ValueError(f"{name} = {values[name].min():g}: declared as {'positive' if s.is_positive else 'non-negative'}")
+    return values
+
+
+def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | None]:
+    """q and delta = q - p at the start, or None for a single input"""
+    q0 = arguments.variance_array(q, "q")
+    given = {name: v for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are given: the start is set by exactly one of p, c and gap")
+    if not given:
+        return q0, None
+    ((name, value),) = given.items()
+    v = arguments.number_array(value, name)
+    arguments.broadcast({"q": q0, name: v})
+    if name == "p":
+        q_, v = np.broadcast_arrays(q0, v)
+        if (np.abs(v) > q_).any():
+            i = np.flatnonzero(np.abs(v) > q_)[0]
+            raise ValueError(f"p = {v.flat[i]:g} with q = {q_.flat[i]:g}: |p| must be at most q")
+        return q0, np.asarray(q_ - v)
+    low, high = (-1.0, 1.0) if name == "c" else (0.0, 2.0)
+    if (v < low).any() or (v > high).any():
+        raise ValueError(f"{name} = {v[(v < low) | (v > high)].flat[0]:g}: must be between {low:g} and {high:g}")
+    return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
+
+
+def _memory() -> float:
+    """bytes that can be had"""
+    info = Path("/proc/meminfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("MemAvailable"):
+                return float(line.split()[1]) * 1024
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return math.inf
+
+
+def propagate(
+    net: Block,
+    depth: int,
+    q: ArrayLike,
+    *,
+    p: ArrayLike | None = None,
+    c: ArrayLike | None = None,
+    gap: ArrayLike | None = None,
+    start: str = "token",
+    record: str | int = "all",
+    **parameters: ArrayLike,
+) -> Run:
+    r"""Run the mean-field recursion of a network over `depth` repeats.
+
+    Parameters
+    ----------
+    net : Block
+        One repeat of the network.
+    depth : whole number >= 0
+        Repeats of the block.
+    q : number or array > 0
+        Variance of a component of the input.
+    p, c, gap : number or array
+        At most one: covariance |p| <= q, correlation -1 <= c <= 1, or 0 <= 1 - c <= 2 (p = q (1 - 1e-30) is no double, gap = 1e-30 is).
+        None of them: a single input. In a network with attention p is between two tokens of one sequence, and needed unless n = 1.
+    start : "token" or "pooled"
+        The gradient at the output: independent at each token (K_L = 0), or equal at all of them (K_L = J_L), as for mean pooling.
+    record : "all", "last" or whole number k >= 1
+        Which layers to keep: each, only the last, or 0, k, 2k, ... and the last.
+    **parameters : number or array
+        A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
+        memory (with its size and what to pass instead).
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> run = mf.propagate(mf.mlp(mf.relu), depth=50, q=1.0, c=0.5, sigma_w=2**0.5, sigma_b=0)
+    >>> run
+    Run(50 repeats, one setting, 51 layers kept, q_L = 1)
+    >>> float(run.gap[-1].round(6))
+    0.011337
+    """
+    rec = recursion(checked_block(net, "net"))
+    depth = arguments.check_integer(depth, "depth", 0)
+    every = _every(record)
+    if start not in ("token", "pooled"):
+        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    values = bound_parameters(rec, parameters)
+    q0, delta0 = initial_moments(q, p, c, gap)
+    if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
+        raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
+    given = next((name for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None), "p")
+    named = {"q": q0, given: np.zeros(()) if delta0 is None else delta0, **values}
+    grid, arrays = arguments.broadcast(named), list(named.values())
+    if delta0 is not None and "n" in values:
+        check_gram(q0, delta0, values["n"])
+    count = math.prod(grid)
+    kept = depth // every + 1 + (depth % every > 0) if every else 1
+    need = 8.0 * count * (6 * kept + len(arrays))
+    if need > 0.8 * _memory():
+        raise ValueError(
+            f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
+            f"{_memory() / 2**30:.3g} GiB there are: pass record='last' or record=k to keep fewer layers, or split the grid"
+        )
+    layers = np.minimum(np.arange(kept) * every, depth) if every else np.array([depth])
+    flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
+    table = np.array(flat[2:]).reshape(len(values), count)
+    out = _Output(count, len(layers), depth, every)
+    _fill(kernel_of(rec), depth, every, delta0 is not None, start == "pooled", table, flat[0], flat[1], out)
+
+    def shaped(a: np.ndarray) -> np.ndarray:
+        return a.reshape(*grid, *a.shape[1:])
+
+    words = np.array(STATUS)[out.status].reshape(grid)
+    return Run(
+        rec,
+        values,
+        depth,
+        start,
+        layers.astype(np.int64),
+        shaped(out.q),
+        shaped(out.backward),
+        shaped(out.forward),
+        shaped(out.chi),
+        shaped(out.chi_sum),
+        words if grid else str(words),
+        None if delta0 is None else shaped(out.delta),
+    )
+
+
+def _every(record: str | int) -> int:
+    if record == "all":
+        return 1
+    if record == "last":
+        return 0
+    if isinstance(record, str):
+        raise ValueError(f"record = {record!r}: expected 'all', 'last' or a whole number k >= 1 (every k-th layer)")
+    return arguments.check_integer(record, "record", 1)
+
+
+def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
+    """Refuse a negative covariance that n tokens cannot all have with each other."""
+    q_, d, n_ = np.broadcast_arrays(q0, delta0, n)
+    low = q_ * n_ - d * (n_ - 1)  # q + (n - 1) p, the smallest eigenvalue for p < 0
+    if (low < -1e-12 * q_ * n_).any():
+        i = np.flatnonzero(low < -1e-12 * q_ * n_)[0]
+        raise ValueError(
+            f"p = {(q_ - d).flat[i]:g} with q = {q_.flat[i]:g}: n = {n_.flat[i]:g} tokens cannot all have that covariance; "
+            f"p must be at least -q/(n-1) = {-q_.flat[i] / (n_.flat[i] - 1):g}"
+        )
+
+
+class _Output:
+    def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
+        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((count, kept)) for _ in range(5))
+        self.chi = np.empty((count, kept - 1 if every else min(depth, 1)))
+        self.status = np.zeros(count, dtype=np.int64)
+
+    def rows(self, part: slice) -> tuple[np.ndarray, ...]:
+        arrays = (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status)
+        return tuple(a[part] for a in arrays)
+
+
+def _fill(
+    kernel: Kernel, depth: int, every: int, paired: bool, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output
+) -> None:
+    count = q0.shape[0]
+    head = (depth, every, int(paired), float(pooled))
+    if count == 1 and depth <= INTERPRETED and not kernel.has_quadrature:
+        try:
+            interpreted(kernel.source).trajectories(*head, table, q0, delta0, *out.rows(slice(None)))
+            return
+        except (ZeroDivisionError, OverflowError, ValueError):
+            pass  # the interpreter raises where compiled code returns inf or nan, from which the status is read
+    run = compiled(kernel.source, "trajectories")
+    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.has_quadrature else 1)))
+    for first in track(range(0, count, size), "propagate", math.ceil(count / size)):
+        part = slice(first, min(first + size, count))
+        run(*head, np.ascontiguousarray(table[:, part]), q0[part], delta0[part], *out.rows(part))

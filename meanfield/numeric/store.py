@@ -1,0 +1,79 @@
+"""Generated source as files one can read: named by content, importable, cached where numba can cache beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+__all__ = ["compiled", "folder", "interpreted"]
+
+
+def folder() -> Path:
+    """Where generated kernels live: $MEANFIELD_CACHE_DIR, else the user's cache folder."""
+    override = os.environ.get("MEANFIELD_CACHE_DIR")
+    if override:
+        return Path(override)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", str(Path.home()))
+    elif sys.platform == "darwin":
+        base = str(Path.home() / "Library" / "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    return Path(base) / "meanfield" / "kernels"
+
+
+def _write(text: str) -> Path:
+    """The file of that text: written once, whole or not at all, and rewritten where its content is not the text."""
+    name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}.py"
+    for place in (folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"):
+        path = place / name
+        try:
+            if path.exists() and path.read_text() == text:
+                return path
+            place.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
+            with os.fdopen(handle, "w") as stream:
+                stream.write(text)
+            os.replace(temporary, path)
+            return path
+        except OSError:
+            continue
+    raise OSError(f"no folder to keep generated kernels in: set MEANFIELD_CACHE_DIR to a writable one ({folder()} is not)")
+
+
+def _load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # numba's cache finds the globals of a cached function by this name
+    spec.loader.exec_module(module)
+    return module
+
+
+@lru_cache(maxsize=512)
+def interpreted(text: str) -> ModuleType:
+    """The generated functions as plain Python."""
+    path = _write(text)
+    return _load(path, f"meanfield_{path.stem}")
+
+
+@lru_cache(maxsize=512)
+def compiled(text: str, entry: str) -> FunctionType:
+    """The function `entry` of the generated source, compiled; its machine code is cached beside the file."""
+    import numba
+
+    path = _write(text)
+    module = _load(path, f"meanfield_compiled_{path.stem}")
+    for name, value in list(vars(module).items()):
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            jitted = numba.njit(cache=name == entry, nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")(value)
+            setattr(module, name, jitted)
+    function: FunctionType = getattr(module, entry)
+    return function

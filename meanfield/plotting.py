@@ -1,0 +1,154 @@
+r"""Figures of runs: functions that take and return a matplotlib axes. matplotlib is imported inside them (extra `plot`).
+
+Colours are safe for colour-blind readers: viridis without its palest end where a parameter varies, the palette of Okabe and Ito for
+single curves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import sympy as sp
+
+from meanfield import symbols
+from meanfield.faces import plot
+from meanfield.numeric.runs import Run
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.cm
+    import matplotlib.colorbar
+
+__all__ = ["DISTINCT", "LABELS", "colour_bar", "colour_scale", "draw_grid", "plot_run", "require_matplotlib"]
+
+#: what can be plotted, and how its axis is labelled
+LABELS: Final = {
+    "q": r"$q_l$",
+    "p": r"$p_l$",
+    "c": r"$c_l = p_l/q_l$",
+    "gap": r"$1 - c_l$",
+    "log_apjn": r"$\ln\,\mathcal{J}^{\,L,l}$",
+    "log_apjn_forward": r"$\ln\,\mathcal{J}^{\,l,0}$",
+    "log_chi_product": r"$\sum_{k \geq l} \ln\,\chi_k$",
+}
+
+#: colours that stay apart for colour-blind readers (Okabe & Ito 2008), black first
+DISTINCT: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+#: curves up to which a legend names them; a colour bar beyond
+LEGEND: Final = 7
+
+
+def require_matplotlib() -> None:
+    """Raise ImportError with the command that installs matplotlib if it is missing."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise ImportError('figures need matplotlib: pip install "meanfield-nn[plot]"', name="matplotlib") from error
+
+
+@plot.register(Run)
+def plot_run(run: Run, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+    r"""One quantity of a run over depth; one curve for each value of a parameter that was an array.
+
+    Parameters
+    ----------
+    run : Run
+        One setting, or a grid of one dimension: up to seven curves get a legend, more a colour bar.
+    ax : matplotlib Axes, optional
+        Where to draw; a new pyplot figure if left out.
+    quantity : str
+        "q", "p", "c", "gap", "log_apjn", "log_apjn_forward" or "log_chi_product".
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity, one that a run of a single input does not have, a grid of more than one dimension, or a run with
+        record="last".
+    ImportError
+        matplotlib is not installed.
+    """
+    if quantity not in LABELS:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(LABELS)}")
+    grid = run.q.shape[:-1]
+    if len(grid) > 1:
+        raise ValueError(
+            f"a grid of shape {grid} has {len(grid)} dimensions and a figure shows one: pass one array to propagate, "
+            "or select with run.to_xarray()"
+        )
+    if len(run.layers) == 1 and run.depth > 0:
+        raise ValueError("this run kept one layer and a figure is over depth: pass record='all' or a whole number to propagate")
+    if not hasattr(run, quantity):
+        raise ValueError(f"quantity = {quantity!r}: this run has a single input; give propagate one of p, c or gap")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    values = np.asarray(getattr(run, quantity))
+    if grid:
+        name, settings = _varying(run)
+        draw_grid(ax, run.layers, values, settings, name)
+    else:
+        ax.plot(run.layers, values, color=DISTINCT[0], **_style(run.layers))
+    if quantity == "gap" and bool(np.nanmin(values) > 0):
+        ax.set_yscale("log")
+    ax.set_xlabel("$l$ (blocks)")
+    ax.set_ylabel(LABELS[quantity])
+    return ax
+
+
+def draw_grid(ax: matplotlib.axes.Axes, layers: Any, values: np.ndarray, settings: np.ndarray, name: str) -> None:
+    """One curve for each row of `values`, coloured by `settings`, which the legend or colour bar calls `name`."""
+    scale = colour_scale(settings)
+    few = len(settings) <= LEGEND
+    for setting, curve in zip(settings, values, strict=True):
+        label = f"{name} = {setting:.4g}" if few else None
+        ax.plot(layers, curve, color=scale.to_rgba(setting), label=label, **_style(layers))
+    if few:
+        ax.legend(frameon=False)
+    else:
+        colour_bar(ax, scale, name)
+
+
+def colour_scale(settings: np.ndarray) -> matplotlib.cm.ScalarMappable:
+    """Viridis from its dark end to a green that is still seen on white, over the range of `settings`."""
+    import matplotlib
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import ListedColormap, Normalize
+
+    shades = matplotlib.colormaps["viridis"](np.linspace(0.0, 0.88, 256))
+    return ScalarMappable(Normalize(float(np.min(settings)), float(np.max(settings))), ListedColormap(shades))
+
+
+def colour_bar(axes: Any, scale: matplotlib.cm.ScalarMappable, name: str) -> matplotlib.colorbar.Colorbar:
+    """A colour bar beside one or several axes of a figure."""
+    bar: matplotlib.colorbar.Colorbar = np.ravel(axes)[0].figure.colorbar(scale, ax=axes, pad=0.02, label=name)
+    return bar
+
+
+def _style(layers: Any) -> dict[str, Any]:
+    return {"linewidth": 1.4, "marker": "o" if len(layers) == 1 else None}
+
+
+def _varying(run: Run) -> tuple[str, np.ndarray]:
+    """the label and values of what varies along the grid: a parameter, else the variance or correlation at the start, else a count"""
+    count = run.q.shape[0]
+    names = symbols.latex_names()
+    for letter, value in run.parameters.items():
+        if value.ndim and (value.size > 1 or count == 1):
+            symbol = symbols.parameter(letter)
+            return f"${names.get(symbol, sp.latex(symbol))}$", np.broadcast_to(value, (count,))
+    if run.layers[0] == 0:
+        starts = {r"$q_0$": run.q[:, 0]}
+        if hasattr(run, "gap"):
+            starts["$1 - c_0$"] = run.gap[:, 0]
+        for label, start in starts.items():
+            if np.ptp(start) > 0:
+                return label, start
+    return "setting", np.arange(1, count + 1)

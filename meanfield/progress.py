@@ -1,0 +1,25 @@
+"""A progress bar on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["track"]
+
+T = TypeVar("T")
+
+
+def track(items: Iterable[T], description: str, total: int) -> Iterator[T]:
+    """Yield the items, with a bar if stderr is a terminal and rich is installed."""
+    if total > 1 and sys.stderr.isatty():
+        try:
+            from rich.console import Console
+            from rich.progress import track as bar
+        except ImportError:
+            pass
+        else:
+            yield from bar(items, description, total, console=Console(stderr=True), transient=True)
+            return
+    yield from items

@@ -1,0 +1,196 @@
+r"""A block read as a recursion: one frozen record of symbolic expressions that everything numeric and everything printed is read from.
+
+The top level of a block is cut into *stages* (the sublayers of a transformer), each a law on the current (q, p). The record keeps the
+stages with their named quantities; `q`, `p`, `transfer` and `chi` are the same law of one whole repeat with all names put in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import sympy as sp
+
+from meanfield.blocks.algebra import Block, Definition, Law, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.faces import latex
+from meanfield.gaussian.expectation import Node
+from meanfield.symbols import known, merged, reserved
+
+__all__ = ["Recursion", "Stage", "recursion"]
+
+q, p, delta = known("q"), known("p"), known("delta")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One sublayer: its block and its law on the signal of the plain symbols q, p, delta."""
+
+    block: Block
+    law: Law
+
+    @property
+    def values(self) -> dict[sp.Expr, sp.Expr]:
+        """Every named quantity in terms of q and p alone, closed forms derived."""
+        done: dict[sp.Expr, sp.Expr] = {delta: q - p}
+        for d in self.law.definitions:
+            done[d.symbol] = explicit(d.value if d.shown is None else d.shown, done)
+        return done
+
+
+def explicit(e: sp.Expr, values: dict[sp.Expr, sp.Expr]) -> sp.Expr:
+    """The expression with names put in and expectations in closed form where they have one."""
+    e = e.xreplace(values)
+    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+
+
+@dataclass(frozen=True, repr=False)
+class Recursion:
+    r"""The mean-field recursion of one repeat of a block.
+
+    Attributes
+    ----------
+    q, p : sympy expressions in q, p and the parameters
+        The variance and covariance after the repeat.
+    transfer : 2 x 2 Matrix
+        (J, K)_in = transfer (J, K)_out; T_a(input) T_b(output of a) for a >> b.
+    chi : sympy expression
+        The same-token gradient factor with the gradients of different tokens taken as independent.
+    parameters : tuple of symbols
+        What has to be bound before numbers come out.
+    """
+
+    block: Block
+    stages: tuple[Stage, ...]
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    def __repr__(self) -> str:
+        names = ", ".join(s.name for s in self.parameters)
+        return f"Recursion({len(self.stages)} stage{'s' * (len(self.stages) > 1)}; parameters: {names or 'none'})"
+
+    @cached_property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        found: set[sp.Symbol] = set()
+        for stage in self.stages:
+            named = {d.symbol for d in stage.law.definitions}
+            found |= {s for s in _symbols(stage.law) - named if s.name not in reserved}
+        return tuple(sorted(found, key=lambda s: s.name))
+
+    @cached_property
+    def _composed(self) -> tuple[sp.Expr, sp.Expr, sp.Matrix, sp.Expr]:
+        at_q, at_p, transfer, chi = q, p, sp.eye(2), sp.S.One
+        for stage in self.stages:
+            values, law = stage.values, stage.law
+            put = {q: at_q, p: at_p}
+            parts = [explicit(e, values).xreplace(put) for e in (law.output.q, law.output.p, law.chi, *law.transfer)]
+            at_q, at_p = parts[0], parts[1]
+            transfer, chi = transfer * sp.Matrix(2, 2, parts[3:]), chi * parts[2]
+        return at_q, at_p, transfer, chi
+
+    @property
+    def q(self) -> sp.Expr:
+        return self._composed[0]
+
+    @property
+    def p(self) -> sp.Expr:
+        return self._composed[1]
+
+    @property
+    def transfer(self) -> sp.Matrix:
+        return sp.ImmutableMatrix(self._composed[2])
+
+    @property
+    def chi(self) -> sp.Expr:
+        return self._composed[3]
+
+    def couples(self, one_token: bool = False) -> bool:
+        """Whether q or J of one token depends on a second one, with n = 1 put in if `one_token`."""
+        put = {known("n"): sp.S.One} if one_token else {}
+        for stage in self.stages:
+            values, law = stage.values, stage.law
+            read = (law.output.q, law.transfer[0, 0], law.transfer[0, 1])
+            q_next, same, mixing = (sp.expand(explicit(e, values).xreplace(put)) for e in read)
+            if q_next.has(p) or same.has(p) or mixing != 0:
+                return True
+        return False
+
+    def latex(self) -> str:
+        """The recursion as LaTeX, stage by stage, with the definitions it uses below."""
+        return latex(self)
+
+
+def _cut(block: Block) -> list[Block]:
+    """the stages of a block: one for each residual or parallel sublayer, with what follows it"""
+    parts = block.blocks if isinstance(block, Serial) else (block,)
+    groups: list[list[Block]] = []
+    for part in parts:
+        if not groups or isinstance(part, (Residual, Parallel, Repeat)):
+            groups.append([part])
+        else:
+            groups[-1].append(part)
+    return [g[0] if len(g) == 1 else Serial(tuple(g)) for g in groups]
+
+
+def _expressions(law: Law) -> tuple[sp.Expr, ...]:
+    return (law.output.q, law.output.p, law.output.delta, law.chi, *law.transfer, *(d.value for d in law.definitions))
+
+
+def _renamed(law: Law, symbols: dict[sp.Symbol, sp.Symbol]) -> Law:
+    """the law with symbols replaced throughout"""
+
+    def put(e: sp.Expr) -> sp.Expr:
+        return e.xreplace(symbols)
+
+    o = law.output
+    output = replace(o, q=put(o.q), p=put(o.p), delta=put(o.delta), mean=put(o.mean))
+    definitions = tuple(
+        Definition(d.symbol, put(d.value), d.latex, *(None if e is None else put(e) for e in (d.kernel, d.shown))) for d in law.definitions
+    )
+    return Law(output, law.transfer.xreplace(symbols), put(law.chi), definitions)
+
+
+@lru_cache(maxsize=256)
+def recursion(block: Block) -> Recursion:
+    r"""The recursion of a block: what one repeat does to q, p and to the gradient's second moments.
+
+    Parameters
+    ----------
+    block : Block
+
+    Raises
+    ------
+    TypeError
+        `block` is no block.
+    ValueError
+        The block ends with a mean that its next repeat would see.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.mlp(mf.erf))
+    >>> rec.q
+    sigma_b**2 + 2*sigma_w**2*asin(2*q/(2*q + 1))/pi
+    >>> rec.chi
+    4*sigma_w**2/(pi*sqrt(4*q + 1))
+    >>> rec.parameters
+    (sigma_b, sigma_w)
+    """
+    if not isinstance(block, Block):
+        raise TypeError(f"block = {block!r}: expected a block, as mf.mlp(mf.tanh) or mf.Residual(...)")
+    mean = sp.Dummy("mean", real=True)
+    stages: list[Stage] = []
+    gaussian, carried = True, sp.S.Zero
+    for part in _cut(block):
+        law = part.law(Signal(q, p, delta, carried, gaussian))
+        stages.append(Stage(part, law))
+        gaussian, carried = law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
+    following = stages[0].block.law(Signal(q, p, delta, carried, gaussian))  # what the next repeat starts from
+    if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
+        raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
+    one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
+    return Recursion(block, tuple(Stage(s.block, _renamed(s.law, one)) if one else s for s in stages))
+
+
+def _symbols(law: Law) -> set[sp.Basic]:
+    return set().union(*(e.free_symbols for e in _expressions(law)))

@@ -1,0 +1,14 @@
+"""Random networks in torch, drawn from the same description, and what is measured on them (extra `torch`)."""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as missing:
+    raise ImportError("meanfield.reference draws random networks in torch: install meanfield-nn[torch]") from missing
+
+from meanfield.reference.comparison import Comparison, compare
+from meanfield.reference.measurement import Measurement, measure
+from meanfield.reference.twin import Twin, build
+
+__all__ = ["Comparison", "Measurement", "Twin", "build", "compare", "measure"]

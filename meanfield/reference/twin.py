@@ -1,0 +1,366 @@
+r"""The torch twin of a network: the module that the same description stands for, with random weights.
+
+One rule per block, found by `singledispatch`. A new block registers its own:
+
+    @layer.register
+    def _(block: MyBlock, site: Site) -> nn.Module: ...
+
+A module with weights draws them in `reset_parameters`, one that mixes tokens says for how many in its attribute `tokens`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any, cast
+
+import sympy as sp
+import torch
+from torch import Tensor, nn
+
+from meanfield import arguments
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.attention import Attention
+from meanfield.blocks.elementary import Activate, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.numeric.runs import bound_parameters
+from meanfield.recurrence import recursion
+from meanfield.reference.drawing import place, redraw, seeded
+from meanfield.reference.expressions import TensorFunction, tensor_function
+from meanfield.reference.inputs import Start, default_tokens, start_of
+
+__all__ = ["Site", "Twin", "build", "layer"]
+
+#: blocks that act on each coordinate, or on a token as a whole, and have no weights
+_WEIGHTLESS = (Activate, Identity, LayerNorm, RMSNorm, Scale)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a block stands: the widths before and after it, hidden width and heads inside it, and the values of all symbols by name."""
+
+    fan_in: int
+    fan_out: int
+    hidden: int
+    heads: int
+    values: Mapping[str, float]
+
+    def number(self, e: sp.Expr) -> float:
+        """The value of a parameter here; L and l are bound."""
+        value = self.expression(e)
+        if not value.is_real or not value.is_finite:
+            raise ValueError(f"{e} is {value} at l = {self.values['l']:g}: expected a finite real number")
+        return float(value)
+
+    def expression(self, e: sp.Expr) -> sp.Expr:
+        """The expression with the value of every parameter put in."""
+        return e.subs({s: sp.Float(self.values[s.name]) for s in e.free_symbols if s.name in self.values})
+
+
+# -- modules ----------------------------------------------------------------------------------------------------------
+
+
+class GaussianLinear(nn.Module):
+    """W x + b with W_ij ~ N(0, sigma_w^2/fan_in), b_i ~ N(0, sigma_b^2), not drawn yet; no bias at sigma_b = 0."""
+
+    def __init__(self, fan_in: int, fan_out: int, sigma_w: float, sigma_b: float = 0.0) -> None:
+        super().__init__()
+        self.sigma_w, self.sigma_b = sigma_w, sigma_b
+        self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
+        self.bias = nn.Parameter(torch.empty(fan_out)) if sigma_b else None
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.sigma_w / math.sqrt(self.weight.shape[1]))
+        if self.bias is not None:
+            nn.init.normal_(self.bias, std=self.sigma_b)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[1]} -> {self.weight.shape[0]}, sigma_w={self.sigma_w:g}, sigma_b={self.sigma_b:g}"
+
+
+class Pointwise(nn.Module):
+    """A function on each coordinate."""
+
+    def __init__(self, function: TensorFunction, name: str) -> None:
+        super().__init__()
+        self.function, self.name = function, name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+    def extra_repr(self) -> str:
+        return self.name
+
+
+class Multiple(nn.Module):
+    """factor * x."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.factor * x
+
+    def extra_repr(self) -> str:
+        return f"{self.factor:g}"
+
+
+class Normalised(nn.Module):
+    """x / sqrt(mean x^2) over the coordinates of a token, of x less its mean if `centred`; no epsilon, no weights."""
+
+    def __init__(self, centred: bool) -> None:
+        super().__init__()
+        self.centred = centred
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.centred:
+            x = x - x.mean(-1, keepdim=True)
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True))
+
+    def extra_repr(self) -> str:
+        return f"centred={self.centred}"
+
+
+class SoftmaxAttention(nn.Module):
+    """W_O W_V sum_b A_ab x_b, A = softmax(Q K^T / sqrt(d_k)) in each head, d_k = width/heads.
+
+    With `detached` the weights A are constants to the backward pass: the network whose law has softmax_derivative=False.
+    """
+
+    def __init__(self, site: Site, block: Attention) -> None:
+        super().__init__()
+        width = site.fan_in
+        if width % site.heads:
+            raise ValueError(f"heads = {site.heads}: must divide the width {width}")
+        self.tokens, self.heads, self.detached = round(site.number(block.n)), site.heads, not block.softmax_derivative
+        self.query, self.key, self.value = (
+            GaussianLinear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K, block.sigma_V)
+        )
+        self.output = GaussianLinear(width, site.fan_out, site.number(block.sigma_O))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-2] != self.tokens:
+            raise ValueError(f"attention over n = {self.tokens} tokens got an input of shape {tuple(x.shape)}: expected (..., n, width)")
+        queries, keys, values = (f(x).unflatten(-1, (self.heads, -1)).transpose(-2, -3) for f in (self.query, self.key, self.value))
+        weights = torch.softmax(queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1]), -1)
+        if self.detached:
+            weights = weights.detach()
+        mixed: Tensor = self.output((weights @ values).transpose(-2, -3).flatten(-2))
+        return mixed
+
+    def extra_repr(self) -> str:
+        return f"n={self.tokens}, heads={self.heads}" + ", weights detached" * self.detached
+
+
+class Skip(nn.Module):
+    """skip x + scale f(x)."""
+
+    def __init__(self, branch: nn.Module, skip: float, scale: float) -> None:
+        super().__init__()
+        self.branch, self.skip, self.scale = branch, skip, scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        f: Tensor = self.branch(x)
+        return self.skip * x + self.scale * f
+
+    def extra_repr(self) -> str:
+        return f"skip={self.skip:g}, scale={self.scale:g}"
+
+
+class Sum(nn.Module):
+    """f_1(x) + f_2(x) + ..."""
+
+    def __init__(self, branches: list[nn.Module]) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([f(x) for f in self.branches]).sum(0)
+
+
+class Twin(nn.Sequential):
+    """A random network: one child per repeat, (..., n, width) to (..., n, width).
+
+    Attributes
+    ----------
+    net : Block
+        What it was drawn from.
+    width : int
+    start : Start or None
+        The input it was built for, if one was given; `measure` takes it unless told otherwise.
+    """
+
+    start: Start | None = None
+
+    def __init__(self, net: Block, width: int, repeats: list[nn.Module]) -> None:
+        super().__init__(*repeats)
+        self.net, self.width = net, width
+
+    @property
+    def tokens(self) -> int | None:
+        """How many tokens its layers mix; None if none does."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "tokens"):
+                return cast(int, module.tokens)
+        return None
+
+
+# -- one rule per block -----------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def layer(block: Block, site: Site) -> nn.Module:
+    """The torch module of a block at a site, its weights not drawn yet."""
+    raise TypeError(f"no torch layer is known for the block {block!r}: register one with {__name__}.layer.register({type(block).__name__})")
+
+
+@layer.register
+def _(block: Linear, site: Site) -> nn.Module:
+    return GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_w), site.number(block.sigma_b))
+
+
+@layer.register
+def _(block: Scale, site: Site) -> nn.Module:
+    return Multiple(site.number(block.factor))
+
+
+@layer.register
+def _(block: Identity, site: Site) -> nn.Module:
+    return nn.Identity()
+
+
+@layer.register
+def _(block: Activate, site: Site) -> nn.Module:
+    return Pointwise(tensor_function(site.expression(block.phi.expression)), repr(block.phi))
+
+
+@layer.register
+def _(block: LayerNorm, site: Site) -> nn.Module:
+    return Normalised(centred=True)
+
+
+@layer.register
+def _(block: RMSNorm, site: Site) -> nn.Module:
+    return Normalised(centred=False)
+
+
+@layer.register
+def _(block: Attention, site: Site) -> nn.Module:
+    return SoftmaxAttention(site, block)
+
+
+@layer.register
+def _(block: Serial, site: Site) -> nn.Module:
+    """A Linear whose next block with weights is another Linear has the hidden units; everything else keeps the width."""
+    modules, width = [], site.fan_in
+    for i, part in enumerate(block.blocks):
+        following = next((b for b in block.blocks[i + 1 :] if not isinstance(b, _WEIGHTLESS)), None)
+        if isinstance(part, _WEIGHTLESS):
+            out = width
+        else:
+            out = site.hidden if isinstance(part, Linear) and isinstance(following, Linear) else site.fan_out
+        modules.append(layer(part, replace(site, fan_in=width, fan_out=out)))
+        width = out
+    return nn.Sequential(*modules)
+
+
+@layer.register
+def _(block: Residual, site: Site) -> nn.Module:
+    return Skip(layer(block.branch, site), site.number(block.skip), site.number(block.scale))
+
+
+@layer.register
+def _(block: Parallel, site: Site) -> nn.Module:
+    return Sum([layer(branch, site) for branch in block.branches])
+
+
+@layer.register
+def _(block: Repeat, site: Site) -> nn.Module:
+    return nn.Sequential(*(layer(block.block, site) for _ in range(block.times)))
+
+
+# -- the whole network ------------------------------------------------------------------------------------------------
+
+
+def build(
+    net: Block,
+    width: int,
+    depth: int,
+    *,
+    heads: int = 1,
+    hidden: float = 1,
+    q: float | None = None,
+    p: float | None = None,
+    c: float | None = None,
+    gap: float | None = None,
+    n: int | None = None,
+    seed: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: str | torch.device = "cpu",
+    **parameters: Any,
+) -> Twin:
+    r"""A random network drawn from a description, `depth` repeats with fresh weights each.
+
+    Weights are independent N(0, sigma^2/fan_in). The parameters are those of `mf.propagate(net, depth, ...)`, one number each.
+
+    Parameters
+    ----------
+    net : Block
+        One repeat of the network.
+    width, depth : whole numbers >= 1
+    heads : whole number >= 1
+        Of every attention, d_k = width/heads. The theory does not depend on it.
+    hidden : number > 0
+        Units between two Linear maps of a series (an MLP branch), in widths.
+    q, p, c, gap : number, optional
+        The input that `measure` will use, as in `mf.propagate`.
+    n : whole number, optional
+        Tokens: a parameter where the network has attention, otherwise the number of inputs `measure` will use.
+    seed : whole number, optional
+        Of the weights, torch's random state is left as it was; without it they come from that state, as any torch module's.
+    device : str or torch.device
+        "auto" is CUDA where there is one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A block with no torch layer; missing or unknown parameters (with both lists); an array of parameters; a width that does not
+        divide into heads.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> twin = mf.reference.build(mf.mlp(mf.tanh), width=64, depth=3, sigma_w=1.5, sigma_b=0.1, seed=0)
+    >>> len(twin), twin.width
+    (3, 64)
+    """
+    rec = recursion(net)
+    for name, value in (("width", width), ("depth", depth), ("heads", heads)):
+        arguments.check_integer(value, name, 1)
+    units = round(float(arguments.number_array(hidden, "hidden")) * width)
+    if units < 1:
+        raise ValueError(f"hidden = {hidden}: leaves {units} units at width {width}; expected at least one")
+    named = {s.name for s in rec.parameters}
+    given = {**parameters, "n": n} if n is not None and "n" in named else parameters
+    values: dict[str, float] = {}
+    for name, array in bound_parameters(rec, given).items():
+        if array.ndim:
+            raise ValueError(f"{name} has the shape {array.shape}: a network is drawn for one setting, not for a grid")
+        values[name] = float(array)
+    sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}) for index in range(depth))
+    twin = Twin(net, width, [layer(net, site) for site in sites])
+    if q is not None:
+        twin.start = start_of(q, p, c, gap, twin.tokens or n or default_tokens(p, c, gap))
+    elif not p is c is gap is None:
+        raise ValueError("p, c or gap is given without q")
+    device = place(device)
+    twin.to(device, dtype)
+    with nullcontext() if seed is None else seeded(seed, device):
+        redraw(twin)
+    return twin

@@ -1,0 +1,253 @@
+r"""LaTeX of every public object, in the letters of the literature: `latex(anything)` is a fragment that pastes into a paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy as sp
+from sympy import S
+from sympy.printing.latex import LatexPrinter
+
+from meanfield import symbols
+from meanfield.activation import Activation
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.attention import Attention
+from meanfield.blocks.elementary import Activate, Linear
+from meanfield.faces import latex
+from meanfield.gaussian import closed
+from meanfield.gaussian.derivation import Derivation
+from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.recurrence import Recursion, Stage, recursion
+from meanfield.symbols import known
+
+__all__ = ["latex", "stage_title"]
+
+x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
+_J, _K = sp.symbols("J K")
+
+
+@latex.register(sp.Basic)
+@latex.register(sp.MatrixBase)
+def _(thing: sp.Basic) -> str:
+    return _Page().expression(thing)
+
+
+@latex.register
+def _(thing: Activation) -> str:
+    return rf"\phi(x) = {_Page().expression(thing.expression)}"
+
+
+@latex.register
+def _(thing: Block) -> str:
+    return latex(recursion(thing))
+
+
+@latex.register
+def _(thing: Recursion) -> str:
+    page = _Page()
+    parts = []
+    for stage in thing.stages:
+        heading = rf"& \textbf{{{stage_title(stage.block)}}} \\" + "\n" if len(thing.stages) > 1 else ""
+        parts.append("\\begin{align*}\n" + heading + " \\\\\n".join(page.stage(stage)) + "\n\\end{align*}")
+    text = "\n".join(parts)
+    definitions = page.definitions()
+    return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}" if definitions else text
+
+
+@latex.register
+def _(thing: Derivation) -> str:
+    page = _Page()
+    lines = []
+    for step in thing.steps:
+        lines.append(rf"& \text{{{step.reason}:}} \\")
+        lines.append(rf"& \quad {page.expression(step.before)} \\")
+        lines.append(rf"& \qquad = {page.expression(step.after)} \\")
+    for claim in thing.certificate.claims:
+        lines.append(rf"& \text{{certificate: {_plain(claim.statement)} ({_plain(claim.how)})}} \\")
+    quantity, result = page.expression(thing.quantity), page.expression(thing.result)
+    return "\\begin{align*}\n" + "\n".join(lines) + f"\n& {quantity} = {result}\n\\end{{align*}}"
+
+
+def _plain(text: str) -> str:
+    """a sentence about formulas as LaTeX text"""
+    return text.replace("^", r"\^{}").replace("_", r"\_")
+
+
+def stage_title(block: Block) -> str:
+    """What a sublayer is called."""
+    if isinstance(block, Residual):
+        return stage_title(block.branch)
+    if isinstance(block, Repeat):
+        return f"{block.times} times {stage_title(block.block)}"
+    if isinstance(block, Parallel):
+        return " and ".join(stage_title(b) for b in block.branches)
+    parts = block.blocks if isinstance(block, Serial) else (block,)
+    if any(isinstance(b, Attention) for b in parts):
+        return "Attention"
+    kinds = [type(b) for b in parts]
+    if any(kinds[i : i + 3] == [Linear, Activate, Linear] for i in range(len(kinds))):
+        return "MLP"
+    return ", ".join(type(b).__name__ if not isinstance(b, Activate) else repr(b.phi) for b in parts)
+
+
+def _numbered(name: str, k: int) -> str:
+    if k == 1:
+        return name
+    base, _, index = name.partition("_")
+    return f"{base}_{{{index.strip('{}')}{k}}}"
+
+
+class _Printer(LatexPrinter):
+    """Sums with a positive constant or term in front."""
+
+    def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
+        terms = self._as_ordered_terms(expr, order=order)
+        terms.sort(key=lambda t: (t.could_extract_minus_sign(), not t.is_Number))
+        text = ""
+        for t in terms:
+            negative = t.could_extract_minus_sign()
+            part = self._print(-t if negative else t)
+            if self._needs_add_brackets(-t if negative else t):
+                part = rf"\left({part}\right)"
+            text += (" - " if negative else " + ") + part if text else ("- " if negative else "") + part
+        return text
+
+
+_PLAIN = LatexPrinter()
+
+
+def _rank(s: sp.Symbol) -> str:
+    """a prefix that sorts: weights, then state (q before p), then named quantities"""
+    if s.name in ("q", "p", "delta", "n"):
+        return {"q": "e", "p": "f", "delta": "g", "n": "d"}[s.name]
+    if not isinstance(s, sp.Dummy):
+        return "a"
+    return {"q_hat": "h", "p_hat": "h", "q_tilde": "i", "p_tilde": "j"}.get(s.name, "k")
+
+
+@dataclass
+class _Page:
+    """One piece of LaTeX: keeps the names it has given and what they stand for."""
+
+    lines: dict[str, str] = field(default_factory=dict)  # left side -> right side
+    names: dict[sp.Basic, str] = field(default_factory=symbols.latex_names)
+    kernels: dict[sp.Expr, str] = field(default_factory=dict)  # activation -> name of its kernel on correlations
+    products: set[str] = field(default_factory=set)
+
+    def expression(self, e: sp.Basic) -> str:
+        """LaTeX with factors in the order weights, state, named quantities, and no leading minus where it can be helped"""
+        ordered = {s: sp.Symbol(_rank(s) + s.name, **s.assumptions0) for s in e.free_symbols}
+        names = {ordered[s]: self.names.get(s, _PLAIN.doprint(s)) for s in ordered}
+        return str(_Printer({"symbol_names": names, "inv_trig_style": "full"}).doprint(e.xreplace(ordered)))
+
+    def _define(self, name: str, right: str) -> str:
+        k = 1
+        while self.lines.get(_numbered(name, k), right) != right:
+            k += 1
+        self.lines[_numbered(name, k)] = right
+        return _numbered(name, k)
+
+    # -- one sublayer -----------------------------------------------------------------------------------------------------
+    def stage(self, stage: Stage) -> list[str]:
+        law = stage.law
+        view: dict[sp.Basic, sp.Expr] = {delta: q - p}
+        for d in law.definitions:
+            if d.shown is not None:
+                view[d.symbol] = d.shown.xreplace(view)
+                continue
+            self.names[d.symbol] = self._define(d.latex, self.expression(self.readable(d.value.xreplace(view))))
+
+        def show(e: sp.Expr) -> sp.Expr:
+            return self.readable(e.xreplace(view))
+
+        forward = [show(law.output.q), show(law.output.p)]
+        t = [[show(law.transfer[i, j]) for j in (0, 1)] for i in (0, 1)]
+        return [
+            rf"q &\leftarrow {self._state_first(forward[0], q)}",
+            rf"p &\leftarrow {self._state_first(forward[1], p)}",
+            rf"J &\leftarrow {self._combination(t[0])}",
+            rf"K &\leftarrow {self._combination(t[1])}",
+            rf"\chi &= {self._one_first(show(law.chi))}",
+        ]
+
+    def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:
+        terms = sp.Add.make_args(e)
+        own = [t for t in terms if (t / state).free_symbols.isdisjoint({q, p}) and t.has(state) and not (t / state).has(Node)]
+        if len(own) != 1 or len(terms) == 1:
+            return self.expression(e)
+        rest = sp.Add(*[t for t in terms if t is not own[0]])
+        text = self.expression(rest)
+        return f"{self.expression(own[0])} {text}" if text.startswith("-") else f"{self.expression(own[0])} + {text}"
+
+    def _one_first(self, e: sp.Expr) -> str:
+        constant, rest = e.as_coeff_Add()
+        if constant == 0 or rest == 0:
+            return self.expression(e)
+        text = self.expression(rest)
+        return f"{self.expression(constant)} {text}" if text.startswith("-") else f"{self.expression(constant)} + {text}"
+
+    def _combination(self, row: list[sp.Expr]) -> str:
+        parts = []
+        for value, letter in zip(row, ("J", "K"), strict=True):
+            if value == 0:
+                continue
+            text = self._one_first(value)
+            if value == 1:
+                parts.append(letter)
+            elif isinstance(value, sp.Add):
+                parts.append(rf"\left({text}\right) {letter}")
+            else:
+                parts.append(f"{text} {letter}")
+        return " + ".join(parts).replace("+ -", "- ") or "0"
+
+    # -- readable expressions ---------------------------------------------------------------------------------------------
+    def readable(self, e: sp.Expr) -> sp.Expr:
+        """Expectations in their shortest form, products of weight scales by their usual letter."""
+        e = e.replace(lambda t: isinstance(t, Node), self._node)
+        for letter, (first, second) in symbols.products:
+            a, b, ab = known(first), known(second), known(letter)
+            shorter = sp.powdenest(e.xreplace({b: ab / a}), force=True)
+            if e.has(a) and e.has(b) and not shorter.has(a):
+                e = shorter
+                self.products.add(letter)
+        return e
+
+    def _node(self, node: Node) -> sp.Expr:
+        if isinstance(node, PairExpectation) and node.args[1] == node.args[3] and node.args[4:] == (S.Zero, S.Zero):
+            parts = node.separated()
+            if parts is not None and parts[0] == parts[1]:
+                degree = _degree(parts[0])
+                if degree is not None and not parts[0].is_polynomial(x):
+                    v, cov = node.args[1:3]
+                    return v**degree * sp.Function(self._kernel(parts[0]))(sp.cancel(cov / v))
+        return node.doit() if isinstance(node, (PairExpectation, Expectation)) else node
+
+    def _kernel(self, f: sp.Expr) -> str:
+        if f not in self.kernels:
+            base = next((name for g, name in self.kernels.items() if g.diff(x) == f), None)
+            count = sum(not name.startswith("\\dot") for name in self.kernels.values())
+            self.kernels[f] = rf"\dot{base}" if base else _numbered(r"\kappa", 1 if count == 0 else count + 1)
+            form = closed.cross(f, f)
+            assert form is not None
+            value = PairExpectation(f * f.xreplace({x: y}), q, p, q).doit().xreplace({p: rho, q: S.One})
+            name = self.kernels[f]
+            self.lines[rf"{name}\left(\rho\right)"] = self.expression(value)
+        return self.kernels[f]
+
+    def definitions(self) -> list[str]:
+        lines = [f"{left} &= {right}" for left, right in self.lines.items()]
+        for letter, (first, second) in symbols.products:
+            if letter in self.products:
+                names = symbols.TABLE
+                lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
+        return lines
+
+
+def _degree(f: sp.Expr) -> sp.Expr | None:
+    """k if E f(u) f(v) is q^k times a function of the correlation"""
+    form = closed.cross(f, f)
+    if form is None:
+        return None
+    ratio = sp.simplify(form.xreplace({p: q * rho}))
+    k = sp.simplify(q * sp.diff(ratio, q) / ratio) if ratio != 0 else None
+    return k if k is not None and k.is_number else None

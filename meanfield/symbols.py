@@ -1,0 +1,98 @@
+r"""The one place where symbols are made: name, assumption, LaTeX and meaning of every letter the library uses.
+
+Same name means same parameter, whatever assumptions a user's own symbol carries: `canonical` maps every symbol of an
+expression to the symbol of that name kept here, or to a real symbol of that name if the library does not know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import sympy as sp
+
+__all__ = ["TABLE", "Entry", "canonical", "known", "latex_names", "merged", "parameter", "reserved"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A letter of the library: its symbol, how it prints, what it means, and the least value it may take."""
+
+    symbol: sp.Symbol
+    latex: str
+    meaning: str
+    lowest: float | None = None
+    integer: bool = False
+
+
+def _entry(name: str, latex: str, meaning: str, *, lowest: float | None = None, **assumptions: bool) -> Entry:
+    return Entry(sp.Symbol(name, **assumptions), latex, meaning, lowest, bool(assumptions.get("integer")))
+
+
+_ENTRIES: Final = (
+    # what an activation is written in
+    _entry("x", "x", "argument of an activation", real=True),
+    _entry("y", "y", "second argument of a two-variable expectation", real=True),
+    # the state
+    _entry("q", "q", "variance of a component of a token", lowest=0, positive=True),
+    _entry("p", "p", "covariance of a component between two tokens", real=True),
+    _entry("delta", r"\delta", "q - p", lowest=0, nonnegative=True),
+    _entry("q1", "q_1", "variance of the first of two inputs", lowest=0, positive=True),
+    _entry("q2", "q_2", "variance of the second of two inputs", lowest=0, positive=True),
+    _entry("rho", r"\rho", "correlation p/q", real=True),
+    # depth and size
+    _entry("L", "L", "number of repeats of the block", lowest=0, positive=True, integer=True),
+    _entry("l", "l", "index of the repeat, 0 ... L-1", lowest=0, nonnegative=True, integer=True),
+    _entry("n", "n", "number of tokens", lowest=1, positive=True, integer=True),
+    # weights: standard deviation times sqrt(fan-in)
+    _entry("sigma_w", r"\sigma_w", "weight scale of a linear map", lowest=0, positive=True),
+    _entry("sigma_b", r"\sigma_b", "bias scale of a linear map", lowest=0, positive=True),
+    _entry("sigma_1", r"\sigma_1", "weight scale of the first MLP matrix", lowest=0, positive=True),
+    _entry("sigma_2", r"\sigma_2", "weight scale of the second MLP matrix", lowest=0, positive=True),
+    _entry("sigma_Q", r"\sigma_Q", "weight scale of the query matrix", lowest=0, positive=True),
+    _entry("sigma_K", r"\sigma_K", "weight scale of the key matrix", lowest=0, positive=True),
+    _entry("sigma_V", r"\sigma_V", "weight scale of the value matrix", lowest=0, positive=True),
+    _entry("sigma_O", r"\sigma_O", "weight scale of the output matrix", lowest=0, positive=True),
+    _entry("sigma_OV", r"\sigma_{OV}", "sigma_O sigma_V", lowest=0, positive=True),
+    _entry("sigma_QK", r"\sigma_{QK}", "sigma_Q sigma_K", lowest=0, positive=True),
+    _entry("sigma_21", r"\sigma_{21}", "sigma_2 sigma_1", lowest=0, positive=True),
+    _entry("alpha", r"\alpha", "slope of Derf or DyT", lowest=0, positive=True),
+)
+
+TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}
+
+#: Names that are never parameters of a network.
+reserved: Final = frozenset({"q", "p", "c", "gap", "q2", "depth", "record", "start", "L", "l", "x", "y", "delta"})
+
+#: Products that the literature writes with one letter, most specific name first.
+products: Final = (("sigma_OV", ("sigma_O", "sigma_V")), ("sigma_QK", ("sigma_Q", "sigma_K")), ("sigma_21", ("sigma_2", "sigma_1")))
+
+
+def known(name: str) -> sp.Symbol:
+    """The library's symbol of that name."""
+    return TABLE[name].symbol
+
+
+def parameter(name: str) -> sp.Symbol:
+    """The symbol of a parameter: the library's own if it knows the name, a real one otherwise."""
+    return TABLE[name].symbol if name in TABLE else sp.Symbol(name, real=True)
+
+
+def canonical(expression: sp.Expr) -> sp.Expr:
+    """The expression with every symbol the library knows by name replaced by its own symbol of that name."""
+    return expression.xreplace({s: TABLE[s.name].symbol for s in expression.free_symbols if s.name in TABLE and s != TABLE[s.name].symbol})
+
+
+def merged(symbols: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Symbol]:
+    """Replacements that leave one symbol per name: the one with the strongest assumption of sign wins."""
+    chosen: dict[str, sp.Symbol] = {}
+    strength = {s: (bool(s.is_positive), bool(s.is_nonnegative), bool(s.is_real), str(s.assumptions0)) for s in symbols}
+    for s in sorted(strength, key=lambda s: strength[s], reverse=True):
+        chosen.setdefault(s.name, TABLE[s.name].symbol if s.name in TABLE else s)
+    return {s: chosen[s.name] for s in strength if s != chosen[s.name]}
+
+
+def latex_names() -> dict[sp.Symbol, str]:
+    """How the library's symbols print."""
+    return {entry.symbol: entry.latex for entry in _ENTRIES}

@@ -1,0 +1,78 @@
+"""What every test shares: where kernels are kept, which doctests need an extra, and a guard against work before a refusal.
+
+Kernels go where the library keeps them (MEANFIELD_CACHE_DIR, else the user's cache folder), so that a second run compiles nothing;
+`--fresh-kernels` gives the run an empty folder of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sympy.core.cache import clear_cache
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fresh-kernels", action="store_true", help="compile every kernel anew, in a temporary folder")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fresh-kernels"):
+        config.stash[_FOLDER] = tempfile.TemporaryDirectory(prefix="meanfield-kernels-")
+        os.environ["MEANFIELD_CACHE_DIR"] = config.stash[_FOLDER].name
+    if importlib.util.find_spec("torch") is None:
+        # the doctests of the torch twin run where torch is, in .ci/run
+        config.option.ignore = [*(config.option.ignore or []), str(ROOT / "meanfield" / "reference")]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(_FOLDER, None)
+    if folder is not None:
+        folder.cleanup()
+
+
+_FOLDER = pytest.StashKey[tempfile.TemporaryDirectory]()
+
+
+class WorkStarted(BaseException):
+    """Not an Exception: nothing that a refusal is caught by may swallow it."""
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever would generate, load or compile a kernel, or start a derivation for numbers, is an error."""
+    from meanfield.numeric import evaluation, runs, store
+
+    def started(*args: object, **kwargs: object) -> None:
+        raise WorkStarted("a kernel was asked for before the arguments were checked")
+
+    for module in (runs, evaluation):
+        for name in ("compiled", "interpreted"):
+            monkeypatch.setattr(module, name, started)
+    monkeypatch.setattr(runs, "kernel_of", started)
+    monkeypatch.setattr(store, "_write", started)
+
+
+def clear_caches() -> None:
+    """Forget every derivation and every generated kernel of this process."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "meanfield":
+            for value in list(vars(module).values()):
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+    clear_cache()
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """No cached derivation, neither before nor after."""
+    clear_caches()
+    yield
+    clear_caches()

@@ -1,0 +1,288 @@
+"""The command `meanfield`: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.cli import run
+
+WEIGHTS = [
+    word
+    for name, value in (("sigma_Q", 0.64), ("sigma_K", 0.64), ("sigma_V", 0.64), ("sigma_O", 0.64), ("sigma_1", 0.64), ("sigma_2", 1.28))
+    for word in ("--set", f"{name}={value}")
+]
+VIT = ["propagate", "--depth", "128", "-p", "0.4", "-n", "197", *WEIGHTS]
+
+
+def said(capsys, *arguments: str) -> str:
+    assert run(list(arguments)) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert run(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+# -- derive -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_derive(capsys):
+    text = said(capsys, "derive", "erf(a*x)")
+    assert "E phi(u)^2        = 2*asin(2*a**2*q/(2*a**2*q + 1))/pi" in text
+    assert "E phi(u) phi(v)   = 2*asin(2*a**2*p/(2*a**2*q + 1))/pi" in text
+    assert "a > 0" in text
+
+
+def test_derive_as_json(capsys):
+    answer = json.loads(said(capsys, "derive", "relu(x)", "--json"))
+    assert answer["activation"] == "Max(0, x)"
+    assert answer["second_moment"] == {"expression": "q/2", "latex": r"\frac{q}{2}", "closed": True}
+    assert answer["derivative_second_moment"]["expression"] == "1/2"
+    assert set(answer) == {
+        "activation", "derivative", "positive", "mean", "second_moment", "kernel", "derivative_second_moment", "derivative_kernel",
+    }  # fmt: skip
+    assert json.loads(said(capsys, "derive", "tanh(b*x)", "--json"))["kernel"]["closed"] is False
+
+
+def test_derive_as_latex(capsys):
+    text = said(capsys, "derive", "erf(alpha*x)", "--latex")
+    assert text.startswith(r"\begin{align*}")
+    assert r"\alpha" in text
+    assert text.count(r"\\") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('__import__("os").system("x")', "not allowed"),
+        ("x.__class__", "attributes are not read"),
+        ("9**9**9**9", "out of range"),
+        ("(" * 200 + "x" + ")" * 200, "nested beyond 100 levels"),
+        ("x" * 10_001, "at most 10000"),
+        ("5", "function of mf.x"),
+        ("q*x", "parameters"),
+    ],
+)
+def test_derive_refuses_at_once(capsys, text, reason):
+    start = time.perf_counter()
+    sentence = refused(capsys, "derive", text)
+    assert time.perf_counter() - start < 0.5
+    assert sentence.startswith("meanfield: ")
+    assert sentence.count("\n") == 1
+    assert reason in sentence
+
+
+# -- propagate ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_propagate_prints_layers(capsys):
+    text = said(capsys, *VIT)
+    assert "61.26706" in text
+    assert "53.57703" in text
+    assert all(name in text for name in ("ln J^{L,l}", "ln prod chi", "1 - c"))
+
+
+def test_propagate_as_json(capsys):
+    answer = json.loads(said(capsys, *VIT, "--norm", "derf", "--set", "alpha=0.1:2:20", "--no-softmax-derivative", "--json"))
+    assert answer["grid"] == [20]
+    assert answer["layers"] == list(range(129))
+    assert np.shape(answer["q"]) == (20, 129)
+    assert answer["q"][4][128] == pytest.approx(37.02808986, abs=6e-9)
+    assert np.exp(answer["log_apjn"][10][0]) == pytest.approx(2409.520866832, abs=1e-8)
+    assert answer["status"] == ["ok"] * 20
+    assert answer["input"]["alpha"] == pytest.approx(np.linspace(0.1, 2, 20))
+
+
+def test_propagate_grid_of_two_ranges(capsys):
+    arguments = [
+        "propagate",
+        "--norm",
+        "derf",
+        "--no-attention",
+        "--depth",
+        "3",
+        "-c",
+        "0.5",
+        "--set",
+        "sigma_1=1",
+        "--set",
+        "sigma_2=1,2,3",
+    ]
+    answer = json.loads(said(capsys, *arguments, "--set", "alpha=0.5:1:2", "--json"))
+    assert answer["grid"] == [3, 2]
+    net = mf.Residual(mf.Derf() >> mf.MLP(mf.relu))
+    expected = mf.propagate(net, 3, 1.0, c=0.5, sigma_1=1.0, sigma_2=np.array([[1.0], [2.0], [3.0]]), alpha=np.array([0.5, 1.0]))
+    np.testing.assert_array_equal(answer["log_apjn"], expected.log_apjn)
+    table = said(capsys, *arguments, "--set", "alpha=0.5:1:2")
+    assert table.count(" ok ") == 6
+    assert "ln J^{L,0}" in table
+
+
+def test_propagate_single_input_activation_and_record(capsys):
+    arguments = [
+        "propagate",
+        "--norm",
+        "layernorm",
+        "--no-attention",
+        "--activation",
+        "x",
+        "--depth",
+        "4",
+        "--set",
+        "sigma_1=1",
+        "--set",
+        "sigma_2=sqrt(2)",
+    ]
+    answer = json.loads(said(capsys, *arguments, "--record", "2", "--json"))
+    assert answer["layers"] == [0, 2, 4]
+    assert answer["q"] == pytest.approx([1, 5, 9])
+    assert "p" not in answer
+    assert json.loads(said(capsys, *arguments, "--record", "last", "--json"))["layers"] == [4]
+
+
+def test_what_is_no_number_is_null_in_json(capsys):
+    arguments = ["propagate", "--no-attention", "--activation", "exp(x)", "--depth", "2", "--set", "sigma_1=40", "--set", "sigma_2=1"]
+    answer = json.loads(said(capsys, *arguments, "--json"))
+    assert answer["status"] == "overflow"
+    assert answer["q"] == [1.0, None, None]
+    assert "2 blocks: overflow" in said(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        (["--set", "alpha=1"], "unknown parameters: alpha"),
+        (["--norm", "derf"], "missing parameters: alpha"),
+        (["--norm", "derf", "--set", "alpha=-1"], "alpha = -1"),
+        (["--norm", "derf", "--set", "alpha=b"], "expected a number"),
+        (["--norm", "derf", "--set", "alpha"], "expected name=value"),
+        (["--norm", "derf", "--set", "alpha=1:2"], "first:last:count"),
+        (["--norm", "derf", "--set", "a.b=1"], "no name of a parameter"),
+        (["--norm", "derf", "--set", "net=1"], "no name of a parameter"),
+        (["--set", "sigma_V=1"], "given twice"),
+        (["-c", "0.4"], "exactly one of p, c and gap"),
+        (["--depth", "-1"], "depth = -1"),
+        (["--depth", str(10**12)], "iB"),
+        (["--depth", str(10**40)], ""),
+        (["-p", "2"], "|p| must be at most q"),
+        (["-n", "0.5"], "n = 0.5"),
+        (["-q", "0"], "must be positive"),
+        (["-q", "__import__('os')"], "not allowed"),
+        (["--activation", "open(x)"], "not a function"),
+        (["--record", "some"], "record = 'some'"),
+    ],
+)
+def test_propagate_refuses_in_one_sentence(capsys, extra, reason):
+    sentence = refused(capsys, *VIT, *extra)
+    assert sentence.startswith("meanfield: ")
+    assert sentence.count("\n") == 1
+    assert reason in sentence
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["propagate"], ["propagate", "--depth", "x"], ["derive"], ["derive", "x", "y"], ["derive", "x", "--nonsense"]],
+)
+def test_usage_errors(capsys, arguments):
+    assert "Usage: meanfield" in refused(capsys, *arguments)
+
+
+def test_help_and_version(capsys):
+    assert "reproduce" in said(capsys, "--help")
+    assert "ViT-L" in said(capsys, "propagate", "--help")
+    assert mf.__version__ in said(capsys, "--version")
+
+
+# -- reproduce ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_reproduce_prints_a_summary(capsys, monkeypatch, tmp_path):
+    """The tables on the terminal, without the work (tests/test_reproduction.py does it)."""
+    import meanfield.reproduction as module
+    from meanfield.reproduction.references import Comparison, CurvePoint
+
+    compared = Comparison("transformer", "Derf", 0.5, "q_L", "37.02808986", 37.028089859, "recursion")
+    point = CurvePoint("Part 2 Fig. 2", "transformer", "log_chi_product", "pre-LN", None, 3, 2.0, 2.0000001)
+    done = module.Reproduction(tmp_path, (tmp_path / "a.csv", tmp_path / "b.png"), (compared,), (point,), "no PDF")
+    monkeypatch.setattr(module, "reproduce", lambda out: done)
+    text = said(capsys, "reproduce", "--out", str(tmp_path))
+    assert "Derf 0.5   q_L        37.02808986   37.02808986" in text
+    assert "Part 2 Fig. 2" in text
+    assert f"2 files in {tmp_path}" in text
+    assert "no PDF" in text
+    assert repr(done).startswith("Reproduction(2 files in ")
+    answer = json.loads(said(capsys, "reproduce", "--json"))
+    assert answer["files"] == ["a.csv", "b.png"]
+    assert answer["published_curves"] == {"points": 1, "largest_deviation": pytest.approx(1e-7)}
+
+
+def test_reproduce_refuses_a_file(capsys, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert "this is a file" in refused(capsys, "reproduce", "--out", str(tmp_path / "file"))
+
+
+# -- the process --------------------------------------------------------------------------------------------------------------------
+
+MAIN = "from meanfield.cli import main; main()"
+
+
+def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "error", "-c", code, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_process_ends_with_the_code():
+    done = process(MAIN, "derive", "x")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "E phi(u)^2        = q" in done.stdout
+    done = process(MAIN, "derive", "x.y")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "command"),
+    [("click", "cli", ["derive", "x"]), ("rich", "cli", ["derive", "x"]), ("matplotlib", "plot", ["reproduce", "--out", "results"])],
+)
+def test_a_missing_library_is_one_sentence(missing, extra, command, tmp_path):
+    command = [str(tmp_path) if word == "results" else word for word in command]
+    done = process(f"import sys; sys.modules['{missing}'] = None\n{MAIN}", *command)
+    assert done.returncode == 1
+    assert done.stderr == f'meanfield: this command needs {missing}: pip install "meanfield-nn[{extra}]"\n'
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to another process on Windows")
+def test_interrupt(tmp_path):
+    """Ctrl-C in the middle of the work: exit code 130, one word, no half-written file."""
+    folder = tmp_path / "results"
+    child = subprocess.Popen(
+        [sys.executable, "-c", MAIN, "reproduce", "--out", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not folder.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
+        child.wait()
+    assert child.returncode == 130, err
+    assert out == b""
+    assert err.decode().split() == ["meanfield:", "interrupted"]
+    assert not any(p.name.startswith(".") for p in folder.iterdir())

@@ -1,0 +1,131 @@
+"""Figures of runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import meanfield as mf
+from meanfield.plotting import LABELS, plot_run
+
+matplotlib.use("Agg")
+
+LAYER = mf.mlp(mf.erf)
+
+
+def new_axes():
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def single():
+    return mf.propagate(LAYER, depth=20, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return mf.propagate(LAYER, depth=20, q=1.0, c=0.5, sigma_w=np.linspace(1, 2, 12), sigma_b=0.1)
+
+
+@pytest.mark.parametrize("quantity", LABELS)
+def test_one_curve_holds_the_data(single, quantity):
+    ax = new_axes()
+    assert plot_run(single, ax, quantity) is ax
+    (line,) = ax.get_lines()
+    np.testing.assert_array_equal(line.get_xdata(), single.layers)
+    np.testing.assert_array_equal(line.get_ydata(), getattr(single, quantity))
+    assert ax.get_ylabel() == LABELS[quantity]
+    assert ax.get_xlabel() == "$l$ (blocks)"
+    ax.figure.draw_without_rendering()  # the labels are valid mathematics
+
+
+def test_run_plot_is_plot_run(single):
+    ax = new_axes()
+    assert single.plot(ax=ax, quantity="q") is ax
+    np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), single.q)
+
+
+def test_without_axes_a_pyplot_figure_is_made(single):
+    from matplotlib import pyplot
+
+    ax = single.plot()
+    assert ax.figure.number in pyplot.get_fignums()
+    pyplot.close(ax.figure)
+
+
+def test_many_curves_get_a_colour_bar(grid):
+    ax = new_axes()
+    plot_run(grid, ax)
+    assert len(ax.get_lines()) == 12
+    assert ax.get_legend() is None
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == r"$\sigma_w$"
+    assert bar.get_ylim() == (1.0, 2.0)
+    colours = {line.get_color() for line in ax.get_lines()}
+    assert len(colours) == 12
+    assert all(0.2126 * r + 0.7152 * g + 0.0722 * b < 0.8 for r, g, b, _ in colours)  # seen on white
+
+
+def test_few_curves_get_a_legend():
+    run = mf.propagate(LAYER, depth=5, q=1.0, c=0.5, sigma_w=[1.0, 1.5], sigma_b=0.1)
+    ax = new_axes()
+    plot_run(run, ax, "gap")
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == [r"$\sigma_w$ = 1", r"$\sigma_w$ = 1.5"]
+    assert len(ax.figure.axes) == 1
+    assert ax.get_yscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("start", "name"), [({"q": [1.0, 2.0], "c": 0.5}, "$q_0$ = 2"), ({"q": 1.0, "gap": [0.1, 0.2]}, "$1 - c_0$ = 0.2")]
+)
+def test_a_start_that_varies_is_named(start, name):
+    run = mf.propagate(LAYER, depth=5, sigma_w=1.5, sigma_b=0.1, **start)
+    ax = new_axes()
+    plot_run(run, ax)
+    assert ax.get_legend().get_texts()[1].get_text() == name
+
+
+def test_a_grid_of_one_point():
+    run = mf.propagate(LAYER, depth=5, q=1.0, sigma_w=[1.5], sigma_b=0.1)
+    ax = new_axes()
+    plot_run(run, ax, "q")
+    assert ax.get_legend().get_texts()[0].get_text() == r"$\sigma_w$ = 1.5"
+
+
+def test_refusals(single):
+    with pytest.raises(ValueError, match=r"quantity = 'apjn': expected one of q, p, c, gap, log_apjn, log_apjn_forward, log_chi_product"):
+        plot_run(single, new_axes(), "apjn")
+    plane = mf.propagate(LAYER, depth=3, q=1.0, sigma_w=np.ones((2, 3)), sigma_b=0.1)
+    with pytest.raises(ValueError, match=r"a grid of shape \(2, 3\) has 2 dimensions"):
+        plot_run(plane, new_axes())
+    alone = mf.propagate(LAYER, depth=3, q=1.0, sigma_w=1.5, sigma_b=0.1)
+    with pytest.raises(ValueError, match="single input"):
+        plot_run(alone, new_axes(), "p")
+    last = mf.propagate(LAYER, depth=3, q=1.0, sigma_w=1.5, sigma_b=0.1, record="last")
+    with pytest.raises(ValueError, match="kept one layer"):
+        plot_run(last, new_axes())
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_import_does_not_load_matplotlib():
+    assert python("import meanfield, meanfield.plotting, sys; print('matplotlib' in sys.modules)").strip() == "False"
+
+
+def test_missing_matplotlib_says_how_to_install():
+    code = (
+        "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None\n"
+        "import meanfield as mf\n"
+        "run = mf.propagate(mf.mlp(mf.relu), depth=2, q=1.0, sigma_w=1.0, sigma_b=0)\n"
+        "try: run.plot()\n"
+        "except ImportError as error: print(error)"
+    )
+    assert python(code).strip() == 'figures need matplotlib: pip install "meanfield-nn[plot]"'
