@@ -189,7 +189,7 @@ def _observe(network: nn.Sequential, x: Tensor, pooled: bool) -> Floats:
     gradients = torch.autograd.grad(out, states, signs)
     with torch.no_grad():
         moments = [(*_moments(h), *_moments(g)) for h, g in zip(states, gradients, strict=True)]
-        return torch.tensor(moments, dtype=torch.float64).T.numpy()
+        return np.array(moments, dtype=np.float64).T
 
 
 def _moments(h: Tensor) -> tuple[float, float]:
