@@ -78,10 +78,8 @@ def test_derive_as_latex(capsys):
         ("q*x", "parameters"),
     ],
 )
-def test_derive_refuses_at_once(capsys, text, reason):
-    start = time.perf_counter()
+def test_derive_refuses(capsys, text, reason):
     sentence = refused(capsys, "derive", text)
-    assert time.perf_counter() - start < 0.5
     assert sentence.startswith("meanfield: ")
     assert sentence.count("\n") == 1
     assert reason in sentence
