@@ -54,8 +54,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise WorkStarted("a kernel was asked for before the arguments were checked")
 
     for module in (runs, evaluation):
-        for name in ("compiled", "interpreted"):
-            monkeypatch.setattr(module, name, started)
+        monkeypatch.setattr(module, "execute", started)
     monkeypatch.setattr(runs, "kernel_of", started)
     monkeypatch.setattr(store, "_write", started)
 

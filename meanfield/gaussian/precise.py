@@ -7,15 +7,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import mpmath as mp
-
-from meanfield.gaussian.singularities import Shape
 
 __all__ = ["mean_of", "pair_mean_of"]
 
 Function = Callable[..., mp.mpf]
+
+
+class Shape(Protocol):
+    """What the rules look at."""
+
+    kinks: tuple[float, ...]
+    d: float
+
+
+@dataclass(frozen=True)
+class _Outer:
+    kinks: tuple[float, ...]
+    d: float
 
 
 def _step(nats: float, r: float) -> float:
@@ -118,7 +131,7 @@ def pair_mean_of(f: Function, means: tuple[mp.mpf, mp.mpf], v1: mp.mpf, cov: mp.
     stretch = float(1 / abs(slope)) if slope else 1e3
 
     def nested(g: Function, nats: float) -> mp.mpf:
-        outer = Shape(
+        outer = _Outer(
             tuple(sorted({*shapes[0].kinks, *(float(mu + (k - other) / slope) for k in shapes[1].kinks if slope)})),
             min(shapes[0].d, shapes[1].d * stretch),
         )

@@ -1,40 +1,74 @@
 r"""Gaussian expectations in float64 where no closed form exists, to machine precision for variances from 1e-12 to 1e12.
 
-One primitive: nodes and weights for E f(Y), Y ~ N(mu, s^2), for f analytic except at real kinks and with complex singularities no
-closer than `d` to the real axis. Smooth f: the trapezoidal rule, plain where the strip is wide, after y = L sinh t where it is
-narrow. Kinked f: Gauss-Legendre panels split at the kinks and graded away from them.
+One primitive: nodes and weights for E f(Y), Y ~ N(mu, s^2). Smooth f, analytic in a strip of half-width d about the real axis: the
+trapezoidal rule, plain where the strip is wide, after y = d sinh t where it is narrow. Any other f: Gauss-Legendre panels between
+breaks, which are its kinks and points between which 20 nodes resolve it.
 
-It is used twice for two variables: with u = a x + s xi_1, v = +-a x + s xi_2, a^2 = |p|, s^2 = q - |p|,
+It is used twice for two variables: with u = a x + s xi_1, v = +-a x + s xi_2, a^2 = |p|, s^2 = q - |p|, g(x) = E_xi f(a x + s xi),
 
-    E f(u) f(v) = E_x g(x) g(+-x),   g(x) = E_xi f(a x + s xi),   and for p > 0   E f(u)^2 - E f(u) f(v) = E_x Var_xi f,
+    E f(u) f(v) = E_x g(x) g(+-x),   E f(u)^2 - E f(u) f(v) = E_x [Var_xi f(a x + s xi) + (g(x) - g(+-x))^2 / 2],
 
-a sum of non-negative terms. These functions use only `math` and `numpy` and are copied into generated kernels by their source.
+sums of non-negative terms. Where s is small against the features of f, E f(u) f(v) is its Taylor series, and the gap the integral
+of Price's identity. These functions use only `math` and `numpy`: the store compiles them from their source.
+
+What they know of a function is its shape, a tuple (smooth, d, growth, detail, parity, radius, analytic, breaks, sharp, jumps,
+right, left) that `unpacked` reads from a row of numbers: see `meanfield.gaussian.singularities.Shape`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-__all__ = ["CONSTANTS", "FUNCTIONS", "KINKED", "KINKED_RULES", "SMOOTH", "SMOOTH_RULES"]
+__all__ = ["CONSTANTS", "FUNCTIONS", "RULES", "TERMS"]
+
+Shape = tuple[Any, ...]
 
 WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
+TERMS = 22  # Taylor coefficients kept
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
 
-def smooth_rule(mu: float, s: float, d: float, y: np.ndarray, w: np.ndarray) -> int:
+def unpacked(row: np.ndarray) -> Shape:
+    """The shape in a row of numbers: seven scalars, the number of breaks, then the arrays."""
+    smooth, d, growth, detail, parity, radius, analytic = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
+    n = int(row[7])
+    breaks, sharp, jumps = row[8 : 8 + n], row[8 + n : 8 + 2 * n], row[8 + 2 * n : 8 + 3 * n]
+    right = row[8 + 3 * n : 8 + 3 * n + TERMS]
+    left = row[8 + 3 * n + TERMS : 8 + 3 * n + 2 * TERMS]
+    return (
+        float(smooth),
+        float(d),
+        float(growth),
+        float(detail),
+        float(parity),
+        float(radius),
+        float(analytic),
+        breaks,
+        sharp,
+        jumps,
+        right,
+        left,
+    )
+
+
+def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:
     """Fill nodes and weights for a function with a strip of half-width d about the real axis; return their number."""
     b = 0.8 * d / s  # 0.8: the poles of squared derivatives are of high order
     widest = 2.0 * math.pi / math.sqrt(2.0 * NATS)
-    far = abs(mu) > WINDOW * s + 4.0 * d
+    far = abs(mu) > window * s + 4.0 * d
     if b >= 1.0 or far:
         h = widest if far or b > 9.0 else min(widest, 2.0 * math.pi * b / (NATS + 0.5 * b * b))
-        m = math.floor(WINDOW / h) + 1
+        h /= detail
+        m = math.floor(window / h) + 1
+        if 2 * m + 1 > CAPACITY:
+            return -1
         c = h / math.sqrt(2.0 * math.pi)
         for j in range(-m, m + 1):
             xi = h * j
@@ -42,9 +76,11 @@ def smooth_rule(mu: float, s: float, d: float, y: np.ndarray, w: np.ndarray) -> 
             w[j + m] = c * math.exp(-0.5 * xi * xi)
         return 2 * m + 1
     scale = 0.9 * d
-    h = min(0.13 / (1.0 + 0.14 * abs(mu) / s), 0.8 * widest * s / scale)
-    first = math.floor(math.asinh((mu - WINDOW * s) / scale) / h)
-    last = math.ceil(math.asinh((mu + WINDOW * s) / scale) / h)
+    h = min(0.13 / (1.0 + 0.14 * abs(mu) / s), 0.8 * widest * s / scale) / detail
+    first = math.floor(math.asinh((mu - window * s) / scale) / h)
+    last = math.ceil(math.asinh((mu + window * s) / scale) / h)
+    if last - first + 1 > CAPACITY:
+        return -1
     c = h * scale / (s * math.sqrt(2.0 * math.pi))
     k = 0
     for j in range(first, last + 1):
@@ -57,130 +93,244 @@ def smooth_rule(mu: float, s: float, d: float, y: np.ndarray, w: np.ndarray) -> 
     return k
 
 
-def panels(a: float, b: float, mu: float, s: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
-    """Gauss-Legendre panels of length at most 3 s on [a, b] within the window."""
-    a = max(a, mu - WINDOW * s)
-    b = min(b, mu + WINDOW * s)
-    if not a < b:
+def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
+    """Gauss-Legendre panels of length at most `longest` standard deviations on [a, b] within the window."""
+    low = max((a - mu) / s, -window)
+    high = min((b - mu) / s, window)
+    if not low < high or k < 0:
         return k
-    m = math.ceil((b - a) / (3.0 * s))
-    r = (b - a) / (2 * m)
+    m = math.ceil((high - low) / longest)
+    if k + m * LEGENDRE_X.size > CAPACITY:
+        return -1
+    r = (high - low) / (2 * m)
     for i in range(m):
-        c = a + (2 * i + 1) * r
+        c = low + (2 * i + 1) * r
         for g in range(LEGENDRE_X.size):
-            node = c + r * LEGENDRE_X[g]
-            z = (node - mu) / s
-            y[k] = node
-            w[k] = r * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi))
+            z = c + r * LEGENDRE_X[g]
+            y[k] = mu + s * z
+            w[k] = r * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
             k += 1
     return k
 
 
-def graded(start: float, stop: float, d: float, mu: float, s: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
-    """Panels from a kink at `start` towards `stop`, the first of length 2 d, each three times the one before."""
+def graded(
+    start: float, stop: float, blur: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int
+) -> int:
+    """Panels from a blurred break at `start` towards `stop`, the first of length 2 blur, each three times the one before."""
     direction = 1.0 if stop > start else -1.0
     x = start
-    length = 2.0 * d
+    length = 2.0 * max(blur, 1e-18 * s)  # what is nearer weighs nothing
     while direction * (stop - x) > 0.0:
         following = x + direction * length
         if direction * (stop - following) < 0.3 * length:
             following = stop
-        k = panels(min(x, following), max(x, following), mu, s, y, w, k)
+        k = panels(min(x, following), max(x, following), mu, s, window, longest, y, w, k)
         x = following
         length *= 3.0
     return k
 
 
-def kinked_rule(mu: float, s: float, kinks: np.ndarray, d: float, y: np.ndarray, w: np.ndarray) -> int:
-    """The same for a function with kinks, whose pieces vary on the scale d."""
+def between(
+    mu: float,
+    s: float,
+    breaks: np.ndarray,
+    sharp: np.ndarray,
+    blurs: np.ndarray,
+    window: float,
+    longest: float,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> int:
+    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
+    if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
+        return -1
     k = 0
-    for i in range(kinks.size + 1):
-        low = mu - WINDOW * s if i == 0 else max(kinks[i - 1], mu - WINDOW * s)
-        high = mu + WINDOW * s if i == kinks.size else min(kinks[i], mu + WINDOW * s)
-        if not low < high:
+    low = 0
+    spreads = False
+    for i in range(1, breaks.size):
+        blur = blurs[i]
+        inner = i < breaks.size - 1
+        if inner and sharp[i] == 0.0 and breaks[i] - breaks[low] < blur:
             continue
-        from_left = i > 0 and kinks[i - 1] >= low
-        from_right = i < kinks.size and kinks[i] <= high
-        if s <= d or not (from_left or from_right):
-            k = panels(low, high, mu, s, y, w, k)
-            continue
-        middle = 0.5 * (low + high) if from_left and from_right else (high if from_left else low)
-        if from_left:
-            k = graded(low, middle, d, mu, s, y, w, k)
-        if from_right:
-            k = graded(high, middle, d, mu, s, y, w, k)
+        shortest = min(breaks[i] - breaks[i - 1], breaks[i + 1] - breaks[i]) if inner else math.inf
+        ahead = inner and 0.0 < blur < s and (sharp[i] > 0.0 or blur > 0.02 * shortest)
+        a = max(breaks[low], mu - window * s)
+        b = min(breaks[i], mu + window * s)
+        if a < b:
+            from_left = spreads and breaks[low] >= a
+            from_right = ahead and breaks[i] <= b
+            middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
+            if from_left:
+                k = graded(a, middle, blurs[low], mu, s, window, longest, y, w, k)
+            if from_right:
+                k = graded(b, middle, blur, mu, s, window, longest, y, w, k)
+            if not (from_left or from_right):
+                k = panels(a, b, mu, s, window, longest, y, w, k)
+        low = i
+        spreads = ahead
     return k
 
 
-#: what node rules need, in an order in which a generated file may hold it
-CONSTANTS = ("WINDOW", "NATS", "CAPACITY", "LEGENDRE_X", "LEGENDRE_W", "GAP_X", "GAP_W")
-SMOOTH_RULES = (smooth_rule,)
-KINKED_RULES = (panels, graded, kinked_rule)
-
-#: The node rule of a smooth integrand, and of one with kinks: itself, and smoothed at scale s by an inner expectation.
-SMOOTH = """
-def rule_<i>(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
-    return smooth_rule(mu, s, D_<i>, y, w)
+def nodes(shape: Shape, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2); -1 where it cannot be resolved."""
+    smooth, d, growth, detail, _, _, _, breaks, sharp, _, _, _ = shape
+    window = WINDOW + 2.0 * growth * s
+    if smooth > 0.0:
+        return trapezoid(mu, s, max(d, blur), window, detail, y, w)
+    return between(mu, s, breaks, sharp, np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
-def outer_<i>(mu: float, a: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
-    return smooth_rule(mu, a, max(D_<i>, s), y, w)
+def nodes_of_two(
+    first: Shape, second: Shape, mu: float, a: float, s: float, nu: float, b: float, t: float, y: np.ndarray, w: np.ndarray
+) -> int:
+    """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal."""
+    smooth, d, growth, detail, _, _, _, breaks, sharp, _, _, _ = first
+    smooth_, d_, growth_, _, _, _, _, breaks_, sharp_, _, _, _ = second
+    window = WINDOW + growth * a + growth_ * abs(b)
+    ratio = a / b
+    if smooth > 0.0 and smooth_ > 0.0 and mu == nu * ratio:
+        return trapezoid(mu, a, min(max(d, s), abs(ratio) * max(d_, t)), window, detail, y, w)
+    every = np.concatenate((breaks[1:-1], mu + (breaks_[1:-1] - nu) * ratio))
+    order = np.argsort(every)
+    size = every.size + 2
+    merged, kinks, blurs = np.empty(size), np.zeros(size), np.zeros(size)
+    ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
+    merged[0] = max(breaks[0], min(ends))
+    merged[-1] = min(breaks[-1], max(ends))
+    for i in range(every.size):
+        j = order[i]
+        own = j < breaks.size - 2
+        merged[i + 1] = min(max(every[j], merged[0]), merged[-1])
+        kinks[i + 1] = sharp[j + 1] if own else sharp_[j - breaks.size + 3]
+        blurs[i + 1] = s if own else t * abs(ratio)
+    return between(mu, a, merged, kinks, blurs, window, 3.0 / detail, y, w)
 
 
-def outer_two_<i>(a: float, s: float, b: float, t: float, y: np.ndarray, w: np.ndarray) -> int:
-    return smooth_rule(0.0, a, min(max(D_<i>, s), a / abs(b) * max(D_<i>, t)), y, w)
-"""
-KINKED = """
-def rule_<i>(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
-    return kinked_rule(mu, s, KINKS_<i>, D_<i>, y, w)
+def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:
+    r"""E f(u), u ~ N(0, q) from one-sided Taylor coefficients: \sum_n (r_n + (-1)^n l_n)/2 E|u|^n."""
+    s = math.sqrt(q)
+    total = 0.0
+    even = 1.0
+    odd = math.sqrt(2.0 / math.pi) * s
+    for n in range(0, TERMS, 2):
+        total += 0.5 * (right[n] + left[n]) * even + 0.5 * (right[n + 1] - left[n + 1]) * odd
+        even *= (n + 1) * q
+        odd *= (n + 2) * q
+    return total
 
 
-def outer_<i>(mu: float, a: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
-    return kinked_rule(mu, a, KINKS_<i>, min(a, s), y, w)
+def series_derivatives(q: float, c: np.ndarray, out: np.ndarray) -> None:
+    r"""out[n] = E f^(n)(u)/\sqrt{n!} = \sum_k c_{n+2k} (n+2k)!/(2^k k!) q^k / \sqrt{n!}."""
+    root = 1.0
+    for n in range(TERMS):
+        total = 0.0
+        factor = 1.0
+        for k in range((TERMS - n + 1) // 2):
+            total += c[n + 2 * k] * factor
+            factor *= (n + 2 * k + 1) * (n + 2 * k + 2) * q / (2.0 * (k + 1))
+        out[n] = root * total
+        root *= math.sqrt(n + 1.0)
 
 
-def outer_two_<i>(a: float, s: float, b: float, t: float, y: np.ndarray, w: np.ndarray) -> int:
-    kinks = np.sort(np.concatenate((KINKS_<i>, KINKS_<i> * (a / b))))
-    return kinked_rule(0.0, a, kinks, min(a, s, a / abs(b) * t), y, w)
-"""
+def distance(q1: float, p: float, q2: float) -> float:
+    """q1 q2 - p^2 with one rounding, its products split exactly (Dekker 1971)."""
+    split = 134217729.0
+    t = split * q1
+    a = t - (t - q1)
+    t = split * q2
+    b = t - (t - q2)
+    t = split * p
+    c = t - (t - p)
+    product = q1 * q2
+    square = p * p
+    low = ((a * b - product) + a * (q2 - b) + (q1 - a) * b) + (q1 - a) * (q2 - b)
+    lower = ((c * c - square) + 2.0 * c * (p - c)) + (p - c) * (p - c)
+    return (product - square) + (low - lower)
 
-#: The quadrature functions of integrand f_<i> with scale D_<i> and kinks KINKS_<i>; its derivative is f_<j>. Text, because numba can
-#: cache no function that is handed another one: each integrand has its own copies.
+
+#: what kernels need, in an order in which a generated file may hold it
+CONSTANTS = ("WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "GAP_X", "GAP_W")
+RULES = (unpacked, trapezoid, panels, graded, between, nodes, nodes_of_two, series_mean, series_derivatives, distance)
+
+#: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
+#: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand
+#: has its own copies.
 FUNCTIONS = {
     "mean": r'''
-def mean_<i>(mu: float, q: float) -> float:
+def mean_<i>(shape, mu, q<x>):
     """E f_<i>(u), u ~ N(mu, q)."""
     if not 0.0 < q < math.inf:
-        return f_<i>(mu) if q == 0.0 else math.nan
+        return f_<i>(mu<x>) if q == 0.0 else math.nan
+    parity, radius, right, left = shape[4], shape[5], shape[10], shape[11]
+    if mu == 0.0 and parity < 0.0:
+        return 0.0
+    if mu == 0.0 and math.sqrt(q) < 0.05 * radius:
+        return series_mean(q, right, left)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
+    if count < 0:
+        return math.nan
     total = 0.0
-    for i in range(rule_<i>(mu, math.sqrt(q), y, w)):
-        total += w[i] * f_<i>(y[i])
+    for i in range(count):
+        total += w[i] * f_<i>(y[i]<x>)
     return total
 ''',
-    "moments_at": r'''
-def moments_at_<i>(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+    "square": r'''
+def square_<i>(shape, mu, q<x>):
+    """E f_<i>(u)^2, u ~ N(mu, q)."""
+    if not 0.0 < q < math.inf:
+        return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        total += w[i] * f_<i>(y[i]<x>) ** 2
+    return total
+''',
+    "smoothed": r'''
+def smoothed_<i>(shape, mu, s, y, w<x>):
     """Mean and variance of f_<i>(mu + s xi), the variance in two passes about a reference value where f is nearly constant."""
-    count = rule_<i>(mu, s, y, w)
-    plain = s < D_<i>
-    for j in range(KINKS_<i>.size):
-        plain = plain and abs(mu - KINKS_<i>[j]) > WINDOW * s
-    reference = f_<i>(mu) if plain else 0.0
+    count = nodes(shape, mu, s, 0.0, y, w)
+    if count < 0:
+        return math.nan, math.nan
+    d, breaks, sharp = shape[1], shape[7], shape[8]
+    plain = s < d
+    for j in range(breaks.size):
+        plain = plain and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
+    reference = f_<i>(mu<x>) if plain else 0.0
     shift = 0.0
     for i in range(count):
-        shift += w[i] * (f_<i>(y[i]) - reference)
+        shift += w[i] * (f_<i>(y[i]<x>) - reference)
     variance = 0.0
     for i in range(count):
-        z = f_<i>(y[i]) - reference - shift
+        z = f_<i>(y[i]<x>) - reference - shift
         variance += w[i] * z * z
     return reference + shift, variance
 ''',
     "pair": r'''
-def pair_<i>(mu: float, q: float, delta: float, reference: float) -> tuple[float, float]:
-    """E g(u) g(v), g = f_<i> - reference, and where p > 0 its gap, for mean mu, variances q and covariance p = q - delta."""
+def pair_<i>(shape, mu, q, delta<x>):
+    """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q and covariance p = q - delta."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
-        return ((f_<i>(mu) - reference) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
+        return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
+    radius, analytic, right = shape[5], shape[6], shape[10]
+    if mu == 0.0 and analytic > 0.0 and math.sqrt(q) < 0.05 * radius:
+        derivatives = np.empty(TERMS)
+        series_derivatives(q, right, derivatives)
+        p = q - delta
+        product = derivatives[0] ** 2
+        difference = 0.0
+        power = 1.0
+        distance_of_powers = 0.0
+        for n in range(1, TERMS):
+            distance_of_powers = q * distance_of_powers + delta * power
+            power *= p
+            product += derivatives[n] ** 2 * power
+            difference += derivatives[n] ** 2 * distance_of_powers
+        return product, difference
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     outer_y = np.empty(CAPACITY)
@@ -192,76 +342,120 @@ def pair_<i>(mu: float, q: float, delta: float, reference: float) -> tuple[float
         count = 1
         outer_y[0] = mu
         outer_w[0] = 1.0
-    elif s <= 1e-150 * math.sqrt(q):
-        s = 1e-150 * math.sqrt(q)
-        count = rule_<i>(mu, a, outer_y, outer_w)
     else:
-        count = outer_<i>(mu, a, s, outer_y, outer_w)
+        s = max(s, 1e-150 * math.sqrt(q))
+        count = nodes(shape, mu, a, s, outer_y, outer_w)
+    if count < 0:
+        return math.nan, math.nan
     product = 0.0
     difference = 0.0
     for i in range(count):
-        value, variance = moments_at_<i>(outer_y[i], s, y, w)
-        difference += outer_w[i] * variance
-        if positive:
-            product += outer_w[i] * (value - reference) ** 2
-        else:
-            mirrored, variance = moments_at_<i>(2.0 * mu - outer_y[i], s, y, w)
-            product += outer_w[i] * (value - reference) * (mirrored - reference)
+        value, variance = smoothed_<i>(shape, outer_y[i], s, y, w<x>)
+        mirrored = value if positive else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, y, w<x>)[0]
+        product += outer_w[i] * value * mirrored
+        difference += outer_w[i] * (variance + 0.5 * (value - mirrored) ** 2)
+    if delta == q:
+        product = mean_<i>(shape, mu, q<x>) ** 2
     return product, difference
 ''',
-    "gap": r'''
-def gap_<i>(q: float, delta: float) -> float:
-    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy: E Var, or for small delta \int_0^1 2 delta t E f'f'(delta t^2) dt."""
-    if not (q > 0.0 and delta > 0.0):
-        return 0.0 if delta == 0.0 or q == 0.0 else math.nan
-    if delta > q:
-        second = 0.0
-        reference = f_<i>(0.0)  # a constant drops out of the gap, and would cancel in it at small q
-        product, _ = pair_<i>(0.0, q, delta, reference)
-        y = np.empty(CAPACITY)
-        w = np.empty(CAPACITY)
-        for i in range(rule_<i>(0.0, math.sqrt(q), y, w)):
-            z = f_<i>(y[i]) - reference
-            second += w[i] * z * z
-        return second - product
-    separation = D_<i>
-    for j in range(1, KINKS_<i>.size):
-        separation = min(separation, KINKS_<i>[j] - KINKS_<i>[j - 1])
-    if math.sqrt(delta) > 0.05 * separation or (KINKS_<i>.size > 0 and delta > 1e-6 * q):
-        _, difference = pair_<i>(0.0, q, delta, 0.0)
-        return difference
-    total = 0.0
-    for i in range(5):
-        t = 0.5 * (1.0 + GAP_X[i])
-        product, _ = pair_<j>(0.0, q, delta * t * t, 0.0)
-        total += GAP_W[i] * t * product
-    return delta * total
+    "cross": r'''
+def cross_<i>(shape, mu, q, delta<x>):
+    """E f_<i>(u) f_<i>(v) for mean mu, variances q and covariance p = q - delta."""
+    return pair_<i>(shape, mu, q, delta<x>)[0]
 ''',
-    "unequal": r'''
-def unequal_<i>(q1: float, p: float, q2: float) -> float:
-    """E f_<i>(u) f_<i>(v), both centred, for variances q1 and q2 and covariance p."""
-    scale = math.sqrt(q1) * math.sqrt(q2)
-    if not (q1 > 0.0 and q2 > 0.0 and abs(p) <= scale * (1.0 + 1e-15)):
+    "gap": r'''
+def gap_<i>(shape, slope, q, delta<x>):
+    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy: E Var, or for small delta \int_0^1 2 delta t E f'f'(delta t^2) dt."""
+    if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
+        return 0.0 if delta == 0.0 or q == 0.0 else math.nan
+    d, radius, analytic, breaks, sharp = shape[1], shape[5], shape[6], shape[7], shape[8]
+    if delta > 1e-4 * q or (analytic > 0.0 and math.sqrt(q) < 0.05 * radius):
+        return pair_<i>(shape, 0.0, q, delta<x>)[1]
+    scale = d
+    last = -math.inf
+    for j in range(breaks.size):
+        if sharp[j] > 0.0:
+            scale = min(scale, breaks[j] - last)
+            last = breaks[j]
+    total = 0.0
+    low = 0.0
+    high = min(1.0, 0.05 * scale / math.sqrt(delta))
+    while low < 1.0:
+        points = 5 if low == 0.0 else LEGENDRE_X.size
+        for i in range(points):
+            node = GAP_X[i] if low == 0.0 else LEGENDRE_X[i]
+            weight = GAP_W[i] if low == 0.0 else LEGENDRE_W[i]
+            t = 0.5 * (low + high + (high - low) * node)
+            total += 0.5 * (high - low) * weight * rate_<i>(shape, slope, q, delta, t<x>)
+        low, high = high, min(1.0, 3.0 * high)
+    return total
+''',
+    "rate": r'''
+def rate_<i>(shape, slope, q, delta, t<x>):
+    r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
+    near = delta * t * t
+    total = 2.0 * delta * t * pair_<j>(slope, 0.0, q, near<y>)[0]
+    breaks, jumps = shape[7], shape[9]
+    root = math.sqrt(2.0 * q - near)
+    for j in range(breaks.size):
+        if jumps[j] == 0.0:
+            continue
+        k = breaks[j]
+        density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
+        conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
+        total += 4.0 * delta * t * jumps[j] * density * conditional
+        for i in range(breaks.size):
+            if jumps[i] != 0.0:
+                exponent = q * (k - breaks[i]) ** 2 / (2.0 * near * (2.0 * q - near)) + k * breaks[i] / (2.0 * q - near)
+                total += math.sqrt(delta) * jumps[i] * jumps[j] * math.exp(-exponent) / (math.pi * root)
+    return total
+''',
+    "two": r'''
+def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
+    """E f_<i>(u) f_<j>(v) for means m1 and m2, variances q1 and q2 and covariance p."""
+    if not (0.0 < q1 < math.inf and 0.0 < q2 < math.inf):
         return math.nan
-    rho, rest = abs(p) / scale, max(1.0 - abs(p) / scale, 1e-300)
-    a = math.sqrt(q1 * max(rho, 1e-32))
-    b = math.copysign(math.sqrt(q2 * max(rho, 1e-32)), p)
-    s = math.sqrt(q1 * rest)
-    t = math.sqrt(q2 * rest)
+    if p == 0.0:
+        return mean_<i>(first, m1, q1<x>) * mean_<j>(second, m2, q2<y>)
+    scale = math.sqrt(q1) * math.sqrt(q2)
+    rho = min(abs(p) / scale, 1.0)
+    rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))
+    if abs(p) > scale * (1.0 + 1e-15):
+        return math.nan
+    if m1 == 0.0 and m2 == 0.0:
+        analytic = first[6] > 0.0 and second[6] > 0.0
+        if analytic and math.sqrt(q1) < 0.05 * first[5] and math.sqrt(q2) < 0.05 * second[5]:
+            derivatives = np.empty(TERMS)
+            others = np.empty(TERMS)
+            series_derivatives(q1, first[10], derivatives)
+            series_derivatives(q2, second[10], others)
+            product = 0.0
+            power = 1.0
+            for n in range(TERMS):
+                product += derivatives[n] * others[n] * power
+                power *= p
+            return product
+    a = math.sqrt(q1 * rho)
+    b = math.copysign(math.sqrt(q2 * rho), p)
+    s = max(math.sqrt(q1 * rest), 1e-150 * math.sqrt(q1))
+    t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
+    if rho < 1e-16:
+        count = 1
+        outer_y[0] = m1
+        outer_w[0] = 1.0
+    else:
+        count = nodes_of_two(first, second, m1, a, s, m2, b, t, outer_y, outer_w)
+    if count < 0:
+        return math.nan
     total = 0.0
-    for i in range(outer_two_<i>(a, s, b, t, outer_y, outer_w)):
-        first, _ = moments_at_<i>(outer_y[i], s, y, w)
-        second, _ = moments_at_<i>(outer_y[i] * (b / a), t, y, w)
-        total += outer_w[i] * first * second
+    for i in range(count):
+        value = smoothed_<i>(first, outer_y[i], s, y, w<x>)[0]
+        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, y, w<y>)[0]
+        total += outer_w[i] * value * other
     return total
-''',
-    "cross": r'''
-def cross_<i>(mu: float, q: float, delta: float) -> float:
-    """E f(u) f(v) for mean mu, variances q and covariance p = q - delta."""
-    return pair_<i>(mu, q, delta, 0.0)[0]
 ''',
 }

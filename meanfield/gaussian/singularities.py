@@ -1,51 +1,152 @@
-r"""What the quadrature needs to know of an arbitrary real function: its kinks, and how far its complex singularities stay away.
+r"""What the quadrature needs to know of an arbitrary real function: its kinks and jumps, where it varies fast, how it starts and grows.
 
-The half-width of the strip of analyticity is found by the mean-value test: on a circle |z - c| = r the negative Fourier modes of f
-vanish exactly when f is analytic inside.
+A smooth function with a wide strip of analyticity takes the trapezoidal rule; the half-width is found by the mean-value test: on a
+circle |z - c| = r the negative Fourier modes of f vanish exactly when f is analytic inside. For every function the real line is cut
+into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (Battles & Trefethen 2004, SIAM J. Sci. Comput. 25).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
+from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Shape", "shape_of", "standardised"]
+__all__ = ["Shape", "regular", "shape_of", "standardised"]
 
 x = known("x")
 
+Floats = NDArray[np.float64]
+Real = Callable[[Floats], Floats]
+
 _CENTRES = tuple(i / 2 for i in range(-16, 17))
 _WIDEST, _NARROWEST = 8.0, 1e-6
+_REACH = 1e20  # the line is cut up to here
+_PANELS = 200  # at most so many panels on either side of 0
+_SAMPLES = 41  # Chebyshev points of a panel
+_RESOLVED = 20  # coefficients that a resolved panel may need
+_SMALLEST = 1e-7  # relative length of the shortest panel
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Kinks on the real line, and the scale d on which the pieces vary."""
+    """A parameter-free function as the quadrature sees it.
 
-    kinks: tuple[float, ...]
+    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
+    parity: 1 even, -1 odd, 0 neither; breaks, sharp, jumps: ends of panels, which of them are kinks, and heights of jumps there;
+    radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether the two are one.
+    """
+
+    smooth: bool
     d: float
+    growth: float
+    parity: int
+    breaks: tuple[float, ...]
+    sharp: tuple[bool, ...]
+    jumps: tuple[float, ...]
+    radius: float
+    analytic: bool
+    right: tuple[float, ...]
+    left: tuple[float, ...]
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return tuple(b for b, sharp in zip(self.breaks, self.sharp, strict=True) if sharp)
+
+    def row(self, detail: float = 1.0) -> Floats:
+        """The numbers that `quadrature.unpacked` reads; `detail` > 1 asks for more nodes."""
+        head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic, len(self.breaks))
+        return np.array([*head, *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64)
 
 
 def standardised(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
-    """(c, g, a) with f(x) = c g(a x) and g free of parameters; ValueError where the parameters are not a common scale."""
-    if f.free_symbols <= {x}:
-        return *f.as_independent(x, as_Add=False), sp.S.One
-    scales = {t.as_independent(x)[0] for t in sp.preorder_traversal(f) if isinstance(t, sp.Mul) and t.as_independent(x)[1] == x}
+    """(c, g, a) with f(x) = c g(a x), g free of parameters where they are a common scale of x; (c, g, 1) where they are not."""
+    c, g = f.as_independent(x, as_Add=False)
+    scales = {t.as_independent(x)[0] for t in sp.preorder_traversal(g) if isinstance(t, sp.Mul) and t.as_independent(x)[1] == x}
+    scales |= {1 / t for t in g.free_symbols - {x}}
     for a in sorted(scales - {sp.S.One}, key=sp.count_ops):
-        if a.is_positive is not True:
+        if a.is_positive is not True or not a.free_symbols:
             continue
-        c, g = sp.factor_terms(sp.powdenest(f.xreplace({x: x / a}), force=True)).as_independent(x, as_Add=False)
-        if g.free_symbols <= {x}:
-            return c, g, a
-    names = ", ".join(sorted(s.name for s in f.free_symbols - {x}))
-    raise ValueError(f"E[{f}] has no closed form and {names} does not enter as a common scale of x; bind it to a number")
+        k, h = sp.factor_terms(sp.powdenest(g.xreplace({x: x / a}), force=True)).as_independent(x, as_Add=False)
+        if h.free_symbols <= {x}:
+            return c * k, h, a
+    return c, g, sp.S.One
+
+
+def regular(f: sp.Expr) -> sp.Expr:
+    """The derivative of f away from its jumps."""
+    return f.diff(x).replace(sp.DiracDelta, lambda *_: sp.S.Zero)
+
+
+@cache
+def shape_of(g: sp.Expr) -> Shape:
+    """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
+    kinks = _kinks(g)
+    pieces = [_piece(g, m) for m in _midpoints(kinks)]
+    functions = [_real(piece) for piece in pieces]
+    size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
+    cuts = (-np.inf, *kinks, np.inf)
+    breaks: list[float] = []
+    for f, (low, high) in zip(functions, itertools.pairwise(cuts), strict=True):
+        breaks += [b for b in _panels(f, size, low, high) if b not in breaks]
+    if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0):
+        raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
+    jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
+    growth = max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0))
+    lengths = np.diff([b for b in breaks if abs(b) < 1e3])
+    shape = Shape(
+        False,
+        float(lengths.min()) / 2,
+        growth,
+        _parity(g),
+        tuple(breaks),
+        tuple(b in kinks for b in breaks),
+        tuple(jumps.get(b, 0.0) for b in breaks),
+        *_start(pieces, kinks),
+    )
+    return shape if kinks else _smooth_or(shape, g, functions[0])
+
+
+def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
+    """the shape for the trapezoidal rule, where that agrees with the panels from narrow to wide Gaussians"""
+    if shape.breaks[-1] < _REACH or -shape.breaks[0] < _REACH:
+        return shape
+    radii = _radii(g, _CENTRES)
+    for d in (min(radii), radii[_CENTRES.index(0.0)]):
+        candidate = replace(shape, smooth=True, d=d)
+        if d > _NARROWEST and _agree(f, shape, candidate):
+            return candidate
+    return shape
+
+
+def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
+    y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
+
+    def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
+        count = quadrature.nodes(quadrature.unpacked(shape.row()), mu, s, 0.0, y, w)
+        v = f(y[:count]) if count > 0 else np.array([np.nan])
+        return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
+
+    for s in (0.1, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5):
+        for mu in (0.0, 0.7 * s, 4.0 * s):
+            mean, square, size = moments(trusted, mu, s)
+            mean_, square_, _ = moments(tried, mu, s)
+            if not (abs(mean_ - mean) <= 1e-12 * size and abs(square_ - square) <= 1e-12 * square):
+                return False
+    return True
+
+
+# -- kinks ----------------------------------------------------------------------------------------------------------------------------
 
 
 def _kinks(f: sp.Expr) -> tuple[float, ...]:
@@ -59,15 +160,173 @@ def _kinks(f: sp.Expr) -> tuple[float, ...]:
     for edge in edges:
         folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(sp.Max, sp.Min, sp.Abs) else edge
         for branch in [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]:
-            if not branch.has(x):
-                continue
-            if not branch.is_polynomial(x):
-                raise ValueError(f"the kinks of {f} lie at the roots of {branch}, which is not a polynomial")
-            found |= {float(sp.re(r)) for r in sp.Poly(branch, x).nroots() if abs(sp.im(r)) < 1e-12}
+            found |= _roots(branch, f)
     return tuple(sorted(found))
 
 
-def _radius(f: Callable[[np.ndarray], np.ndarray], centre: float) -> float:
+def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
+    """the real roots of an edge"""
+    if not edge.has(x):
+        return set()
+    if edge.is_polynomial(x):
+        return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
+    from scipy.optimize import brentq
+
+    value = _real(edge)
+    grid = np.concatenate((-np.geomspace(1e3, 40.0, 200)[:-1], np.linspace(-40.0, 40.0, 16001), np.geomspace(40.0, 1e3, 200)[1:]))
+    signs = np.sign(value(grid))
+    changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
+    roots = {float(brentq(lambda t: float(value(np.array([t]))[0]), grid[i], grid[i + 1], xtol=1e-15)) for i in changes}
+    roots |= {float(grid[i]) for i in np.flatnonzero(signs == 0) if signs[i - 1] * signs[(i + 1) % len(signs)] < 0}
+    if len(roots) > 12:
+        raise ValueError(f"E[{f}] has no closed form and cannot be resolved by quadrature: it has a kink at each of many roots of {edge}")
+    return roots
+
+
+def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
+    if not kinks:
+        return iter((sp.Float(0.1234),))
+    inner = [(a + b) / 2 for a, b in itertools.pairwise(kinks)]
+    return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
+
+
+def _piece(g: sp.Expr, at: sp.Expr) -> sp.Expr:
+    """the analytic branch of g around a point"""
+
+    def branch(t: sp.Basic) -> sp.Basic:
+        value = {x: at}
+        if isinstance(t, (sp.Max, sp.Min)):
+            choose = max if isinstance(t, sp.Max) else min
+            return choose(t.args, key=lambda a: a.xreplace(value))
+        if isinstance(t, sp.Abs):
+            return t.args[0] if t.args[0].xreplace(value) > 0 else -t.args[0]
+        if isinstance(t, sp.Piecewise):
+            return next(e for e, condition in t.args if condition in (True, sp.true) or bool(condition.xreplace(value)))
+        return t.xreplace(value)
+
+    kinds = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
+    while g.has(*kinds):
+        g = g.replace(lambda t: isinstance(t, kinds) and not any(a.has(*kinds) for a in t.args), branch)
+    return g
+
+
+def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
+    """f(at+) - f(at-)"""
+    low, high = (sp.N(piece.xreplace({x: sp.Float(at, 30)}), 25) for piece in (left, right))
+    height = float(high - low)
+    return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) else 0.0
+
+
+# -- panels ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """g over arrays, real or complex"""
+    from scipy import special
+
+    z = sp.Symbol("z")
+    heads = {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "expm1": special.expm1, "log1p": special.log1p}
+    numeric = sp.lambdify(z, g.xreplace({x: z}), [heads, "numpy", "scipy"])
+    return lambda values: numeric(values) + 0 * values
+
+
+def _real(piece: sp.Expr) -> Real:
+    """an analytic piece on the real line, each side of 0 in its stable form"""
+    right, left = (_vectorised(side(piece, sign)) for sign in (1, -1))
+
+    def value(v: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.where(v > 0, right(v), left(v)), dtype=np.float64)
+
+    return value
+
+
+_POINTS = np.cos(np.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
+
+
+def _coefficients(values: Floats) -> Floats:
+    """moduli of the Chebyshev coefficients of the function with these values at the Chebyshev points"""
+    with np.errstate(all="ignore"):
+        return np.abs(np.fft.rfft(np.concatenate((values, values[-2:0:-1]))).real) / (len(values) - 1)
+
+
+def _resolved(f: Real, size: float, a: float, b: float) -> bool:
+    """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
+    values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
+    if not np.isfinite(values).all():
+        return False
+    rest = _coefficients(values)[_RESOLVED:].max()
+    here = max(np.abs(values).max(), 1e-40 * size)
+    return bool(rest <= 3e-14 * here or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+
+
+def _panels(f: Real, size: float, low: float, high: float) -> list[float]:
+    """ends of panels that resolve f between two kinks, outward from a kink or from 0, as far as panels last"""
+    if np.isfinite(low) and np.isfinite(high):
+        return _march(f, size, low, high)
+    if np.isfinite(low):
+        return _march(f, size, low, _REACH)
+    if np.isfinite(high):
+        return _march(f, size, high, -_REACH)[::-1]
+    return [*_march(f, size, 0.0, -_REACH)[:0:-1], *_march(f, size, 0.0, _REACH)]
+
+
+def _march(f: Real, size: float, start: float, stop: float) -> list[float]:
+    """panels from start towards stop: each up to three times the one before, shorter where that is not resolved"""
+    direction = 1.0 if stop > start else -1.0
+    ends, length = [start], 0.25
+    while direction * (stop - ends[-1]) > 0 and len(ends) < _PANELS:
+        length = min(3.0 * length, direction * (stop - ends[-1]))
+        while not _resolved(f, size, ends[-1], ends[-1] + direction * length):
+            length /= 2
+            if length < _SMALLEST * max(1.0, abs(ends[-1])):
+                return _merged(f, size, ends)
+        ends.append(stop if direction * (stop - ends[-1]) <= length else ends[-1] + direction * length)
+    return _merged(f, size, ends)
+
+
+def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
+    """neighbouring panels as one where their polynomial is right on both, relative to its size on each"""
+    kept = ends[:1]
+    for i, end in enumerate(ends[1:], 1):
+        kept.append(end)
+        while len(kept) > 2 and _joins(f, size, *kept[-3:]) and i > 0:
+            del kept[-2]
+    return kept
+
+
+def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
+    points = a + (c - a) * (0.5 + 0.5 * _POINTS)
+    values = f(points)
+    if not np.isfinite(values).all() or _coefficients(values)[_RESOLVED:].max() > 3e-14 * max(np.abs(values).max(), 1e-40 * size):
+        return False
+    fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
+    for low, high in ((a, b), (b, c)):
+        inside = low + (high - low) * (0.5 + 0.5 * _POINTS)
+        true = f(inside)
+        if np.abs(fit(inside) - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
+            return False
+    return True
+
+
+def _growth(g: sp.Expr, f: Real, direction: float) -> float:
+    """c where |f| ~ e^{c |x|} at that end of the line"""
+    at = direction * np.array([20.0, 40.0, 80.0, 160.0, 320.0])
+    with np.errstate(all="ignore"):
+        logs = np.log(np.abs(f(at)))
+        slopes = np.diff(logs) / np.abs(np.diff(at))
+    finite = slopes[np.isfinite(slopes)]
+    if not finite.size or finite[-1] < 0.06:
+        return 0.0
+    if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
+        raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
+    return float(finite[-1])
+
+
+# -- the strip of analyticity and the start -------------------------------------------------------------------------------------------
+
+
+def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
     """The largest r below _WIDEST for which f is analytic in |z - centre| < r."""
     count = 256
     circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
@@ -93,89 +352,44 @@ def _radius(f: Callable[[np.ndarray], np.ndarray], centre: float) -> float:
     return low
 
 
-@cache
-def shape_of(g: sp.Expr) -> Shape:
-    """Kinks and scale of a parameter-free function, checked: ValueError where the rule for that shape would miss something."""
-    kinks = _kinks(g)
-    if kinks:
-        ends = (kinks[0] - 12.0, *kinks, kinks[-1] + 12.0)
-        scales = [3.0]
-        for low, high in itertools.pairwise(ends):
-            inside = [c for c in _CENTRES if low <= c <= high]
-            scales.append(min(_radii(_piece(g, sp.Float((low + high) / 2)), (low, high, *inside))))
-        candidates = [Shape(kinks, min(scales))]
-    else:
-        radii = _radii(g, _CENTRES)
-        candidates = [Shape((), min(radii))]
-        if min(radii) < 0.9 * radii[_CENTRES.index(0.0)]:  # a feature away from 0: panels graded towards it
-            features = tuple(c for i, c in enumerate(_CENTRES) if radii[i] == min(radii[max(0, i - 1) : i + 2]) and radii[i] < _WIDEST / 2)
-            candidates = [Shape(features, min(radii))]
-    for shape in candidates:
-        if shape.d > _NARROWEST and _resolves(g, shape):
-            return shape
-    raise ValueError(
-        f"E[{g}] has no closed form and cannot be trusted to quadrature: the function is singular on or next to the real axis, "
-        "oscillates too fast, or varies far from x = 0"
-    )
-
-
-def _resolves(g: sp.Expr, shape: Shape) -> bool:
-    """whether the rule agrees with a dense one over variances from 1e-2 to 1e2, and roughly, as a dense one can, up to 1e6"""
-    f = _vectorised(g)
-    jumps = g.has(sp.Heaviside, sp.sign)
-    y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
-    for s, tolerance in ((0.1, 1e-7), (1.0, 1e-7), (10.0, 1e-7), (100.0, 1e-4), (1000.0, 1e-4)):
-        if shape.kinks:
-            count = quadrature.kinked_rule(0.0, s, np.array(shape.kinks), shape.d, y, w)
-        else:
-            count = quadrature.smooth_rule(0.0, s, shape.d, y, w)
-        z = np.linspace(-quadrature.WINDOW, quadrature.WINDOW, 400_000)
-        density = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
-        with np.errstate(all="ignore"):
-            dense = f(s * z)
-            if s >= 100.0 and not np.isfinite(dense).all():
-                continue  # the function overflows there, and says so where it is asked
-            # a dense rule is only rough on narrow features of a wide Gaussian: the largest value is the scale there
-            size = float(np.sum(density * np.abs(dense)) if s < 100.0 else np.max(np.abs(dense)))
-            difference = abs(float(np.sum(w[:count] * f(y[:count])) - np.sum(density * dense)))
-        if not difference <= (1e-3 if jumps else tolerance) * size:
-            return False
-    return True
-
-
-def _vectorised(g: sp.Expr) -> Callable[[np.ndarray], np.ndarray]:
-    """g over arrays, real or complex"""
-    from scipy import special
-
-    z = sp.Symbol("z")
-    heads = {"erf": special.erf, "erfc": special.erfc, "Heaviside": lambda t, _=0.5: np.heaviside(t, 0.5)}
-    numeric = sp.lambdify(z, g.xreplace({x: z}), [heads, "numpy"])
-    return lambda values: numeric(values) + 0 * values
-
-
-def _piece(g: sp.Expr, at: sp.Expr) -> sp.Expr:
-    """the analytic branch of g around a point"""
-
-    def branch(t: sp.Basic) -> sp.Basic:
-        value = {x: at}
-        if isinstance(t, (sp.Max, sp.Min)):
-            choose = max if isinstance(t, sp.Max) else min
-            return choose(t.args, key=lambda a: a.xreplace(value))
-        if isinstance(t, sp.Abs):
-            return t.args[0] if t.args[0].xreplace(value) > 0 else -t.args[0]
-        if isinstance(t, sp.Piecewise):
-            return next(e for e, condition in t.args if condition in (True, sp.true) or bool(condition.xreplace(value)))
-        return t.xreplace(value)
-
-    kinds = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
-    while g.has(*kinds):
-        g = g.replace(lambda t: isinstance(t, kinds) and not any(a.has(*kinds) for a in t.args), branch)
-    return g
-
-
 def _radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     """how far g is analytic around each centre"""
     if x not in g.free_symbols:
         return [_WIDEST for _ in centres]
     f = _vectorised(g)
     return [_radius(f, c) for c in centres]
+
+
+def _parity(g: sp.Expr) -> int:
+    mirrored = g.xreplace({x: -x})
+    return 1 if mirrored == g else -1 if sp.expand(mirrored + g) == 0 else 0
+
+
+def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
+    """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients"""
+    below = sum(k < 0 for k in kinks)
+    left, right = pieces[below], pieces[below + (0.0 in kinks)]
+    nothing = (0.0,) * quadrature.TERMS
+    radius = min([_radii(piece, (0.0,))[0] for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
+    if radius <= 1e-3:
+        return 0.0, False, nothing, nothing
+    try:
+        forward = _taylor(right, radius / 2)
+        backward = forward if left == right else _taylor(left, radius / 2)
+    except (ValueError, ZeroDivisionError, TypeError):
+        return 0.0, False, nothing, nothing
+    return radius, forward == backward, forward, backward
+
+
+def _taylor(piece: sp.Expr, r: float) -> tuple[float, ...]:
+    """Taylor coefficients at 0 by Cauchy's integral on |z| = r, in 45 digits; what is rounding there is zero"""
+    f = sp.lambdify(x, piece, "mpmath")
+    count = 128
+    with mp.workdps(45):
+        values = [mp.mpmathify(f(r * mp.expjpi(mp.mpf(2 * i) / count))) for i in range(count)]
+        size = max(abs(v) for v in values)
+        out = []
+        for n in range(quadrature.TERMS):
+            c = mp.fsum(v * mp.expjpi(-mp.mpf(2 * i * n) / count) for i, v in enumerate(values)).real / count
+            out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
+    return tuple(out)

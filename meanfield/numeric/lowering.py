@@ -6,27 +6,30 @@ What comes out is text: functions of plain floats that use `math` only, readable
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy import S
+from numpy.typing import NDArray
 from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian import closed, quadrature
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.forms import angles
-from meanfield.gaussian.singularities import shape_of, standardised
+from meanfield.gaussian.singularities import Shape, regular, shape_of, standardised
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
+from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
-from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
+from meanfield.numeric.printing import KernelPrinter, Unsupported, parameter_name, source_name
 from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
+
+Floats = NDArray[np.float64]
 
 x, q, p, delta = known("x"), known("q"), known("p"), known("delta")
 
@@ -42,13 +45,40 @@ class Body:
     results: list[str]
 
 
+@dataclass(frozen=True)
+class Integrand:
+    """A function under quadrature: its expression in x, and further parameters, whose values its shape depends on."""
+
+    expression: sp.Expr
+    index: int
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        return tuple(sorted(self.expression.free_symbols - {x}, key=lambda s: s.name))
+
+    def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
+        """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
+        if not self.parameters:
+            return shape_of(self.expression).row(detail)[None]
+        own = table[[list(names).index(s.name) for s in self.parameters]]
+        values, which = np.unique(own, axis=1, return_inverse=True)
+        rows = [self._at(column).row(detail) for column in values.T]
+        padded = np.zeros((len(rows), max(map(len, rows))))
+        for row, numbers in zip(padded, rows, strict=True):
+            row[: len(numbers)] = numbers
+        return padded[which.ravel()]
+
+    def _at(self, values: Floats) -> Shape:
+        return shape_of(self.expression.xreplace({s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}))
+
+
 @dataclass
 class Lowering:
     """Collects the helper functions that lowered expressions call, and prints bodies that use them."""
 
-    integrands: dict[sp.Expr, int] = field(default_factory=dict)
+    integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
-    calls: set[str] = field(default_factory=set)
+    calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
 
     # -- expectations ---------------------------------------------------------------------------------------------------
     def numeric(self, e: sp.Expr) -> sp.Expr:
@@ -64,13 +94,11 @@ class Lowering:
         return self._pair(node)
 
     def _mean(self, node: Expectation) -> sp.Expr:
-        f = node.integrand
         form = node.closed()
         if form is not None and not form.has(*_READ_ONLY):
             return form
-        c, g, a = standardised(f)
-        i = self._integrand(g)
-        return c * self._call(f"mean_{i}", a * node.mean, a**2 * node.variance)
+        c, g, a = standardised(node.integrand)
+        return c * self._call("mean", (self._integrand(g),), a * node.mean, a**2 * node.variance)
 
     def _gap(self, node: Gap) -> sp.Expr:
         f, (v, d) = node.integrand, node.args[1:]
@@ -78,20 +106,18 @@ class Lowering:
         if form is not None and not form.has(*_READ_ONLY):
             return form.xreplace({q: v, delta: d})
         c, g, a = standardised(f)
-        i = self._integrand(g)
-        self._integrand(g.diff(x))
-        return c**2 * self._call(f"gap_{i}", a**2 * v, a**2 * d)
+        return c**2 * self._call("gap", (self._integrand(g), self._integrand(regular(g))), a**2 * v, a**2 * d)
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
-        _, v1, cov, v2, m, m2 = node.args
+        _, v1, cov, v2, m1, m2 = node.args
         parts = node.separated()
         if parts is None:
             terms = sp.Add.make_args(sp.expand(node.integrand))
             if len(terms) == 1:
-                raise Unsupported(f"{node} is no product f(x) g(y) and has no numeric form")
-            return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m, m2)) for t in terms])
+                raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
+            return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
         f, g = parts
-        if v1 == v2 and m == m2 == 0:
+        if v1 == v2 and m1 == m2 == 0:
             form = closed.stable_cross(f, g)
             if form is not None and not form.has(*_READ_ONLY):
                 return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
@@ -101,35 +127,44 @@ class Lowering:
                 return form
         c, first, a = standardised(f)
         k, second, b = standardised(g)
-        if first != second or a != b or m != m2 or (v1 != v2 and m != 0):
-            raise Unsupported(f"{node} has no closed form; its quadrature needs one function of both variables and equal means")
-        i = self._integrand(first)
-        if v1 != v2:
-            return c * k * self._call(f"unequal_{i}", a**2 * v1, a**2 * cov, a**2 * v2)
-        return c * k * self._call(f"cross_{i}", a * m, a**2 * v1, a**2 * sp.expand(v1 - cov))
+        one, two = self._integrand(first), self._integrand(second)
+        if one == two and a == b and v1 == v2 and m1 == m2:
+            return c * k * self._call("cross", (one,), a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov))
+        return c * k * self._call("two", (one, two), a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2)
 
     def size(self, call: sp.Expr) -> sp.Expr:
         """The scale on which a quadrature call is exact: its value for a gap, the second moment or its root where signs may cancel."""
-        kind, _, index = type(call).__name__.partition("_")
+        name = type(call).__name__
+        kind, integrands = name.partition("_")[0], self.calls[name]
         if kind == "gap":
             return call
-        g = next(f for f, i in self.integrands.items() if i == int(index))
-        square = f"mean_{self._integrand(g**2)}"
-        if kind == "unequal":
-            return sp.sqrt(self._call(square, S.Zero, call.args[0]) * self._call(square, S.Zero, call.args[2]))
-        second = self._call(square, *call.args[:2])
+        if kind == "two":
+            m1, m2, v1, _, v2 = call.args[:5]
+            return sp.sqrt(self._call("square", integrands[:1], m1, v1) * self._call("square", integrands[1:], m2, v2))
+        second = self._call("square", integrands, *call.args[:2])
         return sp.sqrt(second) if kind == "mean" else second
 
-    def _integrand(self, g: sp.Expr) -> int:
-        return self.integrands.setdefault(g, len(self.integrands))
+    def _integrand(self, g: sp.Expr) -> Integrand:
+        return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
-    def _call(self, name: str, *args: sp.Expr) -> sp.Expr:
-        self.calls.add(name)
-        return sp.Function(name, real=True)(*args)
+    def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
+        name = "_".join([kind, *(str(i.index) for i in (integrands if kind == "two" else integrands[:1]))])
+        self.calls[name] = integrands
+        return sp.Function(name, real=True)(*args, *_parameters(integrands))
 
     @property
-    def has_quadrature(self) -> bool:
-        return bool(self.integrands)
+    def shape_names(self) -> list[str]:
+        """What the shapes of the integrands are called in printed bodies, in order."""
+        return [f"shape_{i.index}" for i in self.integrands.values()]
+
+    def unpacking(self) -> list[str]:
+        """Lines that read the shapes at grid point g from their tables."""
+        return [f"{name} = unpacked({name}s[g % {name}s.shape[0]])" for name in self.shape_names]
+
+    @property
+    def work(self) -> int:
+        """What a point costs in quadrature, in units of one expectation over one variable."""
+        return sum({"mean": 1, "square": 1}.get(name.partition("_")[0], 200) for name in self.calls)
 
     # -- source -----------------------------------------------------------------------------------------------------------
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
@@ -141,7 +176,7 @@ class Lowering:
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]
         names = dict(given)
-        printer = KernelPrinter(names, self.calls)
+        printer = KernelPrinter(names, {name: [f"shape_{i.index}" for i in integrands] for name, integrands in self.calls.items()})
         lines: list[str] = []
         printed: set[sp.Symbol] = set()
 
@@ -163,37 +198,67 @@ class Lowering:
 
     def helpers(self) -> str:
         """Source of every function the printed bodies call: primitives, quadrature rules, integrands."""
-        integrands = [self._integrand_source(g, i) for g, i in self.integrands.items()]
+        sources = [self._integrand_source(i) for i in self.integrands.values()]
+        functions = self._functions()
         parts = _primitives_source(self.used)
-        if integrands:
-            parts += [_rules_source(any(shape_of(g).kinks for g in self.integrands)), *integrands]
+        if sources:
+            parts += [_rules(), *sources, *functions]
         return "\n\n".join(part.rstrip() + "\n" for part in parts)
 
-    def _integrand_source(self, g: sp.Expr, i: int) -> str:
-        """the integrand and its own copies of the quadrature functions: numba can cache no function that is handed another"""
-        shape = shape_of(g)
-        printer = KernelPrinter({x: "x"})
-        lines = [
-            f"D_{i} = {shape.d!r}",
-            f"KINKS_{i} = np.array({list(shape.kinks)!r}, dtype=np.float64)",
-            "",
-            "",
-            f"def f_{i}(x):",
-            f'    """{g}"""',
-            f"    return {printer.doprint(g)}",
-        ]
+    def _integrand_source(self, integrand: Integrand) -> str:
+        """the integrand as a function, each side of 0 in the form that is stable there"""
+        printer = KernelPrinter({x: "x", **{s: _argument(s) for s in integrand.parameters}})
+        right, left = (printer.doprint(side(integrand.expression, sign)) for sign in (1, -1))
+        signature = ", ".join(["x", *map(_argument, integrand.parameters)])
+        lines = [f"def f_{integrand.index}({signature}):", f'    """{integrand.expression}"""']
+        lines += [f"    return {right}"] if left == right else ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
         self.used |= printer.used
-        j = self.integrands.get(g.diff(x), i)
-        differentiates = any(f"gap_{k}" in self.calls and f.diff(x) == g for f, k in self.integrands.items())
-        wanted = {name for name in ("mean", "cross", "gap", "unequal") if f"{name}_{i}" in self.calls}
-        if wanted & {"cross", "gap"} or differentiates:
-            wanted |= {"moments_at", "pair"}
-        if "unequal" in wanted:
-            wanted.add("moments_at")
-        templates = [quadrature.KINKED if shape.kinks else quadrature.SMOOTH]
-        templates += [text for name, text in quadrature.FUNCTIONS.items() if name in wanted]
-        functions = [text.strip().replace("<i>", str(i)).replace("<j>", str(j)) + "\n" for text in templates]
-        return "\n\n".join(["\n".join(lines) + "\n", *functions])
+        return "\n".join(lines) + "\n"
+
+    def _functions(self) -> list[str]:
+        """the quadrature functions that are called, each with what it needs first"""
+        wanted: dict[tuple[str, tuple[Integrand, ...]], None] = {}
+
+        def want(kind: str, integrands: tuple[Integrand, ...]) -> None:
+            for needed, which in _NEEDS[kind]:
+                want(needed, tuple(integrands[k] for k in which))
+            wanted.setdefault((kind, integrands))
+
+        for name, integrands in self.calls.items():
+            want(name.partition("_")[0], integrands)
+        return [_function(kind, integrands) for kind, integrands in wanted]
+
+
+#: kind of quadrature function -> the kinds it calls, and for which of its integrands
+_NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
+    "mean": (),
+    "square": (),
+    "smoothed": (),
+    "pair": (("mean", (0,)), ("smoothed", (0,))),
+    "cross": (("pair", (0,)),),
+    "rate": (("pair", (1,)), ("mean", (1,))),
+    "gap": (("pair", (0,)), ("rate", (0, 1))),
+    "two": (("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
+}
+
+
+def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
+    """the text of a quadrature function with the integrands' numbers and parameters put in"""
+    first, last = integrands[0], integrands[-1]
+
+    def listed(which: tuple[Integrand, ...]) -> str:
+        return "".join(f", {_argument(s)}" for s in _parameters(which))
+
+    text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(last.index))
+    return text.replace("<x>", listed((first,))).replace("<y>", listed((last,))).replace("<both>", listed(integrands)) + "\n"
+
+
+def _parameters(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:
+    return sorted({s for i in integrands for s in i.parameters}, key=lambda s: s.name)
+
+
+def _argument(s: sp.Symbol) -> str:
+    return parameter_name(s.name, set())
 
 
 def _primitives_source(used: set[str]) -> list[str]:
@@ -205,12 +270,8 @@ def _primitives_source(used: set[str]) -> list[str]:
 
 
 @cache
-def _rules_source(kinked: bool) -> str:
-    """the node rules and their constants as text"""
-
-    def literal(value: object) -> str:
-        return f"np.array({value.tolist()!r})" if isinstance(value, np.ndarray) else repr(value)
-
-    rules: tuple[Callable[..., Any], ...] = quadrature.SMOOTH_RULES + (quadrature.KINKED_RULES if kinked else ())
-    constants = "\n".join(f"{name} = {literal(getattr(quadrature, name))}" for name in quadrature.CONSTANTS)
-    return "\n\n".join([constants, *[inspect.getsource(f).rstrip() + "\n" for f in rules]])
+def _rules() -> str:
+    """the import of the node rules, with what they were: compiled code is kept by its text"""
+    version = hashlib.sha256(inspect.getsource(quadrature).encode()).hexdigest()[:16]
+    names = [f.__name__ for f in quadrature.RULES]
+    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}  # {version}\n"

@@ -31,12 +31,13 @@ PRIMITIVES: Final = {
 
 
 class KernelPrinter(PythonCodePrinter):
-    """Prints with `math`, powers as products, and records which primitives were used. `calls` are functions the caller defines."""
+    """Prints with `math`, powers as products, and records which primitives were used. `calls` are functions that the caller
+    defines, with their leading arguments."""
 
-    def __init__(self, names: dict[sp.Symbol, str], calls: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    def __init__(self, names: dict[sp.Symbol, str], calls: dict[str, list[str]] | None = None) -> None:
         super().__init__({"fully_qualified_modules": True})
         self._names = names
-        self._calls = calls
+        self._calls = calls or {}
         self.used: set[str] = set()
 
     def _print(self, expr: sp.Basic, **kwargs: Any) -> str:
@@ -102,7 +103,7 @@ class KernelPrinter(PythonCodePrinter):
             args = expr.args[:1] if name == "Heaviside" else expr.args
             return f"{primitive}({', '.join(self._print(a) for a in args)})"
         if name in self._calls:
-            return f"{name}({', '.join(self._print(a) for a in expr.args)})"
+            return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")
 
     _print_Heaviside = _print_sign = _print_AngleDifference = _print_AngleMinusSine = _print_Function

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.numeric.store import compiled, interpreted
+from meanfield.numeric.store import execute
 from meanfield.numeric.trajectory import STATUS, Kernel, kernel_of
 from meanfield.progress import track
 from meanfield.recurrence import Recursion, recursion
@@ -290,14 +290,10 @@ def _fill(
 ) -> None:
     count = q0.shape[0]
     head = (depth, every, int(paired), float(pooled))
-    if count == 1 and depth <= INTERPRETED and not kernel.has_quadrature:
-        try:
-            interpreted(kernel.source).trajectories(*head, table, q0, delta0, *out.rows(slice(None)))
-            return
-        except (ZeroDivisionError, OverflowError, ValueError):
-            pass  # the interpreter raises where compiled code returns inf or nan, from which the status is read
-    run = compiled(kernel.source, "trajectories")
-    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.has_quadrature else 1)))
+    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.integrands else 1)))
+    small = count == 1 and depth * max(1, kernel.work) <= INTERPRETED
     for first in track(range(0, count, size), "propagate", math.ceil(count / size)):
         part = slice(first, min(first + size, count))
-        run(*head, np.ascontiguousarray(table[:, part]), q0[part], delta0[part], *out.rows(part))
+        columns = np.ascontiguousarray(table[:, part])
+        shapes = [i.shapes(kernel.parameters, columns) for i in kernel.integrands]
+        execute(kernel.source, "trajectories", (*head, columns, q0[part], delta0[part], *out.rows(part), *shapes), small)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
+import math
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
 
-__all__ = ["compiled", "folder", "interpreted"]
+import numpy as np
+
+from meanfield.gaussian import quadrature
+
+__all__ = ["compiled", "execute", "folder", "interpreted"]
+
+#: how everything is compiled: infinities and NaN keep their meaning
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 
 
 def folder() -> Path:
@@ -59,9 +70,34 @@ def _load(path: Path, name: str) -> ModuleType:
 
 @lru_cache(maxsize=512)
 def interpreted(text: str) -> ModuleType:
-    """The generated functions as plain Python."""
+    """The generated functions as plain Python, where what overflows is infinite as in compiled code."""
     path = _write(text)
-    return _load(path, f"meanfield_{path.stem}")
+    module = _load(path, f"meanfield_{path.stem}")
+    unbounded = {f.__name__: _unbounded(f) for f in (math.exp, math.expm1, math.cosh)}
+    vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
+    return module
+
+
+def _unbounded(f: Callable[[float], float]) -> Callable[[float], float]:
+    def value(z: float) -> float:
+        try:
+            return f(z)
+        except OverflowError:
+            return math.inf
+
+    return value
+
+
+@lru_cache(maxsize=1)
+def _rules() -> dict[str, FunctionType]:
+    """The node rules of quadrature compiled, once for all kernels; their machine code is cached in the same folder."""
+    import numba
+
+    path = _write(inspect.getsource(quadrature))
+    module = _load(path, f"meanfield_rules_{path.stem}")
+    for f in quadrature.RULES:
+        setattr(module, f.__name__, numba.njit(cache=True, **OPTIONS)(getattr(module, f.__name__)))
+    return {f.__name__: getattr(module, f.__name__) for f in quadrature.RULES}
 
 
 @lru_cache(maxsize=512)
@@ -72,8 +108,20 @@ def compiled(text: str, entry: str) -> FunctionType:
     path = _write(text)
     module = _load(path, f"meanfield_compiled_{path.stem}")
     for name, value in list(vars(module).items()):
-        if isinstance(value, FunctionType) and value.__module__ == module.__name__:
-            jitted = numba.njit(cache=name == entry, nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")(value)
-            setattr(module, name, jitted)
+        if isinstance(value, FunctionType):
+            shared = value.__module__ == quadrature.__name__
+            setattr(module, name, _rules()[name] if shared else numba.njit(cache=name == entry, **OPTIONS)(value))
     function: FunctionType = getattr(module, entry)
     return function
+
+
+def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
+    """Call a generated function that fills its last arguments: a small job as plain Python, any other compiled."""
+    if small:
+        try:
+            with np.errstate(all="ignore"):
+                getattr(interpreted(text), entry)(*arguments)
+            return
+        except (ZeroDivisionError, OverflowError, ValueError):
+            pass  # the interpreter raises where compiled code returns inf or nan
+    compiled(text, entry)(*arguments)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
@@ -42,7 +42,9 @@ def logarithm(mantissa, exponent):
     return math.log(mantissa) + exponent * (500.0 * LN2)
 
 
-def trajectories(depth, every, paired, pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status):
+def trajectories(
+    depth, every, paired, pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status{shapes}
+):
     """Fill the outputs for every grid point; `every` = 0 keeps the last layer only, `paired` = 0 ignores the second token."""
     segment = min(max(depth, 1), SEGMENT)
     segments = (max(depth, 1) + segment - 1) // segment
@@ -196,11 +198,12 @@ def trajectories(depth, every, paired, pooled, values, q0, delta0, q_out, delta_
 
 @dataclass(frozen=True)
 class Kernel:
-    """Source of the kernel of a recursion, the order of its parameters, and whether it needs quadrature."""
+    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature and the work these are."""
 
     source: str
     parameters: tuple[str, ...]
-    has_quadrature: bool
+    integrands: tuple[Integrand, ...]
+    work: int
 
 
 @lru_cache(maxsize=256)
@@ -247,11 +250,12 @@ def kernel_of(rec: Recursion) -> Kernel:
                 new.append(name if terms else "")
         transfer = new
     lines.append(f"return q, delta, {chi}, {', '.join(t or '0.0' for t in transfer)}")
-    signature = ", ".join(["q", "delta", *arguments, "l", "L"])
+    signature = ", ".join(["q", "delta", *arguments, "l", "L", *lowering.shape_names])
     step = f"def step({signature}):\n    " + "\n    ".join(lines) + "\n"
-    unpack = "\n        ".join(f"v{i} = float(values[{i}, g])" for i in range(len(arguments)))
-    call = ", ".join(["q", "delta", *(f"v{i}" for i in range(len(arguments))), "float(l)", "L"])
-    loops = _LOOPS.replace("{unpack}", unpack).replace("{call}", call)
+    unpack = "\n        ".join([*(f"v{i} = float(values[{i}, g])" for i in range(len(arguments))), *lowering.unpacking()])
+    call = ", ".join(["q", "delta", *(f"v{i}" for i in range(len(arguments))), "float(l)", "L", *lowering.shape_names])
+    shapes = "".join(f", {name}s" for name in lowering.shape_names)
+    loops = _LOOPS.replace("{unpack}", unpack).replace("{call}", call).replace("{shapes}", shapes)
     title = "one repeat with parameters " + (", ".join(s.name for s in rec.parameters) or "none")
     source = "\n\n".join([_HEADER.format(title=title), lowering.helpers(), step, loops])
-    return Kernel(source, tuple(s.name for s in rec.parameters), lowering.has_quadrature)
+    return Kernel(source, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work)

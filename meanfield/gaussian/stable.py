@@ -1,0 +1,130 @@
+r"""A function of x in a shape that neither overflows nor cancels for large |x|, one expression for each side of 0.
+
+log(1 + e^x) is x + log(1 + e^{-x}) for x > 0; (1 + tanh x)/2 is 1/(1 + e^{-2x}) and 1 - tanh^2 x is 1/cosh^2 x; 1 + erf(x) is
+2 \Phi(\sqrt{2} x); x + \sqrt{x^2 + 4} is 4/(\sqrt{x^2 + 4} - x) for x < 0.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy as sp
+from sympy import S, exp
+from sympy.codegen.cfunctions import expm1, log1p
+
+from meanfield.gaussian.special import NormalCDF
+from meanfield.symbols import known
+
+__all__ = ["side"]
+
+x = known("x")
+
+
+@cache
+def side(f: sp.Expr, sign: int) -> sp.Expr:
+    """f for sign * x > 0."""
+    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement)
+    f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _direction(t.args[0]) != 0, lambda t: _exponentials(t, sign))
+    return _Outward(sign)(f)
+
+
+def _direction(z: sp.Expr) -> int:
+    """the sign of the slope of a linear function, 0 where z is not linear or the sign not known"""
+    if not z.is_polynomial(x) or sp.degree(z, x) != 1:
+        return 0
+    slope = sp.Poly(z, x).coeff_monomial(x)
+    return 1 if slope.is_positive else -1 if slope.is_negative else 0
+
+
+def _complement(e: sp.Add) -> sp.Expr:
+    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z)"""
+    constant = e.as_independent(x)[0]
+    for term in e.args:
+        c, head = term.as_independent(x, as_Add=False)
+        rest = e - term - constant
+        if head.is_Pow and isinstance(head.base, sp.tanh) and head.exp == 2 and constant == -c:
+            return rest + constant / sp.cosh(head.base.args[0]) ** 2
+        if isinstance(head, exp) and constant == -c:
+            return rest + c * expm1(head.args[0])
+        if isinstance(head, sp.tanh) and constant in (c, -c) and c != 0:
+            return rest + 2 * constant / (1 + exp(-2 * c / constant * head.args[0]))
+        if isinstance(head, sp.erf) and constant in (c, -c) and c != 0:
+            return rest + 2 * constant * NormalCDF(sp.sqrt(2) * c / constant * head.args[0])
+    return e
+
+
+def _exponentials(t: sp.Expr, sign: int) -> sp.Expr:
+    """cosh and sinh overflow where their logarithms and ratios do not"""
+    z = t.args[0]
+    far = z if _direction(z) == sign else -z
+    if isinstance(t, sp.cosh):
+        return (exp(far) + exp(-far)) / 2
+    return -exp(far) * expm1(-2 * far) / 2 * (1 if far == z else -1)
+
+
+class _Outward:
+    """Growing exponentials as reciprocals of decaying ones, which then cancel; from the leaves upward."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+        self.decaying: dict[sp.Symbol, sp.Expr] = {}
+
+    def __call__(self, f: sp.Expr) -> sp.Expr:
+        return self.walk(f).xreplace({d: exp(a) for d, a in self.decaying.items()})
+
+    def walk(self, e: sp.Expr) -> sp.Expr:
+        if not e.has(x) or not e.args:
+            return e
+        if isinstance(e, exp) and _direction(e.args[0]):
+            return 1 / self.named(-e.args[0]) if _direction(e.args[0]) == self.sign else self.named(e.args[0])
+        if isinstance(e, sp.Add):
+            e = self.conjugate(e)
+        if isinstance(e, sp.log):
+            return self.logarithm(e.args[0])
+        walked = [self.walk(a) for a in e.args]
+        if isinstance(e, (sp.Mul, sp.Pow)):  # a growing sum as a fraction, so that what grows cancels
+            walked = [sp.together(a) if isinstance(a, sp.Add) and self.grows(a) else a for a in walked]
+        return e.func(*walked)
+
+    def named(self, argument: sp.Expr) -> sp.Expr:
+        """a decaying exponential as a symbol, or a power of one"""
+        for d, a in self.decaying.items():
+            ratio = sp.cancel(argument / a)
+            if ratio.is_Integer and ratio > 0:
+                return d ** int(ratio)
+        d = sp.Dummy("d", positive=True)
+        self.decaying[d] = argument
+        return d
+
+    def grows(self, e: sp.Expr) -> bool:
+        return any(e.has(1 / d) for d in self.decaying)
+
+    def logarithm(self, argument: sp.Expr) -> sp.Expr:
+        """log(1 + t) keeps the digits of small t; log(N/(d M)) = log(N/M) - log d"""
+        if isinstance(argument, sp.Add) and S.One in argument.args:
+            small = self.walk(argument - 1)
+            if not self.grows(small):
+                return log1p(small)
+        rest, outside = sp.together(self.walk(argument)), S.Zero
+        for factor in sp.Mul.make_args(rest):
+            base, k = factor.as_base_exp()
+            if base in self.decaying:
+                outside += k * self.decaying[base]
+                rest /= factor
+        inner = log1p(rest - 1) if isinstance(rest, sp.Add) and S.One in rest.args else sp.log(rest)
+        return inner + outside
+
+    def conjugate(self, e: sp.Add) -> sp.Expr:
+        r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""
+        parts = [t.as_independent(x, as_Add=False) for t in e.args]
+        roots = [(k, head) for k, head in parts if head.is_Pow and head.exp == S.Half and head.base.is_polynomial(x)]
+        if len(roots) != 1:
+            return e
+        k, head = roots[0]
+        rest = e - k * head
+        if rest == 0 or not rest.is_polynomial(x):
+            return e
+        square = sp.expand(rest**2 - k**2 * head.base)
+        cancels = sp.degree(square, x) < 2 * sp.degree(rest, x) == sp.degree(head.base, x)
+        opposite = (sp.LC(rest, x) * self.sign ** sp.degree(rest, x) * k).is_negative
+        return square / (rest - k * head) if cancels and opposite else e
