@@ -31,6 +31,7 @@ NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply i
 CAPACITY = 8192  # most nodes of one rule
 TERMS = 22  # Taylor coefficients kept
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
+HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
@@ -171,9 +172,27 @@ def between(
     return k
 
 
+def straight(shape: Shape, mu: float, s: float) -> bool:
+    """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
+    smooth, d, growth, _, _, _, _, breaks, _, _, _, _ = shape
+    if growth * s > 0.03:
+        return False
+    if smooth > 0.0:
+        return s < 0.03 * d
+    i = int(np.searchsorted(breaks, mu))
+    if i == 0 or i == breaks.size:
+        return False
+    return WINDOW * s < min(mu - breaks[i - 1], breaks[i] - mu) and s < 0.02 * (breaks[i] - breaks[i - 1])
+
+
 def nodes(shape: Shape, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2); -1 where it cannot be resolved."""
     smooth, d, growth, detail, _, _, _, breaks, sharp, _, _, _ = shape
+    if straight(shape, mu, s):
+        for i in range(HERMITE_X.size):
+            y[i] = mu + s * HERMITE_X[i]
+            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+        return HERMITE_X.size
     window = WINDOW + 2.0 * growth * s
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
@@ -249,8 +268,8 @@ def distance(q1: float, p: float, q2: float) -> float:
 
 
 #: what kernels need, in an order in which a generated file may hold it
-CONSTANTS = ("WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "GAP_X", "GAP_W")
-RULES = (unpacked, trapezoid, panels, graded, between, nodes, nodes_of_two, series_mean, series_derivatives, distance)
+CONSTANTS = ("WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
+RULES = (unpacked, trapezoid, panels, graded, between, straight, nodes, nodes_of_two, series_mean, series_derivatives, distance)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand

@@ -164,7 +164,7 @@ class Lowering:
     @property
     def work(self) -> int:
         """What a point costs in quadrature, in units of one expectation over one variable."""
-        return sum({"mean": 1, "square": 1}.get(name.partition("_")[0], 200) for name in self.calls)
+        return sum(_WORK[name.partition("_")[0]] for name in self.calls)
 
     # -- source -----------------------------------------------------------------------------------------------------------
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
@@ -229,6 +229,8 @@ class Lowering:
         return [_function(kind, integrands) for kind, integrands in wanted]
 
 
+#: kind of quadrature function -> its cost in expectations over one variable
+_WORK = {"mean": 1, "square": 1, "cross": 200, "two": 500, "gap": 2000}
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "mean": (),

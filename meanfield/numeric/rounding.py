@@ -73,7 +73,8 @@ class _Bound:
     @of.register
     def _(self, e: sp.Mul) -> sp.Expr:
         passed = [self(a) * sp.Mul(*[Abs(b) for b in e.args if b is not a]) for a in e.args if self(a) != 0]
-        return sp.Add(*passed) + (len(e.args) - 1) * Abs(e)
+        inexact = len(e.args) - 1 - (abs(e.args[0]) == 1)  # a sign costs nothing
+        return sp.Add(*passed) + inexact * Abs(e)
 
     @of.register
     def _(self, e: sp.Pow) -> sp.Expr:
