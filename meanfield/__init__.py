@@ -15,7 +15,7 @@ from meanfield.architectures import mlp, pre_norm
 from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
-from meanfield.catalogue import activations, derf, dyt, leaky_relu
+from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import E
 from meanfield.numeric.evaluation import evaluate
@@ -37,7 +37,7 @@ L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 
 __all__ = [
     # Gaussian expectations of activations
-    "Activation", "E", "activations", "derf", "dyt", "leaky_relu", "evaluate",
+    "Activation", "E", "activations", "evaluate",
     # blocks and networks
     "Activate", "Attention", "Block", "Derf", "DyT", "Identity", "LayerNorm", "Law", "Linear", "MLP", "Parallel", "RMSNorm",
     "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",

@@ -11,7 +11,7 @@ from sympy import S
 from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Law, Serial, Signal
-from meanfield.catalogue import derf, dyt
+from meanfield.catalogue import activations
 
 __all__ = ["MLP", "Activate", "Derf", "DyT", "Identity", "LayerNorm", "Linear", "RMSNorm", "Scale"]
 
@@ -96,12 +96,12 @@ class Activate(Block):
 
 def Derf(alpha: Any = None) -> Activate:
     r"""erf(alpha x) in the place of a norm (Chen et al. 2025)."""
-    return Activate(derf(alpha))
+    return Activate(activations["derf"](alpha))
 
 
 def DyT(alpha: Any = None) -> Activate:
     r"""tanh(alpha x) in the place of a norm (Zhu et al. 2025)."""
-    return Activate(dyt(alpha))
+    return Activate(activations["dyt"](alpha))
 
 
 @dataclass(frozen=True)

@@ -267,9 +267,13 @@ def test_nothing_is_integrated(monkeypatch: pytest.MonkeyPatch, fresh: None) -> 
 
 def test_no_kernel_is_typed() -> None:
     """The catalogue and the activation hold expressions: no arcsine, no pi, no integral anywhere near a moment."""
-    for name in ("meanfield.catalogue", "meanfield.activation"):
+    catalogue = importlib.import_module("meanfield.catalogue")
+    # atan is itself an activation, and pi is in the arguments of gelu_tanh and rbf
+    names = [("meanfield.activation", "asin acos atan pi erfc exp")]
+    names += [(f"meanfield.catalogue.{m.name}", "asin acos") for m in pkgutil.iter_modules(catalogue.__path__)]
+    for name, words in names:
         code = "".join(inspect.getsource(importlib.import_module(name)).split('"""')[::2])
-        for word in ("asin", "acos", "atan", "pi"):
+        for word in (*words.split(), "integrate"):
             assert not re.search(rf"\b(sp\.)?{word}\b", code), (name, word)
     package = importlib.import_module("meanfield.gaussian")
     for module in pkgutil.iter_modules(package.__path__):

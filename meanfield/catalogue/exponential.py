@@ -1,0 +1,117 @@
+"""Exponential linear units, soft rectifiers, and activations whose constants are solved for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import sympy as sp
+from mpmath.libmp import prec_to_dps
+
+from meanfield.activation import Activation
+from meanfield.catalogue.families import parameter
+from meanfield.catalogue.rectified import relu_squared
+from meanfield.symbols import known
+
+x = known("x")
+
+
+def elu(alpha: Any = 1) -> sp.Expr:
+    """x for x > 0, alpha (e^x - 1) otherwise, alpha > 0 (Clevert et al. 2016, arXiv:1511.07289; torch.nn.ELU)."""
+    return sp.Piecewise((x, x > 0), (parameter(alpha, "alpha", "positive") * (sp.exp(x) - 1), True))
+
+
+def celu(alpha: Any = 1) -> sp.Expr:
+    """x for x > 0, alpha (e^(x/alpha) - 1) otherwise, alpha > 0 (Barron 2017, arXiv:1704.07483; torch.nn.CELU)."""
+    a = parameter(alpha, "alpha", "positive")
+    return sp.Piecewise((x, x > 0), (a * (sp.exp(x / a) - 1), True))
+
+
+@cache
+def _self_normalising() -> tuple[sp.Expr, sp.Expr]:
+    """alpha and lambda such that lambda elu(alpha) has mean 0 and second moment 1 at z ~ N(0, 1)"""
+    alpha = known("alpha")
+    phi = Activation(elu(alpha))
+    (centred,) = sp.solve(phi.mean(1), alpha)
+    return centred, 1 / sp.sqrt(phi.second_moment(1).subs(alpha, centred))
+
+
+class _Solved(sp.NumberSymbol):
+    """A constant that is solved for when a digit of it is first needed; it prints as its letter."""
+
+    is_real, is_positive = True, True
+    _letter = ""
+    _instance: Any = None
+
+    def __new__(cls) -> Any:
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def definition(self) -> sp.Expr:
+        raise TypeError(f"{type(self).__name__} has no definition")
+
+    def _as_mpf_val(self, prec: int) -> Any:
+        return sp.N(self.definition(), prec_to_dps(prec) + 3)._as_mpf_val(prec)
+
+    def approximation_interval(self, number_cls: type) -> tuple[sp.Number, sp.Number] | None:
+        return (sp.Integer(1), sp.Integer(2)) if issubclass(number_cls, sp.Integer) else None
+
+    def _sympystr(self, printer: Any) -> str:
+        return f"{self._letter}_01"
+
+    def _latex(self, printer: Any) -> str:
+        return rf"\{self._letter}_{{01}}"
+
+    def _mpmathcode(self, printer: Any) -> str:
+        return str(printer._print(self.definition().rewrite(sp.erfc)))
+
+
+class _SeluAlpha(_Solved):
+    r"""\alpha_{01} of Klambauer et al. 2017, 1.6732..."""
+
+    _letter = "alpha"
+
+    def definition(self) -> sp.Expr:
+        return _self_normalising()[0]
+
+
+class _SeluScale(_Solved):
+    r"""\lambda_{01} of Klambauer et al. 2017, 1.0507..."""
+
+    _letter = "lambda"
+
+    def definition(self) -> sp.Expr:
+        return _self_normalising()[1]
+
+
+def selu() -> sp.Expr:
+    r"""lambda_01 elu(alpha_01), the constants such that E phi(z) = 0 and E phi(z)^2 = 1 at z ~ N(0, 1) (torch.nn.SELU).
+
+    Klambauer et al. 2017, arXiv:1706.02515, eq. 14: here solved for, from the moments of elu.
+
+    >>> import meanfield as mf
+    >>> mf.selu.expression.subs(mf.x, 1), mf.selu.expression.subs(mf.x, 1).n(25)
+    (lambda_01, 1.050700987355480493419335)
+    >>> mf.evaluate(mf.selu.second_moment(1), digits=25)
+    mpf('1.0')
+    """
+    return _SeluScale() * elu(_SeluAlpha())
+
+
+def star_relu() -> sp.Expr:
+    """(max(x, 0)^2 - m)/s of mean 0 and variance 1 at z ~ N(0, 1): m = 1/2, s^2 = 5/4 (Yu et al. 2022, arXiv:2210.13452, eq. 8)."""
+    phi = Activation(relu_squared())
+    mean = phi.mean(1)
+    return (relu_squared() - mean) / sp.sqrt(phi.second_moment(1) - mean**2)
+
+
+def softplus(beta: Any = 1) -> sp.Expr:
+    """log(1 + e^(beta x))/beta, beta > 0 (Dugas et al. 2001; torch.nn.Softplus, whose threshold for large beta x is left out)."""
+    b = parameter(beta, "beta", "positive")
+    return sp.log(1 + sp.exp(b * x)) / b
+
+
+def squareplus(b: Any = 4) -> sp.Expr:
+    """(x + sqrt(x^2 + b))/2, b > 0 (Barron 2021, arXiv:2112.11687)."""
+    return (x + sp.sqrt(x**2 + parameter(b, "b", "positive"))) / 2

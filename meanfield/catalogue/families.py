@@ -1,0 +1,98 @@
+"""How an activation is declared: a function of its parameters that returns an expression in mf.x, its docstring the citation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import sympy as sp
+
+from meanfield import arguments
+from meanfield.activation import Activation
+
+__all__ = ["Catalogue", "Declaration", "Family", "parameter"]
+
+Declaration = Callable[..., sp.Expr]
+
+
+def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
+    """A parameter of an activation, exact; left out (None) it is the symbol of that name.
+
+    `kind` is the assumption that must hold where sympy can decide it: "real", "nonzero", "positive", "nonnegative" or "negative".
+    """
+    if value is not None and getattr(arguments.expression(value, name), f"is_{kind}") is False:
+        raise ValueError(f"{name} = {value}: expected a {kind} number")
+    return arguments.scalar(value, name)
+
+
+@dataclass(frozen=True, repr=False)
+class Family(Activation):
+    """An activation with parameters: itself the member with default parameters, and called, the member with those given."""
+
+    declaration: Declaration = field(kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plain = [p.replace(annotation=p.empty) for p in inspect.signature(self.declaration).parameters.values()]
+        signature = inspect.Signature(plain)
+        vars(self).update(
+            __name__=self.name, __signature__=signature, __doc__=f"{self.name}{signature}\n\n{inspect.getdoc(self.declaration)}"
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Activation:
+        expression = self.declaration(*args, **kwargs)
+        signature = inspect.signature(self)
+        given = signature.bind(*args, **kwargs).arguments
+        told = [f"{k}={_told(v)}" for k, v in given.items() if v != signature.parameters[k].default]
+        return Activation(expression, f"{self.name}({', '.join(told)})") if told else self
+
+
+def _told(value: Any) -> str:
+    return str(tuple(value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+class Catalogue(Mapping[str, Any]):
+    """Activations by name, each built when it is first asked for; an alias gives the same object.
+
+    Every public function of the modules declares one, under its name.
+    """
+
+    def __init__(self, modules: Iterable[ModuleType], aliases: Mapping[str, str]) -> None:
+        self._declared: dict[str, Declaration] = {}
+        for module in modules:
+            own = {k: f for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__}
+            self._declared.update({name: f for name, f in own.items() if not name.startswith("_")})
+        self._aliases = dict(aliases)
+        self._built: dict[str, Activation] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        name = self._aliases.get(name, name)
+        if name not in self._built:
+            if name not in self._declared:
+                raise KeyError(f"{name!r} is no activation of the catalogue: {', '.join(self)}")
+            self._built[name] = _built(name, self._declared[name])
+        return self._built[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared or name in self._aliases
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._declared
+        yield from self._aliases
+
+    def __len__(self) -> int:
+        return len(self._declared) + len(self._aliases)
+
+    def __repr__(self) -> str:
+        return f"activations: {', '.join(self)}"
+
+
+def _built(name: str, declaration: Declaration) -> Activation:
+    if inspect.signature(declaration).parameters:
+        return Family(declaration(), name, declaration=declaration)
+    phi = Activation(declaration(), name)
+    vars(phi).update(__doc__=inspect.getdoc(declaration))
+    return phi
