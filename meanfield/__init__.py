@@ -17,6 +17,7 @@ from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
 from meanfield.catalogue import activations
 from meanfield.faces import latex
+from meanfield.gains import Gain, gain
 from meanfield.gaussian.expectation import E
 from meanfield.numeric.evaluation import evaluate
 from meanfield.numeric.runs import Run, propagate
@@ -37,7 +38,7 @@ L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 
 __all__ = [
     # Gaussian expectations of activations
-    "Activation", "E", "activations", "evaluate",
+    "Activation", "E", "Gain", "activations", "evaluate", "gain",
     # blocks and networks
     "Activate", "Attention", "Block", "Derf", "DyT", "Identity", "LayerNorm", "Law", "Linear", "MLP", "Parallel", "RMSNorm",
     "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",

@@ -46,7 +46,7 @@ LAYERS = (
     ("arguments",),
     ("gaussian",),
     ("activation",),
-    ("catalogue",),
+    ("catalogue", "gains"),
     ("blocks",),
     ("architectures",),
     ("parsing",),

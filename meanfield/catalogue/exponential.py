@@ -88,7 +88,7 @@ class _SeluScale(_Solved):
 def selu() -> sp.Expr:
     r"""lambda_01 elu(alpha_01), the constants such that E phi(z) = 0 and E phi(z)^2 = 1 at z ~ N(0, 1) (torch.nn.SELU).
 
-    Klambauer et al. 2017, arXiv:1706.02515, eq. 14: here solved for, from the moments of elu.
+    Klambauer et al. 2017, arXiv:1706.02515: here solved for, from the moments of elu.
 
     >>> import meanfield as mf
     >>> mf.selu.expression.subs(mf.x, 1), mf.selu.expression.subs(mf.x, 1).n(25)
@@ -100,7 +100,7 @@ def selu() -> sp.Expr:
 
 
 def star_relu() -> sp.Expr:
-    """(max(x, 0)^2 - m)/s of mean 0 and variance 1 at z ~ N(0, 1): m = 1/2, s^2 = 5/4 (Yu et al. 2022, arXiv:2210.13452, eq. 8)."""
+    """(max(x, 0)^2 - m)/s of mean 0 and variance 1 at z ~ N(0, 1): m = 1/2, s^2 = 5/4 (Yu et al. 2022, arXiv:2210.13452)."""
     phi = Activation(relu_squared())
     mean = phi.mean(1)
     return (relu_squared() - mean) / sp.sqrt(phi.second_moment(1) - mean**2)

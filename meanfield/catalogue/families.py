@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -44,14 +44,17 @@ class Family(Activation):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Activation:
         expression = self.declaration(*args, **kwargs)
-        signature = inspect.signature(self)
-        given = signature.bind(*args, **kwargs).arguments
-        told = [f"{k}={_told(v)}" for k, v in given.items() if v != signature.parameters[k].default]
-        return Activation(expression, f"{self.name}({', '.join(told)})") if told else self
+        if expression == self.expression:
+            return self
+        given = inspect.signature(self).bind(*args, **kwargs).arguments
+        return Activation(expression, f"{self.name}({', '.join(_told(name, value) for name, value in given.items())})")
 
 
-def _told(value: Any) -> str:
-    return str(tuple(value)) if isinstance(value, (list, tuple)) else str(value)
+def _told(name: str, value: Any) -> str:
+    if value is None:  # the symbol of that name
+        return f"{name}={name}"
+    exact = tuple(arguments.expression(v, name) for v in value) if isinstance(value, Sequence) else arguments.expression(value, name)
+    return f"{name}={exact}"
 
 
 class Catalogue(Mapping[str, Any]):
