@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy as sp
 
-from meanfield import arguments
+from meanfield import arguments, symbols
 from meanfield.activation import Activation
 
 __all__ = ["Catalogue", "Declaration", "Family", "parameter"]
@@ -23,9 +23,10 @@ def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
 
     `kind` is the assumption that must hold where sympy can decide it: "real", "nonzero", "positive", "nonnegative" or "negative".
     """
-    if value is not None and getattr(arguments.expression(value, name), f"is_{kind}") is False:
-        raise ValueError(f"{name} = {value}: expected a {kind} number")
-    return arguments.scalar(value, name)
+    result = arguments.scalar(symbols.parameter(name) if value is None else value, name)
+    if getattr(result, f"is_{kind}") is False:
+        raise ValueError(f"{name} = {result}: expected a {kind} number")
+    return result
 
 
 @dataclass(frozen=True, repr=False)

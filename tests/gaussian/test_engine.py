@@ -268,7 +268,7 @@ def test_nothing_is_integrated(monkeypatch: pytest.MonkeyPatch, fresh: None) -> 
 def test_no_kernel_is_typed() -> None:
     """The catalogue and the activation hold expressions: no arcsine, no pi, no integral anywhere near a moment."""
     catalogue = importlib.import_module("meanfield.catalogue")
-    # atan is itself an activation, and pi is in the arguments of gelu_tanh and rbf
+    # atan is itself an activation, and pi is in the argument of gelu_tanh
     names = [("meanfield.activation", "asin acos atan pi erfc exp")]
     names += [(f"meanfield.catalogue.{m.name}", "asin acos") for m in pkgutil.iter_modules(catalogue.__path__)]
     for name, words in names:
