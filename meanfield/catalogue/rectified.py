@@ -15,6 +15,11 @@ x = known("x")
 _EIGHTH, _THIRD = sp.Rational(1, 8), sp.Rational(1, 3)
 
 
+def _above(z: sp.Expr) -> sp.Expr:
+    """1 for z > 0, 0 otherwise: a step, because the derivative of a Piecewise would lose the delta at a jump"""
+    return sp.Heaviside(z, 0)
+
+
 def relu() -> sp.Expr:
     """max(x, 0) (Nair and Hinton 2010)."""
     return sp.Max(x, 0)
@@ -89,7 +94,8 @@ def step() -> sp.Expr:
 
 def threshold(threshold: Any = None, value: Any = None) -> sp.Expr:
     """x for x > threshold, value otherwise, both real; left out the symbols of these names (torch.nn.Threshold)."""
-    return sp.Piecewise((x, x > parameter(threshold, "threshold")), (parameter(value, "value"), True))
+    low = parameter(value, "value")
+    return low + (x - low) * _above(x - parameter(threshold, "threshold"))
 
 
 def hard_tanh(lower: Any = -1, upper: Any = 1) -> sp.Expr:
@@ -113,7 +119,7 @@ def hard_swish() -> sp.Expr:
 def hard_shrink(lambd: Any = 0.5) -> sp.Expr:
     """x for |x| > lambd, 0 otherwise, lambd >= 0 (Donoho and Johnstone 1994; torch.nn.Hardshrink)."""
     edge = parameter(lambd, "lambd", "nonnegative")
-    return sp.Piecewise((x, x > edge), (x, x < -edge), (0, True))
+    return x * (_above(x - edge) + _above(-x - edge))
 
 
 def soft_shrink(lambd: Any = 0.5) -> sp.Expr:
