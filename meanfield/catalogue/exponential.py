@@ -52,7 +52,7 @@ class _Solved(sp.NumberSymbol):
         raise TypeError(f"{type(self).__name__} has no definition")
 
     def _as_mpf_val(self, prec: int) -> Any:
-        return sp.N(self.definition(), prec_to_dps(prec) + 3)._as_mpf_val(prec)
+        return _digits(self, prec)
 
     def approximation_interval(self, number_cls: type) -> tuple[sp.Number, sp.Number] | None:
         return (sp.Integer(1), sp.Integer(2)) if issubclass(number_cls, sp.Integer) else None
@@ -65,6 +65,11 @@ class _Solved(sp.NumberSymbol):
 
     def _mpmathcode(self, printer: Any) -> str:
         return str(printer._print(self.definition().rewrite(sp.erfc)))
+
+
+@cache
+def _digits(constant: _Solved, prec: int) -> Any:
+    return sp.N(constant.definition(), prec_to_dps(prec) + 3)._as_mpf_val(prec)
 
 
 class _SeluAlpha(_Solved):
