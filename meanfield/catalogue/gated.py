@@ -29,7 +29,7 @@ def quick_gelu() -> sp.Expr:
 
 def silu(beta: Any = 1) -> sp.Expr:
     """x/(1 + e^(-beta x)), beta not 0 (Elfwing et al. 2017, arXiv:1702.03118; Swish: Ramachandran et al. 2017, arXiv:1710.05941)."""
-    return x * (1 + sp.tanh(parameter(beta, "beta", "nonzero") * x / 2)) / 2  # as mf.sigmoid
+    return x / (1 + sp.exp(-parameter(beta, "beta", "nonzero") * x))
 
 
 def mish() -> sp.Expr:

@@ -17,7 +17,7 @@ _SIGMOID_LIKE: Final = sp.Rational("2.4020563531719796")
 
 def sigmoid() -> sp.Expr:
     """1/(1 + e^(-x)) (torch.nn.Sigmoid)."""
-    return (1 + sp.tanh(x / 2)) / 2  # the derivatives of this form do not overflow
+    return 1 / (1 + sp.exp(-x))
 
 
 def log_sigmoid() -> sp.Expr:

@@ -96,20 +96,21 @@ def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np
 
 def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
     """Gauss-Legendre panels of length at most `longest` standard deviations on [a, b] within the window."""
-    low = max((a - mu) / s, -window)
-    high = min((b - mu) / s, window)
-    if not low < high or k < 0:
+    a = max(a, mu - window * s)
+    b = min(b, mu + window * s)
+    if not a < b or k < 0:
         return k
-    m = math.ceil((high - low) / longest)
+    m = math.ceil((b - a) / (longest * s))
     if k + m * LEGENDRE_X.size > CAPACITY:
         return -1
-    r = (high - low) / (2 * m)
+    start = (a - mu) / s
+    r = (b - a) / (2 * m)
     for i in range(m):
-        c = low + (2 * i + 1) * r
+        c = a + (2 * i + 1) * r
         for g in range(LEGENDRE_X.size):
-            z = c + r * LEGENDRE_X[g]
-            y[k] = mu + s * z
-            w[k] = r * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+            z = start + (2 * i + 1 + LEGENDRE_X[g]) * r / s  # not from the node, whose rounding may be large against s
+            y[k] = c + r * LEGENDRE_X[g]
+            w[k] = r / s * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
             k += 1
     return k
 
@@ -178,11 +179,12 @@ def straight(shape: Shape, mu: float, s: float) -> bool:
     if growth * s > 0.03:
         return False
     if smooth > 0.0:
-        return s < 0.03 * d
+        return bool(s < 0.03 * d)
     i = int(np.searchsorted(breaks, mu))
     if i == 0 or i == breaks.size:
         return False
-    return WINDOW * s < min(mu - breaks[i - 1], breaks[i] - mu) and s < 0.02 * (breaks[i] - breaks[i - 1])
+    inside = min(mu - breaks[i - 1], breaks[i] - mu)
+    return bool(inside > WINDOW * s and s < 0.02 * (breaks[i] - breaks[i - 1]))
 
 
 def nodes(shape: Shape, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
