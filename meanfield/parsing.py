@@ -22,6 +22,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.catalogue import activations
 
 __all__ = ["FUNCTIONS", "parse_expression", "parse_number", "parse_values"]
 
@@ -51,16 +52,17 @@ class _Function:
     most: int = 1
 
 
-def _silu(t: sp.Expr) -> sp.Expr:
-    return t * (1 + sp.tanh(t / 2)) / 2
-
-
-def _logistic(t: float) -> float:
-    return (1 + math.tanh(t / 2)) / 2
-
-
 def _step(t: float) -> float:
     return 0.5 if t == 0 else float(t > 0)
+
+
+def _activation(name: str) -> _Function:
+    """an activation of the catalogue, with its usual parameters"""
+
+    def form(t: sp.Expr) -> sp.Expr:
+        return activations[name].expression.xreplace({x: t})
+
+    return _Function(form, lambda t: float(form(sp.Float(t)).evalf()))
 
 
 _ONE: Final = {
@@ -82,12 +84,6 @@ _ONE: Final = {
     "sign": _Function(sp.sign, lambda t: 0.0 if t == 0 else math.copysign(1.0, t)),
     "Heaviside": _Function(sp.Heaviside, _step),
     "step": _Function(sp.Heaviside, _step),
-    "relu": _Function(lambda t: sp.Max(t, 0), lambda t: max(t, 0.0)),
-    "sigmoid": _Function(lambda t: (1 + sp.tanh(t / 2)) / 2, _logistic),
-    "softplus": _Function(lambda t: sp.log(1 + sp.exp(t)), lambda t: math.log1p(math.exp(t))),
-    "silu": _Function(_silu, lambda t: t * _logistic(t)),
-    "swish": _Function(_silu, lambda t: t * _logistic(t)),
-    "gelu": _Function(lambda t: t * (1 + sp.erf(t / sp.sqrt(2))) / 2, lambda t: t * (1 + math.erf(t / math.sqrt(2))) / 2),
 }
 _EXTREMES: Final = {
     "Max": _Function(sp.Max, max, MOST_ARGUMENTS),
@@ -97,7 +93,7 @@ _EXTREMES: Final = {
 }
 
 #: name -> function, all a person may call
-FUNCTIONS: Final = {**_ONE, **_EXTREMES}
+FUNCTIONS: Final = {**{name: _activation(name) for name in activations.definite}, **_ONE, **_EXTREMES}
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<mark>\*\*|[-+*/(),]))", re.ASCII
@@ -253,7 +249,9 @@ class _Parser:
 
     def call(self, name: str) -> _Term:
         if name not in FUNCTIONS:
-            raise ValueError(f"{_short(name)} is not a function that is known here: {', '.join(FUNCTIONS)}")
+            raise ValueError(
+                f"{_short(name)} is not a function that is known here: {', '.join([*_ONE, *_EXTREMES])}, and activations by name"
+            )
         function = FUNCTIONS[name]
         self._deeper()
         self._next()

@@ -305,8 +305,8 @@ LAWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     "loops: chi of the wrong entry": (wrong_text(LOOPS, r"(x \*= .*row)\[4\]", r"\1[3]"), layers_agree),
     "engine: orthant rule": (wrong_orthant, lambda: kernels_agree("erf(ax)")),
     "engine: orthant rule, relu": (wrong_orthant, lambda: kernels_agree("relu")),
-    "quadrature: gap": (wrong_text(RULES, r"(return delta \* total)\n", r"\1 * 1.0000000001\n"), lambda: gaps_agree("tanh")),
-    "quadrature: mean": (wrong_text(RULES, r"(total \+= w\[i\] \* f_<i>\(y\[i\])\)", r"\1 * 1.0000000001)"), lambda: moments_agree("tanh")),
+    "quadrature: gap": (wrong_text(RULES, r"(\* weight \* rate_<i>)", r"* 1.0000000001 \1"), lambda: gaps_agree("tanh")),
+    "quadrature: mean": (wrong_text(RULES, r"(total \+= w\[i\]) \* f_<i>", r"\1 * 1.0000000001 * f_<i>"), lambda: moments_agree("tanh")),
 }  # fmt: skip
 
 

@@ -93,6 +93,12 @@ class Catalogue(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"activations: {', '.join(self)}"
 
+    @property
+    def definite(self) -> list[str]:
+        """The names whose default member has no symbols."""
+        symbolic = {k for k, f in self._declared.items() if any(p.default is None for p in inspect.signature(f).parameters.values())}
+        return [name for name in self if self._aliases.get(name, name) not in symbolic]
+
 
 def _built(name: str, declaration: Declaration) -> Activation:
     if inspect.signature(declaration).parameters:
