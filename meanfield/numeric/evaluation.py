@@ -182,7 +182,7 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     for g in np.flatnonzero(poor):
         precise = _precise(e, _point(order, table[:, g]), 20, log=False)
         out[g] = math.copysign(5e-324, precise) if precise and abs(precise) < 1e-320 else float(precise)
-        bound[g] = np.spacing(abs(out[g]))
+        bound[g] = np.spacing(abs(out[g])) if out[g] else 0.0
     return out, bound
 
 

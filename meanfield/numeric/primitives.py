@@ -73,9 +73,9 @@ def guarded_sqrt(x: float, scale: float) -> float:
     return math.sqrt(x)
 
 
-def heaviside(x: float) -> float:
-    """The unit step, 1/2 at 0."""
-    return 0.5 if x == 0.0 else (1.0 if x > 0.0 else 0.0)
+def heaviside(x: float, at_zero: float) -> float:
+    """The unit step with that value at 0."""
+    return at_zero if x == 0.0 else (1.0 if x > 0.0 else 0.0)
 
 
 def sign(x: float) -> float:

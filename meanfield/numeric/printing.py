@@ -100,8 +100,7 @@ class KernelPrinter(PythonCodePrinter):
         if name in PRIMITIVES:
             primitive = PRIMITIVES[name].__name__
             self.used.add(primitive)
-            args = expr.args[:1] if name == "Heaviside" else expr.args
-            return f"{primitive}({', '.join(self._print(a) for a in args)})"
+            return f"{primitive}({', '.join(self._print(a) for a in expr.args)})"
         if name in self._calls:
             return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")

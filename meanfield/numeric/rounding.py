@@ -86,6 +86,24 @@ class _Bound:
     def _(self, e: sp.exp) -> sp.Expr:
         return e * (self(e.args[0]) + FUNCTION_ULPS)
 
+    @of.register(sp.Max)
+    @of.register(sp.Min)
+    def _(self, e: sp.Expr) -> sp.Expr:
+        return sp.Max(*[self(a) for a in e.args])
+
+    @of.register
+    def _(self, e: Abs) -> sp.Expr:
+        return self(e.args[0])
+
+    @of.register(sp.Heaviside)
+    @of.register(sp.sign)
+    def _(self, e: sp.Expr) -> sp.Expr:
+        return S.Zero
+
+    @of.register
+    def _(self, e: sp.Piecewise) -> sp.Expr:
+        return sp.Piecewise(*[(self(value), condition) for value, condition in e.args])
+
     @of.register
     def _(self, e: expm1) -> sp.Expr:
         return (e + 1) * self(e.args[0]) + FUNCTION_ULPS * Abs(e)
