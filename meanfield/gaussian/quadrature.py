@@ -11,20 +11,20 @@ It is used twice for two variables: with u = a x + s xi_1, v = +-a x + s xi_2, a
 sums of non-negative terms. Where s is small against the features of f, E f(u) f(v) is its Taylor series, and the gap the integral
 of Price's identity. These functions use only `math` and `numpy`: the store compiles them from their source.
 
-What they know of a function is its shape, a tuple (smooth, d, growth, detail, parity, radius, analytic, breaks, sharp, jumps,
-right, left) that `unpacked` reads from a row of numbers: see `meanfield.gaussian.singularities.Shape`.
+What they know of a function is its shape, a row of numbers: scalars at the indices below, then the arrays that `breaks_of`, ... read;
+see `meanfield.gaussian.singularities.Shape`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 __all__ = ["CONSTANTS", "FUNCTIONS", "RULES", "TERMS"]
 
-Shape = tuple[Any, ...]
+# where a row holds what
+SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC = range(7)
 
 WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
@@ -36,27 +36,29 @@ GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.90
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
 
-def unpacked(row: np.ndarray) -> Shape:
-    """The shape in a row of numbers: seven scalars, the number of breaks, then the arrays."""
-    smooth, d, growth, detail, parity, radius, analytic = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
-    n = int(row[7])
-    breaks, sharp, jumps = row[8 : 8 + n], row[8 + n : 8 + 2 * n], row[8 + 2 * n : 8 + 3 * n]
-    right = row[8 + 3 * n : 8 + 3 * n + TERMS]
-    left = row[8 + 3 * n + TERMS : 8 + 3 * n + 2 * TERMS]
-    return (
-        float(smooth),
-        float(d),
-        float(growth),
-        float(detail),
-        float(parity),
-        float(radius),
-        float(analytic),
-        breaks,
-        sharp,
-        jumps,
-        right,
-        left,
-    )
+def breaks_of(shape: np.ndarray) -> np.ndarray:
+    """Ends of panels."""
+    return shape[8 : 8 + int(shape[7])]
+
+
+def sharp_of(shape: np.ndarray) -> np.ndarray:
+    """Which breaks are kinks."""
+    return shape[8 + int(shape[7]) : 8 + 2 * int(shape[7])]
+
+
+def jumps_of(shape: np.ndarray) -> np.ndarray:
+    """Heights of jumps at the breaks."""
+    return shape[8 + 2 * int(shape[7]) : 8 + 3 * int(shape[7])]
+
+
+def right_of(shape: np.ndarray) -> np.ndarray:
+    """Taylor coefficients for x > 0."""
+    return shape[8 + 3 * int(shape[7]) : 8 + 3 * int(shape[7]) + TERMS]
+
+
+def left_of(shape: np.ndarray) -> np.ndarray:
+    """Taylor coefficients for x < 0."""
+    return shape[8 + 3 * int(shape[7]) + TERMS : 8 + 3 * int(shape[7]) + 2 * TERMS]
 
 
 def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:
@@ -173,9 +175,9 @@ def between(
     return k
 
 
-def straight(shape: Shape, mu: float, s: float) -> bool:
+def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
-    smooth, d, growth, _, _, _, _, breaks, _, _, _, _ = shape
+    smooth, d, growth, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], breaks_of(shape)
     if growth * s > 0.03:
         return False
     if smooth > 0.0:
@@ -187,9 +189,9 @@ def straight(shape: Shape, mu: float, s: float) -> bool:
     return bool(inside > WINDOW * s and s < 0.02 * (breaks[i] - breaks[i - 1]))
 
 
-def nodes(shape: Shape, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
+def nodes(shape: np.ndarray, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2); -1 where it cannot be resolved."""
-    smooth, d, growth, detail, _, _, _, breaks, sharp, _, _, _ = shape
+    smooth, d, growth, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], shape[DETAIL], breaks_of(shape)
     if straight(shape, mu, s):
         for i in range(HERMITE_X.size):
             y[i] = mu + s * HERMITE_X[i]
@@ -198,19 +200,18 @@ def nodes(shape: Shape, mu: float, s: float, blur: float, y: np.ndarray, w: np.n
     window = WINDOW + 2.0 * growth * s
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
-    return between(mu, s, breaks, sharp, np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
 def nodes_of_two(
-    first: Shape, second: Shape, mu: float, a: float, s: float, nu: float, b: float, t: float, y: np.ndarray, w: np.ndarray
+    first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, b: float, t: float, y: np.ndarray, w: np.ndarray
 ) -> int:
     """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal."""
-    smooth, d, growth, detail, _, _, _, breaks, sharp, _, _, _ = first
-    smooth_, d_, growth_, _, _, _, _, breaks_, sharp_, _, _, _ = second
-    window = WINDOW + growth * a + growth_ * abs(b)
+    breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
+    window = WINDOW + first[GROWTH] * a + second[GROWTH] * abs(b)
     ratio = a / b
-    if smooth > 0.0 and smooth_ > 0.0 and mu == nu * ratio:
-        return trapezoid(mu, a, min(max(d, s), abs(ratio) * max(d_, t)), window, detail, y, w)
+    if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
+        return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
     every = np.concatenate((breaks[1:-1], mu + (breaks_[1:-1] - nu) * ratio))
     order = np.argsort(every)
     size = every.size + 2
@@ -224,7 +225,7 @@ def nodes_of_two(
         merged[i + 1] = min(max(every[j], merged[0]), merged[-1])
         kinks[i + 1] = sharp[j + 1] if own else sharp_[j - breaks.size + 3]
         blurs[i + 1] = s if own else t * abs(ratio)
-    return between(mu, a, merged, kinks, blurs, window, 3.0 / detail, y, w)
+    return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 
 def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:
@@ -270,8 +271,25 @@ def distance(q1: float, p: float, q2: float) -> float:
 
 
 #: what kernels need, in an order in which a generated file may hold it
-CONSTANTS = ("WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
-RULES = (unpacked, trapezoid, panels, graded, between, straight, nodes, nodes_of_two, series_mean, series_derivatives, distance)
+INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DETAIL", "PARITY", "RADIUS", "ANALYTIC")
+CONSTANTS = (*INDICES, "WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
+RULES = (
+    breaks_of,
+    sharp_of,
+    jumps_of,
+    right_of,
+    left_of,
+    trapezoid,
+    panels,
+    graded,
+    between,
+    straight,
+    nodes,
+    nodes_of_two,
+    series_mean,
+    series_derivatives,
+    distance,
+)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand
@@ -282,11 +300,10 @@ def mean_<i>(shape, mu, q<x>):
     """E f_<i>(u), u ~ N(mu, q)."""
     if not 0.0 < q < math.inf:
         return f_<i>(mu<x>) if q == 0.0 else math.nan
-    parity, radius, right, left = shape[4], shape[5], shape[10], shape[11]
-    if mu == 0.0 and parity < 0.0:
+    if mu == 0.0 and shape[PARITY] < 0.0:
         return 0.0
-    if mu == 0.0 and math.sqrt(q) < 0.05 * radius:
-        return series_mean(q, right, left)
+    if mu == 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
+        return series_mean(q, right_of(shape), left_of(shape))
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
@@ -318,8 +335,8 @@ def smoothed_<i>(shape, mu, s, y, w<x>):
     count = nodes(shape, mu, s, 0.0, y, w)
     if count < 0:
         return math.nan, math.nan
-    d, breaks, sharp = shape[1], shape[7], shape[8]
-    plain = s < d
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    plain = s < shape[WIDTH]
     for j in range(breaks.size):
         plain = plain and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
     reference = f_<i>(mu<x>) if plain else 0.0
@@ -337,10 +354,9 @@ def pair_<i>(shape, mu, q, delta<x>):
     """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q and covariance p = q - delta."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
-    radius, analytic, right = shape[5], shape[6], shape[10]
-    if mu == 0.0 and analytic > 0.0 and math.sqrt(q) < 0.05 * radius:
+    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
         derivatives = np.empty(TERMS)
-        series_derivatives(q, right, derivatives)
+        series_derivatives(q, right_of(shape), derivatives)
         p = q - delta
         product = derivatives[0] ** 2
         difference = 0.0
@@ -389,10 +405,10 @@ def gap_<i>(shape, slope, q, delta<x>):
     r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy: E Var, or for small delta \int_0^1 2 delta t E f'f'(delta t^2) dt."""
     if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
-    d, radius, analytic, breaks, sharp = shape[1], shape[5], shape[6], shape[7], shape[8]
-    if delta > 1e-4 * q or (analytic > 0.0 and math.sqrt(q) < 0.05 * radius):
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]):
         return pair_<i>(shape, 0.0, q, delta<x>)[1]
-    scale = d
+    scale = shape[WIDTH]
     last = -math.inf
     for j in range(breaks.size):
         if sharp[j] > 0.0:
@@ -416,7 +432,7 @@ def rate_<i>(shape, slope, q, delta, t<x>):
     r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
     near = delta * t * t
     total = 2.0 * delta * t * pair_<j>(slope, 0.0, q, near<y>)[0]
-    breaks, jumps = shape[7], shape[9]
+    breaks, jumps = breaks_of(shape), jumps_of(shape)
     root = math.sqrt(2.0 * q - near)
     for j in range(breaks.size):
         if jumps[j] == 0.0:
@@ -444,12 +460,12 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     if abs(p) > scale * (1.0 + 1e-15):
         return math.nan
     if m1 == 0.0 and m2 == 0.0:
-        analytic = first[6] > 0.0 and second[6] > 0.0
-        if analytic and math.sqrt(q1) < 0.05 * first[5] and math.sqrt(q2) < 0.05 * second[5]:
+        analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
+        if analytic and math.sqrt(q1) < 0.05 * first[RADIUS] and math.sqrt(q2) < 0.05 * second[RADIUS]:
             derivatives = np.empty(TERMS)
             others = np.empty(TERMS)
-            series_derivatives(q1, first[10], derivatives)
-            series_derivatives(q2, second[10], others)
+            series_derivatives(q1, right_of(first), derivatives)
+            series_derivatives(q2, right_of(second), others)
             product = 0.0
             power = 1.0
             for n in range(TERMS):

@@ -64,7 +64,7 @@ class Shape:
         return tuple(b for b, sharp in zip(self.breaks, self.sharp, strict=True) if sharp)
 
     def row(self, detail: float = 1.0) -> Floats:
-        """The numbers that `quadrature.unpacked` reads; `detail` > 1 asks for more nodes."""
+        """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
         head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic, len(self.breaks))
         return np.array([*head, *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64)
 
@@ -133,7 +133,7 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
 
     def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
-        count = quadrature.nodes(quadrature.unpacked(shape.row()), mu, s, 0.0, y, w)
+        count = quadrature.nodes(shape.row(), mu, s, 0.0, y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
 

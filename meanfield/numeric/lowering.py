@@ -159,7 +159,7 @@ class Lowering:
 
     def unpacking(self) -> list[str]:
         """Lines that read the shapes at grid point g from their tables."""
-        return [f"{name} = unpacked({name}s[g % {name}s.shape[0]])" for name in self.shape_names]
+        return [f"{name} = {name}s[g % {name}s.shape[0]]" for name in self.shape_names]
 
     @property
     def work(self) -> int:
