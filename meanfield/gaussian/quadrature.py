@@ -381,7 +381,10 @@ def pair_<i>(shape, mu, q, delta<x>):
         outer_w[0] = 1.0
     else:
         s = max(s, 1e-150 * math.sqrt(q))
-        count = nodes(shape, mu, a, s, outer_y, outer_w)
+        if positive:
+            count = nodes(shape, mu, a, s, outer_y, outer_w)
+        else:
+            count = nodes_of_two(shape, shape, mu, a, s, mu, -a, s, outer_y, outer_w)
     if count < 0:
         return math.nan, math.nan
     product = 0.0
