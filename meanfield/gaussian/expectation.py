@@ -15,8 +15,7 @@ from sympy import S
 from meanfield import arguments
 from meanfield.gaussian import closed
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.precise import mean_of, pair_mean_of
-from meanfield.gaussian.singularities import shape_of
+from meanfield.gaussian.precise import gap_of_pair, law_of, mean_of, nested_mean, product_mean_of, settled
 from meanfield.symbols import known
 
 __all__ = ["E", "Expectation", "Gap", "Node", "PairExpectation"]
@@ -65,11 +64,11 @@ class Node(sp.Expr):
             return None
         result = self.closed()
         if result is not None:
-            return result.evalf(mp.libmp.prec_to_dps(prec))
-        with mp.workprec(prec + 10):
-            return sp.Float._new(self._integrate()._mpf_, prec)
+            return settled(result, prec)
+        return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
 
-    def _integrate(self) -> mp.mpf:
+    def _integrate(self, prec: int) -> mp.mpf:
+        """The value to prec bits."""
         raise TypeError(f"{type(self).__name__} states no integral")
 
     def _sympystr(self, printer: Any) -> str:
@@ -80,10 +79,6 @@ class Node(sp.Expr):
             law.pop()
         inner = ", ".join(printer._print(a) for a in (self.integrand, *law))
         return f"{'Gap' if isinstance(self, Gap) else 'E'}({inner})"
-
-
-def _number(e: sp.Expr) -> mp.mpf:
-    return mp.mpf(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec))
 
 
 class Expectation(Node):
@@ -119,9 +114,8 @@ class Expectation(Node):
         result += v.diff(s) * Expectation((x - m) * f.diff(x), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(f.diff(x), v, m)
 
-    def _integrate(self) -> mp.mpf:
-        f = sp.lambdify(x, self.integrand, "mpmath")
-        return mean_of(f, _number(self.mean), _number(self.variance), shape_of(self.integrand))
+    def _integrate(self, prec: int) -> mp.mpf:
+        return mean_of(self.integrand, self.mean, self.variance, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         u = sp.Symbol("u")
@@ -205,13 +199,11 @@ class PairExpectation(Node):
         result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
         return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
 
-    def _integrate(self) -> mp.mpf:
-        v1, cov, v2, m1, m2 = (_number(a) for a in self.args[1:])
-        f = sp.lambdify((x, y), self.integrand, "mpmath")
-        parts = self.separated()
-        if parts is None:
-            raise ArithmeticError(f"{self} is no product f(x) g(y); expand it into such products first")
-        return pair_mean_of(f, (m1, m2), v1, cov, v2, (shape_of(parts[0]), shape_of(parts[1])))
+    def _integrate(self, prec: int) -> mp.mpf:
+        law, parts = law_of(*self.args[1:]), self.separated()
+        if parts is not None:
+            return product_mean_of(*parts, law, prec)
+        return nested_mean(self.integrand, law, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         inner = printer._print(self.integrand.xreplace({x: sp.Symbol("u"), y: sp.Symbol("v")}))
@@ -249,12 +241,8 @@ class Gap(Node):
         second, product = self._difference()
         return second.diff(s) - product.diff(s)
 
-    def _integrate(self) -> mp.mpf:
-        lost = max(0, -int(mp.log(_number(self.args[2] / self.args[1]), 2)))
-        with mp.workprec(mp.mp.prec + 2 * lost):
-            second, product = self._difference()
-            digits = mp.mp.dps
-            return _number(sp.N(second, digits)) - _number(sp.N(product, digits))
+    def _integrate(self, prec: int) -> mp.mpf:
+        return gap_of_pair(*self.args, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         second, product = (printer._print(t) for t in self._difference())

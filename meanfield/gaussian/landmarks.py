@@ -1,0 +1,122 @@
+r"""Where a function changes on the real line: kinks to full precision, and centres and widths of what may be narrow.
+
+Panels end at kinks. Centres and widths are hints: panels start graded towards them, so that a narrow bump is not stepped over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+
+import mpmath as mp
+import sympy as sp
+
+from meanfield.gaussian.arithmetic import precise_number
+from meanfield.symbols import known
+
+__all__ = ["Landmarks", "landmarks"]
+
+x = known("x")
+
+_SCAN = 2000
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Kinks, and (centre, width) of what happens next to a point."""
+
+    kinks: tuple[mp.mpf, ...]
+    features: tuple[tuple[mp.mpf, mp.mpf], ...]
+
+
+def landmarks(f: sp.Expr, low: mp.mpf, high: mp.mpf) -> Landmarks:
+    """Those of f, at the current mpmath precision; kinks of no polynomial are looked for between low and high."""
+    kinks: set[mp.mpf] = set()
+    for edge in _edges(f):
+        if edge.is_polynomial(x):
+            kinks |= set(_real_roots(edge, mp.mp.dps))
+        else:
+            kinks |= set(_sign_changes(edge, low, high))
+    return Landmarks(tuple(sorted(kinks)), _features(f))
+
+
+@cache
+def _edges(f: sp.Expr) -> tuple[sp.Expr, ...]:
+    """expressions whose zeros are the kinks"""
+    edges: list[sp.Expr] = []
+    for t in f.atoms(sp.Max, sp.Min):
+        edges += [a - b for a, b in itertools.combinations(t.args, 2)]
+    edges += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, sp.Heaviside)]
+    for t in f.atoms(sp.Piecewise):
+        edges += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
+    found: dict[sp.Expr, None] = {}
+    for edge in edges:
+        folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(sp.Max, sp.Min, sp.Abs) else edge
+        for branch in [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]:
+            if branch.has(x):
+                found[branch] = None
+    return tuple(found)
+
+
+@cache
+def _roots(e: sp.Expr, dps: int) -> tuple[mp.mpc, ...]:
+    """all zeros of a polynomial"""
+    poly = sp.Poly(e, x)
+    with mp.workdps(dps + 10):
+        if poly.degree() == 1:
+            a, b = poly.all_coeffs()
+            return (mp.mpc(precise_number(-b / a)),)
+        if poly.domain.is_Exact:
+            poly = poly.sqf_part()
+        return tuple(mp.mpc(r._to_mpmath(mp.mp.prec)) for r in poly.nroots(n=dps + 10, maxsteps=500))
+
+
+def _real_roots(e: sp.Expr, dps: int) -> list[mp.mpf]:
+    return [mp.re(r) for r in _roots(e, dps) if abs(mp.im(r)) <= mp.mpf(10) ** (-dps // 2) * (1 + abs(r))]
+
+
+def _sign_changes(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
+    """zeros at which e changes sign, by a scan: one that is missed makes the panels fail, not lie"""
+    f = sp.lambdify(x, e, "mpmath")
+    with mp.workprec(53):
+        grid = [low + (high - low) * i / _SCAN for i in range(_SCAN + 1)] + [mp.mpf(0)]
+        points = sorted(grid)
+        values = [f(t) for t in points]
+    roots = [t for t, v in zip(points, values, strict=True) if v == 0]
+    for (a, va), (b, vb) in itertools.pairwise(zip(points, values, strict=True)):
+        if va * vb < 0:
+            with mp.workprec(mp.mp.prec + 20):
+                roots.append(mp.findroot(f, (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False))
+    return roots
+
+
+@cache
+def _features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
+    """zeros of the arguments of functions and of the bases of powers, with the distance over which they matter"""
+    inner: set[sp.Expr] = {t.args[0] for t in f.atoms(sp.Function) if t.args and not isinstance(t, sp.Piecewise)}
+    inner |= {t.base for t in f.atoms(sp.Pow) if t.exp.is_nonnegative is not True or not t.exp.is_Integer}
+    inner |= {t.exp for t in f.atoms(sp.Pow) if t.exp.has(x)}
+    found: dict[mp.mpf, mp.mpf] = {}
+    with mp.workdps(20):
+        for e in inner:
+            if not e.has(x) or not e.is_polynomial(x):
+                continue
+            for root in _roots(e, 15):
+                centre, width = mp.re(root), abs(mp.im(root))
+                if width <= mp.mpf("1e-7") * (1 + abs(root)):
+                    width = _width(e, centre)
+                near = next((c for c in found if abs(c - centre) <= width / 8), centre)
+                found[near] = min(width, found.get(near, width))
+    return tuple(sorted(found.items()))
+
+
+def _width(e: sp.Expr, centre: mp.mpf) -> mp.mpf:
+    """the distance from a zero at which a polynomial is about 1"""
+    widths, factor = [mp.mpf(2) ** 40], 1
+    for k in range(1, sp.degree(e, x) + 1):
+        factor *= k
+        slope = abs(mp.mpf(sp.N(e.diff(x, k).subs(x, sp.Float(centre)), 15)) / factor)
+        if slope > mp.mpf("1e-9"):
+            widths.append(slope ** (-mp.mpf(1) / k))
+    return min(widths)
