@@ -7,6 +7,7 @@ rounding error with it, and is five to ten times faster.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 
 import mpmath as mp
 import sympy as sp
+from sympy.printing.lambdarepr import LambdaPrinter
 
 from meanfield.symbols import known
 
@@ -26,7 +28,7 @@ Number = Any  # mp.mpf or flint.arb
 Function = Callable[..., Number]
 
 _NAMES = (
-    "exp log sqrt sin cos tan cot sec csc sinh cosh tanh coth sech csch asin acos atan asinh acosh atanh erf erfc sinc gamma digamma"
+    "exp log log1p sqrt sin cos tan cot sec csc sinh cosh tanh coth sech csch asin acos atan asinh acosh atanh erf erfc sinc gamma digamma"
 ).split()
 #: sympy heads that lambdify writes in plain Python
 _PLAIN = (sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
@@ -83,9 +85,37 @@ def _sign(one: int, value: Number) -> int:
     return 1 if value > 0 else -1 if value < 0 else 0
 
 
+def _power(base: Number, n: int) -> Number:
+    """a whole power of a ball, which flint's own refuses where the ball holds 0"""
+    if n < 0:
+        return 1 / _power(base, -n)
+    if n < 2:
+        return base if n else 1
+    half = _power(base, n // 2)
+    return half * half * base if n & 1 else half * half
+
+
+class _Printer(LambdaPrinter):  # type: ignore[misc]
+    """roots and whole powers by name, log(1 + t) without cancellation"""
+
+    def _print_Pow(self, expr: sp.Pow, **hints: Any) -> str:
+        base, exponent = expr.args
+        if exponent.is_Integer:
+            return f"power({self._print(base)}, {int(exponent)})"
+        if abs(exponent) == sp.S.Half:
+            root = f"sqrt({self._print(base)})"
+            return root if exponent.is_positive else f"(1/{root})"
+        return f"({self._print(base)})**({self._print(exponent)})"
+
+    def _print_log(self, expr: sp.log) -> str:
+        rest = expr.args[0] - 1
+        known = isinstance(expr.args[0], sp.Add) and not any(t.is_number for t in sp.Add.make_args(rest))
+        return f"log1p({self._print(rest)})" if known else f"log({self._print(expr.args[0])})"
+
+
 class MpmathNumbers(Numbers):
     def __init__(self) -> None:
-        self.table = {name: getattr(mp, name) for name in _NAMES} | {"copysign": _sign}
+        self.table = {name: getattr(mp, name) for name in _NAMES} | {"copysign": _sign, "power": operator.pow}
 
     def of(self, value: Any) -> mp.mpf:
         return mp.mpf(value)
@@ -108,7 +138,7 @@ class MpmathNumbers(Numbers):
 class FlintNumbers(Numbers):
     def __init__(self, flint: Any) -> None:
         self.flint, self.arb = flint, flint.arb
-        self.table = {name: self._method(name) for name in _NAMES} | {"copysign": _sign}
+        self.table = {name: self._method(name) for name in _NAMES} | {"copysign": _sign, "power": _power}
 
     def _method(self, name: str) -> Function:
         method, arb = getattr(self.arb, name), self.arb
@@ -196,4 +226,5 @@ def _code(f: sp.Expr, variables: tuple[sp.Symbol, ...], kind: type[Numbers]) -> 
 
     body = opened(f)
     table = (_flint() if kind is FlintNumbers else _mpmath()).table  # type: ignore[union-attr]
-    return sp.lambdify((*variables, *constants.values()), body, [table], cse=True), tuple(constants)
+    printer = _Printer({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
+    return sp.lambdify((*variables, *constants.values()), body, [table], printer=printer, cse=True), tuple(constants)

@@ -19,7 +19,7 @@ from meanfield.gaussian.arithmetic import Number, Numbers
 __all__ = ["Panel", "Unresolved", "degree", "gauss_hermite", "gauss_legendre", "resolved"]
 
 #: the length of a panel on which a standard normal density is resolved by `degree` nodes
-CAP = 4.0
+CAP = 6.0
 _PANELS = 20_000
 
 
@@ -48,31 +48,33 @@ def degree(nats: float) -> int:
 
 
 def _recurrence(m: int, t: mp.mpf, hermite: bool) -> tuple[mp.mpf, mp.mpf]:
-    """the orthogonal polynomials of degree m and m - 1 at t"""
-    before, now = mp.mpf(1), t
+    """the orthogonal polynomials of degree m and m - 1 at t, in fixed point"""
+    point = mp.mp.prec + 2 * m.bit_length()
+    at = int(mp.ldexp(t, point))
+    before, now = 1 << point, at
     for k in range(1, m):
-        before, now = now, (t * now - k * before) if hermite else ((2 * k + 1) * t * now - k * before) / (k + 1)
-    return now, before
+        product = at * now >> point
+        before, now = now, product - k * before if hermite else ((2 * k + 1) * product - k * before) // (k + 1)
+    return mp.ldexp(mp.mpf(now), -point), mp.ldexp(mp.mpf(before), -point)
 
 
 @cache
 def _gauss(m: int, bits: int, hermite: bool) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
+    """the roots by Newton's method from float64, each step at twice the bits"""
     starts = np.polynomial.hermite_e.hermegauss(m)[0] if hermite else np.polynomial.legendre.leggauss(m)[0]
     rule = []
-    with mp.workprec(bits + 30):
-        for start in starts[m // 2 :]:
-            t = mp.mpf(float(start)) if start else mp.mpf(0)
-            known = 40
-            while known < 2 * bits + 60:
+    for start in starts[m // 2 :]:
+        t, good = mp.mpf(float(start)), 40
+        while good < bits + 30:
+            good = min(2 * good - 10, bits + 30)
+            with mp.workprec(good + 20):
                 now, before = _recurrence(m, t, hermite)
-                slope = m * before if hermite else m * (before - t * now) / (1 - t * t)
-                t -= now / slope
-                known *= 2
-            now, before = _recurrence(m, t, hermite)
+                t -= now / (m * before if hermite else m * (before - t * now) / (1 - t * t))
+        with mp.workprec(bits + 30):
+            _, before = _recurrence(m, t, hermite)
             w = mp.factorial(m - 1) / (m * before * before) if hermite else 2 * (1 - t * t) / (m * before) ** 2
-            rule.append((t, w))
-    left = [(-t, w) for t, w in reversed(rule) if t > mp.mpf(2) ** -bits]
-    return tuple(left + rule)
+        rule.append((t, w))
+    return tuple([(-t, w) for t, w in reversed(rule) if t > 1e-9] + rule)
 
 
 def gauss_legendre(m: int, bits: int) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
@@ -89,10 +91,12 @@ def gauss_hermite(m: int, bits: int) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
 def _rule(m: int, bits: int, numbers: Numbers) -> tuple[list[Number], list[Number], list[list[Number]]]:
     """nodes, weights, and the functionals that give Legendre coefficients around degree m/2 and next to m"""
     rule = gauss_legendre(m, bits)
-    functionals = []
     with numbers.precision(bits):
-        for k in (m // 2 - 1, m // 2, m - 3, m - 2):
-            functionals.append([numbers.of(w * _recurrence(k, t, False)[0] * (2 * k + 1) / 2) for t, w in rule])
+        functionals: list[list[Number]] = []
+        for k in (m // 2, m - 2):
+            pairs = [_recurrence(k, t, False) for t, _ in rule]
+            functionals += [[numbers.of((2 * k + 1) * w * now / 2) for (now, _), (_, w) in zip(pairs, rule, strict=True)]]
+            functionals += [[numbers.of((2 * k - 1) * w * before / 2) for (_, before), (_, w) in zip(pairs, rule, strict=True)]]
         return [numbers.of(t) for t, _ in rule], [numbers.of(w) for _, w in rule], functionals
 
 

@@ -328,7 +328,7 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
     """run(accuracy in nats) twice in a row alike to prec bits, each time with more nodes and longer numbers"""
     nats, before, trouble = prec * _LN2 + 6.0, None, ""
     for attempt in range(8):
-        bits = int(nats / _LN2) + 40 + 30 * attempt + lost_bits
+        bits = -(-(int(nats / _LN2) + 40 + 30 * attempt + lost_bits) // 64) * 64
         if bits > _MOST_BITS:
             break
         step = 18.0
