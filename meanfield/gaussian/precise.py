@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -47,9 +48,6 @@ class Line:
 
     def mirrored(self) -> Line:
         return replace(self, sign=-self.sign)
-
-    def times(self, other: Line) -> tuple[Line, ...]:
-        return self, other
 
     def scale(self) -> mp.mpf:
         return self.sign * mp.sqrt(precise_number(self.variance))
@@ -395,7 +393,7 @@ def law_of(v1: sp.Expr, cov: sp.Expr, v2: sp.Expr, m1: sp.Expr, m2: sp.Expr) -> 
 
 
 def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
-    """E f(u) g(v) to prec bits."""
+    """E f(u) g(v), to prec bits."""
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
@@ -478,25 +476,27 @@ def nested_mean(f: sp.Expr, law: Law, prec: int) -> mp.mpf:
 
 
 def settled(e: sp.Expr, prec: int) -> sp.Expr:
-    """A closed expression to prec bits: evaluated with more and more digits until two in a row agree."""
-    digits = mp.libmp.prec_to_dps(prec) + 2
-    before = None
-    for more in itertools.accumulate(itertools.repeat(2), lambda a, _: 3 * a, initial=12):
-        n = digits + more
-        if n > _MOST_BITS:
+    """A closed expression to prec bits, relative to its value: evaluated with more and more digits until two in a row agree."""
+    digits, before = mp.libmp.prec_to_dps(prec) + 2, None
+    for more in itertools.accumulate(itertools.repeat(3), operator.mul, initial=12):
+        if more > _MOST_BITS:
             break
-        value = e.evalf(n, maxn=4 * n)
-        if before is not None and _same(before, value, prec):
-            return value.evalf(mp.libmp.prec_to_dps(prec)) if value.is_number and not value.is_Rational else value
+        value = _real(e.evalf(digits + more, maxn=2 * (digits + more)), digits)
+        if not value.is_Float:
+            return value
+        if before is not None and _alike(before, value, prec):
+            return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
         before = value
-    raise ArithmeticError(f"{e} did not settle to {digits} digits")
+    raise ArithmeticError(f"{e} could not be certified to {digits} digits: the value cannot be told from 0")
 
 
-def _same(a: sp.Expr, b: sp.Expr, prec: int) -> bool:
-    if a == b and (a.is_Rational or a.is_infinite):
-        return True
-    if not (a.is_Float and b.is_Float) or b == 0:
-        return False
+def _real(value: sp.Expr, digits: int) -> sp.Expr:
+    """without the rounding that complex intermediate values leave"""
+    real, imaginary = value.as_real_imag()
+    return real if abs(imaginary) <= abs(real) * sp.Float(10) ** -digits else value
+
+
+def _alike(a: sp.Float, b: sp.Float, prec: int) -> bool:
     with mp.workprec(prec + 60):
-        first, second = (mp.mpf(t._mpf_) for t in (a, b))
-        return bool(abs(first - second) <= mp.ldexp(abs(second), -prec - 2))
+        first, second = mp.mpf(a._mpf_), mp.mpf(b._mpf_)
+        return bool(second != 0 and abs(first - second) <= mp.ldexp(abs(second), -prec - 2))

@@ -13,6 +13,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.precise import settled
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
@@ -212,7 +214,10 @@ def _refuse_abnormal(result: Floats) -> None:
 def _precise(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool) -> mp.mpf:
     put = {s: arguments.expression(v, s.name) for s, v in values.items()}
     exact = e.subs(put, simultaneous=True)
-    number = sp.N(sp.log(exact) if log else exact, digits + 5)
+    wanted = sp.log(exact) if log else exact
+    # an expectation certifies itself; everything around it may cancel
+    alone = isinstance(wanted.as_coeff_Mul()[1], Node)
+    number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
     if not number.is_Float and not number.is_Rational:
         raise ValueError(f"the expression has no real value at these arguments: {number}")
     with mp.workdps(digits + 5):
