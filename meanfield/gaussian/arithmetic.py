@@ -28,8 +28,34 @@ Number = Any  # mp.mpf or flint.arb
 Function = Callable[..., Number]
 
 _NAMES = (
-    "exp log log1p sqrt sin cos tan cot sec csc sinh cosh tanh coth sech csch asin acos atan asinh acosh atanh erf erfc sinc gamma digamma"
-).split()
+    "exp",
+    "log",
+    "log1p",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "cot",
+    "sec",
+    "csc",
+    "sinh",
+    "cosh",
+    "tanh",
+    "coth",
+    "sech",
+    "csch",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "sinc",
+    "gamma",
+    "digamma",
+)
 #: sympy heads that lambdify writes in plain Python
 _PLAIN = (sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
 
@@ -46,7 +72,7 @@ class Numbers(ABC):
 
     @abstractmethod
     def log_size(self, value: Number) -> float:
-        """ln |value| to a few digits; -inf at 0."""
+        """ln |value| within ln(2)/2; -inf at 0."""
 
     @abstractmethod
     def middle(self, value: Number) -> mp.mpf:
@@ -95,7 +121,7 @@ def _power(base: Number, n: int) -> Number:
     return half * half * base if n & 1 else half * half
 
 
-class _Printer(LambdaPrinter):  # type: ignore[misc]
+class _Printer(LambdaPrinter):
     """roots and whole powers by name, log(1 + t) without cancellation"""
 
     def _print_Pow(self, expr: sp.Pow, **hints: Any) -> str:
@@ -125,8 +151,8 @@ class MpmathNumbers(Numbers):
             return -math.inf
         if not mp.isfinite(value):
             raise ArithmeticError("the function is not finite everywhere")
-        _, man, exponent, count = value._mpf_
-        return (exponent + count) * math.log(2) + math.log(int(man) / (1 << count) if count < 1000 else 0.75)
+        _, _, exponent, count = value._mpf_
+        return (int(exponent) + int(count) - 0.5) * math.log(2)
 
     def middle(self, value: mp.mpf) -> mp.mpf:
         return +value
@@ -158,9 +184,7 @@ class FlintNumbers(Numbers):
         man, exponent = value.mid().man_exp()
         if not man:
             return -math.inf
-        man = abs(int(man))
-        count = man.bit_length()
-        return (int(exponent) + count) * math.log(2) + math.log(man / (1 << count) if count < 1000 else 0.75)
+        return (int(exponent) + int(man).bit_length() - 0.5) * math.log(2)
 
     def middle(self, value: Number) -> mp.mpf:
         man, exponent = value.mid().man_exp()

@@ -23,7 +23,7 @@ import sympy as sp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers, numbers_for, precise_number
 from meanfield.gaussian.landmarks import Landmarks, landmarks
-from meanfield.gaussian.panels import CAP, Panel, Unresolved, degree, gauss_hermite, panel, resolved
+from meanfield.gaussian.panels import CAP, Unresolved, degree, gauss_hermite, panel, resolved
 from meanfield.symbols import known
 
 __all__ = ["gap_of_pair", "mean_of", "nested_mean", "product_mean_of", "settled"]
@@ -302,16 +302,18 @@ def _rough_part(
         for kept, new in zip(values, p.values, strict=True):
             kept += new
     total, half = numbers.of(0), float(within)
+    outer: list[tuple[Number, Number, Number]] = []
     for i in range(pieces):
         a, b = (low + (high - low) * j / pieces for j in (i, i + 1))
-        outer = panel((), numbers.of(a), numbers.of(b), m, bits, numbers)
-        for centre, weight in zip(outer.nodes, outer.weights, strict=True):
-            at = (centre - middle) / unit
+        here = panel((), numbers.of(a), numbers.of(b), m, bits, numbers)
+        outer += [((t - middle) / unit, t, w) for t, w in zip(here.nodes, here.weights, strict=True)]
+    with numbers.precision(int(nats / _LN2) + 64):  # the differences are taken
+        for at, centre, weight in outer:
             position = float(numbers.middle(at))
             seen = slice(bisect.bisect_left(where, position - half), bisect.bisect_right(where, position + half))
             law = [w * numbers.exp(-((t - at) ** 2) / 2) for w, t in zip(weights[seen], nodes[seen], strict=True)]
             picked = [v[seen] for v in values]
-            total += weight * density(centre) * _covariance_of([*picked], law, numbers)
+            total += weight * density(centre) * _covariance_of(picked, law, numbers)
     return total
 
 
@@ -340,10 +342,10 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
             else:
                 value, radius = numbers.middle(raw), numbers.error(raw)
                 if before is not None and mp.isfinite(value):
-                    error = abs(value - before) + radius
-                    if value != 0 and error <= mp.ldexp(abs(value), -prec - 2):
+                    off = abs(value - before) + radius
+                    if value != 0 and off <= mp.ldexp(abs(value), -prec - 2):
                         return value
-                    lost = mp.log(error / abs(value)) + prec * _LN2 if value and mp.isfinite(error) and error else mp.mpf(60)
+                    lost = mp.log(off / abs(value)) + prec * _LN2 if value and mp.isfinite(off) and off else mp.mpf(60)
                     step += min(max(float(lost), 10.0), 2 * nats)
                 before = value if mp.isfinite(value) else None
         nats += step
@@ -392,6 +394,27 @@ def law_of(v1: sp.Expr, cov: sp.Expr, v2: sp.Expr, m1: sp.Expr, m2: sp.Expr) -> 
     return Law(v1, v2, 1 - sign * cov / root, sign, m1, m2)
 
 
+def _vanishes(first: Line, second: Line, prec: int) -> bool:
+    """whether the product is 0 between all kinks: exactly so, by algebra, at points of every piece"""
+    with mp.workprec(prec):
+        kinks = sorted({k for line in (first, second) for k in line.marks(mp.mpf(prec)).kinks})
+    ends = [-mp.mpf(prec), *kinks, mp.mpf(prec)] if kinks else []
+    return bool(ends) and all(
+        any(sp.sympify(_at(line, low + (high - low) * sp.Rational(k, 7))).is_zero for line in (first, second))
+        for low, high in itertools.pairwise(map(_rational, ends))
+        for k in (2, 3, 5)
+    )
+
+
+def _rational(t: mp.mpf) -> sp.Rational:
+    return sp.Rational(str(mp.nstr(t, 15)))
+
+
+def _at(line: Line, z: sp.Rational) -> sp.Expr:
+    scale = sp.Rational(str(mp.nstr(line.sign * mp.sqrt(precise_number(line.variance)), 15)))
+    return line.f.xreplace({x: line.mean + scale * z})
+
+
 def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     """E f(u) g(v), to prec bits."""
     numbers = numbers_for(f, g)
@@ -401,6 +424,8 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         with mp.workprec(prec + 10):
             return mean_of(f, law.m1, law.v1, prec + 10) * mean_of(g, law.m2, law.v2, prec + 10)
     first, second = Line(f, law.m1, law.v1), Line(g, law.m2, law.v2, law.sign)
+    if law.eps == 0 and _vanishes(first, second, prec):
+        return mp.mpf(0)
 
     def run(nats: float) -> Number:
         eps = precise_number(law.eps)
@@ -427,6 +452,8 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
     negative = bool(ratio > 1)
     eps_exact = 2 - ratio if negative else ratio
     other = line.mirrored() if negative else line
+    if delta == 0 or (eps_exact == 0 and _even(f)):
+        return mp.mpf(0)
 
     def run(nats: float) -> Number:
         eps = precise_number(eps_exact)
