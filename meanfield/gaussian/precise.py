@@ -34,6 +34,7 @@ x, y = known("x"), known("y")
 NEAR = 1e-3
 _LN2 = math.log(2)
 _MOST_BITS = 30_000
+_MOST_DIGITS = 4_000
 _LAWS = 2_000_000
 
 
@@ -326,7 +327,7 @@ def _shifted(f: Function, by: Number) -> Function:
 
 def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what: object, lost_bits: int = 0) -> mp.mpf:
     """run(accuracy in nats) twice in a row alike to prec bits, each time with more nodes and longer numbers"""
-    nats, before, trouble = prec * _LN2 + 6.0, None, ""
+    nats, before, trouble, wild = prec * _LN2 + 6.0, None, "", 0
     for attempt in range(8):
         bits = -(-(int(nats / _LN2) + 40 + 30 * attempt + lost_bits) // 64) * 64
         if bits > _MOST_BITS:
@@ -336,7 +337,7 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
             try:
                 raw = run(nats)
             except Unresolved as error:
-                if attempt == 2:
+                if attempt == 1:
                     raise ArithmeticError(f"{what}: no rule is certain to {mp.mp.dps} digits: {error}") from None
                 before, trouble = None, str(error)
             else:
@@ -345,6 +346,9 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
                     off = abs(value - before) + radius
                     if value != 0 and off <= mp.ldexp(abs(value), -prec - 2):
                         return value
+                    wild += bool(2 * off > abs(value))
+                    if wild == 3:
+                        break
                     lost = mp.log(off / abs(value)) + prec * _LN2 if value and mp.isfinite(off) and off else mp.mpf(60)
                     step += min(max(float(lost), 10.0), 2 * nats)
                 before = value if mp.isfinite(value) else None
@@ -506,7 +510,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
     """A closed expression to prec bits, relative to its value: evaluated with more and more digits until two in a row agree."""
     digits, before = mp.libmp.prec_to_dps(prec) + 2, None
     for more in itertools.accumulate(itertools.repeat(3), operator.mul, initial=12):
-        if more > _MOST_BITS:
+        if more > _MOST_DIGITS:
             break
         value = _real(e.evalf(digits + more, maxn=2 * (digits + more)), digits)
         if not value.is_Float:
