@@ -517,7 +517,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
             return value
         if before is not None and _alike(before, value, prec):
             return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
-        if before is not None and abs(value) < sp.Float(10) ** (-digits - 12) and _is_zero(e):
+        if before is not None and more > 900 and abs(value) < sp.Float(10) ** -900 and _is_zero(e):
             return sp.S.Zero
         before = value
     raise ArithmeticError(f"{e} could not be certified to {digits} digits: the value cannot be told from 0")
