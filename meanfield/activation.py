@@ -9,7 +9,7 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -80,11 +80,11 @@ class Activation:
 
     def mean(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u), u ~ N(mean, q): closed where it closes, an expectation node where not."""
-        return self._mean(_variance(q, "q"), arguments.expression(mean, "mean")).doit()
+        return derived(self._mean(_variance(q, "q"), arguments.expression(mean, "mean")))
 
     def second_moment(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2, u ~ N(mean, q)."""
-        return self._second(_variance(q, "q"), arguments.expression(mean, "mean")).doit()
+        return derived(self._second(_variance(q, "q"), arguments.expression(mean, "mean")))
 
     def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
         """E phi(u) phi(v) for variances q1 and q2 (q1 if left out) and covariance p, |p| <= sqrt(q1 q2)."""
@@ -92,14 +92,14 @@ class Activation:
         v2 = v1 if q2 is None else _variance(q2, "q2")
         cov = arguments.expression(p, "p")
         arguments.check_covariance(cov, v1, v2)
-        return self._kernel(v1, cov, v2, arguments.expression(mean, "mean")).doit()
+        return derived(self._kernel(v1, cov, v2, arguments.expression(mean, "mean")))
 
     def gap(self, q: Any, delta: Any) -> sp.Expr:
         """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0."""
         v, d = _variance(q, "q"), arguments.expression(delta, "delta")
         if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
             raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
-        return self._gap(v, d).doit()
+        return derived(self._gap(v, d))
 
     def is_closed(self, moment: str) -> bool:
         """Whether no unevaluated expectation is left in that moment: "mean", "second_moment", "kernel" or "gap"."""

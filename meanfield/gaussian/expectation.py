@@ -16,12 +16,36 @@ from meanfield import arguments
 from meanfield.gaussian import closed
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.precise import gap_of_pair, law_of, mean_of, nested_mean, product_mean_of, settled
-from meanfield.gaussian.special import BivariateNormalCDF
+from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["E", "Expectation", "Gap", "Node", "PairExpectation"]
+__all__ = ["FOR_READING", "E", "Expectation", "Gap", "Node", "PairExpectation", "derived", "stated"]
 
 x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", "q2", "delta"))
+
+
+#: closed forms in these heads are for reading: their numbers are safer by quadrature of what they state
+FOR_READING = (BivariateNormalCDF, BivariateDensity, NormalCDF, NormalDensity)
+
+_STATED: dict[sp.Expr, sp.Expr] = {}
+
+
+def derived(e: sp.Expr) -> sp.Expr:
+    """A multiple of an expectation in closed form, which remembers what it states; itself where there is none."""
+    return _remembered(e.doit(), e)
+
+
+def stated(e: sp.Expr) -> sp.Expr:
+    """The expectation that a closed form for reading was derived from; any other expression itself."""
+    return _STATED.get(e, e)
+
+
+def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
+    if result != e and result.has(*FOR_READING):
+        if len(_STATED) >= 4096:
+            _STATED.clear()
+        _STATED[result] = e
+    return result
 
 
 class Node(sp.Expr):
@@ -58,7 +82,9 @@ class Node(sp.Expr):
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self.form()
-        return self if form is None else literature(form).subs(values, simultaneous=True)
+        if form is None:
+            return self
+        return _remembered(literature(form).subs(values, simultaneous=True), self)
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:

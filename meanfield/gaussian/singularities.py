@@ -103,10 +103,9 @@ def shape_of(g: sp.Expr) -> Shape:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     growth = max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0))
-    lengths = np.diff([b for b in breaks if abs(b) < 1e3])
     shape = Shape(
         False,
-        float(lengths.min()) / 2,
+        float(np.diff(breaks).min()) / 2,
         growth,
         _parity(g),
         tuple(breaks),

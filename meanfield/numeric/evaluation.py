@@ -13,7 +13,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.expectation import Node, stated
 from meanfield.gaussian.precise import settled
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
@@ -120,7 +120,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     >>> mf.evaluate(mf.tanh.second_moment(mf.q), q=[0.5, 1.0]).round(12)
     array([0.273676..., 0.394294...])
     """
-    e = arguments.expression(expression, "expression")
+    e = stated(arguments.expression(expression, "expression"))
     for flag, name in ((error, "error"), (log, "log")):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} = {flag!r}: expected True or False")

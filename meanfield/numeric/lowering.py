@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian import closed, quadrature
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.singularities import Shape, regular, shape_of, standardised
-from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, parameter_name, source_name
@@ -32,9 +31,6 @@ __all__ = ["Body", "Lowering"]
 Floats = NDArray[np.float64]
 
 x, q, p, delta = known("x"), known("q"), known("p"), known("delta")
-
-#: closed forms in these heads are for reading; their numbers come from quadrature
-_READ_ONLY = (BivariateNormalCDF, BivariateDensity, NormalCDF, NormalDensity)
 
 
 @dataclass
@@ -95,7 +91,7 @@ class Lowering:
 
     def _mean(self, node: Expectation) -> sp.Expr:
         form = node.closed()
-        if form is not None and not form.has(*_READ_ONLY):
+        if form is not None and not form.has(*FOR_READING):
             return form
         c, g, a = standardised(node.integrand)
         return c * self._call("mean", (self._integrand(g),), a * node.mean, a**2 * node.variance)
@@ -103,7 +99,7 @@ class Lowering:
     def _gap(self, node: Gap) -> sp.Expr:
         f, (v, d) = node.integrand, node.args[1:]
         form = closed.gap(f)
-        if form is not None and not form.has(*_READ_ONLY):
+        if form is not None and not form.has(*FOR_READING):
             return form.xreplace({q: v, delta: d})
         c, g, a = standardised(f)
         return c**2 * self._call("gap", (self._integrand(g), self._integrand(regular(g))), a**2 * v, a**2 * d)
@@ -119,11 +115,11 @@ class Lowering:
         f, g = parts
         if v1 == v2 and m1 == m2 == 0:
             form = closed.stable_cross(f, g)
-            if form is not None and not form.has(*_READ_ONLY):
+            if form is not None and not form.has(*FOR_READING):
                 return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
         else:
             form = node.closed()
-            if form is not None and not form.has(*_READ_ONLY):
+            if form is not None and not form.has(*FOR_READING):
                 return form
         c, first, a = standardised(f)
         k, second, b = standardised(g)
