@@ -1,8 +1,8 @@
 r"""An activation as a finite sum of atoms  c x^k exp(B x - A x^2/2) G(x).
 
-G is 1, a smoothed step \Phi(s (x - a)/w) or its density, with w = 0 meaning the step and the delta themselves. Steps and error
-functions are thus one family, trigonometric functions are exponentials with complex B, and the sum is closed under products
-(with one exception, refused by name), differentiation and Gaussian expectation (`meanfield.gaussian.moments`).
+G is a product of at most two gates: smoothed steps \Phi(s (x - a)/w), with w = 0 the step itself, or a delta. Steps and error
+functions are thus one family, trigonometric functions are exponentials with imaginary B, and the sum is closed under products
+(while two gates are enough), differentiation and Gaussian expectation (`meanfield.gaussian.moments`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import sympy as sp
-from sympy import DiracDelta, Heaviside, Rational, S, exp, pi, sqrt
+from sympy import DiracDelta, Heaviside, S, exp, pi, sqrt
 
+from meanfield.gaussian.pieces import NotClosed, declare, stepped
+from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 
-__all__ = ["Atom", "Gate", "NotClosed", "atoms_of", "derivative", "product", "stepped"]
+__all__ = ["Atom", "Gate", "NotClosed", "atoms_of", "derivative", "product"]
 
 x = known("x")
-
-
-class NotClosed(Exception):
-    """The expression leaves the algebra of atoms; the message says where."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,12 @@ class Gate:
     def sharp(self) -> bool:
         return bool(self.w == 0)
 
+    def __str__(self) -> str:
+        if self.density:
+            return f"the delta at {self.a}"
+        side = self.sign * (x - self.a)
+        return f"the step of {side}" if self.sharp else f"the error function of {sp.expand(side / self.w / sqrt(2))}"
+
 
 @dataclass(frozen=True)
 class Atom:
@@ -43,71 +47,7 @@ class Atom:
     k: int = 0
     B: sp.Expr = S.Zero
     A: sp.Expr = S.Zero
-    G: Gate | None = None
-
-
-def stepped(expression: sp.Expr) -> sp.Expr:
-    """Max, Min, Abs, sign and Piecewise written with steps, node by node: folding the whole would multiply unlike steps."""
-
-    def walk(node: sp.Basic) -> sp.Basic:
-        if isinstance(node, (sp.Max, sp.Min)):
-            node = node.rewrite(sp.Piecewise)
-        if isinstance(node, sp.Piecewise):
-            inner = node.replace(lambda a: isinstance(a, (sp.Max, sp.Min)), lambda a: a.rewrite(sp.Piecewise))
-            node = sp.piecewise_fold(inner)
-            if not isinstance(node, sp.Piecewise):
-                return node
-            total, rest = S.Zero, S.One
-            for value, condition in node.args:
-                total += walk(value) * rest * _indicator(condition)
-                rest *= _indicator(sp.Not(condition))
-            return total
-        if isinstance(node, sp.Abs):
-            return node.args[0] * (_step(node.args[0]) - _step(-node.args[0]))
-        if isinstance(node, sp.sign):
-            return _step(node.args[0]) - _step(-node.args[0])
-        if isinstance(node, Heaviside):
-            return _step(node.args[0])
-        return node.func(*[walk(a) for a in node.args]) if node.args else node
-
-    return walk(expression)
-
-
-def _step(z: sp.Expr) -> sp.Expr:
-    """The step of z: through a minimum or maximum, through a monotone function to its one root."""
-    if x not in z.free_symbols:
-        return Heaviside(z, Rational(1, 2))
-    offset, rest = z.as_independent(x, as_Add=True)
-    factor, core = rest.as_independent(x, as_Add=False)
-    if isinstance(core, (sp.Max, sp.Min)) and factor.is_real and factor.is_nonzero:
-        parts = [_step(offset + factor * a) for a in core.args]
-        if isinstance(core, sp.Min) is bool(factor.is_positive):  # the step of a minimum: all of them
-            return sp.Mul(*parts)
-        return 1 - sp.Mul(*[1 - part for part in parts])
-    if not z.is_polynomial(x):
-        slope = z.diff(x)
-        roots = sp.solve(z, x) if slope.is_positive or slope.is_negative else []
-        if len(roots) == 1 and roots[0].is_real:
-            return Heaviside(x - roots[0] if slope.is_positive else roots[0] - x, Rational(1, 2))
-    return Heaviside(z, Rational(1, 2))
-
-
-def _indicator(condition: sp.Basic) -> sp.Expr:
-    if condition in (True, sp.true):
-        return S.One
-    if condition in (False, sp.false):
-        return S.Zero
-    if isinstance(condition, sp.And):
-        return sp.Mul(*[_indicator(c) for c in condition.args])
-    if isinstance(condition, sp.Or):
-        return 1 - sp.Mul(*[1 - _indicator(c) for c in condition.args])
-    if isinstance(condition, sp.Not):
-        return 1 - _indicator(condition.args[0])
-    if isinstance(condition, (sp.Gt, sp.Ge)):
-        return _step(condition.lhs - condition.rhs)
-    if isinstance(condition, (sp.Lt, sp.Le)):
-        return _step(condition.rhs - condition.lhs)
-    raise NotClosed(f"the condition {condition} is not an order relation")
+    G: tuple[Gate, ...] = ()
 
 
 def _line(argument: sp.Expr) -> tuple[sp.Expr, sp.Expr, int]:
@@ -119,83 +59,126 @@ def _line(argument: sp.Expr) -> tuple[sp.Expr, sp.Expr, int]:
         return slope, -offset / slope, 1
     if slope.is_negative:
         return -slope, -offset / slope, -1
-    raise NotClosed(f"the sign of {slope} is unknown")
+    raise NotClosed(f"the sign of {slope} in {argument} is unknown: {declare(slope)}")
 
 
-def _gate_product(g: Gate | None, h: Gate | None) -> list[tuple[int, Gate | None]]:
-    """product of two gates of one variable, as signed gates"""
-    if g is None or h is None:
-        return [(1, h if g is None else g)]
-    if not (g.sharp and h.sharp) or g.density or h.density:
-        raise NotClosed(f"the product of {g} and {h} in one variable")
+def _power(a: sp.Expr, k: int) -> sp.Expr:
+    return a**k if k else S.One
+
+
+def _merged(g: Gate, h: Gate) -> list[tuple[sp.Expr, tuple[Gate, ...]]] | None:
+    """the product of two gates of one variable as a sum of single gates, or None where it is none"""
+    if not (g.density or h.density or (g.sharp and h.sharp)):
+        return None
+    if h.density:
+        g, h = h, g
+    if g.density and not h.sharp:
+        return [(NormalCDF(h.sign * (g.a - h.a) / h.w), (g,))]
     order = sp.expand(g.a - h.a)
     if not (order.is_nonnegative or order.is_nonpositive):
-        raise NotClosed(f"the order of the thresholds {g.a} and {h.a} is unknown")
+        raise NotClosed(f"the order of the thresholds {g.a} and {h.a} is unknown: {declare(order)}")
+    if g.density:
+        if order == 0:
+            raise NotClosed(f"{g} times {h}")
+        return [(S.One, (g,))] if not h.density and order.is_nonnegative is (h.sign > 0) else []
     high, low = (g, h) if order.is_nonnegative else (h, g)
     if high.sign == low.sign:
-        return [(1, high if high.sign > 0 else low)]
+        return [(S.One, (high if high.sign > 0 else low,))]
     if high.sign > 0 or order == 0:
         return []
-    return [(1, low), (-1, replace(high, sign=1))]
+    return [(S.One, (low,)), (S.NegativeOne, (replace(high, sign=1),))]
+
+
+def _gates(gates: tuple[Gate, ...], g: Gate) -> list[tuple[sp.Expr, tuple[Gate, ...]]]:
+    """gates times one more, as a sum of products of gates"""
+    for i, h in enumerate(gates):
+        sum_of = _merged(g, h)
+        if sum_of is not None:
+            rest = gates[:i] + gates[i + 1 :]
+            return [(c * d, more) for c, single in sum_of for d, more in (_gates(rest, single[0]) if single else [(S.One, rest)])]
+    if len(gates) == 2:
+        raise NotClosed(f"the product of {gates[0]}, {gates[1]} and {g} is the probability of an orthant in more than two dimensions")
+    return [(S.One, tuple(sorted((*gates, g), key=str)))]
 
 
 def product(f: Atom, g: Atom) -> list[Atom]:
     """The product of two atoms of one variable."""
-    return [Atom(f.c * g.c * sign, f.k + g.k, f.B + g.B, f.A + g.A, gate) for sign, gate in _gate_product(f.G, g.G)]
+    found: list[tuple[sp.Expr, tuple[Gate, ...]]] = [(S.One, f.G)]
+    for gate in g.G:
+        found = [(c * d, more) for c, gates in found for d, more in _gates(gates, gate)]
+    return [Atom(f.c * g.c * c, f.k + g.k, f.B + g.B, f.A + g.A, gates) for c, gates in found]
 
 
 def _collected(atoms: list[Atom]) -> tuple[Atom, ...]:
-    total: dict[tuple[int, sp.Expr, sp.Expr, Gate | None], sp.Expr] = {}
+    total: dict[tuple[int, sp.Expr, sp.Expr, tuple[Gate, ...]], sp.Expr] = {}
     for t in atoms:
         key = (t.k, sp.expand(t.B), sp.expand(t.A), t.G)
         total[key] = total.get(key, S.Zero) + t.c
     return tuple(Atom(c, *key) for key, c in ((key, sp.expand(c)) for key, c in total.items()) if c != 0)
 
 
-def _factor(f: sp.Expr) -> list[Atom]:
+def _raised(base: tuple[Atom, ...], n: int) -> tuple[Atom, ...]:
+    """the n-th power of a sum of atoms, n > 0"""
+    if len(base) == 1 and not base[0].G:
+        t = base[0]
+        return (Atom(t.c**n, t.k * n, t.B * n, t.A * n),)
+    if n == 1:
+        return base
+    half = _raised(base, n // 2)
+    square = _collected([t for u in half for v in half for t in product(u, v)])
+    return square if n % 2 == 0 else _collected([t for u in square for v in base for t in product(u, v)])
+
+
+def _factor(f: sp.Expr) -> tuple[Atom, ...]:
     if x not in f.free_symbols:
-        return [Atom(f)]
+        return (Atom(f),)
     if f == x:
-        return [Atom(k=1)]
+        return (Atom(k=1),)
     if isinstance(f, exp):
         if not f.args[0].is_polynomial(x) or sp.Poly(f.args[0], x).degree() > 2:
             raise NotClosed(f"the exponent of {f} is not quadratic in x")
         e = sp.Poly(f.args[0], x)
-        return [Atom(exp(e.coeff_monomial(1)), 0, e.coeff_monomial(x), -2 * e.coeff_monomial(x**2))]
+        return (Atom(exp(e.coeff_monomial(1)), 0, e.coeff_monomial(x), -2 * e.coeff_monomial(x**2)),)
     if isinstance(f, Heaviside):
         _, a, sign = _line(f.args[0])
-        return [Atom(G=Gate(a, S.Zero, sign))]
-    if isinstance(f, DiracDelta):
+        return (Atom(G=(Gate(a, S.Zero, sign),)),)
+    if isinstance(f, DiracDelta) and len(f.args) == 1:
         slope, a, _ = _line(f.args[0])
-        return [Atom(1 / slope, G=Gate(a, S.Zero, density=True))]
+        return (Atom(1 / slope, G=(Gate(a, S.Zero, density=True),)),)
     if isinstance(f, sp.erf):
         slope, a, sign = _line(f.args[0])
-        return [Atom(S(2 * sign), G=Gate(a, 1 / (sqrt(2) * slope))), Atom(S(-sign))]
+        return (Atom(S(2 * sign), G=(Gate(a, 1 / (sqrt(2) * slope)),)), Atom(S(-sign)))
     if isinstance(f, sp.erfc):
         slope, a, sign = _line(f.args[0])
-        return [Atom(S(2), G=Gate(a, 1 / (sqrt(2) * slope), -sign))]
+        return (Atom(S(2), G=(Gate(a, 1 / (sqrt(2) * slope), -sign),)),)
     if f.is_Pow and f.exp.is_Integer and f.exp > 0:
-        base = atoms_of(f.base)
-        power = [Atom()]
-        for _ in range(int(f.exp)):
-            power = list(_collected([t for u in power for v in base for t in product(u, v)]))
-        return power
+        return _raised(_sum(f.base), int(f.exp))
     raise NotClosed(f"{f} is not made of polynomials, exponentials of quadratics, steps and error functions of x")
+
+
+def _sum(e: sp.Expr) -> tuple[Atom, ...]:
+    atoms: list[Atom] = []
+    for term in sp.Add.make_args(sp.expand_mul(sp.expand(e, power_exp=False))):
+        partial: tuple[Atom, ...] = (Atom(),)
+        for f in sp.Mul.make_args(term):
+            partial = tuple(t for u in partial for v in _factor(f) for t in product(u, v))
+        atoms += partial
+    return _collected(atoms)
 
 
 def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:
     """The atoms of an activation, or NotClosed with the factor that is none."""
     e = stepped(expression)
-    if e.has(sp.sin, sp.cos, sp.sinh, sp.cosh) and not e.has(sp.tanh):
-        e = e.rewrite(exp)
-    e = sp.expand_mul(sp.expand(e, power_exp=False))
-    atoms: list[Atom] = []
-    for term in sp.Add.make_args(e):
-        partial = [Atom()]
-        for f in sp.Mul.make_args(term):
-            partial = [t for u in partial for v in _factor(f) for t in product(u, v)]
-        atoms += partial
-    return _collected(atoms)
+    if e.has(sp.sin, sp.cos, sp.sinh, sp.cosh):
+        e = e.replace(lambda t: isinstance(t, (sp.sin, sp.cos, sp.sinh, sp.cosh)) and t.has(x), lambda t: t.rewrite(exp))
+    atoms = _sum(e)
+    for t in atoms:
+        if not t.A.is_nonnegative:
+            growth = sp.exp(-t.A * x**2 / 2)
+            if t.A.is_negative:
+                raise NotClosed(f"{growth} grows too fast: its expectation is finite only for variances below {-1 / t.A}")
+            raise NotClosed(f"whether {growth} grows is unknown: {declare(t.A)}")
+    return atoms
 
 
 def derivative(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
@@ -208,16 +191,15 @@ def derivative(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
             out.append(replace(t, c=t.c * t.B))
         if t.A != 0:
             out.append(replace(t, c=-t.c * t.A, k=t.k + 1))
-        if t.G is None:
-            continue
-        if t.G.density:
-            raise NotClosed("the derivative of a delta")
-        a, w, sign = t.G.a, t.G.w, t.G.sign
-        if t.G.sharp:
-            height = t.c * sign * (a**t.k if t.k else S.One) * exp(t.B * a - t.A * a**2 / 2)
-            if sp.expand(height) != 0:
-                out.append(Atom(height, G=Gate(a, S.Zero, density=True)))
-        else:
-            height = t.c * sign * exp(-(a**2) / (2 * w**2)) / (sqrt(2 * pi) * w)
-            out.append(Atom(height, t.k, t.B + a / w**2, t.A + 1 / w**2))
+        for i, g in enumerate(t.G):
+            if g.density:
+                raise NotClosed("the derivative of a delta")
+            rest = t.G[:i] + t.G[i + 1 :]
+            if g.sharp:
+                height = t.c * g.sign * _power(g.a, t.k) * exp(t.B * g.a - t.A * g.a**2 / 2)
+                if sp.expand(height) != 0:
+                    out += product(Atom(height, G=(Gate(g.a, S.Zero, density=True),)), Atom(G=rest))
+            else:
+                height = t.c * g.sign * exp(-(g.a**2) / (2 * g.w**2)) / (sqrt(2 * pi) * g.w)
+                out.append(Atom(height, t.k, t.B + g.a / g.w**2, t.A + 1 / g.w**2, rest))
     return _collected(out)

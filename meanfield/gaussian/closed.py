@@ -6,15 +6,15 @@ Everything here is a function of the library's own symbols q, p, q1, q2, delta (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
-from sympy import S, sqrt
+from sympy import S
 
 from meanfield.gaussian import moments
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of
 from meanfield.gaussian.forms import gap_of, shifted
-from meanfield.gaussian.tidying import tidy
 from meanfield.symbols import known
 
 __all__ = ["M", "M2", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
@@ -23,8 +23,6 @@ q, p, q1, q2 = known("q"), known("p"), known("q1"), known("q2")
 
 #: the means of the Gaussian, where there are any
 M, M2 = sp.symbols("m m2", real=True)
-
-_S, _S1, _S2 = (sp.Dummy(name, positive=True) for name in ("s", "s1", "s2"))  # square roots of variances
 
 
 @cache
@@ -38,42 +36,39 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 @cache
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q)."""
-    atoms = _atoms(f)
-    if atoms is None:
-        return None
-    return tidy(moments.mean(atoms, _S**2, S.Zero if centred else M)).xreplace({_S: sqrt(q)})
+    return _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
 
 
 @cache
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
-    """E f(u) g(u), u ~ N(m, q): also where the product itself has no atoms, as for two error functions."""
-    a, b = _atoms(f), _atoms(g)
-    if a is None or b is None:
-        return None
-    try:
-        return tidy(moments.square(a, b, _S**2, S.Zero if centred else M)).xreplace({_S: sqrt(q)})
-    except NotClosed:
-        return None
+    """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
+    return _closed(lambda a, b: moments.square(a, b, q, S.Zero if centred else M), f, g)
 
 
 @cache
 def cross(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored."""
-    a, b = _atoms(f), _atoms(g)
-    if a is None or b is None:
-        return None
-    m = (S.Zero, S.Zero) if centred else (M, M2)
-    return tidy(moments.cross(a, b, (_S**2, p, _S**2), m)).xreplace({_S: sqrt(q)})
+    return _closed(lambda a, b: moments.cross(a, b, (q, p, q), _means(centred)), f, g)
 
 
 @cache
 def cross_unequal(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
-    a, b = _atoms(f), _atoms(g)
-    if a is None or b is None:
+    return _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), _means(centred)), f, g)
+
+
+def _means(centred: bool) -> tuple[sp.Expr, sp.Expr]:
+    return (S.Zero, S.Zero) if centred else (M, M2)
+
+
+def _closed(moment: Callable[..., sp.Expr], *functions: sp.Expr) -> sp.Expr | None:
+    atoms = [_atoms(f) for f in functions]
+    if None in atoms:
         return None
-    m = (S.Zero, S.Zero) if centred else (M, M2)
-    return tidy(moments.cross(a, b, (_S1**2, p, _S2**2), m)).xreplace({_S1: sqrt(q1), _S2: sqrt(q2)})
+    try:
+        return moment(*atoms)
+    except NotClosed:
+        return None
 
 
 @cache

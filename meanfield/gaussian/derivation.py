@@ -114,7 +114,7 @@ def _expression(t: Moment) -> sp.Expr:
 
 
 def _atom(t: Atom) -> sp.Expr:
-    return t.c * x**t.k * sp.exp(t.B * x - t.A * x**2 / 2) * _gate(t.G, x)
+    return t.c * x**t.k * sp.exp(t.B * x - t.A * x**2 / 2) * sp.Mul(*[_gate(g, x) for g in t.G])
 
 
 def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:

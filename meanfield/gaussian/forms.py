@@ -13,12 +13,27 @@ import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine
-from meanfield.gaussian.tidying import paired
 from meanfield.symbols import known
 
 __all__ = ["angles", "gap_of", "literature", "shifted"]
 
 q, p, delta = known("q"), known("p"), known("delta")
+
+
+def paired(e: sp.Expr) -> sp.Expr:
+    r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
+    def merge(t: sp.Mul) -> sp.Expr:
+        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and b.has(p)}
+        for base, k in powers.items():
+            mirror = sp.expand(base.xreplace({p: -p}))
+            partner = next((b for b in powers if b != base and sp.expand(b) == mirror), None)
+            if partner is not None and powers[partner] == k:
+                even = sp.expand((base + mirror) / 2)
+                odd = sp.expand(base - even)
+                return merge(t / (base**k * partner**k) * (sp.factor(even) ** 2 - odd**2) ** k)
+        return t
+
+    return e.replace(lambda t: isinstance(t, sp.Mul), merge)
 
 
 @cache

@@ -8,8 +8,9 @@ A `Moment` is E[exp(B.x - x.A.x/2) u^j v^k G(u) H(v)] for a Gaussian (u, v). Eac
 3. *condition*: a delta fixes its variable; a smooth density is an exponential and goes to the tilt;
 4. *orthant*: E[\Phi((u - a)/w) \Phi((v - b)/t)] is the bivariate normal CDF, 1/4 + asin(r)/(2\pi) at the origin.
 
-Purely algebraic, any means, always terminating: powers fall, densities disappear, and what is left is an orthant. What was
-rewritten into what can be recorded (`trace`), one equation a step.
+Purely algebraic, any means, always terminating: powers fall, densities disappear, and what is left is an orthant. Values are kept
+in normal form (`meanfield.gaussian.tidying`), each moment is rewritten once. What was rewritten into what can be recorded (`trace`),
+one equation a step.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sympy import S, exp, pi, sqrt
 
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, product
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
+from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
 __all__ = ["Moment", "Step", "Trace", "cross", "mean", "square"]
 
@@ -122,6 +124,9 @@ def _orthant(t: Moment) -> Step:
     v1, v2 = (s + (gate.w**2 if gate is not None else 0) for s, gate in ((t.cov[0], g), (t.cov[2], h)))
     if g is None and h is None:
         return Step("orthant", t, (), S.One)
+    for gate, m in ((g, t.m[0]), (h, t.m[1])):
+        if gate is not None and m.has(sp.I):
+            raise NotClosed(f"an oscillation times {gate}: its moments are error functions of complex arguments")
     if h is None and g is not None:
         return Step("orthant", t, (), NormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1)))
     assert g is not None and h is not None  # noqa: PT018
@@ -144,41 +149,69 @@ def _step(t: Moment) -> Step:
     return _orthant(t.swapped if t.G[0] is None else t)
 
 
-def _value(t: Moment, trace: Trace) -> sp.Expr:
-    step = trace.get(t)
-    if step is None:
-        step = trace[t] = _step(t)
-    return sp.Add(step.rest, *[c * _value(u, trace) for c, u in step.terms])
+class _Engine:
+    """Rewrites moments to the end, each once, in the normal forms over the variables of the question."""
+
+    def __init__(self, atoms: tuple[Atom, ...], law: tuple[sp.Expr, ...], trace: Trace | None) -> None:
+        parts = (e for t in atoms for e in (t.c, t.B, t.A, *(e for g in t.G for e in (g.a, g.w))))
+        self.algebra = Algebra(*parts, *law)
+        self.trace: Trace = {} if trace is None else trace
+        self._values: dict[Moment, Terms] = {}
+
+    def _lowest(self, t: Moment) -> Moment:
+        """with means and covariance in lowest terms, so that equal moments are equal"""
+        tidy = lambda e: self.algebra.write(self.algebra.read(e))  # noqa: E731
+        return replace(t, m=tuple(map(tidy, t.m)), cov=tuple(map(tidy, t.cov)))
+
+    def value(self, t: Moment) -> Terms:
+        found = self._values.get(t)
+        if found is None:
+            step = _step(t)
+            if step.rule in ("tilt", "condition"):
+                step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
+            self.trace[t] = step
+            algebra = self.algebra
+            parts = [algebra.multiply(algebra.read(c), self.value(u)) for c, u in step.terms]
+            found = self._values[t] = algebra.add(algebra.read(step.rest), *parts)
+        return found
+
+    def total(self, weighted: list[tuple[sp.Expr, Moment]]) -> sp.Expr:
+        algebra = self.algebra
+        try:
+            return algebra.write(algebra.add(*[algebra.multiply(algebra.read(c), self.value(t)) for c, t in weighted]))
+        except NestedRoot as reason:
+            raise NotClosed(f"the result holds {reason}") from None
 
 
 def mean(atoms: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
-    """E f(u), u ~ N(m, q), for f a sum of atoms."""
-    seen: Trace = {} if trace is None else trace
-    return sp.Add(
-        *[t.c * _value(Moment((t.k, 0), (t.G, None), (m, S.Zero), (q, S.Zero, S.One), (t.B, S.Zero), (t.A, S.Zero)), seen) for t in atoms]
-    )
+    """E f(u), u ~ N(m, q), for f a sum of atoms; the second variable of a moment is u again where an atom has two gates."""
+    weighted = []
+    for t in atoms:
+        first, second = (*t.G, None, None)[:2]
+        law = ((m, m), (q, q, q)) if second is not None else ((m, S.Zero), (q, S.Zero, S.One))
+        weighted.append((t.c, Moment((t.k, 0), (first, second), *law, (t.B, S.Zero), (t.A, S.Zero))))
+    return _Engine(atoms, (q, m), trace).total(weighted)
 
 
 def cross(f: tuple[Atom, ...], g: tuple[Atom, ...], cov: Covariance, m: Pair = (S.Zero, S.Zero), trace: Trace | None = None) -> sp.Expr:
     """E f(u) g(v) for Gaussian (u, v) of covariance [[S_11, S_12], [S_12, S_22]] = cov and means m."""
-    seen: Trace = {} if trace is None else trace
-    return sp.Add(*[a.c * b.c * _value(Moment((a.k, b.k), (a.G, b.G), m, cov, (a.B, b.B), (a.A, b.A)), seen) for a in f for b in g])
+    for t in (*f, *g):
+        if len(t.G) > 1:
+            raise NotClosed(f"{t.G[0]} times {t.G[1]}: the kernel is the probability of an orthant in more than two dimensions")
+    weighted = [(a.c * b.c, Moment((a.k, b.k), (_only(a), _only(b)), m, cov, (a.B, b.B), (a.A, b.A))) for a in f for b in g]
+    return _Engine((*f, *g), (*cov, *m), trace).total(weighted)
+
+
+def _only(t: Atom) -> Gate | None:
+    return t.G[0] if t.G else None
 
 
 def square(f: tuple[Atom, ...], g: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
-    """E f(u) g(u), u ~ N(m, q): atoms multiplied where they can be, the orthant with u = v where not; infinite for two deltas."""
-    total = S.Zero
+    """E f(u) g(u), u ~ N(m, q): infinite for two deltas."""
+    atoms: list[Atom] = []
     for a in f:
         for b in g:
-            sharp = [t.G is not None and t.G.density and t.G.sharp for t in (a, b)]
-            if all(sharp):
-                if sp.expand(a.G.a - b.G.a) == 0:  # type: ignore[union-attr]
-                    return S.Infinity
-                continue
-            if any(sharp) and a.G is not None and b.G is not None:
-                raise NotClosed("a delta times a step or error function of the same variable")
-            try:
-                total += mean(tuple(product(a, b)), q, m, trace)
-            except NotClosed:
-                total += cross((a,), (b,), (q, q, q), (m, m), trace)
-    return total
+            if any(s.density and t.density and sp.expand(s.a - t.a) == 0 for s in a.G for t in b.G):
+                return S.Infinity
+            atoms += product(a, b)
+    return mean(tuple(atoms), q, m, trace)

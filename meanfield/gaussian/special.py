@@ -121,6 +121,8 @@ class BivariateNormalCDF(sp.Function):
             return NormalCDF(h) * NormalCDF(k)
         if r is S.One and h == k:
             return NormalCDF(h)
+        if sp.default_sort_key(h) > sp.default_sort_key(k):
+            return cls(k, h, r)
         if h in (S.Infinity, S.NegativeInfinity):
             return NormalCDF(k) if h is S.Infinity else S.Zero
         if k in (S.Infinity, S.NegativeInfinity):

@@ -1,147 +1,282 @@
-r"""Lowest terms without `simplify`: collect on opaque heads, with one symbol for each irreducible factor under a root.
+r"""Lowest terms without `simplify`: every result of the engine is a sum of
 
-The engine's raw result is a sum of (rational function of roots) x (exponential) x (head). Here every square root of a polynomial is
-split into roots of irreducible factors, each a symbol r with r^2 known, so that coefficients are reduced by polynomial algebra.
+    rational function  x  square roots of irreducible polynomials  x  exponential  x  opaque heads
+
+and is kept as that, a table from (heads, exponent, roots) to the rational function. Sums, products and powers are then polynomial
+arithmetic, two equal results have equal tables, and sympy expressions are made once, at the end.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
-from sympy import Rational, S, exp, sqrt
+from sympy import ZZ, Rational, S, exp, sqrt
+from sympy.polys.fields import FracElement
+from sympy.polys.rings import PolyElement
 
 from meanfield.gaussian.special import HEADS
 from meanfield.symbols import known
 
-__all__ = ["paired", "tidy"]
+__all__ = ["Algebra", "NestedRoot", "Terms", "tidy"]
+
+Roots = frozenset[PolyElement]
+Exponent = frozenset[tuple[Roots, FracElement]]
+Heads = frozenset[tuple[sp.Expr, int]]
+Key = tuple[Heads, Exponent, Roots]
+Terms = dict[Key, FracElement]
+
+_NONE: Key = (frozenset(), frozenset(), frozenset())
+_WAVES = (sp.sin, sp.cos, sp.sinh, sp.cosh)
 
 
-class _Roots:
-    """The square root of each irreducible factor and the positive symbol that stands for it."""
+class NestedRoot(ValueError):
+    """A square root of a sum of square roots: no normal form here."""
 
-    def __init__(self) -> None:
-        self.symbol_of: dict[sp.Expr, sp.Symbol] = {}
 
-    def _symbol(self, factor: sp.Expr) -> tuple[sp.Symbol, int]:
-        probe = factor.xreplace({t: S.Zero if t == known("p") else Rational(1, 1000) for t in factor.free_symbols})
-        sign = 1
-        if probe.is_number and probe.is_negative:
-            factor, sign = sp.expand(-factor), -1
-        symbol = self.symbol_of.setdefault(factor, sp.Dummy(f"r{len(self.symbol_of)}", positive=True))
-        return symbol, sign
+def _generators(e: sp.Expr, found: set[sp.Expr]) -> None:
+    """what the normal form takes as independent variables: symbols, pi, and whatever it cannot look into"""
+    if e.is_Rational or e in (S.ImaginaryUnit, S.Exp1):
+        return
+    number = e.is_number
+    if (e.is_Add and not (number and _rooted(e))) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES)) and not number):
+        inside = e.args
+    elif e.is_Pow and (2 * e.exp).is_Integer and not (e.base.is_Add and _rooted(e.base)):
+        inside = (e.base,)
+    else:
+        found.add(e)
+        return
+    for a in inside:
+        _generators(a, found)
 
-    def _split(self, base: sp.Expr) -> sp.Expr:
-        result = S.One
-        for part, side in zip(sp.fraction(sp.together(base)), (1, -1), strict=True):
-            constant, factors = sp.factor_list(part)
-            sign, root = 1, S.One
+
+def _rooted(e: sp.Expr) -> bool:
+    return any(t.is_Pow and t.exp.is_Rational and t.exp.q > 1 for t in sp.preorder_traversal(e))
+
+
+class Algebra:
+    """The normal forms over the variables of some expressions."""
+
+    def __init__(self, *expressions: sp.Expr) -> None:
+        found: set[sp.Expr] = {sp.pi}
+        for e in expressions:
+            _generators(e, found)
+        self._variables = sorted(found, key=sp.default_sort_key)
+        self._names = [sp.Dummy(str(i)) for i in range(len(found))]
+        self._field = sp.polys.fields.FracField(self._names, ZZ, sp.polys.orderings.lex)
+        self._ring = self._field.ring
+        self._position = {v: g for v, g in zip(self._variables, self._field.gens, strict=True)}
+        p = known("p")
+        #: a point at which radicands, sums of variances and squares, are positive
+        self._probe = [ZZ(0) if v == p else ZZ(1000003 + 17 * i) for i, v in enumerate(self._variables)]
+        self._read: dict[sp.Expr, Terms] = {}
+        self._factors: dict[PolyElement, tuple[int, list[tuple[PolyElement, int]]]] = {}
+
+    # -- arithmetic --------------------------------------------------------------------------------------------------------
+    def constant(self, value: sp.Rational | int) -> Terms:
+        value = S(value)
+        c = self._field(value.p) / value.q
+        return {_NONE: c} if c else {}
+
+    def add(self, *summands: Terms) -> Terms:
+        total: Terms = {}
+        for terms in summands:
+            for key, c in terms.items():
+                c = total[key] + c if key in total else c
+                if c:
+                    total[key] = c
+                else:
+                    total.pop(key, None)
+        return total
+
+    def _times(self, first: Key, second: Key) -> tuple[Key, FracElement | int]:
+        heads = first[0]
+        if second[0]:
+            count = Counter(dict(heads))
+            count.update(dict(second[0]))
+            heads = frozenset(count.items())
+        exponent = first[1]
+        if second[1]:
+            total = dict(exponent)
+            for r, c in second[1]:
+                total[r] = total[r] + c if r in total else c
+            exponent = frozenset((r, c) for r, c in total.items() if c)
+        square: FracElement | int = 1
+        for r in first[2] & second[2]:
+            square = square * self._field(r)
+        return (heads, exponent, first[2] ^ second[2]), square
+
+    def multiply(self, first: Terms, second: Terms) -> Terms:
+        total: Terms = {}
+        for k1, c1 in first.items():
+            for k2, c2 in second.items():
+                key, square = self._times(k1, k2)
+                c = c1 * c2 if square == 1 else c1 * c2 * square
+                c = total[key] + c if key in total else c
+                if c:
+                    total[key] = c
+                else:
+                    total.pop(key, None)
+        return total
+
+    def power(self, base: Terms, k: sp.Rational) -> Terms:
+        if k.q == 2:
+            return self.multiply(self.power(base, S(k.p // 2)), self._root(base))
+        if k < 0:
+            return self.power(self._inverse(base), -k)
+        result, n = self.constant(1), int(k)
+        while n:
+            result = self.multiply(result, base) if n % 2 else result
+            n //= 2
+            base = self.multiply(base, base) if n else base
+        return result
+
+    def _inverse(self, terms: Terms) -> Terms:
+        if len(terms) == 1:
+            ((heads, exponent, roots), c), *_ = terms.items()
+            if heads:
+                raise NestedRoot("a quotient of special functions")
+            for r in roots:
+                c = c * self._field(r)
+            return {(heads, frozenset((r, -a) for r, a in exponent), roots): 1 / c}
+        if any(heads or exponent for heads, exponent, _ in terms):
+            raise NestedRoot("a sum of exponentials or special functions in a denominator")
+        root = next(r for _, _, roots in terms for r in roots)  # 1/(a + b sqrt r) = (a - b sqrt r)/(a^2 - b^2 r)
+        mirror = {key: -c if root in key[2] else c for key, c in terms.items()}
+        return self.multiply(mirror, self._inverse(self.multiply(terms, mirror)))
+
+    def _root(self, terms: Terms) -> Terms:
+        if not terms:
+            return {}
+        if len(terms) > 1:
+            raise NestedRoot("a root of a sum of roots")
+        ((heads, exponent, roots), c), *_ = terms.items()
+        if heads or roots:
+            raise NestedRoot("a root of a root")
+        result: Terms = {(heads, frozenset((r, a / 2) for r, a in exponent), roots): 1 / self._field(c.denom)}
+        content, factors = self._factored(c.numer * c.denom)
+        odd = next((f for f, k in factors if k % 2), None)
+        for f, k in factors:
+            if content < 0 and f == odd:  # negative at the probe, yet a square: its factors have other signs than there
+                f, content = -f, -content
+            whole: Terms = {_NONE: self._field(f) ** (k // 2)}
+            result = self.multiply(result, whole)
+            if k % 2:
+                result = self.multiply(result, {(*_NONE[:2], frozenset([f])): self._field(1)})
+        for prime, k in sp.factorint(content).items():
+            result = self.multiply(result, self.constant(S(prime) ** (k // 2)))
+            if k % 2:
+                result = self.multiply(result, {(*_NONE[:2], frozenset([self._ring(prime)])): self._field(1)})
+        return result
+
+    def _factored(self, polynomial: PolyElement) -> tuple[int, list[tuple[PolyElement, int]]]:
+        """content and irreducible factors, each positive at the probe"""
+        found = self._factors.get(polynomial)
+        if found is None:
+            content, factors = polynomial.factor_list()
+            oriented = []
             for f, k in factors:
-                if f.is_Symbol and f.is_positive:
-                    root *= f ** Rational(k, 2)
-                elif k % 2 == 0:
-                    root *= f ** (k // 2)
-                else:
-                    r, s = self._symbol(f)
-                    sign *= s**k
-                    root *= r**k
-            result *= (root * sqrt(constant * sign)) ** side
-        return result
+                if f.evaluate(list(zip(self._ring.gens, self._probe, strict=True))) < 0:
+                    f, content = -f, content * (-1) ** k
+                oriented.append((f, k))
+            found = self._factors[polynomial] = (int(content), oriented)
+        return found
 
-    def encode(self, e: sp.Expr) -> sp.Expr:
-        def is_root(t: sp.Basic) -> bool:
-            return isinstance(t, sp.Pow) and t.exp.is_Rational and t.exp.q == 2 and bool(t.base.free_symbols)
+    # -- expressions to normal forms ---------------------------------------------------------------------------------------
+    def read(self, e: sp.Expr) -> Terms:
+        """The normal form of an expression in this algebra's variables."""
+        found = self._read.get(e)
+        if found is None:
+            found = self._read[e] = self._parse(e)
+        return found
 
-        return e.replace(is_root, lambda t: self._split(t.base) ** (2 * t.exp))
+    def _parse(self, e: sp.Expr) -> Terms:
+        if e.is_Rational:
+            return self.constant(e)
+        if e in self._position:
+            return {_NONE: self._position[e]}
+        if e is S.ImaginaryUnit:
+            return {(*_NONE[:2], frozenset([self._ring(-1)])): self._field(1)}
+        if e.is_Add:
+            return self.add(*[self.read(a) for a in e.args])
+        if e.is_Mul:
+            result = self.constant(1)
+            for a in e.args:
+                result = self.multiply(result, self.read(a))
+            return result
+        if isinstance(e, exp) or e is S.Exp1:
+            return self.exponential(self.read(e.args[0] if e.args else S.One))
+        if e.is_Pow:
+            return self.power(self.read(e.base), e.exp)
+        if isinstance(e, _WAVES):
+            return self.read(e.rewrite(exp))
+        if isinstance(e, HEADS):
+            head = e.func(*[self.write(self.read(a)) for a in e.args])
+            return {(frozenset([(head, 1)]), *_NONE[1:]): self._field(1)} if isinstance(head, HEADS) else self.read(head)
+        raise NestedRoot(f"{e} has no normal form")
 
-    def decode(self, e: sp.Expr) -> sp.Expr:
-        return e.xreplace({r: sqrt(f) for f, r in self.symbol_of.items()})
+    def exponential(self, terms: Terms) -> Terms:
+        if any(heads or exponent for heads, exponent, _ in terms):
+            raise NestedRoot("an exponential of exponentials or special functions")
+        return {(frozenset(), frozenset((roots, c) for (_, _, roots), c in terms.items()), frozenset()): self._field(1)}
 
-    def _parts(self, e: sp.Expr, r: sp.Symbol, square: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        """even and odd part of a polynomial in r, with r^2 put in"""
-        terms = sp.Poly(e, r).terms()
-        even = sum((c * square ** (m // 2) for (m,), c in terms if m % 2 == 0), S.Zero)
-        odd = sum((c * square ** (m // 2) for (m,), c in terms if m % 2 == 1), S.Zero)
-        return even, odd
+    # -- and back ------------------------------------------------------------------------------------------------------------
+    def write(self, terms: Terms) -> sp.Expr:
+        """The expression: collected on heads and exponentials, each coefficient factored."""
+        groups: dict[tuple[Heads, Exponent], list[sp.Expr]] = {}
+        for (heads, exponent, roots), c in self._waves(terms).items():
+            groups.setdefault((heads, exponent), []).append(self._coefficient(roots, c))
+        return sp.Add(*[sp.Add(*cs) * self._head(heads) * exp(self._sum(exponent)) for (heads, exponent), cs in groups.items()])
 
-    def reduce(self, e: sp.Expr) -> sp.Expr:
-        """Lowest terms with each root to the power 0 or 1 and none left in a sum of the denominator."""
-        num, den = sp.fraction(sp.cancel(sp.together(e)))
-        square = {r: f for f, r in self.symbol_of.items() if r in e.free_symbols}
-        for r, f in square.items():
-            even, odd = self._parts(den, r, f)
-            if odd == 0:
-                den = even
-            elif even == 0:
-                num, den = num * r, odd * f
-            else:
-                num, den = num * (even - odd * r), sp.expand(even**2 - odd**2 * f)
-            even, odd = self._parts(num, r, f)
-            num = sp.expand(even) + sp.expand(odd) * r
-        roots = list(square)
-        result = S.Zero
-        for powers, c in sp.Poly(sp.expand(num), *roots).terms() if roots else [((), num)]:
-            factor, root = sp.factor(sp.cancel(c / den)), S.One
-            for r, k in zip(roots, powers, strict=True):
-                if not k:
-                    continue
-                top, bottom = sp.fraction(factor)
-                quotient, rest = sp.div(sp.expand(bottom), square[r], *sorted(square[r].free_symbols, key=str))
-                if rest == 0:  # r / r^2 = 1 / r
-                    factor, root = sp.factor(top / quotient), root / r
-                else:
-                    root *= r
-            result += factor * root
-        return result
+    def _head(self, heads: Heads) -> sp.Expr:
+        return sp.Mul(*[h**k for h, k in heads])
+
+    def _sum(self, exponent: Exponent) -> sp.Expr:
+        return sp.Add(*[self._coefficient(roots, c) for roots, c in exponent])
+
+    def _waves(self, terms: Terms) -> Terms:
+        """exponentials of imaginary arguments as sines and cosines"""
+        turn = self._ring(-1)
+        if not any(turn in r for _, exponent, _ in terms for r, _ in exponent):
+            return terms
+        parts = []
+        for (heads, exponent, roots), c in terms.items():
+            real = frozenset((r, a) for r, a in exponent if turn not in r)
+            angle = self._sum(frozenset((r - {turn}, a) for r, a in exponent if turn in r))
+            sign = -1 if angle.could_extract_minus_sign() else 1
+            term: Terms = {(heads, real, roots): c}
+            wave: Terms = {(frozenset([(sp.cos(sign * angle), 1)]), *_NONE[1:]): self._field(1)}
+            if angle == 0:
+                parts.append(term)
+                continue
+            wave[frozenset([(sp.sin(sign * angle), 1)]), frozenset(), frozenset([turn])] = self._field(sign)
+            parts.append(self.multiply(term, wave))
+        return self.add(*parts)
+
+    def _expression(self, f: PolyElement) -> sp.Expr:
+        return f.as_expr(*self._variables)
+
+    def _coefficient(self, roots: Roots, c: FracElement) -> sp.Expr:
+        content, above = self._factored(c.numer)
+        size, below = self._factored(c.denom)
+        powers = Counter({f: k for f, k in above})
+        powers.subtract({f: k for f, k in below})
+        result = Rational(content, size)
+        for r in roots:
+            root = sqrt(self._expression(r))
+            if powers.get(r, 0) < 0:  # r^(1/2)/r = r^(-1/2)
+                powers[r] += 1
+                root = 1 / root
+            result *= root
+        return result * sp.Mul(*[self._expression(f) ** k for f, k in powers.items() if k])
 
 
 @cache
 def tidy(e: sp.Expr) -> sp.Expr:
-    """Collect an engine result on its heads and exponentials, each coefficient in lowest terms."""
+    """An expression in lowest terms, collected on its heads and exponentials."""
     if e is S.Infinity or e.is_Number:
         return e
-    roots = _Roots()
-    e = roots.encode(e)
-    for _ in range(2):  # arguments of heads may hold heads' roots
-        e = e.xreplace({h: h.func(*[sp.factor(roots.reduce(a)) if a.free_symbols else a for a in h.args]) for h in e.atoms(*HEADS)})
-    heads = {h: sp.Dummy(f"h{i}") for i, h in enumerate(sorted(e.atoms(*HEADS), key=sp.default_sort_key))}
-    head_of = {d: h for h, d in heads.items()}
-    e = e.xreplace(heads)
-    exponent: dict[sp.Expr, sp.Dummy] = {}
-    e = e.replace(lambda t: isinstance(t, exp) and bool(t.free_symbols), lambda t: exponent.setdefault(t.args[0], sp.Dummy("e")))
-    exponent_of = {d: a for a, d in exponent.items()}
-    groups: dict[tuple[sp.Expr, sp.Expr], sp.Expr] = {}
-    for term in sp.Add.make_args(sp.expand(e)):
-        head, power, coefficient = S.One, S.Zero, S.One
-        for f in sp.Mul.make_args(term):
-            base, k = f.as_base_exp()
-            if base in head_of:
-                head *= f
-            elif base in exponent_of:
-                power += k * exponent_of[base]
-            else:
-                coefficient *= f
-        key = (head, sp.factor(roots.reduce(power)) if power != 0 else S.Zero)
-        groups[key] = groups.get(key, S.Zero) + coefficient
-    result = S.Zero
-    for (head, power), coefficient in groups.items():
-        result += roots.reduce(coefficient) * head.xreplace(head_of) * exp(power)
-    return roots.decode(result)
-
-
-def paired(e: sp.Expr) -> sp.Expr:
-    r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
-    p = known("p")
-
-    def merge(t: sp.Mul) -> sp.Expr:
-        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and b.has(p)}
-        for base, k in powers.items():
-            mirror = sp.expand(base.xreplace({p: -p}))
-            partner = next((b for b in powers if b != base and sp.expand(b) == mirror), None)
-            if partner is not None and powers[partner] == k:
-                even = sp.expand((base + mirror) / 2)
-                odd = sp.expand(base - even)
-                return merge(t / (base**k * partner**k) * (sp.factor(even) ** 2 - odd**2) ** k)
-        return t
-
-    return e.replace(lambda t: isinstance(t, sp.Mul), merge)
+    algebra = Algebra(e)
+    return algebra.write(algebra.read(e))

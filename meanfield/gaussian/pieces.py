@@ -1,0 +1,157 @@
+"""Piecewise functions as sums of smooth pieces times steps: Max, Min, Abs, sign, Heaviside and Piecewise, nested as they like.
+
+A function of one variable is held as its cuts in rising order and its value between them. Only the piecewise nodes themselves are
+unfolded, never the whole expression: that would multiply unlike steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cmp_to_key
+
+import sympy as sp
+from sympy import Heaviside, Rational, S
+
+from meanfield.symbols import known
+
+__all__ = ["NotClosed", "declare", "stepped"]
+
+x = known("x")
+
+_KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, Heaviside, sp.Piecewise)
+
+#: rising cuts, and the value left of the first, between each two, and right of the last
+Pieces = tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]
+
+
+class NotClosed(Exception):
+    """The expression leaves the algebra of atoms; the message says where."""
+
+
+def declare(e: sp.Expr) -> str:
+    """What to tell sympy when the sign of an expression is not known."""
+    names = sorted(s.name for s in e.free_symbols if not (s.is_nonnegative or s.is_nonpositive))
+    if not names:
+        return f"write the parameters so that the sign of {e} follows from the signs of its symbols"
+    return f"declare {', '.join(names)} with positive=True (or negative=True), so that {e} has a sign"
+
+
+def stepped(e: sp.Expr) -> sp.Expr:
+    """The expression with each piecewise node as pieces times steps; a function of such a node is piecewise itself."""
+    if x not in e.free_symbols or not e.has(*_KINKED):
+        return e
+    if e.is_Add or e.is_Mul or (e.is_Pow and e.exp.is_Integer and e.exp > 0):
+        return e.func(*[stepped(a) for a in e.args])
+    cuts, values = _pieces(e)
+    if not cuts:
+        return values[0]
+    total = values[0] * _step(cuts[0] - x) + values[-1] * _step(x - cuts[-1])
+    for value, (low, high) in zip(values[1:-1], itertools.pairwise(cuts), strict=True):
+        total += value * (_step(x - low) - _step(x - high))
+    return total
+
+
+def _step(z: sp.Expr) -> sp.Expr:
+    return Heaviside(z, Rational(1, 2))
+
+
+def _sign(e: sp.Expr) -> int:
+    if e.is_zero:
+        return 0
+    if e.is_positive:
+        return 1
+    if e.is_negative:
+        return -1
+    raise NotClosed(f"the sign of {e} is unknown: {declare(e)}")
+
+
+def _refined(*parts: Pieces) -> tuple[tuple[sp.Expr, ...], list[tuple[sp.Expr, ...]]]:
+    """the cuts of all parts together, and the values of each part between them"""
+    cuts = tuple(sorted({c for own, _ in parts for c in own}, key=cmp_to_key(lambda a, b: _sign(sp.expand(a - b)))))
+    rows = []
+    for i in range(len(cuts) + 1):
+        below = set(cuts[:i])
+        rows.append(tuple(values[sum(c in below for c in own)] for own, values in parts))
+    return cuts, rows
+
+
+def _joined(cuts: tuple[sp.Expr, ...], values: list[sp.Expr]) -> Pieces:
+    """without the cuts where nothing changes"""
+    kept = [i for i in range(len(cuts)) if values[i] != values[i + 1]]
+    return tuple(cuts[i] for i in kept), (values[0], *(values[i + 1] for i in kept))
+
+
+def _sign_of_smooth(f: sp.Expr) -> Pieces:
+    """the sign of a function without kinks"""
+    if f.is_positive or f.is_negative or x not in f.free_symbols:
+        return (), (S(_sign(f)),)
+    if f.is_Mul:
+        cuts, rows = _refined(*[_sign_of_smooth(a) for a in f.args])
+        return _joined(cuts, [sp.Mul(*row) for row in rows])
+    if f.is_polynomial(x):
+        poly = sp.Poly(f, x)
+        roots = sp.roots(poly)
+        if sum(roots.values()) != poly.degree() or any(r.is_real is None for r in roots):
+            raise NotClosed(f"the real roots of {f} are not known: {declare(f - f.subs(x, 0))}")
+        odd = {sp.expand(r) for r, k in roots.items() if r.is_real and k % 2}
+        cuts, _ = _refined(*[((r,), (S.Zero, S.Zero)) for r in odd])
+        last = _sign(poly.LC())
+        return cuts, tuple(S(last * (-1) ** (len(cuts) - i)) for i in range(len(cuts) + 1))
+    slope = f.diff(x)
+    roots = sp.solve(f, x) if slope.is_positive or slope.is_negative else []
+    if len(roots) == 1 and roots[0].is_real:
+        side = S.One if slope.is_positive else S.NegativeOne
+        return (roots[0],), (-side, side)
+    raise NotClosed(f"the sign of {f} changes at points that have no closed form")
+
+
+def _sign_of(part: Pieces) -> Pieces:
+    own, values = part
+    cuts, rows = _refined(part, *[_sign_of_smooth(v) for v in values])
+    below = [sum(c in cuts[:i] for c in own) for i in range(len(cuts) + 1)]
+    return _joined(cuts, [row[1 + j] for row, j in zip(rows, below, strict=True)])
+
+
+def _chosen(first: Pieces, second: Pieces, largest: bool) -> Pieces:
+    cuts, rows = _refined(first, second)
+    sign = _sign_of((cuts, tuple(a - b for a, b in rows)))
+    cuts, triples = _refined(first, second, sign)
+    return _joined(cuts, [a if bool(s > 0) is largest else b for a, b, s in triples])
+
+
+def _holds(condition: sp.Basic) -> Pieces:
+    """1 where a condition holds, 0 where not"""
+    if condition in (True, sp.true, False, sp.false):
+        return (), (S.One if condition in (True, sp.true) else S.Zero,)
+    if isinstance(condition, (sp.And, sp.Or, sp.Not)):
+        cuts, rows = _refined(*[_holds(c) for c in condition.args])
+        test = {sp.And: lambda row: all(row), sp.Or: lambda row: any(row), sp.Not: lambda row: not row[0]}[type(condition)]
+        return _joined(cuts, [S(int(test(row))) for row in rows])
+    if isinstance(condition, (sp.Gt, sp.Ge, sp.Lt, sp.Le)):
+        cuts, values = _sign_of(_pieces(condition.gts - condition.lts))
+        return _joined(cuts, [S(int(v > 0)) for v in values])
+    raise NotClosed(f"the condition {condition} is not an order relation")
+
+
+def _pieces(e: sp.Expr) -> Pieces:
+    if x not in e.free_symbols or not e.has(*_KINKED):
+        return (), (e,)
+    if isinstance(e, sp.Piecewise):
+        parts = [(_pieces(value), _holds(condition)) for value, condition in e.args]
+        cuts, rows = _refined(*itertools.chain(*parts))
+        chosen = [next((v for v, holds in zip(row[::2], row[1::2], strict=True) if holds), None) for row in rows]
+        if None in chosen:
+            raise NotClosed(f"{e} is not defined everywhere")
+        return _joined(cuts, chosen)
+    parts = [_pieces(a) for a in (e.args[:1] if isinstance(e, Heaviside) else e.args)]
+    if isinstance(e, (sp.Max, sp.Min)):
+        result = parts[0]
+        for part in parts[1:]:
+            result = _chosen(result, part, isinstance(e, sp.Max))
+        return result
+    if isinstance(e, (sp.Abs, sp.sign, Heaviside)):
+        cuts, rows = _refined(parts[0], _sign_of(parts[0]))
+        rule = {sp.Abs: lambda v, s: v * s, sp.sign: lambda v, s: s, Heaviside: lambda v, s: (1 + s) / 2}[type(e)]
+        return _joined(cuts, [rule(v, s) for v, s in rows])
+    cuts, rows = _refined(*parts)
+    return _joined(cuts, [e.func(*row) for row in rows])
