@@ -12,7 +12,8 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
-from meanfield.gaussian.special import AngleDifference, AngleMinusSine
+from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine
+from meanfield.gaussian.tidying import tidy
 from meanfield.symbols import known
 
 __all__ = ["angles", "gap_of", "literature", "shifted"]
@@ -38,24 +39,58 @@ def paired(e: sp.Expr) -> sp.Expr:
 
 @cache
 def literature(e: sp.Expr) -> sp.Expr:
-    r"""Roots paired, and for each arcsine the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2."""
-    e = paired(e)
-    best, length = e, sp.count_ops(e)
-    for offset in (pi / 2, None):
-        named: dict[sp.Dummy, sp.Expr] = {}
+    r"""Roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2, e^{z + p w} \pm e^{z - p w} as cosh, sinh."""
+    return paired(_hyperbolic(_arccosines(e)))
 
-        def write(z: sp.Expr, offset: sp.Expr | None = offset, named: dict[sp.Dummy, sp.Expr] = named) -> sp.Expr:
-            if offset is not None:
-                return offset - acos(z)
-            d = sp.Dummy("w")
-            named[d] = pi - acos(z)
-            return d - pi / 2
 
-        candidate = sp.expand(e.replace(asin, write))
-        candidate = sp.collect(candidate, [*named, *candidate.atoms(acos)]).xreplace(named)
-        if sp.count_ops(candidate) < length:
-            best, length = candidate, sp.count_ops(candidate)
-    return best
+def _arccosines(e: sp.Expr) -> sp.Expr:
+    """c asin(z) + r as c (pi - acos(z)) + (r - c pi/2) or -c acos(z) + (r + c pi/2), where that is shorter; r is the rational part"""
+    terms = sp.Add.make_args(e)
+    angles_of: dict[sp.Expr, list[sp.Expr]] = {}
+    for t in terms:
+        for f in sp.Mul.make_args(t):
+            if isinstance(f, asin):
+                angles_of.setdefault(f, []).append(t)
+    if not angles_of:
+        return e
+    plain = [t for t in terms if not t.has(asin, exp, *HEADS) and all(k.exp.is_Integer for k in t.atoms(sp.Pow) if k.free_symbols)]
+    rest = sp.Add(*plain)
+    total = e - rest
+    for head, parts in angles_of.items():
+        if any(t.has(*HEADS) and (t / head).has(*HEADS) for t in parts):
+            continue
+        c = sp.Add(*[t / head for t in parts])
+        choices = [(c * head, rest)]
+        for turn, sign in ((pi, 1), (S.Zero, -1)):
+            choices.append((c * (turn - acos(head.args[0])), tidy(rest - sign * c * pi / 2)))
+        arc, rest = min(choices, key=lambda pair: sp.count_ops(sp.Add(*pair)))
+        total = total - sp.Add(*parts) + arc
+    return total + rest
+
+
+def _hyperbolic(e: sp.Expr) -> sp.Expr:
+    """pairs of exponentials that differ by the sign of p"""
+    of: dict[sp.Expr, sp.Expr] = {}
+    others = []
+    for t in sp.Add.make_args(e):
+        c, waves = t.as_independent(exp, as_Add=False)
+        if isinstance(waves, exp) and waves.has(p):
+            of[waves.args[0]] = of.get(waves.args[0], S.Zero) + c
+        else:
+            others.append(t)
+    for z in list(of):
+        mirror = next((y for y in of if y != z and sp.expand(y - z.xreplace({p: -p})) == 0), None) if z in of else None
+        if mirror is None or sp.count_ops(of[z]) > 60:
+            continue
+        half = tidy((z - mirror) / 2)
+        if half.could_extract_minus_sign():
+            z, mirror, half = mirror, z, -half
+        even, odd = tidy(of[z] + of[mirror]), tidy(of[z] - of[mirror])
+        paired_form = exp(tidy((z + mirror) / 2)) * (even * sp.cosh(half) + odd * sp.sinh(half))
+        if sp.count_ops(paired_form) < sp.count_ops(of[z] * exp(z) + of[mirror] * exp(mirror)):
+            del of[z], of[mirror]
+            others.append(paired_form)
+    return sp.Add(*others, *[c * exp(z) for z, c in of.items()])
 
 
 def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:

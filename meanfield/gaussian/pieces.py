@@ -129,7 +129,7 @@ def _holds(condition: sp.Basic) -> Pieces:
         return _joined(cuts, [S(int(test(row))) for row in rows])
     if isinstance(condition, (sp.Gt, sp.Ge, sp.Lt, sp.Le)):
         cuts, values = _sign_of(_pieces(condition.gts - condition.lts))
-        return _joined(cuts, [S(int(v > 0)) for v in values])
+        return _joined(cuts, [S(int(bool(v > 0))) for v in values])
     raise NotClosed(f"the condition {condition} is not an order relation")
 
 
