@@ -11,6 +11,7 @@ from functools import cache
 
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
+from sympy.utilities.iterables import sift
 
 from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine
 from meanfield.gaussian.tidying import tidy
@@ -137,12 +138,21 @@ def _right_triangle(ratio: sp.Expr, value: sp.Expr) -> tuple[sp.Expr, sp.Expr, s
 
 
 def angles(e: sp.Expr) -> sp.Expr:
-    r"""Arcsines and arccosines of ratios as angles of right triangles, whose sides lose no digits near a ratio of 1."""
+    r"""For kernels: arcsines and arccosines of ratios as angles of right triangles, whose sides lose no digits near a ratio of 1, and
+    e^w \cosh z, e^w \sinh z as sums of exponentials, neither of which overflows where the product does not."""
 
     def triangle(ratio: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         a, r, _ = _right_triangle(ratio, p)
         return a, r
 
+    def waved(t: sp.Basic) -> bool:
+        return isinstance(t, sp.Mul) and any(isinstance(f, (sp.sinh, sp.cosh)) for f in t.args)
+
+    def opened(t: sp.Expr) -> sp.Expr:
+        waves, rest = sift(t.args, lambda f: isinstance(f, (sp.sinh, sp.cosh, exp)), binary=True)
+        return sp.Mul(*rest) * sp.expand_mul(sp.Mul(*waves).rewrite(exp))
+
+    e = e.replace(waved, opened)
     e = e.replace(lambda t: isinstance(t, asin) and bool(t.free_symbols), lambda t: sp.atan2(*triangle(t.args[0])))
     return e.replace(lambda t: isinstance(t, acos) and bool(t.free_symbols), lambda t: sp.atan2(*reversed(triangle(t.args[0]))))
 

@@ -124,11 +124,15 @@ def _orthant(t: Moment) -> Step:
     v1, v2 = (s + (gate.w**2 if gate is not None else 0) for s, gate in ((t.cov[0], g), (t.cov[2], h)))
     if g is None and h is None:
         return Step("orthant", t, (), S.One)
-    for gate, m in ((g, t.m[0]), (h, t.m[1])):
-        if gate is not None and m.has(sp.I):
-            raise NotClosed(f"an oscillation times {gate}: its moments are error functions of complex arguments")
     if h is None and g is not None:
-        return Step("orthant", t, (), NormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1)))
+        distance = sp.expand(t.m[0] - g.a)
+        height = sp.expand(-sp.I * distance)
+        if not distance.has(sp.I):
+            return Step("orthant", t, (), NormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1)))
+        if not height.has(sp.I):
+            return Step("orthant", t, (), S.Half + sp.I * g.sign * sp.erfi(height / sqrt(2 * v1)) / 2)
+    if t.m[0].has(sp.I) or t.m[1].has(sp.I):
+        raise NotClosed(f"an oscillation times {g or h}: the expectation is an error function of a complex argument")
     assert g is not None and h is not None  # noqa: PT018
     ratio = g.sign * h.sign * t.cov[1] / (sqrt(v1) * sqrt(v2))
     return Step("orthant", t, (), BivariateNormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1), h.sign * (t.m[1] - h.a) / sqrt(v2), ratio))

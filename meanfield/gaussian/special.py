@@ -184,4 +184,4 @@ class AngleMinusSine(_Elementary):
 
 
 #: heads that stay opaque while coefficients are tidied
-HEADS = (asin, sp.erf, NormalCDF, NormalDensity, BivariateNormalCDF, BivariateDensity)
+HEADS = (asin, sp.erf, sp.erfi, NormalCDF, BivariateNormalCDF)

@@ -17,7 +17,7 @@ from sympy import ZZ, Rational, S, exp, sqrt
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
-from meanfield.gaussian.special import HEADS
+from meanfield.gaussian.special import HEADS, BivariateDensity, NormalDensity
 from meanfield.symbols import known
 
 __all__ = ["Algebra", "NestedRoot", "Terms", "tidy"]
@@ -30,6 +30,7 @@ Terms = dict[Key, FracElement]
 
 _NONE: Key = (frozenset(), frozenset(), frozenset())
 _WAVES = (sp.sin, sp.cos, sp.sinh, sp.cosh)
+_DENSITIES = (NormalDensity, BivariateDensity)
 
 
 class NestedRoot(ValueError):
@@ -41,7 +42,7 @@ def _generators(e: sp.Expr, found: set[sp.Expr]) -> None:
     if e.is_Rational or e in (S.ImaginaryUnit, S.Exp1):
         return
     number = e.is_number
-    if (e.is_Add and not (number and _rooted(e))) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES)) and not number):
+    if (e.is_Add and not (number and _rooted(e))) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES, *_DENSITIES)) and not number):
         inside = e.args
     elif e.is_Pow and (2 * e.exp).is_Integer and not (e.base.is_Add and _rooted(e.base)):
         inside = (e.base,)
@@ -212,6 +213,8 @@ class Algebra:
             return self.power(self.read(e.base), e.exp)
         if isinstance(e, _WAVES):
             return self.read(e.rewrite(exp))
+        if isinstance(e, _DENSITIES):
+            return self.read(e.definition())
         if isinstance(e, HEADS):
             head = e.func(*[self.write(self.read(a)) for a in e.args])
             return {(frozenset([(head, 1)]), *_NONE[1:]): self._field(1)} if isinstance(head, HEADS) else self.read(head)
