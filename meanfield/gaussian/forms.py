@@ -11,7 +11,6 @@ from functools import cache
 
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
-from sympy.utilities.iterables import sift
 
 from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine
 from meanfield.gaussian.tidying import tidy
@@ -149,8 +148,15 @@ def angles(e: sp.Expr) -> sp.Expr:
         return isinstance(t, sp.Mul) and any(isinstance(f, (sp.sinh, sp.cosh)) for f in t.args)
 
     def opened(t: sp.Expr) -> sp.Expr:
-        waves, rest = sift(t.args, lambda f: isinstance(f, (sp.sinh, sp.cosh, exp)), binary=True)
-        return sp.Mul(*rest) * sp.expand_mul(sp.Mul(*waves).rewrite(exp))
+        wave = next(f for f in t.args if isinstance(f, (sp.sinh, sp.cosh)))
+        z, sign = wave.args[0], 1 if isinstance(wave, sp.cosh) else -1
+        rest, power = S.One, S.Zero
+        for f in t.args:
+            if isinstance(f, exp):
+                power += f.args[0]
+            elif f is not wave:
+                rest *= f
+        return rest * (exp(power + z) + sign * exp(power - z)) / 2
 
     e = e.replace(waved, opened)
     e = e.replace(lambda t: isinstance(t, asin) and bool(t.free_symbols), lambda t: sp.atan2(*triangle(t.args[0])))

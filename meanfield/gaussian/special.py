@@ -119,15 +119,16 @@ class BivariateNormalCDF(sp.Function):
             return Rational(1, 4) + asin(r) / (2 * pi)
         if r is S.Zero:
             return NormalCDF(h) * NormalCDF(k)
-        if r is S.One and h == k:
-            return NormalCDF(h)
-        if sp.default_sort_key(h) > sp.default_sort_key(k):
-            return cls(k, h, r)
-        if h in (S.Infinity, S.NegativeInfinity):
-            return NormalCDF(k) if h is S.Infinity else S.Zero
-        if k in (S.Infinity, S.NegativeInfinity):
-            return NormalCDF(h) if k is S.Infinity else S.Zero
-        return None
+        for first, second in ((h, k), (k, h)):
+            if first is S.Infinity:
+                return NormalCDF(second)
+            if first is S.NegativeInfinity:
+                return S.Zero
+        if r is S.One and (h - k).is_extended_real and ((h - k).is_nonpositive or (h - k).is_nonnegative):
+            return NormalCDF(h if (h - k).is_nonpositive else k)
+        if r is S.NegativeOne and ((h + k).is_nonpositive or (h + k).is_nonnegative):
+            return S.Zero if (h + k).is_nonpositive else NormalCDF(h) - NormalCDF(-k)
+        return cls(k, h, r) if sp.default_sort_key(h) > sp.default_sort_key(k) else None
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         h, k, r = self.args
@@ -138,11 +139,14 @@ class BivariateNormalCDF(sp.Function):
             return NormalDensity(k) * NormalCDF((h - r * k) / d)
         return BivariateDensity(h, k, r) / d
 
+    def _eval_is_real(self) -> bool:
+        return True
+
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
-        with mp.workprec(prec + 30):
-            h, k, r = (mp.mpf(sp.N(a, mp.mp.dps + 5)._mpf_) for a in self.args)
+        with mp.workprec(prec + 40):
+            h, k, r = (sp.N(a, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for a in self.args)
             return sp.Float._new(_bivariate_normal(h, k, r)._mpf_, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
@@ -152,13 +156,30 @@ class BivariateNormalCDF(sp.Function):
 
 
 def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
-    """Plackett's integral over the angle of the correlation, at the current mpmath precision."""
+    r"""Plackett's integral over the angle \arcsin r, from 0 if r > 0 and from -\pi/2 if not: a sum of positive terms, exact in the tails."""
+    sign = 1 if r > 0 else -1
     if r >= 1:
         return mp.ncdf(min(h, k))
+    base = mp.ncdf(h) * mp.ncdf(k) if r > 0 else mp.ncdf(h) - mp.ncdf(-k) if h + k > 0 else mp.mpf(0)
     if r <= -1:
-        return max(mp.ncdf(h) - mp.ncdf(-k), mp.mpf(0))
-    integrand = lambda t: mp.exp(-(h * h - 2 * h * k * mp.sin(t) + k * k) / (2 * mp.cos(t) ** 2))  # noqa: E731
-    return mp.ncdf(h) * mp.ncdf(k) + mp.quad(integrand, mp.linspace(0, mp.asin(r), 5)) / (2 * mp.pi)
+        return base
+    start, end = mp.mpf(0) if r > 0 else -mp.pi / 2, mp.asin(r)
+
+    def exponent(t: mp.mpf) -> mp.mpf:  # -(h^2 - 2 h k sin t + k^2)/(2 cos^2 t) without cancellation where sin t is near 1 or -1
+        c = mp.cos(t)
+        return -((h - sign * k) ** 2) / (2 * c * c) - sign * h * k / (1 + sign * mp.sin(t)) if c else -mp.inf
+
+    # one peak, where sin t is the ratio of h and k or at the end; panels grow away from it by the scale on which it falls
+    low, high = sorted((h, k), key=abs)
+    ratio = low / high if high else r
+    peak = mp.asin(ratio) if start < mp.asin(ratio) < end else max((start, end), key=exponent)
+    c, s = mp.cos(peak), mp.sin(peak)
+    fall = abs(h * k * c * c - (h * h - 2 * h * k * s + k * k) * s) / c**3 + mp.sqrt(h * h + k * k) / c + 1 if c else mp.mpf(1)
+    steps = [8**j / fall for j in range(-1, 12)]
+    points = sorted({start, end, peak, *(b for w in steps for b in (peak - w, peak + w) if start < b < end)})
+    top = exponent(peak)
+    total = mp.quad(lambda t: mp.exp(exponent(t) - top), points, maxdegree=9) if top > -mp.inf else mp.mpf(0)
+    return base + mp.exp(top) * total / (2 * mp.pi)
 
 
 class AngleDifference(_Elementary):
