@@ -14,7 +14,7 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["NotClosed", "declare", "stepped"]
+__all__ = ["NotClosed", "declare", "pieces_of", "stepped"]
 
 x = known("x")
 
@@ -42,7 +42,7 @@ def stepped(e: sp.Expr) -> sp.Expr:
         return e
     if e.is_Add or e.is_Mul or (e.is_Pow and e.exp.is_Integer and e.exp > 0):
         return e.func(*[stepped(a) for a in e.args])
-    cuts, values = _pieces(e)
+    cuts, values = pieces_of(e)
     if not cuts:
         return values[0]
     total = values[0] * _step(cuts[0] - x) + values[-1] * _step(x - cuts[-1])
@@ -128,22 +128,23 @@ def _holds(condition: sp.Basic) -> Pieces:
         test = {sp.And: lambda row: all(row), sp.Or: lambda row: any(row), sp.Not: lambda row: not row[0]}[type(condition)]
         return _joined(cuts, [S(int(test(row))) for row in rows])
     if isinstance(condition, (sp.Gt, sp.Ge, sp.Lt, sp.Le)):
-        cuts, values = _sign_of(_pieces(condition.gts - condition.lts))
+        cuts, values = _sign_of(pieces_of(condition.gts - condition.lts))
         return _joined(cuts, [S(int(bool(v > 0))) for v in values])
     raise NotClosed(f"the condition {condition} is not an order relation")
 
 
-def _pieces(e: sp.Expr) -> Pieces:
+def pieces_of(e: sp.Expr) -> Pieces:
+    """The cuts of an expression in rising order, and its smooth values between them."""
     if x not in e.free_symbols or not e.has(*_KINKED):
         return (), (e,)
     if isinstance(e, sp.Piecewise):
-        parts = [(_pieces(value), _holds(condition)) for value, condition in e.args]
+        parts = [(pieces_of(value), _holds(condition)) for value, condition in e.args]
         cuts, rows = _refined(*itertools.chain(*parts))
         chosen = [next((v for v, holds in zip(row[::2], row[1::2], strict=True) if holds), None) for row in rows]
         if None in chosen:
             raise NotClosed(f"{e} is not defined everywhere")
         return _joined(cuts, chosen)
-    parts = [_pieces(a) for a in (e.args[:1] if isinstance(e, Heaviside) else e.args)]
+    parts = [pieces_of(a) for a in (e.args[:1] if isinstance(e, Heaviside) else e.args)]
     if isinstance(e, (sp.Max, sp.Min)):
         result = parts[0]
         for part in parts[1:]:

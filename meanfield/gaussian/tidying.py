@@ -17,10 +17,10 @@ from sympy import ZZ, Rational, S, exp, sqrt
 from sympy.polys.fields import FracElement
 from sympy.polys.rings import PolyElement
 
-from meanfield.gaussian.special import HEADS, BivariateDensity, NormalDensity
+from meanfield.gaussian.special import HEADS, BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["Algebra", "NestedRoot", "Terms", "tidy"]
+__all__ = ["Algebra", "NestedRoot", "Terms", "tidy", "vanishes"]
 
 Roots = frozenset[PolyElement]
 Exponent = frozenset[tuple[Roots, FracElement]]
@@ -44,7 +44,7 @@ def _generators(e: sp.Expr, found: set[sp.Expr]) -> None:
     number = e.is_number
     if (e.is_Add and not (number and _rooted(e))) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES, *_DENSITIES)) and not number):
         inside = e.args
-    elif e.is_Pow and (2 * e.exp).is_Integer and not (e.base.is_Add and _rooted(e.base)):
+    elif e.is_Pow and (e.exp.is_Integer or ((2 * e.exp).is_Integer and not (e.base.is_Add and _rooted(e.base)))):
         inside = (e.base,)
     else:
         found.add(e)
@@ -283,3 +283,27 @@ def tidy(e: sp.Expr) -> sp.Expr:
         return e
     algebra = Algebra(e)
     return algebra.write(algebra.read(e))
+
+
+def vanishes(e: sp.Expr) -> bool:
+    """Whether an expression is 0 by its normal form; False may also mean that it has none."""
+    try:
+        return tidy(_upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0
+    except NestedRoot:
+        return False
+
+
+def _upright(e: sp.Expr) -> sp.Expr:
+    """one head where there are two for one thing: Phi(-z) = 1 - Phi(z), and the same in each argument of Phi_2"""
+
+    def bivariate(h: sp.Expr, k: sp.Expr, r: sp.Expr) -> sp.Expr:
+        if h.could_extract_minus_sign():
+            return univariate(k) - bivariate(-h, k, -r)
+        if k.could_extract_minus_sign():
+            return univariate(h) - bivariate(h, -k, -r)
+        return BivariateNormalCDF(h, k, r)
+
+    def univariate(z: sp.Expr) -> sp.Expr:
+        return 1 - NormalCDF(-z) if z.could_extract_minus_sign() else NormalCDF(z)
+
+    return e.replace(BivariateNormalCDF, bivariate).replace(NormalCDF, univariate)
