@@ -175,6 +175,8 @@ def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:
     for t in atoms:
         if not t.A.is_nonnegative:
             growth = sp.exp(-t.A * x**2 / 2)
+            if t.A.has(sp.I):
+                raise NotClosed(f"{growth} oscillates ever faster: its expectation is a root of a complex number")
             if t.A.is_negative:
                 raise NotClosed(f"{growth} grows too fast: its expectation is finite only for variances below {-1 / t.A}")
             raise NotClosed(f"whether {growth} grows is unknown: {declare(t.A)}")

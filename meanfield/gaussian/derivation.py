@@ -132,6 +132,7 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
             "second_moment": lambda: square(atoms, atoms, q, trace=trace),
             "kernel": lambda: cross(atoms, atoms, (q, p, q), trace=trace),
         }[moment]()
+        certificate = certify(f, moment, result)
     except NotClosed as reason:
         raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
     steps = [DerivationStep("atoms", f, sp.Add(*[_atom(t) for t in atoms]))]
@@ -141,7 +142,7 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
         if before != after:
             steps.append(DerivationStep(step.rule, before, after))
     steps.append(DerivationStep("collect", quantity, result))
-    return Derivation(quantity, result, tuple(steps), certify(f, moment, result))
+    return Derivation(quantity, result, tuple(steps), certificate)
 
 
 def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:

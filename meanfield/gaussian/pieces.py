@@ -30,10 +30,10 @@ class NotClosed(Exception):
 
 def declare(e: sp.Expr) -> str:
     """What to tell sympy when the sign of an expression is not known."""
-    names = sorted(s.name for s in e.free_symbols if not (s.is_nonnegative or s.is_nonpositive))
+    names = sorted(s.name for s in e.free_symbols - {x} if not (s.is_nonnegative or s.is_nonpositive))
     if not names:
         return f"write the parameters so that the sign of {e} follows from the signs of its symbols"
-    return f"declare {', '.join(names)} with positive=True (or negative=True), so that {e} has a sign"
+    return f"declare {', '.join(names)} with positive=True (or negative=True)"
 
 
 def stepped(e: sp.Expr) -> sp.Expr:
@@ -91,9 +91,11 @@ def _sign_of_smooth(f: sp.Expr) -> Pieces:
     if f.is_polynomial(x):
         poly = sp.Poly(f, x)
         roots = sp.roots(poly)
-        if sum(roots.values()) != poly.degree() or any(r.is_real is None for r in roots):
-            raise NotClosed(f"the real roots of {f} are not known: {declare(f - f.subs(x, 0))}")
-        odd = {sp.expand(r) for r, k in roots.items() if r.is_real and k % 2}
+        plain = {s: sp.Dummy(s.name, real=True) for s in f.free_symbols if s.is_real is None}  # a symbol is real unless it says not
+        real = {r: r.xreplace(plain).is_real for r in roots}
+        if sum(roots.values()) != poly.degree() or None in real.values():
+            raise NotClosed(f"which roots of {f} are real is not known: {declare(f)}")
+        odd = {sp.expand(r) for r, k in roots.items() if real[r] and k % 2}
         cuts, _ = _refined(*[((r,), (S.Zero, S.Zero)) for r in odd])
         last = _sign(poly.LC())
         return cuts, tuple(S(last * (-1) ** (len(cuts) - i)) for i in range(len(cuts) + 1))

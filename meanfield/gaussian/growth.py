@@ -1,0 +1,117 @@
+r"""Whether E f(u)^2 is finite: the exponential growth of f at both ends of the real line.
+
+|f(x)| is taken as exp(P(x)) up to less than exponential factors, P the fastest exponent found in f. Under a Gaussian of variance q
+a P of degree above 2 is never integrable, and a x^2 in P only for q < 1/(4 a).
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy import S
+
+from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
+from meanfield.symbols import known
+
+__all__ = ["divergence"]
+
+x = known("x")
+
+
+class _Unknown(Exception):
+    """The growth cannot be read off the expression."""
+
+
+#: faster than every exponential of a polynomial
+_TOWER = sp.Dummy("tower")
+
+
+def _leading(power: sp.Expr) -> tuple[int, sp.Expr]:
+    poly = sp.Poly(power, x)
+    return poly.degree(), poly.LC()
+
+
+def _faster(a: sp.Expr, b: sp.Expr) -> bool:
+    """whether exp(a) outgrows exp(b) at +oo"""
+    if _TOWER in (a, b):
+        return a == _TOWER
+    lead = _leading(a - b)[1]
+    if lead.is_nonnegative or lead.is_nonpositive:
+        return bool(lead.is_positive)
+    raise _Unknown(declare(lead))
+
+
+def _growth(e: sp.Expr) -> sp.Expr:
+    """P with |e| = exp(P) at x -> +oo, up to less than exponential factors"""
+    if x not in e.free_symbols:
+        return S.Zero
+    if e.is_Add:
+        best = _growth(e.args[0])
+        for t in map(_growth, e.args[1:]):
+            best = t if _faster(t, best) else best
+        return best
+    if e.is_Mul:
+        parts = [_growth(a) for a in e.args]
+        return _TOWER if _TOWER in parts else sp.Add(*parts)
+    if isinstance(e, (sp.exp, sp.sinh, sp.cosh)) or (e.is_Pow and x not in e.base.free_symbols):
+        power = e.exp * sp.log(e.base) if e.is_Pow else e.args[0]
+        return _exponent(power, both=isinstance(e, (sp.sinh, sp.cosh)))
+    if e.is_Pow and x not in e.exp.free_symbols:
+        inner = _growth(e.base)
+        return inner if inner == _TOWER and e.exp.is_positive else e.exp * inner if inner != _TOWER else S.Zero
+    if isinstance(e, sp.erfi) and e.args[0].is_polynomial(x):
+        return e.args[0] ** 2
+    return S.Zero  # bounded or of polynomial growth: tanh, erf, log, atan, sin, ...
+
+
+def _exponent(power: sp.Expr, both: bool) -> sp.Expr:
+    if power.has(sp.I):
+        return S.Zero
+    if not power.is_polynomial(x):
+        inner = _growth(power)
+        if inner != 0 and _faster(inner, S.Zero):  # the exponent itself grows exponentially: which way?
+            return S.Zero if not both and sp.limit(power, x, sp.oo) == -sp.oo else _TOWER
+        fastest = sp.limit(power / x, x, sp.oo)
+        return fastest * x if fastest.is_finite else _TOWER if fastest == sp.oo or both else S.Zero
+    degree, lead = _leading(power)
+    if degree == 0:
+        return S.Zero
+    if both or lead.is_positive:
+        return power if lead.is_positive else -power if lead.is_negative else sp.Abs(lead) * x**degree
+    if lead.is_nonpositive:
+        return power
+    raise _Unknown(declare(lead))
+
+
+def _pole(f: sp.Expr) -> sp.Expr | None:
+    """a real zero of a denominator where f is not bounded"""
+    for t in f.atoms(sp.Pow):
+        if t.exp.is_number and t.exp <= -sp.Rational(1, 2) and t.base.is_polynomial(x) and t.base.has(x) and t.base.free_symbols == {x}:
+            for r in sp.real_roots(t.base):
+                if any(sp.limit(f, x, r, side).is_infinite for side in "+-"):
+                    return r
+    return None
+
+
+def divergence(f: sp.Expr) -> str | None:
+    """Why E f(u)^2 is infinite, and for which variances; None where it is finite for all, or where the growth cannot be told."""
+    pole = _pole(f)
+    if pole is not None:
+        return f"f = {f}: E f(u)^2 is infinite for every variance, f has a pole at x = {pole}"
+    bounds = []
+    try:
+        _, pieces = pieces_of(f)
+        for piece, side in ((pieces[-1], x), (pieces[0], -x)):
+            power = _growth(piece.xreplace({x: side}))
+            if power == _TOWER:
+                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows faster than exp(a x^2) for every a"
+            degree, lead = _leading(power)
+            if degree > 2 and lead.is_positive:
+                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows like exp({power.xreplace({x: side})})"
+            if degree == 2 and lead.is_positive:
+                bounds.append(lead)
+    except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
+        return None
+    if not bounds:
+        return None
+    fastest = sp.Max(*bounds)
+    return f"f = {f}: E f(u)^2 is infinite for variances q >= {1 / (4 * fastest)}, f grows like exp({fastest * x**2}) (E f(u): q >= {1 / (2 * fastest)})"
