@@ -33,6 +33,8 @@ def declare(e: sp.Expr) -> str:
     names = sorted(s.name for s in e.free_symbols - {x} if not (s.is_nonnegative or s.is_nonpositive))
     if not names:
         return f"write the parameters so that the sign of {e} follows from the signs of its symbols"
+    if len(names) > 1 and e.is_Add:
+        return f"write one parameter as another plus a symbol declared with positive=True, so that {e} has a sign"
     return f"declare {', '.join(names)} with positive=True (or negative=True)"
 
 
