@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import mpmath as mp
@@ -180,7 +181,7 @@ class _Claimed:
         if vanishes(difference):
             return Claim(self.statement, "identically", True, 0.0)
         points = _points(self.statement, difference, _POINTS)
-        return _settled(self.statement, [(point, lambda point=point: _both(self.left, self.right, point)) for point in points])
+        return _settled(self.statement, [partial(_both, self.left, self.right, point) for point in points])
 
 
 def _points(seed: str, e: sp.Expr, count: int) -> list[dict[sp.Basic, sp.Rational]]:
@@ -219,13 +220,13 @@ def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr) -> Claim:
         integral = Expectation(f.subs(values), variance)._integrate()
         return mp.mpf(sp.N(result.subs(point), mp.mp.dps)._to_mpmath(mp.mp.prec)), integral
 
-    return _settled(f"M({variance}) is the integral", [(point, sides)])
+    return _settled(f"M({variance}) is the integral", [sides])
 
 
-def _settled(statement: str, cases: list[tuple[dict[sp.Basic, sp.Rational], Callable[[], tuple[Any, Any]]]]) -> Claim:
+def _settled(statement: str, cases: list[Callable[[], tuple[Any, Any]]]) -> Claim:
     """whether both sides of each case agree to DIGITS digits, relative to 1 + |right|: rigorously where there are balls"""
     worst = 0.0
-    for _, sides in cases:
+    for sides in cases:
         for digits in (2 * DIGITS, 4 * DIGITS, 16 * DIGITS):
             with balls.precision(digits) if balls.available() else mp.workdps(digits):
                 left, right = sides()

@@ -23,6 +23,7 @@ q, p, delta = known("q"), known("p"), known("delta")
 
 def paired(e: sp.Expr) -> sp.Expr:
     r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
+
     def merge(t: sp.Mul) -> sp.Expr:
         powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and b.has(p)}
         for base, k in powers.items():
@@ -39,7 +40,9 @@ def paired(e: sp.Expr) -> sp.Expr:
 
 @cache
 def literature(e: sp.Expr) -> sp.Expr:
-    r"""Roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2, e^{z + p w} \pm e^{z - p w} as cosh, sinh."""
+    r"""Roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2, e^{z + pw} \pm e^{z - pw} as cosh
+    and sinh.
+    """
     return paired(_hyperbolic(_arccosines(e)))
 
 

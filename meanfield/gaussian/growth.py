@@ -33,7 +33,7 @@ def _leading(power: sp.Expr) -> tuple[int, sp.Expr]:
 def _faster(a: sp.Expr, b: sp.Expr) -> bool:
     """whether exp(a) outgrows exp(b) at +oo"""
     if _TOWER in (a, b):
-        return a == _TOWER
+        return bool(a == _TOWER)
     lead = _leading(a - b)[1]
     if lead.is_nonnegative or lead.is_nonpositive:
         return bool(lead.is_positive)
@@ -114,4 +114,5 @@ def divergence(f: sp.Expr) -> str | None:
     if not bounds:
         return None
     fastest = sp.Max(*bounds)
-    return f"f = {f}: E f(u)^2 is infinite for variances q >= {1 / (4 * fastest)}, f grows like exp({fastest * x**2}) (E f(u): q >= {1 / (2 * fastest)})"
+    grows = f"f grows like exp({fastest * x**2})"
+    return f"f = {f}: E f(u)^2 is infinite for variances q >= {1 / (4 * fastest)} (E f(u) for q >= {1 / (2 * fastest)}), {grows}"

@@ -67,9 +67,13 @@ def _sign(e: sp.Expr) -> int:
     raise NotClosed(f"the sign of {e} is unknown: {declare(e)}")
 
 
+def _order(a: sp.Expr, b: sp.Expr) -> int:
+    return _sign(sp.expand(a - b))
+
+
 def _refined(*parts: Pieces) -> tuple[tuple[sp.Expr, ...], list[tuple[sp.Expr, ...]]]:
     """the cuts of all parts together, and the values of each part between them"""
-    cuts = tuple(sorted({c for own, _ in parts for c in own}, key=cmp_to_key(lambda a, b: _sign(sp.expand(a - b)))))
+    cuts = tuple(sorted({c for own, _ in parts for c in own}, key=cmp_to_key(_order)))
     rows = []
     for i in range(len(cuts) + 1):
         below = set(cuts[:i])
@@ -129,8 +133,10 @@ def _holds(condition: sp.Basic) -> Pieces:
         return (), (S.One if condition in (True, sp.true) else S.Zero,)
     if isinstance(condition, (sp.And, sp.Or, sp.Not)):
         cuts, rows = _refined(*[_holds(c) for c in condition.args])
-        test = {sp.And: lambda row: all(row), sp.Or: lambda row: any(row), sp.Not: lambda row: not row[0]}[type(condition)]
-        return _joined(cuts, [S(int(test(row))) for row in rows])
+        if isinstance(condition, sp.Not):
+            return _joined(cuts, [1 - row[0] for row in rows])
+        join = sp.Min if isinstance(condition, sp.And) else sp.Max
+        return _joined(cuts, [join(*row) for row in rows])
     if isinstance(condition, (sp.Gt, sp.Ge, sp.Lt, sp.Le)):
         cuts, values = _sign_of(pieces_of(condition.gts - condition.lts))
         return _joined(cuts, [S(int(bool(v > 0))) for v in values])
@@ -156,7 +162,8 @@ def pieces_of(e: sp.Expr) -> Pieces:
         return result
     if isinstance(e, (sp.Abs, sp.sign, Heaviside)):
         cuts, rows = _refined(parts[0], _sign_of(parts[0]))
-        rule = {sp.Abs: lambda v, s: v * s, sp.sign: lambda v, s: s, Heaviside: lambda v, s: (1 + s) / 2}[type(e)]
-        return _joined(cuts, [rule(v, s) for v, s in rows])
+        if isinstance(e, sp.Abs):
+            return _joined(cuts, [v * s for v, s in rows])
+        return _joined(cuts, [s if isinstance(e, sp.sign) else (1 + s) / 2 for _, s in rows])
     cuts, rows = _refined(*parts)
     return _joined(cuts, [e.func(*row) for row in rows])

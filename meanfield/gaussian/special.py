@@ -156,7 +156,7 @@ class BivariateNormalCDF(sp.Function):
 
 
 def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
-    r"""Plackett's integral over the angle \arcsin r, from 0 if r > 0 and from -\pi/2 if not: a sum of positive terms, exact in the tails."""
+    r"""Plackett's integral over the angle \arcsin r, from 0 if r > 0 and from -\pi/2 if not: positive terms, exact in the tails."""
     sign = 1 if r > 0 else -1
     if r >= 1:
         return mp.ncdf(min(h, k))

@@ -8,16 +8,13 @@ arithmetic, two equal results have equal tables, and sympy expressions are made 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
-from sympy import ZZ, Rational, S, exp, sqrt
-from sympy.polys.fields import FracElement
-from sympy.polys.rings import PolyElement
+from sympy import Rational, S, exp, sqrt
 
+from meanfield.gaussian.fractions import FracElement, Fractions, PolyElement
 from meanfield.gaussian.special import HEADS, BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
@@ -34,10 +31,6 @@ _WAVES = (sp.sin, sp.cos, sp.sinh, sp.cosh)
 _DENSITIES = (NormalDensity, BivariateDensity)
 
 
-#: longer polynomials are left expanded: their factors are rare and hard to find
-_FACTORABLE = 100
-
-
 class NestedRoot(ValueError):
     """A square root of a sum of square roots: no normal form here."""
 
@@ -46,8 +39,8 @@ def _generators(e: sp.Expr, found: set[sp.Expr]) -> None:
     """what the normal form takes as independent variables: symbols, pi, and whatever it cannot look into"""
     if e.is_Rational or e in (S.ImaginaryUnit, S.Exp1):
         return
-    number = e.is_number
-    if (e.is_Add and not (number and _rooted(e))) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES, *_DENSITIES)) and not number):
+    opaque = e.is_number and _rooted(e)  # a sum of roots may be under a root itself
+    if (e.is_Add and not opaque) or e.is_Mul or isinstance(e, exp) or (isinstance(e, (*HEADS, *_WAVES, *_DENSITIES)) and not e.is_number):
         inside = e.args
     elif e.is_Pow and (e.exp.is_Integer or ((2 * e.exp).is_Integer and not (e.base.is_Add and _rooted(e.base)))):
         inside = (e.base,)
@@ -62,10 +55,6 @@ def _rooted(e: sp.Expr) -> bool:
     return any(t.is_Pow and t.exp.is_Rational and t.exp.q > 1 for t in sp.preorder_traversal(e))
 
 
-def _at(polynomial: PolyElement, point: list[int]) -> int:
-    return sum(int(c) * math.prod(v**k for v, k in zip(point, powers, strict=True) if k) for powers, c in polynomial.terms())
-
-
 class Algebra:
     """The normal forms over the variables of some expressions."""
 
@@ -74,84 +63,21 @@ class Algebra:
         for e in expressions:
             _generators(e, found)
         self._variables = sorted(found, key=sp.default_sort_key)
-        self._names = [sp.Dummy(str(i)) for i in range(len(found))]
-        self._field = sp.polys.fields.FracField(self._names, ZZ, sp.polys.orderings.lex)
-        self._ring = self._field.ring
-        self._position = {v: g for v, g in zip(self._variables, self._field.gens, strict=True)}
-        p = known("p")
-        #: a point at which radicands, sums of variances and squares, are positive
-        self._probe = [0 if v == p else 1000003 + 17 * i for i, v in enumerate(self._variables)]
-        self._trial = [7 + 12 * i for i in range(len(self._variables))]
+        # radicands are sums of variances and squares, positive at p = 0 for large variances
+        probe = [0 if v == known("p") else 1000003 + 17 * i for i, v in enumerate(self._variables)]
+        self._fractions = Fractions(len(probe), probe)
+        self._position = dict(zip(self._variables, self._fractions.variables, strict=True))
         self._read: dict[sp.Expr, Terms] = {}
-        self._factors: dict[PolyElement, tuple[int, list[tuple[PolyElement, int]]]] = {}
-
-    # -- fractions in lowest terms: denominators are products of few irreducible factors, so no greatest common divisor is ever needed --
-    def _lowest(self, num: PolyElement, den: dict[PolyElement, int], size: int) -> FracElement:
-        """num / (size x the product of den), den irreducible"""
-        if not num:
-            return self._field.zero
-        common = math.gcd(int(num.content()), size)
-        num, size = num.quo_ground(ZZ(common)), size // common
-        left = {}
-        for f, k in den.items():
-            while k and self._divides(f, num):
-                num, k = num.exquo(f), k - 1
-            if k:
-                left[f] = k
-        product = self._ring(size)
-        for f, k in left.items():
-            product = product * f**k
-        self._factors.setdefault(product, (size, list(left.items())))
-        return self._field.raw_new(num, product)
-
-    def _divides(self, f: PolyElement, num: PolyElement) -> bool:
-        """first at a point, which nearly always settles it"""
-        at, value = _at(f, self._trial), _at(num, self._trial)
-        return (at == 0 or value % at == 0) and not num.rem(f)
-
-    def _plus(self, a: FracElement, b: FracElement) -> FracElement:
-        if a.denom == b.denom:
-            size, factors = self._factored(a.denom)
-            return self._lowest(a.numer + b.numer, dict(factors), size)
-        (n, first), (m, second) = self._factored(a.denom), self._factored(b.denom)
-        powers, others = dict(first), dict(second)
-        size = n * m // math.gcd(n, m)
-        union = {f: max(powers.get(f, 0), others.get(f, 0)) for f in {**powers, **others}}
-        left, right = a.numer * (size // n), b.numer * (size // m)
-        for f, k in union.items():
-            left = left * f ** (k - powers.get(f, 0))
-            right = right * f ** (k - others.get(f, 0))
-        return self._lowest(left + right, union, size)
-
-    def _product(self, a: FracElement, b: FracElement) -> FracElement:
-        if a.denom == 1 and b.denom == 1:
-            return self._field.raw_new(a.numer * b.numer, self._ring.one)
-        (n, first), (m, second) = self._factored(a.denom), self._factored(b.denom)
-        a, b = self._lowest(a.numer, dict(second), m), self._lowest(b.numer, dict(first), n)  # across: neither is reducible in itself
-        den = a.denom * b.denom
-        if den not in self._factors:
-            (n, first), (m, second) = self._factored(a.denom), self._factored(b.denom)
-            self._factors[den] = (n * m, list((Counter(dict(first)) + Counter(dict(second))).items()))
-        return self._field.raw_new(a.numer * b.numer, den)
-
-    def _whole(self, polynomial: PolyElement) -> FracElement:
-        return self._field.raw_new(polynomial, self._ring.one)
-
-    def _reciprocal(self, a: FracElement) -> FracElement:
-        size, factors = self._factored(a.numer)
-        num = a.denom if size > 0 else -a.denom
-        return self._lowest(num, dict(factors), abs(size))
 
     # -- arithmetic --------------------------------------------------------------------------------------------------------
     def constant(self, value: sp.Rational | int) -> Terms:
-        value = S(value)
-        return {_NONE: self._field.raw_new(self._ring(value.p), self._ring(value.q))} if value else {}
+        return {_NONE: self._fractions.rational(S(value))} if value else {}
 
     def add(self, *summands: Terms) -> Terms:
         total: Terms = {}
         for terms in summands:
             for key, c in terms.items():
-                c = self._plus(total[key], c) if key in total else c
+                c = self._fractions.plus(total[key], c) if key in total else c
                 if c:
                     total[key] = c
                 else:
@@ -168,9 +94,9 @@ class Algebra:
         if second[1]:
             total = dict(exponent)
             for r, c in second[1]:
-                total[r] = self._plus(total[r], c) if r in total else c
+                total[r] = self._fractions.plus(total[r], c) if r in total else c
             exponent = frozenset((r, c) for r, c in total.items() if c)
-        square = self._ring.one
+        square = self._fractions.ring.one
         for r in first[2] & second[2]:
             square = square * r
         return (heads, exponent, first[2] ^ second[2]), square
@@ -180,10 +106,10 @@ class Algebra:
         for k1, c1 in first.items():
             for k2, c2 in second.items():
                 key, square = self._times(k1, k2)
-                c = self._product(c1, c2)
+                c = self._fractions.product(c1, c2)
                 if square != 1:
-                    c = self._product(c, self._whole(square))
-                c = self._plus(total[key], c) if key in total else c
+                    c = self._fractions.product(c, self._fractions.whole(square))
+                c = self._fractions.plus(total[key], c) if key in total else c
                 if c:
                     total[key] = c
                 else:
@@ -208,8 +134,8 @@ class Algebra:
             if heads:
                 raise NestedRoot("a quotient of special functions")
             for r in roots:
-                c = self._product(c, self._whole(r))
-            return {(heads, frozenset((r, -a) for r, a in exponent), roots): self._reciprocal(c)}
+                c = self._fractions.product(c, self._fractions.whole(r))
+            return {(heads, frozenset((r, -a) for r, a in exponent), roots): self._fractions.reciprocal(c)}
         if any(heads or exponent for heads, exponent, _ in terms):
             raise NestedRoot("a sum of exponentials or special functions in a denominator")
         root = next(r for _, _, roots in terms for r in roots)  # 1/(a + b sqrt r) = (a - b sqrt r)/(a^2 - b^2 r)
@@ -224,34 +150,21 @@ class Algebra:
         ((heads, exponent, roots), c), *_ = terms.items()
         if heads or roots:
             raise NestedRoot("a root of a root")
-        half = self._field.raw_new(self._ring.one, self._ring(2))
-        result: Terms = {(heads, frozenset((r, self._product(a, half)) for r, a in exponent), roots): self._reciprocal(self._whole(c.denom))}
-        content, factors = self._factored(c.numer * c.denom)
+        halved = frozenset((r, self._fractions.product(a, self._fractions.rational(S.Half))) for r, a in exponent)
+        result: Terms = {(heads, halved, roots): self._fractions.reciprocal(self._fractions.whole(c.denom))}
+        content, factors = self._fractions.factored(c.numer * c.denom)
         odd = next((f for f, k in factors if k % 2), None)
         for f, k in factors:
             if content < 0 and f == odd:  # negative at the probe, yet a square: its factors have other signs than there
                 f, content = -f, -content
-            result = self.multiply(result, {_NONE: self._whole(f ** (k // 2))})
+            result = self.multiply(result, {_NONE: self._fractions.whole(f ** (k // 2))})
             if k % 2:
-                result = self.multiply(result, {(*_NONE[:2], frozenset([f])): self._field.one})
+                result = self.multiply(result, {(*_NONE[:2], frozenset([f])): self._fractions.one})
         for prime, k in sp.factorint(content).items():
             result = self.multiply(result, self.constant(S(prime) ** (k // 2)))
             if k % 2:
-                result = self.multiply(result, {(*_NONE[:2], frozenset([self._ring(prime)])): self._field.one})
+                result = self.multiply(result, {(*_NONE[:2], frozenset([self._fractions.ring(prime)])): self._fractions.one})
         return result
-
-    def _factored(self, polynomial: PolyElement) -> tuple[int, list[tuple[PolyElement, int]]]:
-        """content and irreducible factors, each positive at the probe"""
-        found = self._factors.get(polynomial)
-        if found is None:
-            content, factors = polynomial.factor_list() if len(polynomial) <= _FACTORABLE else (1, [(polynomial, 1)])
-            oriented = []
-            for f, k in factors:
-                if _at(f, self._probe) < 0:
-                    f, content = -f, content * (-1) ** k
-                oriented.append((f, k))
-            found = self._factors[polynomial] = (int(content), oriented)
-        return found
 
     # -- expressions to normal forms ---------------------------------------------------------------------------------------
     def read(self, e: sp.Expr) -> Terms:
@@ -267,7 +180,7 @@ class Algebra:
         if e in self._position:
             return {_NONE: self._position[e]}
         if e is S.ImaginaryUnit:
-            return {(*_NONE[:2], frozenset([self._ring(-1)])): self._field.one}
+            return {(*_NONE[:2], frozenset([self._fractions.ring(-1)])): self._fractions.one}
         if e.is_Add:
             return self.add(*[self.read(a) for a in e.args])
         if e.is_Mul:
@@ -285,13 +198,13 @@ class Algebra:
             return self.read(e.definition())
         if isinstance(e, HEADS):
             head = e.func(*[self.write(self.read(a)) for a in e.args])
-            return {(frozenset([(head, 1)]), *_NONE[1:]): self._field.one} if isinstance(head, HEADS) else self.read(head)
+            return {(frozenset([(head, 1)]), *_NONE[1:]): self._fractions.one} if isinstance(head, HEADS) else self.read(head)
         raise NestedRoot(f"{e} has no normal form")
 
     def exponential(self, terms: Terms) -> Terms:
         if any(heads or exponent for heads, exponent, _ in terms):
             raise NestedRoot("an exponential of exponentials or special functions")
-        return {(frozenset(), frozenset((roots, c) for (_, _, roots), c in terms.items()), frozenset()): self._field.one}
+        return {(frozenset(), frozenset((roots, c) for (_, _, roots), c in terms.items()), frozenset()): self._fractions.one}
 
     # -- and back ------------------------------------------------------------------------------------------------------------
     def write(self, terms: Terms) -> sp.Expr:
@@ -309,7 +222,7 @@ class Algebra:
 
     def _waves(self, terms: Terms) -> Terms:
         """exponentials of imaginary arguments as sines and cosines"""
-        turn = self._ring(-1)
+        turn = self._fractions.ring(-1)
         if not any(turn in r for _, exponent, _ in terms for r, _ in exponent):
             return terms
         parts = []
@@ -318,11 +231,11 @@ class Algebra:
             angle = self._sum(frozenset((r - {turn}, a) for r, a in exponent if turn in r))
             sign = -1 if angle.could_extract_minus_sign() else 1
             term: Terms = {(heads, real, roots): c}
-            wave: Terms = {(frozenset([(sp.cos(sign * angle), 1)]), *_NONE[1:]): self._field.one}
+            wave: Terms = {(frozenset([(sp.cos(sign * angle), 1)]), *_NONE[1:]): self._fractions.one}
             if angle == 0:
                 parts.append(term)
                 continue
-            wave[frozenset([(sp.sin(sign * angle), 1)]), frozenset(), frozenset([turn])] = self._whole(self._ring(sign))
+            wave[frozenset([(sp.sin(sign * angle), 1)]), frozenset(), frozenset([turn])] = self._fractions.whole(self._fractions.ring(sign))
             parts.append(self.multiply(term, wave))
         return self.add(*parts)
 
@@ -330,10 +243,10 @@ class Algebra:
         return f.as_expr(*self._variables)
 
     def _coefficient(self, roots: Roots, c: FracElement) -> sp.Expr:
-        content, above = self._factored(c.numer)
-        size, below = self._factored(c.denom)
-        powers = Counter({f: k for f, k in above})
-        powers.subtract({f: k for f, k in below})
+        content, above = self._fractions.factored(c.numer)
+        size, below = self._fractions.factored(c.denom)
+        powers = Counter(dict(above))
+        powers.subtract(dict(below))
         result = Rational(content, size)
         for r in roots:
             root = sqrt(self._expression(r))
@@ -356,7 +269,7 @@ def tidy(e: sp.Expr) -> sp.Expr:
 def vanishes(e: sp.Expr) -> bool:
     """Whether an expression is 0 by its normal form; False may also mean that it has none."""
     try:
-        return tidy(_upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0
+        return bool(tidy(_upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0)
     except NestedRoot:
         return False
 

@@ -1,0 +1,387 @@
+"""What closes: a table of activations beyond the literature's, each against a quadrature that shares nothing with the engine."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import time
+
+import flint
+import numpy as np
+import pytest
+import sympy as sp
+from numpy.polynomial.legendre import leggauss
+from scipy import special
+
+import meanfield as mf
+from meanfield.gaussian import balls
+from meanfield.gaussian.derivation import certify
+from meanfield.gaussian.growth import divergence
+from meanfield.gaussian.pieces import stepped
+from meanfield.gaussian.special import BivariateNormalCDF, NormalCDF
+from meanfield.gaussian.tidying import tidy, vanishes
+from meanfield.numeric.primitives import bivariate_normal
+
+x, q, p, q1, q2 = mf.x, mf.q, mf.p, mf.q1, mf.q2
+R, H, sqrt, exp, erf = sp.Rational, sp.Heaviside, sp.sqrt, sp.exp, sp.erf
+a, b, c = (sp.Symbol(name, positive=True) for name in "abc")
+VALUES = {a: R(7, 10), b: R(13, 10), c: R(4, 5)}
+PHI = (1 + erf(x / sqrt(2))) / 2
+
+#: every kink of the table is one of these
+CUTS = (-3, -1.3, -1, -0.8, -2 / 3, -0.7, 0, 0.5, 0.7, 0.8, 1, 1.3, 3, 4, 6)
+
+CLOSED = {
+    "snake": x + sp.sin(a * x) ** 2 / a,
+    "gabor": exp(-a * x**2) * sp.sin(b * x),
+    "morlet": exp(-(x**2) / 2) * sp.cos(5 * x),
+    "x gauss": x * exp(-a * x**2),
+    "mexican hat": (x**3 - 3 * x) * exp(-(x**2) / 2),
+    "x^2 erf": x**2 * erf(x),
+    "erf(ax + b)": erf(a * x + b),
+    "x erfc(-ax)": x * sp.erfc(-a * x) / 2,
+    "erf + erf": erf(x) + erf(3 * x) / 2,
+    "gelu + sin": x * PHI + sp.sin(x),
+    "erf + relu + sin": erf(x) + sp.Max(x, 0) + sp.sin(x),
+    "shifted gelu": ((x - 1) * PHI.subs(x, x - 1)) + R(1, 2),
+    "hard tanh": sp.Min(sp.Max(x, -c), c),
+    "hard swish": x * sp.Min(sp.Max(x + 3, 0), 6) / 6,
+    "clip(-a, b)": sp.Min(sp.Max(x, -a), b),
+    "soft shrink": sp.Max(x - a, 0) - sp.Max(-x - a, 0),
+    "elu": sp.Piecewise((x, x > 0), (a * (exp(x) - 1), True)),
+    "celu": sp.Piecewise((x, x > 0), (a * (exp(x / a) - 1), True)),
+    "serlu": sp.Piecewise((x, x > 0), (x * exp(x), True)),
+    "triangle": sp.Max(0, 1 - sp.Abs(x)),
+    "hat squared": sp.Max(0, 1 - sp.Abs(x)) ** 2,
+    "epanechnikov": sp.Max(1 - x**2, 0),
+    "spline": sp.Piecewise((0, x < -1), ((x + 1) ** 3 / 6, x < 0), (R(1, 6) + x / 2 + x**2 / 2 - x**3 / 3, x < 1), (x, True)),
+    "nested": sp.Max(sp.Min(x, 1), sp.Abs(x) / 2 - 1),
+    "max of lines": sp.Max(x, 2 * x - 1, -x / 3),
+    "exp(-|x|)": exp(-sp.Abs(x)),
+    "x exp(-|x|)": x * exp(-sp.Abs(x)),
+    "relu exp": sp.Max(x, 0) * exp(-x),
+    "|x|^3": sp.Abs(x) ** 3,
+    "sign x^2": sp.sign(x) * x**2,
+    "relu^5": sp.Max(x, 0) ** 5,
+    "signs": sp.sign(x - 1) + sp.sign(x + 1),
+    "sin^3": sp.sin(x) ** 3,
+    "x sin": x * sp.sin(x),
+    "exp sin": exp(-x) * sp.sin(x),
+    "cosh gauss": sp.cosh(x) * exp(-(x**2)),
+    "legendre": sp.legendre(5, x),
+    "hermite gauss": sp.hermite(3, x) * exp(-(x**2) / 2),
+    "bare slope": sp.Max(x, 0) - sp.Symbol("s") * sp.Max(-x, 0),
+    "bare threshold": sp.Max(x - sp.Symbol("s"), 0),
+}
+every = pytest.mark.parametrize("name", CLOSED)
+#: an oscillation beside a kink: centred moments only
+CENTRED = ("gelu + sin", "erf + relu + sin")
+
+
+def values(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
+    return {s: VALUES.get(s, R(1, 2)) for s in f.free_symbols - {x}}
+
+
+def on_grid(f: sp.Expr, law: tuple[float, float, float], mean: float) -> tuple[float, float]:
+    """E f(u) f(v) and E |f(u) f(v)| by tensor Gauss-Legendre panels between the kinks: nodes of u, times the density, times nodes of v"""
+    z = sp.Symbol("z", real=True)
+    heads = {"erf": special.erf, "erfc": special.erfc, "Heaviside": lambda t, _=0.5: np.heaviside(t, 0.5)}
+    g = sp.lambdify(z, f.xreplace(values(f)).xreplace({x: z}), [heads, "numpy"])
+    v1, cov, v2 = law
+    t, w = leggauss(20)
+
+    def nodes(s: float) -> tuple[np.ndarray, np.ndarray]:
+        low, high = mean - 11 * s, mean + 11 * s
+        edges = np.unique([low, high, *(k for k in CUTS if low < k < high), *np.linspace(low, high, 45)])
+        half, middle = np.diff(edges) / 2, (edges[1:] + edges[:-1]) / 2
+        return (middle[:, None] + half[:, None] * t).ravel(), (half[:, None] * w).ravel()
+
+    (u, wu), (v, wv) = nodes(math.sqrt(v1)), nodes(math.sqrt(v2))
+    det = v1 * v2 - cov**2
+    du, dv = (u - mean)[:, None], (v - mean)[None, :]
+    density = np.exp(-(v2 * du**2 - 2 * cov * du * dv + v1 * dv**2) / (2 * det)) / (2 * math.pi * math.sqrt(det))
+    fu, fv = wu * (g(u) + 0 * u), wv * (g(v) + 0 * v)
+    return float(fu @ density @ fv), float(abs(fu) @ density @ abs(fv))
+
+
+def number(e: sp.Expr, f: sp.Expr, **at: float) -> float:
+    point = {**values(f), **{{"q": q, "p": p, "q1": q1, "q2": q2}[k]: R(v) for k, v in at.items()}}
+    return float(sp.N(e.subs(point, simultaneous=True), 25))
+
+
+@every
+@pytest.mark.parametrize("mean", [0, R(3, 10)])
+def test_moments(name: str, mean: sp.Expr) -> None:
+    f = CLOSED[name]
+    if mean and name in CENTRED:
+        assert isinstance(mf.Activation(f).kernel(q, p, mean=mean), type(mf.E(sp.tanh(x) * sp.tanh(mf.y), q, p)))
+        return
+    act = mf.Activation(f)
+    kernel, equal = act.kernel(q1, p, q2, mean=mean), act.kernel(q, p, mean=mean)
+    for rho in (0.6, -0.9):
+        law = (0.7, rho * math.sqrt(0.7 * 1.9), 1.9)
+        truth, size = on_grid(f, law, float(mean))
+        assert abs(number(kernel, f, q1=law[0], p=law[1], q2=law[2]) - truth) < 1e-12 * size
+    truth, size = on_grid(f, (0.7, 0.3, 0.7), float(mean))
+    assert abs(number(equal, f, q=0.7, p=0.3) - truth) < 1e-12 * size
+    first, second = number(act.mean(q, mean=mean), f, q=0.7), number(act.second_moment(q, mean=mean), f, q=0.7)
+    assert abs(number(equal, f, q=0.7, p=2.0**-60) - first**2) < 1e-12 * second  # p -> 0
+    assert abs(number(equal, f, q=0.7, p=0.7 - 2.0**-53) - second) < 1e-6 * second  # p -> q, a root of the distance for a jump
+    assert abs(number(equal, f, q=0.7, p=-0.5)) < second  # Cauchy-Schwarz
+
+
+@every
+@pytest.mark.parametrize("moment", ["mean", "second_moment", "kernel"])
+def test_certificates(name: str, moment: str) -> None:
+    assert mf.Activation(CLOSED[name]).derive(moment).certificate.holds
+
+
+WRONG = {
+    "a coefficient": lambda e: e * (1 + R(1, 10**25)),
+    "an addend": lambda e: e + R(1, 10**25) * p * q,
+    "a variance": lambda e: e.subs(q, q * (1 + R(1, 10**20)), simultaneous=True),
+    "a term": lambda e: sp.Add(*sp.Add.make_args(sp.expand(e))[1:]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", ["gabor", "x^2 erf", "hard tanh", "elu", "relu^5", "erf + relu + sin", "bare threshold", "signs"])
+def test_a_wrong_result_fails_its_certificate(name: str, wrong: str) -> None:
+    act = mf.Activation(CLOSED[name])
+    for moment, result in (("second_moment", act.second_moment(q)), ("kernel", act.kernel(q, p))):
+        assert certify(act.expression, moment, result).holds
+        assert not certify(act.expression, moment, WRONG[wrong](result)).holds, moment
+
+
+def test_certificates_say_how_they_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    relu = mf.relu.expression
+    proved, integrated = certify(relu, "second_moment", q / 2).claims
+    assert proved.how == "identically"
+    assert "ball arithmetic" in integrated.how
+    refuted = certify(relu, "second_moment", q / 2 + R(1, 10**40)).claims
+    assert refuted[0].holds
+    assert not certify(relu, "second_moment", q / 2 + R(1, 10**20)).holds
+    monkeypatch.setattr(balls, "available", lambda: False)
+    unproved = certify(relu, "second_moment", q / 2).claims[1]
+    assert unproved.holds
+    assert "floating point" in unproved.how
+    assert not certify(relu, "second_moment", q / 2 + R(1, 10**20)).holds
+
+
+# -- powers ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [7, 20, 30])
+def test_arc_cosine_kernels_of_high_order(k: int) -> None:
+    act = mf.Activation(sp.Max(x, 0) ** k)
+    assert act.mean(q) == tidy(2 ** (R(k, 2) - 1) * q ** R(k, 2) * sp.gamma(R(k + 1, 2)) / sqrt(sp.pi))
+    assert act.second_moment(q) == sp.factorial2(2 * k - 1) * q**k / 2
+    kernel = act.kernel(q, p)
+    assert sp.simplify(kernel.subs(p, q) - act.second_moment(q)) == 0
+    assert vanishes(kernel.diff(p) - k**2 * mf.Activation(sp.Max(x, 0) ** (k - 1)).kernel(q, p))  # Cho & Saul's recursion
+
+
+def test_monomials_of_high_order() -> None:
+    assert mf.Activation(x**50).mean(q) == sp.factorial2(49) * q**25
+    kernel = mf.Activation(x**24).kernel(q1, p, q2)
+    isserlis = sum(  # choose 2j of each to pair across
+        (sp.binomial(24, 2 * j) * sp.factorial2(23 - 2 * j)) ** 2 * sp.factorial(2 * j) * (q1 * q2) ** (12 - j) * p ** (2 * j)
+        for j in range(13)
+    )
+    assert sp.expand(kernel - isserlis) == 0
+
+
+@pytest.mark.parametrize("name", ["gabor", "x^2 erf", "shifted gelu", "hard swish", "elu", "nested"])
+def test_derivations_are_quick(name: str, fresh: None) -> None:
+    act, m, start = mf.Activation(CLOSED[name]), sp.Symbol("m_0", real=True), time.process_time()
+    act.second_moment(q, mean=m)
+    assert time.process_time() - start < 1
+    act.kernel(q1, p, q2, mean=m)
+    assert time.process_time() - start < 6
+
+
+# -- how results read --------------------------------------------------------------------------------------------------------------------
+
+PRINTED = {
+    "relu": (mf.relu.expression, "p*(pi - acos(p/q))/(2*pi) + sqrt(-p**2 + q**2)/(2*pi)"),
+    "step": (H(x), "(pi - acos(p/q))/(2*pi)"),
+    "relu^2": (sp.Max(x, 0) ** 2, "3*p*sqrt(-p**2 + q**2)/(2*pi) + (pi - acos(p/q))*(2*p**2 + q**2)/(2*pi)"),
+    "erf": (erf(a * x), "2*asin(2*a**2*p/(2*a**2*q + 1))/pi"),
+    "sin": (sp.sin(a * x), "exp(-a**2*q)*sinh(a**2*p)"),
+    "cos": (sp.cos(x), "exp(-q)*cosh(p)"),
+    "gauss": (exp(-a * x**2), "1/sqrt(-4*a**2*p**2 + (2*a*q + 1)**2)"),
+    "leaky": (sp.Max(x, 0) - a * sp.Max(-x, 0), "a*p + p*(pi - acos(p/q))*(a - 1)**2/(2*pi) + (a - 1)**2*sqrt(-p**2 + q**2)/(2*pi)"),
+    "threshold": (H(x - b), "BivariateNormalCDF(-b/sqrt(q), -b/sqrt(q), p/q)"),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_results_are_in_the_form_of_the_literature(name: str) -> None:
+    f, text = PRINTED[name]
+    assert str(mf.Activation(f).kernel(q, p)) == text
+
+
+# -- what does not close, and why --------------------------------------------------------------------------------------------------------
+
+s, t = sp.symbols("s t")
+REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
+    "erf(s x)": (erf(s * x), "mean", "declare s with positive=True"),
+    "gauss of unknown sign": (exp(-s * x**2), "mean", "declare s with positive=True"),
+    "clip of unknown order": (sp.Min(sp.Max(x, s), t), "kernel", "sign of s - t|sign of -s + t"),
+    "steps of unknown order": (H(x - s) * H(t - x), "mean", r"order of the thresholds s and t is unknown: write one parameter as another"),
+    "parabola with unknown roots": (H(x**2 - s), "mean", r"which roots of .* declare s"),
+    "erf^3": (erf(x) ** 3, "mean", "orthant in more than two dimensions"),
+    "erf^2": (erf(x) ** 2, "kernel", "orthant in more than two dimensions"),
+    "x erf step": (x * erf(x) * H(x), "kernel", "orthant in more than two dimensions"),
+    "cos relu": (sp.cos(x) * sp.Max(x, 0), "kernel", "complex argument"),
+    "floor": (sp.floor(x), "mean", r"floor\(x\) is not made of"),
+    "mod": (sp.Mod(x, 1), "kernel", r"Mod\(x, 1\) is not made of"),
+    "tanh": (sp.tanh(x), "kernel", r"tanh\(x\) is not made of"),
+    "relu sin": (sp.Max(sp.sin(x), 0), "mean", "changes at points that have no closed form"),
+    "chirp": (sp.cos(x**2), "mean", "oscillates ever faster"),
+    "growing": (exp(x**2 / 10), "mean", "finite only for variances below 5"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_close_says_why(name: str) -> None:
+    f, moment, message = REFUSED[name]
+    act = mf.Activation(f)
+    with pytest.raises(ValueError, match=f"no closed form to derive: .*({message})"):
+        act.derive(moment)
+    assert not act.is_closed(moment)
+
+
+@pytest.mark.parametrize("f", [erf(x) ** 2, x * erf(x) * H(x)], ids=str)
+def test_two_smooth_gates_close_in_one_variable(f: sp.Expr) -> None:
+    act = mf.Activation(f)
+    for mean in (0, R(3, 10)):
+        truth, _ = on_grid(sp.sqrt(2 * sp.pi) * f, (0.7, 0, 0.7), float(mean))
+        assert abs(number(act.mean(q, mean=mean), f, q=0.7) ** 2 * 2 * math.pi - truth) < 1e-12 * truth
+
+
+INFINITE = {
+    exp(x**2): "q >= 1/4",
+    x * exp(x**2 / 2): "q >= 1/2",
+    sp.cosh(x**2): "q >= 1/4",
+    exp(a * x**2): r"q >= 1/\(4\*a\)",
+    exp(x**3): "every variance",
+    exp(x**4): "every variance",
+    exp(exp(x)): "every variance",
+    sp.erfi(x): "q >= 1/4",
+    exp(x**2) * H(-x): "q >= 1/4",
+    exp(x * sp.Abs(x)): "q >= 1/4",
+    1 / x: "pole at x = 0",
+}
+FINITE = (exp(-(x**4)), exp(x), sp.tanh(x**2), exp(x**2) / (1 + exp(x**2)), sp.exp(sp.Abs(x)), sp.log(1 + exp(x)), exp(-exp(x)),
+          1 / (1 + x**2), sp.sin(x) / x, x / (1 + exp(-x)), exp(-a * x**2), sp.Max(x, 0) ** 20, 1 / sp.cosh(x))  # fmt: skip
+
+
+@pytest.mark.parametrize("f", INFINITE, ids=str)
+def test_infinite_second_moments_are_told(f: sp.Expr) -> None:
+    reason = divergence(f)
+    assert reason is not None
+    assert reason.startswith(f"f = {f}: E f(u)^2 is infinite for ")
+    assert re.search(INFINITE[f], reason)
+
+
+@pytest.mark.parametrize("f", FINITE, ids=str)
+def test_finite_second_moments_are_not_refused(f: sp.Expr) -> None:
+    assert divergence(f) is None
+
+
+# -- normal forms and pieces -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nested", "max of lines", "triangle", "spline", "clip(-a, b)", "epanechnikov", "x exp(-|x|)"])
+def test_pieces_are_the_function(name: str) -> None:
+    f = CLOSED[name].xreplace(VALUES)
+    unfolded = stepped(f)
+    assert not unfolded.has(sp.Max, sp.Min, sp.Abs, sp.Piecewise)
+    for k in range(-43, 44, 3):
+        assert sp.N(f.subs(x, R(k, 7)) - unfolded.subs(x, R(k, 7)), 20, chop=True) == 0
+
+
+def test_normal_forms() -> None:
+    draw = random.Random(1)
+    e = sqrt(2) * sqrt(q) / sqrt(q**2 - p**2) + exp(-q) * sqrt(q - p) * sqrt(q + p) / (q * sqrt(sp.pi)) + sp.asin(p / q) / (a + sqrt(2))
+    tidied = tidy(e)
+    for _ in range(3):
+        point = {q: R(draw.randint(50, 99), 10), p: R(draw.randint(-40, 40), 10), a: R(draw.randint(1, 30), 10)}
+        assert abs(sp.N((e - tidied).subs(point), 40, chop=True)) < 1e-35
+    assert vanishes(e - tidied)
+    assert not vanishes(e - tidied * (1 + R(1, 10**30)))
+    assert vanishes(NormalCDF(p) + NormalCDF(-p) - 1)
+    assert vanishes(sp.sinh(p) ** 2 - sp.cosh(p) ** 2 + 1)
+    assert not vanishes(NormalCDF(p) - NormalCDF(-p))
+
+
+# -- the bivariate normal ----------------------------------------------------------------------------------------------------------------
+
+
+def orthant(h: float, k: float, r: float) -> flint.arb:
+    """the integral over x < h of density(x) Phi((k - r x)/sqrt(1 - r^2)), in balls, panels about its peak"""
+    with flint.ctx.workdps(60):
+        H_, K_, R_ = (flint.arb(v) for v in (h, k, r))
+        d = (1 - R_ * R_).sqrt()
+
+        def integrand(z: flint.acb, _: bool) -> flint.acb:
+            return (-(z * z) / 2).exp() * (-(K_ - R_ * z) / d / flint.arb(2).sqrt()).erfc() / 2
+
+        edges = [H_ - 2 * flint.arb(j) ** 2 / 10 for j in range(40)]
+        total = flint.acb(0)
+        for high, low in zip(edges[:-1], edges[1:], strict=True):
+            total += flint.acb.integral(integrand, flint.acb(low), flint.acb(high), rel_tol=flint.arb(10) ** -45)
+        return total.real / (2 * flint.arb.pi()).sqrt()
+
+
+@pytest.mark.parametrize("r", [0.3, -0.3, 0.95, -0.9, 0.9999])
+@pytest.mark.parametrize(("h", "k"), [(0.5, -0.3), (-3.0, -3.0), (-8.0, 2.0), (1.0, 1.0), (-30.0, 5.0), (-40.0, -40.0), (-20.0, -19.5)])
+def test_bivariate_normal_digits(h: float, k: float, r: float) -> None:
+    truth = orthant(h, k, r)
+    found = sp.N(BivariateNormalCDF(sp.Rational(h), sp.Rational(k), sp.Rational(r)), 35)
+    with flint.ctx.workdps(60):
+        assert truth.rel_accuracy_bits() > 110
+        assert abs(flint.arb(str(found)) - truth) < truth * flint.arb(10) ** -31
+
+
+def test_bivariate_normal_in_floats() -> None:
+    """absolute error, as it promises"""
+    grid = [-12.0, -6.0, -2.5, -1.0, -0.1, 0.0, 0.3, 1.0, 4.0, 9.0]
+    for r in (-1.0, -0.9999, -0.93, -0.92, -0.5, 0.0, 0.2, 0.9, 0.93, 0.999999, 1.0):
+        for h in grid:
+            for k in grid:
+                truth = sp.N(BivariateNormalCDF(R(h), R(k), R(r)), 20)
+                assert abs(bivariate_normal(h, k, r) - float(truth)) < 2e-15, (h, k, r)
+
+
+@pytest.mark.parametrize("r", [1, -1])
+def test_bivariate_normal_at_full_correlation(r: int) -> None:
+    for h, k in ((R(1, 2), R(-1, 3)), (R(1, 2), R(1, 2)), (R(-1, 2), R(1, 2)), (R(2), R(3))):
+        limit = BivariateNormalCDF(h, k, r * (1 - R(1, 10**60)))
+        assert abs(sp.N(BivariateNormalCDF(h, k, r), 25) - sp.N(limit, 25)) < 1e-24
+    assert BivariateNormalCDF(sp.oo, p, R(1, 2)) == NormalCDF(p)
+    assert BivariateNormalCDF(p, -sp.oo, R(1, 2)) == 0
+    assert BivariateNormalCDF(p, q, 0) == NormalCDF(p) * NormalCDF(q)
+    assert BivariateNormalCDF(0, 0, R(1, 2)) == R(1, 3)
+
+
+def test_bivariate_normal_differentiates() -> None:
+    h, k, r = sp.symbols("h k r", real=True)
+    at = {h: R(-7, 10), k: R(2, 5), r: R(3, 5)}
+    node = BivariateNormalCDF(h, k, r)
+    for variable in (h, k, r):
+        step = R(1, 10**8)
+        difference = sum(w * node.subs({**at, variable: at[variable] + i * step}) for i, w in ((1, 8), (-1, -8), (2, -1), (-2, 1)))
+        assert abs(sp.N(node.diff(variable).subs(at), 30) - sp.N(difference / (12 * step), 45)) < 1e-28
+    assert sp.latex(node) == r"\Phi_2\left(h, k; r\right)"
+
+
+def test_balls_hold_the_value(fresh: None) -> None:
+    e: sp.Expr = mf.Activation(CLOSED["elu"]).kernel(q, p)
+    point: dict[sp.Basic, sp.Rational] = {q: R(7, 5), p: R(-2, 3), a: R(7, 10)}
+    with balls.precision(50):
+        ball = balls.enclosure(e, point).real
+        assert ball.contains(flint.arb(str(sp.N(e.subs(point), 45))) + flint.arb(0, "1e-42"))
+        assert ball.rad() < flint.arb(10) ** -40
