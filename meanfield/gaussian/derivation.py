@@ -214,7 +214,7 @@ def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr) -> Claim:
     """the moment against its integral, at one random point"""
     point = _points("M", result + f, 1)[0]
     variance = point[q] = _rational(random.Random(str(f)).uniform(0.5, 2))
-    values = {s: v for s, v in point.items() if s not in (q, p)}
+    values = {s: v for s, v in point.items() if s not in (q, p, x)}
 
     def sides() -> tuple[Any, Any]:
         if balls.available():
