@@ -14,7 +14,7 @@ import sympy as sp
 
 from meanfield.gaussian.atoms import Atom
 from meanfield.gaussian.pieces import pieces_of
-from meanfield.gaussian.special import BivariateNormalCDF, NormalCDF
+from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
 __all__ = ["NoBall", "available", "enclosure", "mean_enclosure", "precision"]
@@ -109,6 +109,8 @@ def enclosure(e: sp.Basic, values: Values) -> Any:
             return of(t.base) ** int(t.exp)
         if t.is_Pow and (2 * t.exp).is_Integer:
             return of(t.base).sqrt() ** int(2 * t.exp)
+        if isinstance(t, (NormalDensity, BivariateDensity)):
+            return of(t.definition())
         rule = functions.get(type(t)) or functions.get(t.func)
         if rule is None:
             raise NoBall(f"{t.func.__name__} has no ball arithmetic here")
