@@ -22,7 +22,6 @@ from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, derivative
 from meanfield.gaussian.expectation import PairExpectation
 from meanfield.gaussian.moments import Moment, Trace, cross, mean, square
 from meanfield.gaussian.precise import mean_of
-from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import vanishes
 from meanfield.symbols import known
@@ -219,8 +218,7 @@ def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr) -> Claim:
     def sides() -> tuple[Any, Any]:
         if balls.available():
             return balls.enclosure(result, point).real, balls.mean_enclosure(f, atoms, variance, values)
-        g = f.subs(values)
-        integral = mean_of(sp.lambdify(x, g, "mpmath"), mp.mpf(0), mp.mpf(variance.p) / variance.q, shape_of(g))
+        integral = mean_of(f.subs(values), S.Zero, variance, mp.mp.prec)
         return mp.mpf(sp.N(result.subs(point), mp.mp.dps)._to_mpmath(mp.mp.prec)), integral
 
     return _settled(f"M({variance}) is the integral", [sides])
