@@ -20,11 +20,11 @@ from sympy import Rational, S
 
 from meanfield.faces import latex
 from meanfield.gaussian.finite_parts import FinitePart, breakpoints, finite_part, pieces
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, vanishes
+from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, is_zero, vanishes
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
-__all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "scaled", "taylor"]
+__all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scaled", "taylor"]
 
 x, q = known("x"), known("q")
 
@@ -71,13 +71,22 @@ class Expansion:
         return rf"$\displaystyle {self.latex()}$"
 
 
+@cache
 def even_part(f: sp.Expr) -> sp.Expr:
-    """f(x) + f(-x) on x > 0, without switches where f has its kinks at 0 only."""
-    both = [_half(f), _half(f.xreplace({x: -x}))]
-    return sp.expand(sp.Add(*both)) if not any(b.has(sp.exp, sp.tanh) for b in both) else sp.Add(*both)
+    """f(x) + f(-x) on x > 0: a polynomial wherever it is one, and without switches where f has its kinks at 0 only."""
+    g = sp.expand(half(f) + half(f.xreplace({x: -x})))
+    try:
+        tail = at_infinity(g, 1)
+    except NoExpansion:
+        return g
+    if any(not a.is_Integer or c.has(LOG) for a, c in tail.items()):
+        return g
+    polynomial = sp.Add(*[c * x**a for a, c in tail.items()])
+    return polynomial if len(pieces(g)) == 1 and is_zero(g - polynomial) else g
 
 
-def _half(f: sp.Expr) -> sp.Expr:
+def half(f: sp.Expr) -> sp.Expr:
+    """f on x > 0, without switches where it has no kinks there."""
     found = pieces(f)
     return found[0][2] if len(found) == 1 else f
 
@@ -114,23 +123,24 @@ def _half_moment(a: sp.Expr) -> sp.Expr:
 
 def taylor(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...], sp.Expr]:
     """Terms and remainder of E f(u) as q -> 0, up to q^order."""
-    right, left = coefficients(f, 2 * order + _BEYOND)
-    found = []
-    for k, (a, b) in enumerate(zip(right, left, strict=True)):
-        c = sp.expand(a + b)
-        if not vanishes(c):
-            found.append((sp.expand(c * _half_moment(sp.Integer(k))), Rational(k, 2)))
-    terms = tuple(t for t in found if t[1] <= order)
-    beyond = [e for _, e in found if e > order]
-    if beyond:
-        return terms, q ** beyond[0]
+    terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
+    for reach in (2 * order + 2, 2 * order + _BEYOND):
+        found = []
+        for k, (a, b) in enumerate(zip(*coefficients(f, reach), strict=True)):
+            c = sp.expand(a + b)
+            if not vanishes(c):
+                found.append((sp.expand(c * _half_moment(sp.Integer(k))), Rational(k, 2)))
+        terms = tuple(t for t in found if t[1] <= order)
+        if len(found) > len(terms):
+            return terms, q ** found[len(terms)][1]
     try:
-        kinks, first = breakpoints(f) + breakpoints(f.xreplace({x: -x})), pieces(even_part(f))[0][2]
+        g = even_part(f)
+        kinks, first = breakpoints(g), pieces(g)[0][2]
     except NoExpansion:
         return terms, q ** (order + 1)
     if not sp.expand(first).is_polynomial(x):
         return terms, q ** Rational(2 * order + _BEYOND + 1, 2)
-    return terms, sp.exp(-(sp.Min(*kinks) ** 2) / (2 * q)) if kinks else S.Zero
+    return terms, sp.exp(-(kinks[0] ** 2) / (2 * q)) if kinks else S.Zero
 
 
 def asymptotic(f: sp.Expr, count: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...], sp.Expr]:
@@ -192,7 +202,7 @@ def _large(g: sp.Expr, count: int) -> Iterator[tuple[sp.Expr, sp.Expr]]:
 def _is_zero(c: sp.Expr) -> bool:
     """zero, or a constant that is an integral which comes out as zero to 20 digits"""
     if c.has(FinitePart) and c.is_number:
-        return bool(abs(sp.N(c, 25)) < sp.Float("1e-20"))
+        return bool(abs(sp.N(c.xreplace({t: sp.N(t, 25) for t in c.atoms(FinitePart)}), 15, maxn=40)) < sp.Float("1e-20"))
     return vanishes(c)
 
 

@@ -105,6 +105,10 @@ class FinitePart(sp.Expr):
         return found
 
     @property
+    def is_number(self) -> bool:
+        return not self.free_symbols
+
+    @property
     def bound_symbols(self) -> set[sp.Symbol]:
         return {x}
 

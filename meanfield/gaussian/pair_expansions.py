@@ -1,0 +1,176 @@
+r"""Expansions of E f(u) g(v) in the overall scale of (q1, p, q2): each term is homogeneous, a function of the correlation times a power.
+
+Small variances: f and g by their Taylor expansions at 0. Where both are analytic there (Price 1958, Mehler),
+
+    E f(u) g(v) = \sum_n \frac{p^n}{n!} E f^{(n)}(u) \, E g^{(n)}(v);
+
+at a kink the powers u^k and |u|^k (or sign(u) u^k) have closed forms of their own, arc-cosine kernels.
+
+Large variances, at fixed correlation: f is its tails, polynomials on either half line, and a rest r, of which a wide Gaussian sees only the
+moments: f = tails + \sum_i (-1)^i m_i \delta^{(i)} / i! with m_i = \int y^i r(y) dy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import sympy as sp
+from sympy import Rational, S
+
+from meanfield.gaussian import closed
+from meanfield.gaussian.expansions import coefficients, half
+from meanfield.gaussian.finite_parts import finite_part
+from meanfield.gaussian.forms import literature
+from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, vanishes
+from meanfield.symbols import known
+
+__all__ = ["pair_asymptotic", "pair_taylor"]
+
+x, y, p, q, q1, q2 = (known(name) for name in ("x", "y", "p", "q", "q1", "q2"))
+
+Parts = tuple[tuple[sp.Expr, sp.Expr], ...]
+
+#: beyond this degree of f and g together a kink's kernels are not derived
+_HIGHEST = 12
+
+
+def _powers(f: sp.Expr, order: int) -> tuple[list[sp.Expr], list[sp.Expr]]:
+    """f = sum of even[k] x^k + odd[k] sign(x) x^k"""
+    right, left = coefficients(f, order)
+    even = [sp.expand((a + (-1) ** k * b) / 2) for k, (a, b) in enumerate(zip(right, left, strict=True))]
+    odd = [sp.expand((a - (-1) ** k * b) / 2) for k, (a, b) in enumerate(zip(right, left, strict=True))]
+    return even, [S.Zero if vanishes(c) else c for c in odd]
+
+
+@cache
+def _monomial(k: int, first: bool, j: int, second: bool) -> sp.Expr:
+    """E u^k v^j, with sign(u) and sign(v) where asked for"""
+    if first and second and k > j:
+        return _monomial(j, True, k, True).xreplace({q1: q2, q2: q1})
+    f = x**k * (sp.sign(x) if first else S.One)
+    g = x**j * (sp.sign(x) if second else S.One)
+    if f is S.One:
+        return closed.mean(g).xreplace({q: q2}) if x in g.free_symbols else S.One
+    if g is S.One:
+        return closed.mean(f).xreplace({q: q1})
+    return closed.cross_unequal(f, g)
+
+
+def pair_taylor(f: sp.Expr, g: sp.Expr, order: int) -> tuple[Parts, sp.Expr]:
+    """Homogeneous parts of E f(u) g(v) up to degree `order` in (q1, p, q2), and the degree of the first that is left out."""
+    reach = 2 * order + 3
+    (a, ka), (b, kb) = _powers(f, reach), _powers(g, reach)
+    if any(ka + kb) and 2 * order > _HIGHEST:
+        raise ValueError(f"order = {order}: at most {_HIGHEST // 2} where the activation has a kink at 0")
+    parts: dict[sp.Expr, list[sp.Expr]] = {}
+    beyond: set[sp.Expr] = set()
+    for k in range(reach + 1):
+        for j in range(reach + 1 - k):
+            degree = Rational(k + j, 2)
+            for c, first in ((a[k], False), (ka[k], True)):
+                for d, second in ((b[j], False), (kb[j], True)):
+                    if c == 0 or d == 0 or (k + j + first + second) % 2:
+                        continue
+                    if degree > order:
+                        beyond.add(degree)
+                    else:
+                        parts.setdefault(degree, []).append(c * d * _monomial(k, first, j, second))
+    found = [(_collected(sp.Add(*parts[degree])), degree) for degree in sorted(parts)]
+    return tuple((c, e) for c, e in found if c != 0), min(beyond, default=Rational(2 * reach + 1, 2))
+
+
+def _collected(total: sp.Expr) -> sp.Expr:
+    return literature(total) if total.has(sp.asin) else sp.expand(total)
+
+
+@dataclass(frozen=True)
+class _Generalised:
+    """tails[(k, odd)] x^k (sign(x)) + sum of weights[i] times the i-th derivative of a delta, down to the degree that is left out"""
+
+    tails: dict[tuple[int, bool], sp.Expr]
+    weights: tuple[sp.Expr, ...]
+    left_out: sp.Expr
+    logarithmic: bool
+
+    @property
+    def highest(self) -> sp.Expr:
+        here = [sp.Integer(k) for k, _ in self.tails] + [-sp.Integer(i + 1) for i, w in enumerate(self.weights) if w != 0]
+        return max(here, default=self.left_out)
+
+
+@cache
+def _generalised(f: sp.Expr, order: int) -> _Generalised:
+    sides = [at_infinity(side, order + 2) for side in (f, f.xreplace({x: -x}))]
+    tails: dict[tuple[int, bool], sp.Expr] = {}
+    falling: list[sp.Expr] = []
+    for a in sorted(set(sides[0]) | set(sides[1]), reverse=True):
+        right, left = (s.get(a, S.Zero) for s in sides)
+        if a < 0:
+            falling.append(a)
+        elif not a.is_Integer or right.has(LOG) or left.has(LOG):
+            term = x**a * (right if right != 0 else left).xreplace({LOG: sp.log(x)})
+            raise NoExpansion(f"it grows like {term}, which is no polynomial")
+        else:
+            k, mirrored = int(a), (-1) ** int(a) * left
+            for c, odd in (((right + mirrored) / 2, False), ((right - mirrored) / 2, True)):
+                if not vanishes(sp.expand(c)):
+                    tails[k, odd] = sp.expand(c)
+    count = order if not falling else max(0, min(order, int(sp.ceiling(-falling[0])) - 1))
+    weights = []
+    for i in range(count):
+        moment = finite_part(half(f), i) + (-1) ** i * finite_part(half(f.xreplace({x: -x})), i)
+        weights.append(sp.expand((-1) ** i * moment / sp.factorial(i)))
+    return _Generalised(tails, tuple(weights), falling[0] if falling else -sp.Integer(order + 1), bool(falling) and falling[0].is_Integer)
+
+
+def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int) -> tuple[Parts, sp.Expr]:
+    """The first `count` homogeneous parts of E f(u) g(v) for wide Gaussians at a fixed correlation, and the order that is left out."""
+    order = 2 * count + 2
+    try:
+        a, b = _generalised(f, order), _generalised(g, order)
+    except NoExpansion as reason:
+        raise ValueError(f"E[f(u) g(v)] of {f} and {g} has no expansion of this kind at large variances: {reason}") from None
+    limit = max(a.highest + b.left_out, a.left_out + b.highest)
+    parts: dict[sp.Expr, list[sp.Expr]] = {}
+    for (k, first), c in a.tails.items():
+        for (j, second), d in b.tails.items():
+            if (k + j + first + second) % 2 == 0:
+                parts.setdefault(sp.Integer(k + j), []).append(c * d * _monomial(k, first, j, second))
+        for i, w in enumerate(b.weights):
+            if (k + first + i) % 2 == 0 and w != 0:
+                parts.setdefault(sp.Integer(k - i - 1), []).append(c * w * _tail_delta(k, first, i))
+    for (j, second), d in b.tails.items():
+        for i, w in enumerate(a.weights):
+            if (j + second + i) % 2 == 0 and w != 0:
+                parts.setdefault(sp.Integer(j - i - 1), []).append(d * w * _tail_delta(j, second, i).xreplace({q1: q2, q2: q1}))
+    for i, w in enumerate(a.weights):
+        for j, z in enumerate(b.weights):
+            if (i + j) % 2 == 0 and w != 0 and z != 0:
+                parts.setdefault(sp.Integer(-i - j - 2), []).append(w * z * _deltas(i, j))
+    found = [(c, e / 2) for e in sorted(parts, reverse=True) if e > limit and (c := _collected(sp.Add(*parts[e]))) != 0]
+    log = sp.log(q1 + q2) if a.logarithmic or b.logarithmic else S.One
+    if len(found) > count:
+        return tuple(found[:count]), (q1 + q2) ** found[count][1]
+    if not found:
+        raise ValueError(f"{f} and {g} decay so slowly that no term of their expansion is local: the leading one is left out")
+    return tuple(found), (q1 + q2) ** (limit / 2) * log
+
+
+@cache
+def _tail_delta(k: int, odd: bool, i: int) -> sp.Expr:
+    """E[u^k (sign u) delta^(i)(v)]: (-1)^i times the i-th derivative at v = 0 of density(v) E[... | v]"""
+    tail = x**k * (sp.sign(x) if odd else S.One)
+    given = closed.mean(tail, False) if x in tail.free_symbols else S.One
+    given = given.xreplace({q: q1 - p**2 / q2}).xreplace({closed.M: p * y / q2})
+    density = sp.exp(-(y**2) / (2 * q2)) / sp.sqrt(2 * sp.pi * q2)
+    value = (density * given).diff(y, i).subs(y, 0)
+    return sp.factor(sp.powdenest(sp.together(value))) * (-1) ** i
+
+
+@cache
+def _deltas(i: int, j: int) -> sp.Expr:
+    """the mixed derivative of the bivariate density at the origin, with its sign"""
+    room = sp.Dummy(positive=True)  # q1 q2 - p^2
+    value = sp.exp(-(q2 * x**2 - 2 * p * x * y + q1 * y**2) / (2 * room)).diff(x, i).diff(y, j).subs({x: 0, y: 0})
+    return (-1) ** (i + j) * (sp.factor(value) / (2 * sp.pi * sp.sqrt(room))).xreplace({room: q1 * q2 - p**2})
