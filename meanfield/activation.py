@@ -9,7 +9,9 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
+from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
+from meanfield.gaussian.identities import Identity, identities
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -124,11 +126,86 @@ class Activation:
         >>> d.certificate.holds
         True
         """
+        folded = self._folded(moment)
+        return derivation(self.expression, moment, folded.doit(), folded)
+
+    def taylor(self, moment: str, order: int = 4) -> Expansion:
+        r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), up to total degree `order`.
+
+        E f = \sum_k f^{(2k)}(0) q^k/(2^k k!), the kernel \sum_n p^n (E phi^{(n)})^2/n! (Price 1958). A kink at 0 gives half-integer powers
+        by E|z|^n, and arc-cosine kernels for the products of its powers.
+
+        Raises
+        ------
+        ValueError
+            The moment is unknown, or phi has no Taylor expansion at 0, not even a one-sided one: sqrt|x|, log|x|.
+
+        >>> import meanfield as mf
+        >>> mf.tanh.taylor("second_moment", 3)
+        Expansion(E(tanh(x)**2, q) = q - 2*q**2 + 17*q**3/3 + O(q**4), q -> 0)
+        """
+        return _expanded(self._folded(moment), "taylor", order)
+
+    def asymptotic(self, moment: str, terms: int = 3) -> Expansion:
+        r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first `terms` terms.
+
+        phi is its tails, sums of powers and logarithms, and a rest that a wide Gaussian sees through its moments (Wong 1989, ch. III; finite
+        parts where they diverge, with logarithms of q). Constants without a closed form are `FinitePart` integrals, which evaluate.
+
+        Raises
+        ------
+        ValueError
+            The moment is unknown, phi grows exponentially or oscillates, or, for the kernel, its tails are no polynomials.
+
+        >>> import meanfield as mf
+        >>> mf.silu.asymptotic("mean", 2)
+        Expansion(E(x*(tanh(x/2) + 1), q)/2 = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
+        """
+        return _expanded(self._folded(moment), "asymptotic", terms)
+
+    def hermite(self, n: int, q: Any) -> sp.Expr:
+        r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.
+
+        The kernel is \sum_n a_n(q_1) a_n(q_2) \rho^n (Mehler 1866). An expectation node where it does not close.
+
+        Raises
+        ------
+        TypeError, ValueError
+            n is no whole number of at least 0, or q is not positive.
+
+        >>> import meanfield as mf
+        >>> [mf.relu.hermite(n, mf.q) for n in range(4)]
+        [sqrt(2)*sqrt(q)/(2*sqrt(pi)), sqrt(q)/2, sqrt(q)/(2*sqrt(pi)), 0]
+        >>> mf.tanh.hermite(1, mf.q)
+        sqrt(q)*E(1 - tanh(x)**2, q)
+        """
+        n, v = arguments.check_integer(n, "n", 0), _variance(q, "q")
+        f = self.expression
+        if f.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise, sp.DiracDelta):  # no n-th derivative to speak of
+            moment = Expectation(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), v).doit()
+        else:
+            moment = v ** sp.Rational(n, 2) * Expectation(f.diff(x, n), v).doit()
+        return moment / sp.sqrt(sp.factorial(n))
+
+    def identities(self) -> tuple[Identity, ...]:
+        """Exact equations between expectations of phi, open ones too: each with its rule, and checked on demand (`holds`).
+
+        From the even part of phi, Stein's identity, the heat equation, Price's theorem, and algebraic differential relations of phi.
+
+        >>> import meanfield as mf
+        >>> mf.sigmoid.identities()[0]
+        Identity(E(tanh(x/2)/2 + 1/2, q) = 1/2, even part)
+        >>> mf.sigmoid.identities()[0].holds
+        True
+        """
+        return identities(self.expression)
+
+    def _folded(self, moment: str) -> sp.Expr:
+        """a moment, unevaluated, in mf.q and mf.p"""
         if moment not in _MOMENTS[:3]:
             raise ValueError(f"moment = {moment!r}: expected one of {', '.join(_MOMENTS[:3])}")
-        args = [known("q"), known("p")][: 2 if moment == "kernel" else 1]
-        folded = {"mean": self._mean, "second_moment": self._second, "kernel": lambda v, c: self._kernel(v, c, v)}[moment](*args)
-        return derivation(self.expression, moment, folded.doit(), folded)
+        v, c = known("q"), known("p")
+        return {"mean": lambda: self._mean(v), "second_moment": lambda: self._second(v), "kernel": lambda: self._kernel(v, c, v)}[moment]()
 
     # folded nodes, for laws: nothing is derived until it is asked for
     def _mean(self, q: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
@@ -142,6 +219,16 @@ class Activation:
 
     def _gap(self, q: sp.Expr, delta: sp.Expr) -> sp.Expr:
         return Gap(self.expression, q, delta)
+
+
+def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:
+    """the expansion of a constant times a node"""
+    nodes = folded.atoms(Node)
+    if not nodes:
+        return Expansion(folded, (known("q"),), sp.S.Zero, ((folded, sp.S.Zero),), sp.S.Zero)
+    (node,) = nodes
+    expansion: Expansion = getattr(node, how)(count)
+    return expansion.times(folded / node) if folded != node else expansion
 
 
 def _real_everywhere(f: sp.Expr) -> bool:

@@ -12,19 +12,19 @@ where a = -(2m + 1) both have a pole, the poles cancel, and a logarithm of q is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import sympy as sp
 from sympy import Rational, S
 
 from meanfield.faces import latex
-from meanfield.gaussian.finite_parts import FinitePart, breakpoints, finite_part, pieces
+from meanfield.gaussian.finite_parts import FinitePart, finite_part, pieces
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, is_zero, vanishes
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
-__all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scaled", "taylor"]
+__all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scaled", "taylor", "taylor_rest"]
 
 x, q = known("x"), known("q")
 
@@ -52,6 +52,10 @@ class Expansion:
         """The sum of the terms."""
         v = self.variables[0] if len(self.variables) == 1 else S.One
         return sp.Add(*[c * v**e for c, e in self.terms])
+
+    def times(self, c: sp.Expr) -> Expansion:
+        """The expansion of c times the quantity."""
+        return replace(self, quantity=c * self.quantity, terms=tuple((c * a, e) for a, e in self.terms))
 
     def __repr__(self) -> str:
         left = f" + O({self.remainder})" if self.remainder != 0 else ""
@@ -133,14 +137,21 @@ def taylor(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...],
         terms = tuple(t for t in found if t[1] <= order)
         if len(found) > len(terms):
             return terms, q ** found[len(terms)][1]
-    try:
-        g = even_part(f)
-        kinks, first = breakpoints(g), pieces(g)[0][2]
-    except NoExpansion:
-        return terms, q ** (order + 1)
-    if not sp.expand(first).is_polynomial(x):
-        return terms, q ** Rational(2 * order + _BEYOND + 1, 2)
-    return terms, sp.exp(-(kinks[0] ** 2) / (2 * q)) if kinks else S.Zero
+    return terms, taylor_rest(even_part(f), 2 * order + _BEYOND)
+
+
+def taylor_rest(f: sp.Expr, reach: int) -> sp.Expr:
+    """What is left of E f(u) as q -> 0 where no power up to q^(reach/2) is: nothing, or what happens beyond the first kink."""
+    kinks: set[sp.Expr] = set()
+    for side in (f, f.xreplace({x: -x})):
+        try:
+            first, *more = pieces(side)
+        except NoExpansion:
+            return q ** Rational(reach + 1, 2)
+        if not sp.expand(first[2]).is_polynomial(x):
+            return q ** Rational(reach + 1, 2)
+        kinks |= {first[1]} if more else set()
+    return sp.exp(-(sp.Min(*kinks) ** 2) / (2 * q)) if kinks else S.Zero
 
 
 def asymptotic(f: sp.Expr, count: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...], sp.Expr]:

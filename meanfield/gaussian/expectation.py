@@ -13,7 +13,8 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.gaussian import closed
+from meanfield.gaussian import closed, expansions, pair_expansions
+from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.precise import gap_of_pair, law_of, mean_of, nested_mean, product_mean_of, settled
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
@@ -94,6 +95,46 @@ class Node(sp.Expr):
             return settled(result, prec)
         return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
 
+    def taylor(self, order: int = 4) -> Expansion:
+        r"""The expansion in powers of the variances, up to `order`, as they go to 0.
+
+        E f(u) = \sum_k f^{(2k)}(m) q^k / (2^k k!), with E|z|^k for the one-sided derivatives of f where it has a kink at the mean m; for two
+        variables \sum_n p^n/n! E f^{(n)}(u) E g^{(n)}(v) (Price 1958), whose terms have degree up to `order` in (q1, p, q2) together.
+
+        Raises
+        ------
+        ValueError
+            f has no Taylor expansion there (sqrt|x|, log|x|), or the variance is a number.
+
+        >>> import sympy as sp, meanfield as mf
+        >>> mf.E(mf.x**2 * sp.tanh(mf.x)**2, mf.q).taylor(3)
+        Expansion(E(x**2*tanh(x)**2, q) = 3*q**2 - 10*q**3 + O(q**4), q -> 0)
+        >>> mf.E(sp.tanh(mf.x) * sp.tanh(mf.y), mf.q, mf.p).taylor(2)
+        Expansion(E(tanh(x)*tanh(y), q, p) = p - 2*p*q + O(q**3), q -> 0)
+        """
+        raise TypeError(f"{type(self).__name__} has no expansion of its own: expand the second moment and the kernel")
+
+    def asymptotic(self, terms: int = 3) -> Expansion:
+        r"""The first terms of the expansion in descending powers (and logarithms) of the variance as it grows.
+
+        f is its tails, sums of powers and logarithms, and a rest of which a wide Gaussian sees the moments only: E r(u) =
+        (2 \pi q)^{-1/2} \sum_k (-1)^k m_{2k} / (k! (2q)^k), m_j = \int y^j r(y) dy (Wong 1989, ch. III), Hadamard's finite part where the
+        integral diverges. For two variables the tails must be polynomials, and the correlation is fixed: q (1 - \rho^2) >> 1. The series
+        diverges in the end, as such series do.
+
+        Raises
+        ------
+        ValueError
+            f grows exponentially or oscillates, its tails are no powers and logarithms, or the variance is a number.
+
+        >>> import sympy as sp, meanfield as mf
+        >>> mf.E(sp.tanh(mf.x)**2, mf.q).asymptotic(2)
+        Expansion(E(tanh(x)**2, q) = 1 - sqrt(2)/(sqrt(pi)*sqrt(q)) + O(q**(-3/2)), q -> oo)
+        >>> mf.E(sp.tanh(mf.x) * sp.tanh(mf.y), mf.q, mf.p).asymptotic(2)
+        Expansion(E(tanh(x)*tanh(y), q, p) = 2*asin(p/q)/pi - pi*p/(6*q*sqrt(-p**2 + q**2)) + O(q**(-2)), q -> oo)
+        """
+        raise TypeError(f"{type(self).__name__} has no expansion of its own: expand the second moment and the kernel")
+
     def _integrate(self, prec: int) -> mp.mpf:
         """The value to prec bits."""
         raise TypeError(f"{type(self).__name__} states no integral")
@@ -141,6 +182,16 @@ class Expectation(Node):
         result += v.diff(s) * Expectation((x - m) * f.diff(x), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(f.diff(x), v, m)
 
+    def taylor(self, order: int = 4) -> Expansion:
+        order = arguments.check_integer(order, "order", 0)
+        found = expansions.taylor(_about(self.integrand, x, self.mean, self.variance), order)
+        return _expansion(self, (self.variance,), S.Zero, *found)
+
+    def asymptotic(self, terms: int = 3) -> Expansion:
+        terms = arguments.check_integer(terms, "terms", 1)
+        found = expansions.asymptotic(_about(self.integrand, x, self.mean, self.variance), terms)
+        return _expansion(self, (self.variance,), S.Infinity, *found)
+
     def _integrate(self, prec: int) -> mp.mpf:
         return mean_of(self.integrand, self.mean, self.variance, prec)
 
@@ -150,6 +201,32 @@ class Expectation(Node):
         law = rf"{printer._print(self.mean)}, {printer._print(self.variance)}"
         text = rf"\mathbb{{E}}_{{u \sim \mathcal{{N}}({law})}}\left[{inner}\right]"
         return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+def _about(f: sp.Expr, variable: sp.Symbol, mean: sp.Expr, *variances: sp.Expr) -> sp.Expr:
+    """f(mean + variable), for an expansion in the variances"""
+    for v in variances:
+        if v.is_number:
+            raise ValueError(f"the variance {v} is a number: an expansion is made in a symbol, and evaluated at a number")
+        if v.free_symbols & f.free_symbols:
+            raise ValueError(f"{f} depends on the variance {v}")
+    if f.has(sp.DiracDelta):
+        raise ValueError(f"{f} contains a delta: its expectation is a density, in closed form")
+    return f.xreplace({variable: variable + mean}) if mean != 0 else f
+
+
+def _expansion(
+    node: sp.Expr, law: tuple[sp.Expr, ...], point: sp.Expr, terms: tuple[tuple[sp.Expr, sp.Expr], ...], remainder: sp.Expr
+) -> Expansion:
+    """an expansion in the library's own symbols as one in those of a node"""
+    if len(law) == 1:
+        values, scale = {q: law[0]}, law[0]
+    elif law[0] == law[2]:
+        values, scale = {q: law[0], p: law[1]}, law[0]
+    else:
+        values, scale = {q1: law[0], p: law[1], q2: law[2]}, law[0] + law[2]
+    own = tuple((c.subs(values, simultaneous=True), e) for c, e in terms)
+    return Expansion(node, law, point, own, remainder.subs(q, scale))
 
 
 def _closed_or_self(node: Node) -> sp.Expr:
@@ -225,6 +302,23 @@ class PairExpectation(Node):
         result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)
         result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
         return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
+
+    def _about(self) -> tuple[sp.Expr, sp.Expr]:
+        parts = self.separated()
+        if parts is None:
+            raise ValueError(f"{self} is no product f(x) g(y); expand it into such products first")
+        v1, _, v2, m1, m2 = self.args[1:]
+        return _about(parts[0], x, m1, v1), _about(parts[1], x, m2, v2)
+
+    def taylor(self, order: int = 4) -> Expansion:
+        order = arguments.check_integer(order, "order", 0)
+        v1, cov, v2 = self.args[1:4]
+        return _expansion(self, (v1, cov, v2), S.Zero, *pair_expansions.pair_taylor(*self._about(), order, v1 == v2))
+
+    def asymptotic(self, terms: int = 3) -> Expansion:
+        terms = arguments.check_integer(terms, "terms", 1)
+        v1, cov, v2 = self.args[1:4]
+        return _expansion(self, (v1, cov, v2), S.Infinity, *pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2))
 
     def _integrate(self, prec: int) -> mp.mpf:
         law, parts = law_of(*self.args[1:]), self.separated()

@@ -19,7 +19,7 @@ import sympy as sp
 from sympy import Rational, S
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.expansions import coefficients, half
+from meanfield.gaussian.expansions import coefficients, even_part, scaled, taylor_rest
 from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, vanishes
@@ -57,11 +57,11 @@ def _monomial(k: int, first: bool, j: int, second: bool) -> sp.Expr:
     return closed.cross_unequal(f, g)
 
 
-def pair_taylor(f: sp.Expr, g: sp.Expr, order: int) -> tuple[Parts, sp.Expr]:
-    """Homogeneous parts of E f(u) g(v) up to degree `order` in (q1, p, q2), and the degree of the first that is left out."""
+def pair_taylor(f: sp.Expr, g: sp.Expr, order: int, equal: bool) -> tuple[Parts, sp.Expr]:
+    """Homogeneous parts of E f(u) g(v) up to degree `order` in (q1, p, q2), and the order of what is left out in terms of q."""
     reach = 2 * order + 3
     (a, ka), (b, kb) = _powers(f, reach), _powers(g, reach)
-    if any(ka + kb) and 2 * order > _HIGHEST:
+    if (any(ka) or any(kb)) and 2 * order > _HIGHEST:
         raise ValueError(f"order = {order}: at most {_HIGHEST // 2} where the activation has a kink at 0")
     parts: dict[sp.Expr, list[sp.Expr]] = {}
     beyond: set[sp.Expr] = set()
@@ -76,12 +76,19 @@ def pair_taylor(f: sp.Expr, g: sp.Expr, order: int) -> tuple[Parts, sp.Expr]:
                         beyond.add(degree)
                     else:
                         parts.setdefault(degree, []).append(c * d * _monomial(k, first, j, second))
-    found = [(_collected(sp.Add(*parts[degree])), degree) for degree in sorted(parts)]
-    return tuple((c, e) for c, e in found if c != 0), min(beyond, default=Rational(2 * reach + 1, 2))
+    found = [(_collected(sp.Add(*parts[degree]), equal), degree) for degree in sorted(parts)]
+    remainder = q ** min(beyond) if beyond else max(taylor_rest(h, reach) for h in (f, g))
+    return tuple((c, e) for c, e in found if c != 0), remainder
 
 
-def _collected(total: sp.Expr) -> sp.Expr:
-    return literature(total) if total.has(sp.asin) else sp.expand(total)
+def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
+    total = total.xreplace({q1: q, q2: q}) if equal else total
+    if total.has(sp.asin):
+        return literature(total)
+    room, determinant = sp.Dummy(positive=True), (q if equal else q1) * (q if equal else q2) - p**2
+    total = total.replace(lambda e: e.is_Pow and e.base == determinant, lambda e: room**e.exp)
+    total = sp.expand(total)
+    return total if total.is_polynomial(p, q, q1, q2) else sp.factor(sp.together(total)).xreplace({room: determinant})
 
 
 @dataclass(frozen=True)
@@ -119,13 +126,20 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     count = order if not falling else max(0, min(order, int(sp.ceiling(-falling[0])) - 1))
     weights = []
     for i in range(count):
-        moment = finite_part(half(f), i) + (-1) ** i * finite_part(half(f.xreplace({x: -x})), i)
-        weights.append(sp.expand((-1) ** i * moment / sp.factorial(i)))
+        weights.append(sp.expand((-1) ** i * finite_part(even_part(x**i * f), 0) / sp.factorial(i)))
     return _Generalised(tails, tuple(weights), falling[0] if falling else -sp.Integer(order + 1), bool(falling) and falling[0].is_Integer)
 
 
-def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int) -> tuple[Parts, sp.Expr]:
-    """The first `count` homogeneous parts of E f(u) g(v) for wide Gaussians at a fixed correlation, and the order that is left out."""
+def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
+    """The first `count` homogeneous parts of E f(u) g(v) for wide Gaussians at a fixed correlation, and what order is left out."""
+    (c1, f1, a1), (c2, g1, a2) = scaled(f), scaled(g)
+    if a1 != a2 or a1 == 1:
+        return _wide(f, g, count, equal)
+    parts, remainder = _wide(f1, g1, count, equal)
+    return tuple((sp.expand(c1 * c2 * a1 ** (2 * e)) * c, e) for c, e in parts), remainder
+
+
+def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
     order = 2 * count + 2
     try:
         a, b = _generalised(f, order), _generalised(g, order)
@@ -148,13 +162,12 @@ def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int) -> tuple[Parts, sp.Expr]
         for j, z in enumerate(b.weights):
             if (i + j) % 2 == 0 and w != 0 and z != 0:
                 parts.setdefault(sp.Integer(-i - j - 2), []).append(w * z * _deltas(i, j))
-    found = [(c, e / 2) for e in sorted(parts, reverse=True) if e > limit and (c := _collected(sp.Add(*parts[e]))) != 0]
-    log = sp.log(q1 + q2) if a.logarithmic or b.logarithmic else S.One
+    found = [(c, e / 2) for e in sorted(parts, reverse=True) if e > limit and (c := _collected(sp.Add(*parts[e]), equal)) != 0]
     if len(found) > count:
-        return tuple(found[:count]), (q1 + q2) ** found[count][1]
+        return tuple(found[:count]), q ** found[count][1]
     if not found:
-        raise ValueError(f"{f} and {g} decay so slowly that no term of their expansion is local: the leading one is left out")
-    return tuple(found), (q1 + q2) ** (limit / 2) * log
+        raise ValueError(f"{f} and {g} decay so slowly that their expansion has no local term: it is all of the order of what is left out")
+    return tuple(found), q ** (limit / 2) * (sp.log(q) if a.logarithmic or b.logarithmic else S.One)
 
 
 @cache

@@ -14,6 +14,7 @@ from functools import cache
 import sympy as sp
 from sympy import S
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
+from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import known
@@ -73,7 +74,7 @@ def exponentials(f: sp.Expr) -> sp.Expr:
 @cache
 def is_zero(h: sp.Expr) -> bool:
     """Whether a function of x is proved to vanish: rational functions of x, roots and exponentials; logarithms through the derivative."""
-    h = exponentials(h)
+    h = exponentials(h).replace(lambda e: isinstance(e, TrigonometricFunction), lambda e: e.rewrite(sp.exp))
     if vanishes(h) or sp.expand(h) == 0:
         return True
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
