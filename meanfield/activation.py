@@ -190,7 +190,7 @@ class Activation:
     def identities(self) -> tuple[Identity, ...]:
         """Exact equations between expectations of phi, open ones too: each with its rule, and checked on demand (`holds`).
 
-        From the even part of phi, Stein's identity, the heat equation, Price's theorem, and algebraic differential relations of phi.
+        From the even part of phi, Stein's identity, the heat equation, and algebraic differential relations of phi.
 
         >>> import meanfield as mf
         >>> mf.sigmoid.identities()[0]

@@ -1,0 +1,493 @@
+"""Expansions, Hermite coefficients and identities of expectations without a closed form.
+
+An expansion is held against quadrature by its rate: the error must fall with the power of q that it declares, measured between two
+variances. The reference is mpmath's tanh-sinh rule on dyadic panels of the function typed here, which shares nothing with the library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+from cases import ACTIVATIONS, erf_kernel, erf_slope, pair_moments
+
+import meanfield as mf
+from meanfield.gaussian.finite_parts import FinitePart, finite_part
+from meanfield.gaussian.identities import Identity
+from meanfield.gaussian.series import NoExpansion, at_infinity, at_zero
+
+x, y, q, p, q1, q2 = mf.x, mf.y, mf.q, mf.p, mf.q1, mf.q2
+alpha = sp.Symbol("alpha", positive=True)
+sigmoid = 1 / (1 + sp.exp(-x))
+GELU_TANH = x * (1 + sp.tanh(sp.sqrt(2 / sp.pi) * (x + sp.Rational(44715, 10**6) * x**3))) / 2
+
+Real = Callable[[mp.mpf], mp.mpf]
+
+
+def softplus(t: mp.mpf) -> mp.mpf:
+    return max(t, mp.mpf(0)) + mp.log1p(mp.exp(-abs(t)))
+
+
+def logistic(t: mp.mpf) -> mp.mpf:
+    return 1 / (1 + mp.exp(-t))
+
+
+def gelu_tanh(t: mp.mpf) -> mp.mpf:
+    return t * logistic(2 * mp.sqrt(2 / mp.pi) * (t + mp.mpf(44715) / 10**6 * t**3))
+
+
+def squareplus(t: mp.mpf) -> mp.mpf:
+    root = mp.sqrt(t * t + 4)
+    return (t + root) / 2 if t > 0 else 2 / (root - t)
+
+
+#: name -> the function for the library, and typed again
+FUNCTIONS: dict[str, tuple[sp.Expr, Real]] = {
+    "tanh": (sp.tanh(x), mp.tanh),
+    "sigmoid": (sigmoid, logistic),
+    "silu": (x * sigmoid, lambda t: t * logistic(t)),
+    "softplus": (sp.log(1 + sp.exp(x)), softplus),
+    "log-sigmoid": (sp.log(sigmoid), lambda t: -softplus(-t)),
+    "mish": (x * sp.tanh(sp.log(1 + sp.exp(x))), lambda t: t * mp.tanh(softplus(t))),
+    "tanh-GELU": (GELU_TANH, gelu_tanh),
+    "squareplus": ((x + sp.sqrt(x**2 + 4)) / 2, squareplus),
+    "atan": (sp.atan(x), mp.atan),
+    "softsign": (x / (1 + sp.Abs(x)), lambda t: t / (1 + abs(t))),
+    "isru": (x / sp.sqrt(1 + x**2), lambda t: t / mp.sqrt(1 + t * t)),
+    "asinh": (sp.asinh(x), mp.asinh),
+    "log cosh": (sp.log(sp.cosh(x)), lambda t: abs(t) + mp.log1p(mp.exp(-2 * abs(t))) - mp.log(2)),
+    "hard tanh": (sp.Max(-1, sp.Min(x, 1)), lambda t: max(mp.mpf(-1), min(t, mp.mpf(1)))),
+    "elu": (sp.Piecewise((x, x > 0), (sp.exp(x) - 1, True)), lambda t: t if t > 0 else mp.expm1(t)),
+    "erf": (sp.erf(x), mp.erf),
+    # not in any catalogue
+    "x tanh(3x/2)": (x * sp.tanh(3 * x / 2), lambda t: t * mp.tanh(mp.mpf(3) / 2 * t)),
+    "sech": (1 / sp.cosh(x), mp.sech),
+    "x/(1+x^2)": (x / (1 + x**2), lambda t: t / (1 + t * t)),
+    "log(1+|x|)": (sp.log(1 + sp.Abs(x)), lambda t: mp.log1p(abs(t))),
+    "tanh of relu": (sp.tanh(sp.Max(x, 0)), lambda t: mp.tanh(max(t, mp.mpf(0)))),
+    "shifted": (sp.tanh(x - 1), lambda t: mp.tanh(t - 1)),
+    "atan(2x)+x/3": (sp.atan(2 * x) + x / 3, lambda t: mp.atan(2 * t) + t / 3),
+}  # fmt: skip
+
+
+@cache
+def reference(name: str, power: int, v: str, digits: int = 30) -> mp.mpf:
+    """E f(u)^power, u ~ N(0, v): panels of ratio 2 away from 0, which hold every kink (0 and 1) at an end"""
+    f = FUNCTIONS[name][1]
+    with mp.workdps(digits + 5):
+        variance = mp.mpf(v)
+        end = 13 * mp.sqrt(variance)
+        steps = [mp.mpf(2) ** k for k in range(-6, 200) if mp.mpf(2) ** k < end]
+        return mp.quad(lambda t: (f(t) ** power + f(-t) ** power) * mp.exp(-t * t / (2 * variance)), [0, *steps, end]) / mp.sqrt(
+            2 * mp.pi * variance
+        )
+
+
+def number(e: sp.Expr, digits: int = 30, **values: Any) -> mp.mpf:
+    with mp.workdps(digits + 5):
+        bound = e.subs({s: sp.Rational(str(values[s.name])) for s in e.free_symbols})
+        return +sp.N(bound, digits, maxn=1000)._to_mpmath(mp.mp.prec)
+
+
+def moment(name: str, power: int, how: str, count: int) -> Any:
+    return getattr(mf.Activation(FUNCTIONS[name][0]), how)({1: "mean", 2: "second_moment"}[power], count)
+
+
+def rate_agrees(name: str, power: int, expansion: Any, variances: tuple[str, str]) -> None:
+    """the error between two variances falls as the remainder does"""
+    errors = [abs(number(expansion.expression, q=v) - reference(name, power, v)) for v in variances]
+    if expansion.remainder == 0:
+        assert max(errors) < mp.mpf("1e-25")
+        return
+    bounds = [abs(number(expansion.remainder, q=v)) for v in variances]
+    if max(bounds) < mp.mpf("1e-25"):  # hard tanh at small q: beyond all powers
+        assert max(errors) < mp.mpf("1e-24")
+        return
+    assert min(errors) > 0, "an error of exactly 0: the remainder is declared too large"
+    measured = mp.log(errors[1] / errors[0]) / mp.log(bounds[1] / bounds[0])
+    assert abs(measured - 1) < (0.13 if expansion.remainder.has(sp.log) else 0.04), (measured, errors, expansion.remainder)
+    assert errors[1] < 1e4 * bounds[1]
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_taylor_series_have_their_rate(name: str, power: int) -> None:
+    for order in (1, 3):
+        rate_agrees(name, power, moment(name, power, "taylor", order), ("4e-4", "1e-4"))
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_asymptotic_series_have_their_rate(name: str, power: int) -> None:
+    for terms in (1, 3):
+        rate_agrees(name, power, moment(name, power, "asymptotic", terms), ("4e5", "64e5"))
+
+
+def test_more_terms_are_better() -> None:
+    errors = []
+    for terms in range(1, 6):
+        errors.append(abs(number(moment("tanh", 2, "asymptotic", terms).expression, q=400) - reference("tanh", 2, "400")))
+    assert all(b < a / 20 for a, b in zip(errors, errors[1:], strict=False)), errors
+
+
+def test_constants_of_the_literature() -> None:
+    """1 - sqrt(2/(pi q))/alpha (1 - pi^2/(24 a^2 q) + 7 pi^4/(1920 a^4 q^2)): the moments of sech^2"""
+    found = mf.dyt().asymptotic("second_moment", 4).expression
+    Q = alpha**2 * q
+    expected = 1 - sp.sqrt(2 / (sp.pi * Q)) * (1 - sp.pi**2 / (24 * Q) + 7 * sp.pi**4 / (1920 * Q**2))
+    assert sp.simplify(found - expected) == 0
+    D = mf.tanh.derivative.asymptotic("second_moment", 2).expression
+    assert sp.simplify(D - sp.sqrt(2 / (sp.pi * q)) * (sp.Rational(2, 3) + (6 - sp.pi**2) / (36 * q))) == 0
+    assert mf.tanh.taylor("second_moment", 3).terms == ((1, 1), (-2, 2), (sp.Rational(17, 3), 3))
+    squared = mf.Activation(sp.log(1 + x**2)).asymptotic("mean", 1).expression  # E log u^2
+    assert sp.simplify(squared - (sp.log(q) - sp.EulerGamma - sp.log(2))) == 0
+
+
+def test_closed_forms_expand_the_same_way() -> None:
+    """E erf(u)^2 = (2/pi) asin(2q/(1+2q)): its own series against the one from moments"""
+    exact = mf.erf.second_moment(q)
+    t = sp.Symbol("t", positive=True)
+    series = sp.series(exact.subs(q, 1 / t**2), t, 0, 6).removeO()
+    found = mf.erf.asymptotic("second_moment", 4).expression.subs(q, 1 / t**2)
+    for k in (0, 1, 3, 5):
+        assert abs(number(sp.expand(series).coeff(t, k) - sp.expand(found).coeff(t, k))) < mp.mpf("1e-28")
+    taylor = mf.erf.taylor("second_moment", 4).expression
+    assert sp.expand(sp.series(exact, q, 0, 5).removeO() - taylor) == 0
+    relu = mf.relu.asymptotic("mean")
+    assert relu.remainder == 0
+    assert relu.expression == mf.relu.mean(q)
+
+
+def test_exact_where_nothing_is_left() -> None:
+    for how in ("taylor", "asymptotic"):
+        for name, power, value in (("squareplus", 2, 1 + q / 2), ("sigmoid", 1, sp.Rational(1, 2)), ("isru", 1, sp.Integer(0))):
+            found = moment(name, power, how, 3)
+            assert found.remainder == 0
+            assert found.expression == value
+
+
+
+
+
+def test_parameters_stay_symbols() -> None:
+    phi = mf.Activation(x / (1 + sp.exp(-alpha * x)))  # swish
+    for how, point in (("taylor", "1e-3"), ("asymptotic", "4e4")):
+        expansion = getattr(phi, how)("mean", 2)
+        bound = getattr(mf.Activation(phi.expression.subs(alpha, sp.Rational(3, 2))), how)("mean", 2)
+        assert abs(number(expansion.expression, q=point, alpha="1.5") - number(bound.expression, q=point)) < mp.mpf("1e-25")
+        assert alpha in expansion.expression.free_symbols
+    two = mf.Activation(sp.tanh(x) + alpha * sp.atan(x)).taylor("second_moment", 2)
+    assert sp.expand(two.expression - ((1 + alpha) ** 2 * q - 2 * (1 + alpha) ** 2 * q**2)) == 0
+
+
+def test_nodes_of_any_kind_expand() -> None:
+    node = mf.E(x**2 * sp.tanh(x) ** 2, q)
+    assert [c for c, _ in node.taylor(3).terms] == [3, -10]
+    sigma = sp.Symbol("sigma_w", positive=True)
+    wide = mf.E(sp.tanh(x) ** 2, sigma**2 * q).asymptotic(2)
+    assert sp.simplify(wide.expression - (1 - sp.sqrt(2 / sp.pi) / (sigma * sp.sqrt(q)))) == 0
+    about = mf.E(sp.tanh(x), q, mean=sp.Rational(1, 2)).taylor(2)
+    t = sp.tanh(sp.Rational(1, 2))
+    assert abs(number(about.terms[1][0] - t * (t**2 - 1))) < mp.mpf("1e-28")
+    shifted = mf.E(sp.tanh(x), q, mean=1).asymptotic(1)
+    assert abs(number(shifted.expression, q=10**6) - number(sp.sqrt(2 / sp.pi / q), q=10**6)) < 1e-12
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# two variables
+
+
+def panel_kernel(f: Callable[[np.ndarray], np.ndarray], a: float, b: float, c: float) -> float:
+    """E f(u) f(v), variances a and c and covariance b, by a trapezoid in both: smooth f, float64"""
+    s, slope, rest = math.sqrt(a), b / a, math.sqrt(c - b * b / a)
+    z = np.linspace(-9, 9, 3001)
+    w = np.exp(-z * z / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    inner = np.array([np.sum(w * f(slope * s * t + rest * z)) for t in z])
+    return float(np.sum(w * f(s * z) * inner))
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "softsign", "tanh*relu", "elu"])
+def test_kernels_expand_at_small_variances(name: str) -> None:
+    if name == "elu":
+        f = (lambda m, x: x, lambda m, x: m.exp(x) - 1)
+        act = mf.Activation(FUNCTIONS["elu"][0])
+    else:
+        f, act = ACTIVATIONS[name].f, ACTIVATIONS[name].activation
+    expansion = act.taylor("kernel", 2)
+    errors = []
+    variances = (0.02, 0.005)
+    for v in variances:
+        truth = pair_moments(f, v, 0.6 * v).product
+        errors.append(abs(float(number(expansion.expression, q=v, p=0.4 * v)) - truth))
+    declared = sp.degree(expansion.remainder.subs(q, q**2), q) / 2
+    assert abs(math.log(errors[0] / errors[1]) / math.log(4) - declared) < 0.25, (errors, declared)
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "silu", "tanh*relu"])
+def test_kernels_expand_at_large_variances(name: str) -> None:
+    act = ACTIVATIONS[name].activation
+    expansion = act.asymptotic("kernel", 2)
+    errors, bounds = [], []
+    for v in (400.0, 3600.0):
+        truth = pair_moments(ACTIVATIONS[name].f, v, 0.7 * v).product
+        errors.append(abs(float(number(expansion.expression, q=v, p=sp.Rational(3, 10) * sp.Rational(v))) - truth))
+        bounds.append(float(number(expansion.remainder, q=v)))
+    assert abs(math.log(errors[0] / errors[1]) / math.log(bounds[0] / bounds[1]) - 1) < 0.1, (errors, bounds)
+
+
+def test_unequal_variances() -> None:
+    """the kernel of erf and of its derivative against Williams 1997, the first correction included"""
+    node = mf.E(sp.erf(x) * sp.erf(y), q1, p, q2)
+    bump = sp.diff(sp.erf(x), x)
+    slope = mf.E(bump * bump.subs(x, y), q1, p, q2)
+    for expansion, truth in ((node.asymptotic(2), erf_kernel), (slope.asymptotic(2), erf_slope)):
+        errors = []
+        for s in (1, 10):
+            a, b, c = 300 * s, 100 * s, 700 * s
+            with mp.workdps(30):
+                errors.append(abs(number(expansion.expression, q1=a, p=b, q2=c) - truth(mp.mpf(1), mp.mpf(a), mp.mpf(b), mp.mpf(c))))
+        measured = -mp.log10(errors[1] / errors[0])
+        assert abs(measured + sp.degree(1 / expansion.remainder.subs(q1 + q2, q), q) * -1) < 0.05, (measured, expansion.remainder)
+    small = node.taylor(3)
+    errors = [abs(number(small.expression, q1=3 * s, p=s, q2=5 * s) - erf_kernel(1, 3 * mp.mpf(s), mp.mpf(s), 5 * mp.mpf(s))) for s in (1e-3, 1e-4)]
+    assert abs(mp.log10(errors[0] / errors[1]) - 4) < 0.05
+
+
+def test_kernel_of_two_functions() -> None:
+    """E tanh(u) atan(v) is no square; trapezoid in both variables"""
+    expansion = mf.E(sp.tanh(x) * sp.atan(y), q1, p, q2).taylor(3)
+    assert expansion.terms[0] == (p, 1)
+    z = np.linspace(-9, 9, 1201)
+    w = np.exp(-z * z / 2) * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    errors = []
+    for s in (0.02, 0.01):
+        a, b, c = s, 0.3 * s, 0.5 * s
+        u = math.sqrt(a) * z[:, None]
+        v = b / a * u + math.sqrt(c - b * b / a) * z[None, :]
+        truth = float(w @ (np.tanh(u) * np.arctan(v)) @ w)
+        errors.append(abs(float(number(expansion.expression, q1=a, p=b, q2=c)) - truth))
+    assert abs(math.log2(errors[0] / errors[1]) - 4) < 0.3
+
+
+def test_saturated_kernels_lead_with_the_arcsine() -> None:
+    """any odd function with limits +-c: c^2 (2/pi) asin(rho); any integrable slope: its mass squared over 2 pi sqrt(q1 q2 - p^2)"""
+    for f, c in ((sp.atan(3 * x), sp.pi / 2), (x / sp.sqrt(1 + x**2), 1), (sp.tanh(x) + sp.erf(x), 2)):
+        leading, degree = mf.Activation(f).asymptotic("kernel", 1).terms[0]
+        assert degree == 0
+        assert sp.simplify(leading - c**2 * 2 / sp.pi * sp.asin(p / q)) == 0
+        leading, degree = mf.Activation(f).derivative.asymptotic("kernel", 1).terms[0]
+        assert degree == -1
+        assert abs(number(leading - (2 * c) ** 2 / (2 * sp.pi * sp.sqrt(q**2 - p**2)), q=2, p=1)) < mp.mpf("1e-25")
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# constants
+
+
+@pytest.mark.parametrize(
+    ("g", "n", "value"),
+    [
+        (sp.tanh(x) ** 2, 0, -1),
+        (1 / (1 + x), 0, 0),
+        (1 / (1 + x), 1, 0),
+        (sp.sqrt(x**2 + 4), 0, sp.Rational(1, 1)),
+        (sp.log(1 + x**2), 0, sp.pi),
+        (x**2 / (1 + x**2), 2, sp.pi / 2),
+        (sp.exp(-3 * x), 4, sp.Rational(24, 243)),
+        (sp.log(1 + sp.exp(-2 * x)), 2, sp.Rational(7, 8) * sp.pi**4 / 90 / 4),
+        (sp.Min(x, 1), 1, sp.Rational(1, 3) - sp.Rational(1, 2)),
+    ],
+)
+def test_finite_parts(g: sp.Expr, n: int, value: sp.Expr) -> None:
+    """a rule, the integral itself at two precisions, and the value by hand"""
+    closed = finite_part(g, n)
+    assert not closed.has(FinitePart)
+    for digits in (20, 45):
+        assert abs(number(closed, digits) - number(sp.sympify(value), digits)) < mp.mpf(10) ** (3 - digits)
+        node = number(FinitePart(g, n), digits)
+        assert abs(node - number(sp.sympify(value), digits)) < mp.mpf(10) ** (3 - digits)
+
+
+def test_open_constants_evaluate() -> None:
+    """int_0^oo (tanh(t^2 + t) - 1) dt and the finite part of int atan^2 = -pi log 2 (+ tail), by other means"""
+    g = sp.tanh(x**2 + x)
+    node = finite_part(g, 0)
+    assert isinstance(node, FinitePart)
+    with mp.workdps(40):
+        truth = mp.quad(lambda t: mp.tanh(t * t + t) - 1, [0, 1, 2, 4, 8, 16])
+        assert abs(number(node, 36) - truth) < mp.mpf("1e-34")
+        # f.p. int_0^oo atan^2 = [t atan^2]_fp - int 2 t atan/(1 + t^2), the last with t = tan(s): int (2 s tan(s) - pi/(pi/2 - s) ...)
+        rest = mp.quad(lambda s: 2 * s * mp.tan(s) - mp.pi / (mp.pi / 2 - s), [0, mp.pi / 2])
+        # pi/(pi/2 - s) integrates to pi log(pi/2) - pi log(pi/2 - s), and pi/2 - s = 1/R + O(R^-3) at t = R
+        assert abs(number(FinitePart(sp.atan(x) ** 2, 0), 30) - (-mp.pi - rest - mp.pi * mp.log(mp.pi / 2))) < mp.mpf("1e-25")
+
+
+def test_series_of_expressions() -> None:
+    assert at_zero(sp.tanh(alpha * x), 4) == {1: alpha, 3: -(alpha**3) / 3}
+    assert at_infinity(squareplus_ := (sp.sqrt(x**2 + 4) - x) / 2, 4) == {-1: 1, -3: -1}
+    assert at_infinity(sp.log(sigmoid.subs(x, -x)), 3) == {1: -1}
+    assert at_infinity(sp.log((1 - sp.tanh(x)) / 2), 3) == {1: -2}  # an exponentially small argument
+    assert at_infinity((sp.exp(x) + 1) ** 2 / (sp.exp(2 * x) + 1), 3) == {0: 1}
+    with pytest.raises(NoExpansion):
+        at_infinity(((sp.exp(x) + 1) ** 2 - sp.exp(2 * x)) * (1 - sp.tanh(x)) ** sp.Rational(1, 3), 3)
+    assert squareplus_.has(sp.sqrt(x**2 + 4))
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("f", "how", "reason"),
+    [
+        (sp.sqrt(sp.Abs(x)), "taylor", r"no Taylor expansion at 0: it contains sqrt\(x\)"),
+        (sp.log(sp.Abs(x)), "taylor", r"no Taylor expansion at 0: it contains log\(x\)"),
+        (sp.sinh(x) / x, "asymptotic", "grows exponentially"),
+        (sp.exp(x), "asymptotic", "grows exponentially"),
+        (sp.cos(x) ** 2, "asymptotic", "oscillates"),
+        (x + sp.sin(x) ** 2, "asymptotic", "oscillates"),
+    ],
+)
+def test_what_has_no_expansion_is_refused(f: sp.Expr, how: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        getattr(mf.Activation(f), how)("mean")
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="moment = 'variance'"):
+        mf.tanh.taylor("variance")
+    with pytest.raises(ValueError, match="order = -1"):
+        mf.tanh.taylor("mean", -1)
+    with pytest.raises(TypeError, match=r"terms = 2\.5"):
+        mf.tanh.asymptotic("second_moment", 2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="terms = 0"):
+        mf.tanh.asymptotic("second_moment", 0)
+    with pytest.raises(ValueError, match="the variance 2 is a number"):
+        mf.E(sp.tanh(x) ** 2, 2).taylor()
+    with pytest.raises(ValueError, match="contains a delta"):
+        mf.activations["step"].derivative.taylor("mean")
+    with pytest.raises(ValueError, match="no product"):
+        mf.E(sp.tanh(x * y), q, p).taylor()
+    with pytest.raises(TypeError, match="expand the second moment"):
+        mf.tanh.gap(q, mf.delta).taylor()
+    with pytest.raises(ValueError, match="which is no polynomial"):
+        mf.Activation(sp.asinh(x)).asymptotic("kernel")
+    with pytest.raises(TypeError, match="n = True"):
+        mf.tanh.hermite(True, q)
+    with pytest.raises(ValueError, match="q = -1"):
+        mf.tanh.hermite(2, -1)
+
+
+def test_expansions_show_themselves() -> None:
+    expansion = mf.tanh.asymptotic("second_moment", 2)
+    assert repr(expansion) == "Expansion(E(tanh(x)**2, q) = 1 - sqrt(2)/(sqrt(pi)*sqrt(q)) + O(q**(-3/2)), q -> oo)"
+    assert r"\to \infty" in expansion.latex()
+    assert expansion._repr_latex_().startswith("$")
+    open_constant = moment("softplus", 2, "asymptotic", 2)
+    assert r"\mathrm{f.p.}" in open_constant.latex()
+    assert "FinitePart" in repr(open_constant)
+    assert expansion.terms[0] == (1, 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Hermite coefficients
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "softsign", "elu", "atan"])
+def test_hermite_coefficients_are_projections(name: str) -> None:
+    f, typed = FUNCTIONS[name]
+    v = mp.mpf(3) / 2
+    for n in (0, 1, 2, 3, 5):
+        found = number(mf.Activation(f).hermite(n, q), 25, q="1.5")
+        with mp.workdps(30):
+            he = mp.taylor(lambda t, n=n: 0, 0, 0) and sp.lambdify(x, sp.hermite_prob(n, x), "mpmath")
+            value = mp.quad(lambda z: typed(mp.sqrt(v) * z) * he(z) * mp.npdf(z), [-14, -8, -4, -2, -1, 0, 1, 2, 4, 8, 14])  # noqa: B023
+            assert abs(found - value / mp.sqrt(mp.factorial(n))) < mp.mpf("1e-22"), n
+
+
+def test_hermite_coefficients_sum_to_the_kernel() -> None:
+    """Mehler: sum a_n^2 rho^n = C; relu by its closed forms, gelu too"""
+    for phi in (mf.relu, mf.gelu):
+        total = sum(number(phi.hermite(n, q), q=2) ** 2 * mp.mpf("0.25") ** n for n in range(16))
+        assert abs(total - number(phi.kernel(q, p), q=2, p="0.5")) < mp.mpf("1e-10")
+        assert phi.hermite(7, q) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# identities
+
+
+def stated(name: str) -> dict[sp.Expr, sp.Expr]:
+    return {i.statement.lhs: i.statement.rhs for i in mf.Activation(FUNCTIONS[name][0]).identities()}
+
+
+def test_identities_that_must_be_found() -> None:
+    f = FUNCTIONS["sigmoid"][0]
+    assert stated("sigmoid")[mf.E(f, q)] == sp.Rational(1, 2)
+    assert sp.simplify(stated("sigmoid")[mf.E(f**2, q)] - (mf.E(f, q) - mf.E(x * f, q) / q)) == 0  # sigma^2 = sigma - sigma'
+    assert stated("tanh")[mf.E(sp.tanh(x) ** 2, q)] == 1 - mf.E(x * sp.tanh(x), q) / q
+    assert sp.simplify(stated("silu")[mf.E(x * sigmoid, q)] - q * mf.E(sp.diff(sigmoid, x), q)) == 0  # E swish = q E sigma'
+    for name in ("silu", "softplus", "squareplus", "tanh-GELU"):  # f(x) - f(-x) = x
+        f = FUNCTIONS[name][0]
+        c, node = mf.E(x * f, q).as_independent(q, as_Add=False)
+        assert stated(name)[c * node] == q / 2
+        assert sp.Rational(1, 2) in stated(name).values()
+    f = FUNCTIONS["squareplus"][0]
+    assert stated("squareplus")[mf.E(f**2, q)] == 1 + q / 2
+    assert stated("atan")[mf.E(sp.atan(x), q)] == 0
+    # mish: f(x) - f(-x) is not x
+    assert not any(rhs == q / 2 for rhs in stated("mish").values())
+
+
+def test_identities_of_a_function_never_seen() -> None:
+    """f = x + 1/2 - 2/(1 + e^(3x)): f(x) + f(-x) = -1, and a Riccati equation of its own"""
+    f = sp.Rational(1, 2) - 2 / (1 + sp.exp(3 * x))
+    found = mf.Activation(f).identities()
+    assert {i.rule for i in found} >= {"even part", "relation", "Stein", "heat"}
+    assert found[0].statement.rhs == -sp.Rational(1, 2)
+    assert all(i.holds for i in found if i.rule != "heat")
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "softplus", "squareplus", "log-sigmoid"])
+def test_identities_hold(name: str) -> None:
+    found = mf.Activation(FUNCTIONS[name][0]).identities()
+    assert len(found) >= 4
+    for identity in found:
+        assert identity.holds, (identity, identity.residual)
+        assert identity.reason
+        assert "=" in identity.latex()
+
+
+def test_a_wrong_identity_does_not_hold() -> None:
+    wrong = Identity(sp.Eq(mf.E(sp.tanh(x) ** 2, q), 1 - mf.E(x * sp.tanh(x), q) / q + sp.Rational(1, 10**25), evaluate=False), "relation")
+    assert not wrong.holds
+    assert 1e-26 < wrong.residual < 1e-24
+    slope = Identity(sp.Eq(sp.Derivative(mf.E(sp.tanh(x) ** 2, q), q), mf.E(x * sp.tanh(x), q) / q, evaluate=False), "heat")
+    assert not slope.holds
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# the nodes themselves
+
+OPEN = ("tanh", "sigmoid", "silu", "softplus", "mish", "squareplus", "atan", "softsign", "log-sigmoid")
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_nodes_evaluate_differentiate_and_print(name: str) -> None:
+    phi = mf.Activation(FUNCTIONS[name][0])
+    second = phi.second_moment(q)
+    assert abs(number(second, 40, q="1.4") - reference(name, 2, "1.4", 40)) < mp.mpf("1e-38")
+    h = mp.mpf("1e-8")
+    slope = (reference(name, 2, "1.40000001", 40) - reference(name, 2, "1.39999999", 40)) / (2 * h)
+    assert abs(number(second.diff(q), 20, q="1.4") - slope) < 1e-14
+    assert str(phi.kernel(q, p)).startswith("E(")
+    assert r"\mathbb{E}" in sp.latex(second)
+    kernel = phi.kernel(q, p)
+    f = FUNCTIONS[name][0].diff(x)
+    assert sp.simplify(kernel.diff(p) - mf.E(f * f.xreplace({x: y}), q, p)) == 0
