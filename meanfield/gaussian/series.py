@@ -62,7 +62,7 @@ def vanishes(c: sp.Expr) -> bool:
     if c.is_number and not c.has(LOG):
         size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
         return bool(abs(sp.N(c, 45, maxn=400, chop=True)) <= sp.Float("1e-40") * (1 + size))
-    return c == 0 or (c.is_Add and sp.cancel(sp.together(c)) == 0)
+    return c == 0 or (c.is_Add and sp.cancel(sp.together(c.replace(_Reciprocal, lambda e: 1 / e))) == 0)
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:
@@ -101,13 +101,13 @@ def at_zero(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
 def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:
     depth = order + 3
     while depth <= _DEEPEST + order:
-        series = _Walk(depth, Series({sp.Integer(-direction): S.One})).of(exponentials(f))
+        series = _Walk(depth, Series({sp.Integer(-direction): S.One})).of(f)
         if series.rate and _sign(series.rate, f) > 0:
             raise NoExpansion(f"{f} grows exponentially")
         if series.rate:
             return {}
         if series.order >= order:
-            return series.terms
+            return {a: c.replace(_Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
         depth *= 2
     raise NoExpansion(f"the expansion of {f} cancels too far")
 
@@ -148,8 +148,8 @@ class _Walk:
         try:
             return self._rule(f)
         except _Faint:
-            better = sp.cancel(sp.together(f)) if f.has(sp.exp) else f
-            inner = f.func(*[sp.cancel(sp.together(a)) for a in f.args])
+            better = sp.cancel(sp.together(exponentials(f)))
+            inner = f.func(*[sp.cancel(sp.together(exponentials(a))) for a in f.args])
             for other in (inner, better):
                 if other != f:
                     try:
@@ -191,6 +191,10 @@ class _Walk:
             return _constant(sp.Rational(1 + self.signum(f.args[0], f), 2))
         if isinstance(f, sp.DiracDelta):
             return _constant(S.Zero)
+        if isinstance(f, sp.tanh):
+            return self.tanh(self.of(f.args[0]), f)
+        if isinstance(f, (HyperbolicFunction, NormalCDF, NormalDensity)):
+            return self.of(exponentials(f))
         if isinstance(f, sp.Piecewise):
             return self.of(next(e for e, condition in f.args if self.holds(condition, f)))
         return self.function(f)
@@ -250,6 +254,22 @@ class _Walk:
         if value.has(sp.oo, sp.zoo, sp.nan):
             raise NoExpansion(f"{outer} is singular at {limit}")
         return self.add(_constant(value), _integral(inner), outer)
+
+    def tanh(self, s: Series, f: sp.Expr) -> Series:
+        """by the addition theorem, so that coefficients are polynomials in tanh of the limit"""
+        if s.rate and _sign(s.rate, f) < 0:
+            s = Series({}, faint=True)
+        if s.rate or s.lowest < 0 or s.terms.get(S.Zero, S.Zero).has(LOG):
+            return self.of(exponentials(f)) if not s.rate and s.lowest >= 0 else _constant(sp.Integer(_sign(s.terms, f)))
+        limit, rest = self.split(s)
+        small = self.composed(rest, _tanh_coefficient)
+        if limit == 0:
+            return small
+        value = sp.tanh(limit)
+        if limit.has(sp.log):
+            value = sp.cancel(sp.together(value.rewrite(sp.exp)))
+        inverse = self.composed(self.scaled(small, value), lambda j: sp.Integer((-1) ** j))
+        return self.mul(self.add(_constant(value), small, f), inverse)
 
     def circular(self, f: sp.Expr, argument: Series) -> Series:
         limit, rest = self.split(argument)
@@ -331,7 +351,7 @@ class _Walk:
         c = s.terms[a]
         if c.has(LOG):
             raise NoExpansion(f"{f} has powers of a logarithm that do not end")
-        return c, a, Series({k - a: sp.expand(d / c) for k, d in s.terms.items() if k != a}, s.order - a)
+        return c, a, Series({k - a: sp.expand(d * _reciprocal(c)) for k, d in s.terms.items() if k != a}, s.order - a)
 
     def power(self, s: Series, k: sp.Expr, f: sp.Expr) -> Series:
         if k.is_Integer and k >= 0:
@@ -348,7 +368,8 @@ class _Walk:
             raise NoExpansion(f"{f} has a power that is not a rational number")
         body = self.composed(h, lambda j: sp.binomial(k, j) if k.is_Integer else sp.ff(k, j) / sp.factorial(j))
         rate = {i: sp.expand(k * d) for i, d in s.rate.items()}
-        lifted = {a * k + i: sp.expand(c**k * d) for i, d in body.terms.items()}
+        head = _reciprocal(c) ** (-k) if k.is_Integer else c**k
+        lifted = {a * k + i: sp.expand(head * d) for i, d in body.terms.items()}
         return Series(lifted, a * k + body.order, rate)
 
     def exp(self, s: Series, f: sp.Expr) -> Series:
@@ -377,6 +398,23 @@ class _Walk:
         head = {S.Zero: sp.log(c) + a * LOG}
         terms = _combined(_combined(head, s.rate), body.terms)
         return Series(terms, body.order)
+
+
+class _Reciprocal(sp.Function):
+    """1/c for a sum c, kept whole: expanded, the powers of a sum in the denominator would not merge"""
+
+    nargs = 1
+
+    def _eval_evalf(self, prec: int) -> sp.Expr:
+        return (1 / self.args[0])._eval_evalf(prec)
+
+
+def _reciprocal(c: sp.Expr) -> sp.Expr:
+    return _Reciprocal(c) if c.is_Add else 1 / c
+
+
+def _tanh_coefficient(j: int) -> sp.Expr:
+    return S.Zero if j % 2 == 0 else sp.Integer(2) ** (j + 1) * (2 ** (j + 1) - 1) * sp.bernoulli(j + 1) / sp.factorial(j + 1)
 
 
 def _constant(c: sp.Expr) -> Series:

@@ -115,15 +115,18 @@ def rate_agrees(name: str, power: int, expansion: Any, variances: tuple[str, str
     assert errors[1] < 1e4 * bounds[1]
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("name", FUNCTIONS)
+#: the mean of an odd function is 0
+ODD = {"tanh", "atan", "softsign", "isru", "asinh", "hard tanh", "erf", "x/(1+x^2)", "atan(2x)+x/3"}
+MOMENTS = [(name, power) for name in FUNCTIONS for power in (1, 2) if power == 2 or name not in ODD]
+
+
+@pytest.mark.parametrize(("name", "power"), MOMENTS)
 def test_taylor_series_have_their_rate(name: str, power: int) -> None:
     for order in (1, 3):
         rate_agrees(name, power, moment(name, power, "taylor", order), ("4e-4", "1e-4"))
 
 
-@pytest.mark.parametrize("power", [1, 2])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("name", "power"), MOMENTS)
 def test_asymptotic_series_have_their_rate(name: str, power: int) -> None:
     for terms in (1, 3):
         rate_agrees(name, power, moment(name, power, "asymptotic", terms), ("4e5", "64e5"))
@@ -150,15 +153,13 @@ def test_constants_of_the_literature() -> None:
 
 
 def test_closed_forms_expand_the_same_way() -> None:
-    """E erf(u)^2 = (2/pi) asin(2q/(1+2q)): its own series against the one from moments"""
-    exact = mf.erf.second_moment(q)
-    t = sp.Symbol("t", positive=True)
-    series = sp.series(exact.subs(q, 1 / t**2), t, 0, 6).removeO()
-    found = mf.erf.asymptotic("second_moment", 4).expression.subs(q, 1 / t**2)
-    for k in (0, 1, 3, 5):
-        assert abs(number(sp.expand(series).coeff(t, k) - sp.expand(found).coeff(t, k))) < mp.mpf("1e-28")
-    taylor = mf.erf.taylor("second_moment", 4).expression
-    assert sp.expand(sp.series(exact, q, 0, 5).removeO() - taylor) == 0
+    """E erf(u)^2 = (2/pi) asin(2q/(1+2q)) against its Taylor series and the one from moments"""
+    for expansion, points in ((mf.erf.taylor("second_moment", 4), ("1e-3", "1e-4")), (mf.erf.asymptotic("second_moment", 4), ("1e3", "1e4"))):
+        with mp.workdps(40):
+            exact = [2 / mp.pi * mp.asin(2 * mp.mpf(v) / (1 + 2 * mp.mpf(v))) for v in points]
+        errors = [abs(number(expansion.expression, q=v) - e) for v, e in zip(points, exact, strict=True)]
+        bounds = [number(expansion.remainder, q=v) for v in points]
+        assert abs(mp.log(errors[1] / errors[0]) / mp.log(bounds[1] / bounds[0]) - 1) < 0.02
     relu = mf.relu.asymptotic("mean")
     assert relu.remainder == 0
     assert relu.expression == mf.relu.mean(q)
