@@ -149,8 +149,8 @@ class Activation:
     def asymptotic(self, moment: str, terms: int = 3) -> Expansion:
         r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first `terms` terms.
 
-        phi is its tails, sums of powers and logarithms, and a rest that a wide Gaussian sees through its moments (Wong 1989, ch. III; finite
-        parts where they diverge, with logarithms of q). Constants without a closed form are `FinitePart` integrals, which evaluate.
+        phi is its tails, sums of powers and logarithms, and a rest that a wide Gaussian sees through its moments (Wong 1989, ch. III;
+        finite parts where they diverge, with logarithms of q). Constants without a closed form are `FinitePart` integrals, which evaluate.
 
         Raises
         ------

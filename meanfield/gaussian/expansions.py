@@ -1,8 +1,8 @@
 r"""Expansions of E f(u), u ~ N(0, q), in powers of q: at q = 0 by Taylor's theorem, at q = oo by the Mellin transform.
 
 Only the even part counts: E f(u) = \int_0^\infty g(t) N(t; 0, q) dt with g(t) = f(t) + f(-t). As q -> 0 each c t^a of g at 0 gives
-c E|u|^a / 2. As q -> oo (Wong 1989, ch. III; Bleistein & Handelsman 1975, ch. 4): each c t^a of g at infinity gives c E|u|^a / 2 too, continued
-analytically in a, and each term of the density at 0 gives
+c E|u|^a / 2. As q -> oo (Wong 1989, ch. III; Bleistein & Handelsman 1975, ch. 4): each c t^a of g at infinity gives c E|u|^a / 2 too,
+continued analytically in a, and each term of the density at 0 gives
 
     \frac{(-1)^m}{m! \, 2^m \sqrt{2\pi}} \, q^{-m-1/2} \; \mathrm{f.p.}\!\int_0^\infty t^{2m} g(t) \, dt;
 

@@ -98,8 +98,8 @@ class Node(sp.Expr):
     def taylor(self, order: int = 4) -> Expansion:
         r"""The expansion in powers of the variances, up to `order`, as they go to 0.
 
-        E f(u) = \sum_k f^{(2k)}(m) q^k / (2^k k!), with E|z|^k for the one-sided derivatives of f where it has a kink at the mean m; for two
-        variables \sum_n p^n/n! E f^{(n)}(u) E g^{(n)}(v) (Price 1958), whose terms have degree up to `order` in (q1, p, q2) together.
+        E f(u) = \sum_k f^{(2k)}(m) q^k / (2^k k!), with E|z|^k for the one-sided derivatives of f where it has a kink at the mean m; for
+        two variables \sum_n p^n/n! E f^{(n)}(u) E g^{(n)}(v) (Price 1958), whose terms have degree up to `order` in (q1, p, q2) together.
 
         Raises
         ------

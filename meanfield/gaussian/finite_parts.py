@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import mpmath as mp
@@ -364,25 +364,24 @@ def _numeric(g: sp.Expr, n: int) -> mp.mpf:
     high = 3 * digits + 30  # x^n g and its tail agree to many digits far out
     with mp.workdps(high):
         start = _mpf(max([S.One, *breakpoints(g)], key=lambda r: sp.N(r, 30)))
-        powers = [(mp.mpf(a.p) / a.q, [_mpf(c) for c in reversed(sp.Poly(b, LOG).all_coeffs())]) for a, b in tail.items()]
-        lost = mp.fsum(_antiderivative(a, c, start) for a, c in powers)
+        powers = [(mp.mpf(a.p) / a.q, [_mpf(c) for c in sp.Poly(b, LOG).all_coeffs()]) for a, b in tail.items()]
+        lost = mp.fsum(_antiderivative(a, c[::-1], start) for a, c in powers)
         cuts = [(_mpf(low), start if end is S.Infinity else _mpf(end), sp.lambdify(x, f, "mpmath")) for low, end, f in pieces(g)]
 
-    def inside(t: mp.mpf) -> mp.mpf:
+    def inside(value: Any, t: mp.mpf) -> mp.mpf:
         with mp.workdps(high):
             return t**n * value(t)
 
     def beyond(t: mp.mpf) -> mp.mpf:
         with mp.workdps(high):
             log = mp.log(t)
-            return t**n * value(t) - mp.fsum(t**a * mp.polyval(c[::-1], log) for a, c in powers)
+            return inside(cuts[-1][2], t) - mp.fsum(t**a * mp.polyval(c, log) for a, c in powers)
 
     total = -lost
     with mp.workdps(digits + 10):
         for low, end, value in cuts:
             if low < end:
-                total += _panel(inside, low, end, digits)
-        value = cuts[-1][2]
+                total += _panel(partial(inside, value), low, end, digits)
         quiet, a = 0, start
         while quiet < 2:
             b = a + max(mp.mpf(2), a / 2)

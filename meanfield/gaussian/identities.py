@@ -1,8 +1,9 @@
 r"""Exact equations between expectations that have no closed form, found from the function itself and checked by quadrature.
 
-Three sources. The even part: E f(u) = E (f(u) + f(-u))/2, closed where that is a polynomial (E sigmoid = 1/2; E phi^2 = 1 + q/2 for
-squareplus). Gaussian calculus: Stein's identity and the heat equation. And relations: a quadratic polynomial in x, f, f', f''
-and f''' that vanishes (tanh' = 1 - tanh^2), found by linear algebra on values of f and proved symbolically, holds in expectation term by term.
+Three sources. The even part: E f(u) = E (f(u) + f(-u))/2, closed where that is a polynomial (E sigmoid = 1/2; E phi^2 = 1 + q/2
+for squareplus). Gaussian calculus: Stein's identity and the heat equation. And relations: a quadratic polynomial in x, f, f', f''
+and f''' that vanishes (tanh' = 1 - tanh^2), found by linear algebra on values of f and proved symbolically, holds in expectation term by
+term.
 """
 
 from __future__ import annotations

@@ -50,11 +50,16 @@ def _monomial(k: int, first: bool, j: int, second: bool) -> sp.Expr:
         return _monomial(j, True, k, True).xreplace({q1: q2, q2: q1})
     f = x**k * (sp.sign(x) if first else S.One)
     g = x**j * (sp.sign(x) if second else S.One)
-    if f is S.One:
-        return closed.mean(g).xreplace({q: q2}) if x in g.free_symbols else S.One
-    if g is S.One:
-        return closed.mean(f).xreplace({q: q1})
+    if f is S.One or g is S.One:
+        return _mean(f * g, True).xreplace({q: q2 if f is S.One else q1})
     return closed.cross_unequal(f, g)
+
+
+def _mean(f: sp.Expr, centred: bool) -> sp.Expr:
+    """E of a monomial, which always closes"""
+    value = closed.mean(f, centred) if x in f.free_symbols else f
+    assert value is not None, f
+    return value
 
 
 def pair_taylor(f: sp.Expr, g: sp.Expr, order: int, equal: bool) -> tuple[Parts, sp.Expr]:
@@ -88,7 +93,8 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
     room, determinant = sp.Dummy(positive=True), (q if equal else q1) * (q if equal else q2) - p**2
     total = total.replace(lambda e: e.is_Pow and e.base == determinant, lambda e: room**e.exp)
     total = sp.expand(total)
-    return total if total.is_polynomial(p, q, q1, q2) else sp.factor(sp.together(total)).xreplace({room: determinant})
+    tidy = total if total.is_polynomial(p, q, q1, q2) else sp.factor(sp.together(total))
+    return tidy.xreplace({room: determinant})
 
 
 @dataclass(frozen=True)
@@ -174,8 +180,7 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
 def _tail_delta(k: int, odd: bool, i: int) -> sp.Expr:
     """E[u^k (sign u) delta^(i)(v)]: (-1)^i times the i-th derivative at v = 0 of density(v) E[... | v]"""
     tail = x**k * (sp.sign(x) if odd else S.One)
-    given = closed.mean(tail, False) if x in tail.free_symbols else S.One
-    given = given.xreplace({q: q1 - p**2 / q2}).xreplace({closed.M: p * y / q2})
+    given = _mean(tail, False).xreplace({q: q1 - p**2 / q2}).xreplace({closed.M: p * y / q2})
     density = sp.exp(-(y**2) / (2 * q2)) / sp.sqrt(2 * sp.pi * q2)
     value = (density * given).diff(y, i).subs(y, 0)
     return sp.factor(sp.powdenest(sp.together(value))) * (-1) ** i

@@ -62,7 +62,7 @@ def vanishes(c: sp.Expr) -> bool:
     if c.is_number and not c.has(LOG):
         size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
         return bool(abs(sp.N(c, 45, maxn=400, chop=True)) <= sp.Float("1e-40") * (1 + size))
-    return c == 0 or (c.is_Add and sp.cancel(sp.together(c.replace(_Reciprocal, lambda e: 1 / e))) == 0)
+    return bool(c == 0 or (c.is_Add and sp.cancel(sp.together(c.replace(_Reciprocal, lambda e: 1 / e))) == 0))
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:
