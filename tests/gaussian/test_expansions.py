@@ -83,7 +83,7 @@ def reference(name: str, power: int, v: str, digits: int = 30) -> mp.mpf:
     f = FUNCTIONS[name][1]
     with mp.workdps(digits + 5):
         variance = mp.mpf(v)
-        end = 13 * mp.sqrt(variance)
+        end = 17 * mp.sqrt(variance)
         steps = [mp.mpf(2) ** k for k in range(-6, 200) if mp.mpf(2) ** k < end]
         return mp.quad(lambda t: (f(t) ** power + f(-t) ** power) * mp.exp(-t * t / (2 * variance)), [0, *steps, end]) / mp.sqrt(
             2 * mp.pi * variance
