@@ -11,6 +11,7 @@ from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
+from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.symbols import known
 
@@ -40,7 +41,8 @@ class Activation:
     TypeError
         `expression` is no sympy expression.
     ValueError
-        It does not depend on mf.x, depends on mf.y or on a symbol of the state, or is not real on the real line.
+        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real on the real line, or not square-integrable
+        under every Gaussian (with the reason).
 
     Examples
     --------
@@ -67,6 +69,9 @@ class Activation:
             raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
         if f.has(sp.I) or f.is_real is False or not _real_everywhere(f):
             raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+        reason = divergence(f)
+        if reason:
+            raise ValueError(f"expression: {reason}")
         object.__setattr__(self, "expression", f)
 
     def __repr__(self) -> str:
@@ -159,7 +164,7 @@ class Activation:
 
         >>> import meanfield as mf
         >>> mf.silu.asymptotic("mean", 2)
-        Expansion(E(x*(tanh(x/2) + 1), q)/2 = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
+        Expansion(E(x/(1 + exp(-x)), q) = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
         """
         return _expanded(self._folded(moment), "asymptotic", terms)
 
@@ -194,7 +199,7 @@ class Activation:
 
         >>> import meanfield as mf
         >>> mf.sigmoid.identities()[0]
-        Identity(E(tanh(x/2)/2 + 1/2, q) = 1/2, even part)
+        Identity(E(1/(1 + exp(-x)), q) = 1/2, even part)
         >>> mf.sigmoid.identities()[0].holds
         True
         """
