@@ -14,12 +14,17 @@ from sympy import S
 
 from meanfield.gaussian import moments
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of
+from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.forms import gap_of, shifted
+from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
 __all__ = ["M", "M2", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
 
-q, p, q1, q2 = known("q"), known("p"), known("q1"), known("q2")
+x, q, p, q1, q2 = known("x"), known("q"), known("p"), known("q1"), known("q2")
+
+#: operations up to which a function is searched for symmetry
+LONGEST = 40
 
 #: the means of the Gaussian, where there are any
 M, M2 = sp.symbols("m m2", real=True)
@@ -35,8 +40,17 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 
 @cache
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
-    """E f(u), u ~ N(m, q)."""
-    return _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
+    """E f(u), u ~ N(m, q): by the algebra of atoms, or where f(x) + f(-x) is a polynomial of |x|."""
+    result = _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
+    return _even(f) if result is None and centred and sp.count_ops(f) <= LONGEST else result
+
+
+def _even(f: sp.Expr) -> sp.Expr | None:
+    try:
+        polynomial = sp.expand(even_part(f) / 2)
+    except NoExpansion:
+        return None
+    return mean(polynomial.xreplace({x: sp.Abs(x)})) if polynomial.is_polynomial(x) else None
 
 
 @cache

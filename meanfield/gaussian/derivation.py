@@ -19,7 +19,8 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, derivative, product
-from meanfield.gaussian.expectation import PairExpectation
+from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.moments import Moment, Trace, cross, mean, square
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.special import NormalCDF, NormalDensity
@@ -38,6 +39,7 @@ RULES = {
     "condition": r"a delta fixes its variable: the density there times the conditional expectation",
     "density": "a normal density is the exponential of a quadratic",
     "orthant": r"$E[\Phi\Phi]$ is a bivariate normal probability; $1/4 + \arcsin(r)/2\pi$ at the origin (Sheppard 1899)",
+    "symmetry": r"$u$ and $-u$ have one distribution: $E f(u) = E[f(u) + f(-u)]/2$",
     "collect": "collect on transcendental functions, coefficients in lowest terms",
 }
 
@@ -136,7 +138,9 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
         }[moment]()
         certificate = certify(f, moment, result)
     except NotClosed as reason:
-        raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
+        if moment == "kernel" or result.has(Node):
+            raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
+        return _by_symmetry(f if moment == "mean" else f**2, result, quantity)
     steps = [DerivationStep("atoms", f, sp.Add(*[_atom(t) for t in atoms]))]
     for step in trace.values():
         after = sp.Add(step.rest, *[c * _expression(t) for c, t in step.terms])
@@ -145,6 +149,22 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
             steps.append(DerivationStep(step.rule, before, after))
     steps.append(DerivationStep("collect", quantity, result))
     return Derivation(quantity, result, tuple(steps), certificate)
+
+
+def _by_symmetry(g: sp.Expr, result: sp.Expr, quantity: sp.Expr) -> Derivation:
+    """a moment that closes because g(x) + g(-x) is a polynomial of |x|; its certificate is its integral"""
+    even = sp.expand(even_part(g) / 2).xreplace({x: sp.Abs(x)})
+    steps = [DerivationStep("symmetry", quantity, Expectation(even, q)), DerivationStep("collect", Expectation(even, q), result)]
+
+    point = _points("symmetry", result + g + q, 1)[0]
+    values = {s: v for s, v in point.items() if s not in (q, x)}
+    with mp.workdps(DIGITS + 10):
+        integral = mean_of(g.subs(values), S.Zero, point[q], mp.mp.prec)
+        left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - integral) / (1 + abs(integral)))
+    claim = Claim(
+        f"M({point[q]}) is the integral", f"to {DIGITS} digits at a random point, residual {left:.0e}", left < 10.0**-DIGITS, left
+    )
+    return Derivation(quantity, result, tuple(steps), Certificate((claim,)))
 
 
 def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:

@@ -129,16 +129,7 @@ def _even_parts(f: sp.Expr) -> Claims:
         except NoExpansion:
             continue
         if sp.expand(polynomial).is_polynomial(x):
-            yield "even part", Expectation(g, q), _of_polynomial(polynomial)
-
-
-def _of_polynomial(polynomial: sp.Expr) -> sp.Expr:
-    """E P(u), P even on x > 0: |u| where a power is odd"""
-    return sp.expand(sp.Add(*[c * _absolute(k) for (k,), c in sp.Poly(polynomial, x).terms()]))
-
-
-def _absolute(k: int) -> sp.Expr:
-    return q ** sp.Rational(k, 2) * 2 ** sp.Rational(k, 2) * sp.gamma(sp.Rational(k + 1, 2)) / sp.sqrt(sp.pi)
+            yield "even part", Expectation(g, q), Expectation(polynomial.xreplace({x: sp.Abs(x)}), q).doit()
 
 
 def _calculus(f: sp.Expr) -> Claims:
@@ -188,7 +179,7 @@ def _both_sides(h: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 
 
 def _expectation(term: sp.Expr) -> sp.Expr:
-    return _of_polynomial((term + term.xreplace({x: -x})) / 2) if term.is_polynomial(x) else Expectation(term, q)
+    return Expectation(term, q).doit() if term.is_polynomial(x) else Expectation(term, q)
 
 
 @cache
