@@ -154,7 +154,9 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
 def _by_symmetry(g: sp.Expr, result: sp.Expr, quantity: sp.Expr) -> Derivation:
     """a moment that closes because g(x) + g(-x) is a polynomial of |x|; its certificate is its integral"""
     even = sp.expand(even_part(g) / 2).xreplace({x: sp.Abs(x)})
-    steps = [DerivationStep("symmetry", quantity, Expectation(even, q)), DerivationStep("collect", Expectation(even, q), result)]
+    steps = [DerivationStep("symmetry", quantity, Expectation(even, q))]
+    if even.has(x):
+        steps.append(DerivationStep("collect", Expectation(even, q), result))
 
     point = _points("symmetry", result + g + q, 1)[0]
     values = {s: v for s, v in point.items() if s not in (q, x)}
