@@ -13,6 +13,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
+from meanfield.gaussian.pieces import slope
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -83,7 +84,8 @@ class Activation:
     @property
     def derivative(self) -> Activation:
         """phi', as a distribution: the derivative of a step is a delta."""
-        return Activation(self.expression.diff(x), name="constant" if x not in self.expression.diff(x).free_symbols else "")
+        result = slope(self.expression)
+        return Activation(result, name="" if x in result.free_symbols else "constant")
 
     def mean(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u), u ~ N(mean, q): closed where it closes, an expectation node where not."""

@@ -42,7 +42,8 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f(x) + f(-x) is a polynomial of |x|."""
     result = _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
-    return _even(f) if result is None and centred and sp.count_ops(f) <= LONGEST else result
+    symmetric = centred and not f.has(sp.DiracDelta) and sp.count_ops(f) <= LONGEST
+    return _even(f) if result is None and symmetric else result
 
 
 def _even(f: sp.Expr) -> sp.Expr | None:

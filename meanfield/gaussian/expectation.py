@@ -16,6 +16,7 @@ from meanfield import arguments
 from meanfield.gaussian import closed, expansions, pair_expansions
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
+from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.precise import gap_of_pair, law_of, mean_of, nested_mean, product_mean_of, settled
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
@@ -84,16 +85,22 @@ class Node(sp.Expr):
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self.form()
         if form is None:
-            return self
+            return self.conditioned().doit() if self.integrand.has(sp.DiracDelta) else self
         return _remembered(literature(form).subs(values, simultaneous=True), self)
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
+        if self.integrand.has(sp.DiracDelta):
+            return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
         result = self.closed()
         if result is not None and not result.has(BivariateNormalCDF):  # sums of these cancel: the integral is faster
             return settled(result, prec)
         return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
+
+    def conditioned(self) -> sp.Expr:
+        """The same without deltas: each fixes its variable."""
+        raise TypeError(f"{type(self).__name__} holds no deltas")
 
     def taylor(self, order: int = 4) -> Expansion:
         r"""The expansion in powers of the variances, up to `order`, as they go to 0.
@@ -175,12 +182,18 @@ class Expectation(Node):
             result = closed.product_mean(*_halves(f), centred)
         return result, {q: self.variance, closed.M: self.mean}
 
+    def conditioned(self) -> sp.Expr:
+        rest, found = deltas(self.integrand)
+        if any(c is S.Infinity for c, _ in found):
+            return S.Infinity
+        return Expectation(rest, self.variance, self.mean) + sp.Add(*[c * _density(k, self.mean, self.variance) for c, k in found])
+
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
         result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
         # d/dv of f(m + sqrt(v) z): one derivative of f is enough
-        result += v.diff(s) * Expectation((x - m) * f.diff(x), v, m) / (2 * v)
-        return result + m.diff(s) * Expectation(f.diff(x), v, m)
+        result += v.diff(s) * Expectation((x - m) * slope(f), v, m) / (2 * v)
+        return result + m.diff(s) * Expectation(slope(f), v, m)
 
     def taylor(self, order: int = 4) -> Expansion:
         order = arguments.check_integer(order, "order", 0)
@@ -227,6 +240,10 @@ def _expansion(
         values, scale = {q1: law[0], p: law[1], q2: law[2]}, law[0] + law[2]
     own = tuple((c.subs(values, simultaneous=True), e) for c, e in terms)
     return Expansion(node, law, point, own, remainder.subs(q, scale))
+
+
+def _density(a: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+    return NormalDensity((a - mean) / sp.sqrt(variance)) / sp.sqrt(variance)
 
 
 def _closed_or_self(node: Node) -> sp.Expr:
@@ -288,6 +305,23 @@ class PairExpectation(Node):
             return closed.cross(*parts, centred), {q: v1, p: cov, **means}
         return closed.cross_unequal(*parts, centred), {q1: v1, p: cov, q2: v2, **means}
 
+    def conditioned(self) -> sp.Expr:
+        parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
+        if parts is None:
+            return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in sp.Add.make_args(sp.expand(self.integrand))])
+        (f, first), (g, second) = (deltas(part) for part in parts)
+        rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
+        total = PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, m1, m2)
+        for c, k in first:
+            total += c * _density(k, m1, v1) * Expectation(g, rest / v1, m2 + cov / v1 * (k - m1))
+        for c, k in second:
+            total += c * _density(k, m2, v2) * Expectation(f, rest / v2, m1 + cov / v2 * (k - m2))
+        r1, r2 = sp.sqrt(v1), sp.sqrt(v2)
+        for c, k in first:
+            for d, h in second:
+                total += c * d * BivariateDensity((k - m1) / r1, (h - m2) / r2, cov / (r1 * r2)) / sp.sqrt(rest)
+        return total
+
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, (v1, cov, v2, m1, m2) = self.integrand, self.args[1:]
 
@@ -295,8 +329,8 @@ class PairExpectation(Node):
             return PairExpectation(g, v1, cov, v2, m1, m2)
 
         result = at(f.diff(s)) if s in f.free_symbols else S.Zero
-        dx, dy = f.diff(x), f.diff(y)
-        price = at(dx.diff(y))
+        dx, dy = slope(f), slope(f, y)
+        price = at(slope(dx, y))
         result += cov.diff(s) * price
         # d/dv1 at fixed covariance, through the scale of u: no second derivative of f
         result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)

@@ -14,7 +14,7 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["NotClosed", "declare", "pieces_of", "stepped"]
+__all__ = ["NotClosed", "declare", "deltas", "pieces_of", "slope", "stepped"]
 
 x = known("x")
 
@@ -51,6 +51,40 @@ def stepped(e: sp.Expr) -> sp.Expr:
     for value, (low, high) in zip(values[1:-1], itertools.pairwise(cuts), strict=True):
         total += value * (_step(x - low) - _step(x - high))
     return total
+
+
+def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
+    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps."""
+    if not e.has(sp.Piecewise):
+        return e.diff(z)
+    if z != x:
+        swap = {x: z, z: x}
+        return slope(e.xreplace(swap)).xreplace(swap)
+    try:
+        cuts, values = pieces_of(e)
+    except NotClosed:
+        return e.diff(x)
+    jumps = (
+        sp.expand((high - low).xreplace({x: cut})) * sp.DiracDelta(x - cut)
+        for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)
+    )
+    smooth = e.diff(x).replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero)
+    return smooth + sp.Add(*jumps)
+
+
+def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[tuple[sp.Expr, sp.Expr], ...]]:
+    """A sum of a function and deltas as the function, and the weight and place of each delta; the square of one weighs infinitely."""
+    smooth, found = S.Zero, []
+    for term in sp.Add.make_args(sp.expand(e)):
+        at = [t for t in term.atoms(sp.DiracDelta) if t.has(x)]
+        if not at:
+            smooth += term
+            continue
+        slope_, offset = sp.Poly(at[0].args[0], x).all_coeffs()
+        place = -offset / slope_
+        weight = (term / at[0]).xreplace({x: place}) / sp.Abs(slope_)
+        found.append((S.Infinity if weight.has(sp.DiracDelta) else weight, place))
+    return smooth, tuple(found)
 
 
 def _step(z: sp.Expr) -> sp.Expr:

@@ -83,6 +83,9 @@ class Lowering:
         return angles(e)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
+        if node.integrand.has(sp.DiracDelta):
+            closed_form = node.closed()
+            return closed_form if closed_form is not None and not closed_form.has(*FOR_READING) else self.numeric(node.conditioned())
         if isinstance(node, Expectation):
             return self._mean(node)
         if isinstance(node, Gap):
