@@ -14,7 +14,8 @@ __all__ = ["dataset", "latex", "plot"]
 
 @singledispatch
 def latex(thing: Any) -> str:
-    r"""LaTeX of an expression, activation, derivation, block or recursion: a fragment that needs amsmath and amssymb only.
+    r"""LaTeX of an expression, activation, derivation, expansion, identity, gain, block or recursion: a fragment that needs amsmath and
+    amssymb only.
 
     Raises
     ------
@@ -40,7 +41,9 @@ def latex(thing: Any) -> str:
     \dot\kappa\left(\rho\right) &= \frac{\pi - \arccos{\left(\rho \right)}}{2 \pi}
     \end{align*}
     """
-    raise TypeError(f"no LaTeX for {type(thing).__name__}: expected an expression, an activation, a derivation, a block or a recursion")
+    raise TypeError(
+        f"no LaTeX for {type(thing).__name__}: expected an expression, an activation, a derivation, an expansion, an identity, a gain, a block or a recursion"
+    )
 
 
 @singledispatch

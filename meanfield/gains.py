@@ -9,6 +9,7 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
+from meanfield.faces import latex
 from meanfield.symbols import known
 
 __all__ = ["Gain", "gain"]
@@ -57,9 +58,13 @@ class Gain:
         shown = "\n".join(f"    {name} = {_shown(getattr(self, name))}" for name in _LETTERS)
         return f"Gain of {self.phi!r} at q = {self.q}\n{shown}"
 
+    def latex(self) -> str:
+        """One line for each attribute."""
+        rows = (rf"{letter} &= {latex(getattr(self, name))}" for name, letter in _LETTERS.items())
+        return "\\begin{aligned}" + r" \\ ".join(rows) + "\\end{aligned}"
+
     def _repr_latex_(self) -> str:
-        rows = (rf"{letter} &= {sp.latex(getattr(self, name))}" for name, letter in _LETTERS.items())
-        return "$\\displaystyle \\begin{aligned}" + r" \\ ".join(rows) + "\\end{aligned}$"
+        return rf"$\displaystyle {self.latex()}$"
 
 
 def _shown(value: sp.Expr) -> str:

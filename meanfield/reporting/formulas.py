@@ -14,9 +14,13 @@ from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.faces import latex
+from meanfield.gains import Gain
 from meanfield.gaussian import closed
 from meanfield.gaussian.derivation import Derivation
+from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.identities import Identity
+from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
 
@@ -52,6 +56,13 @@ def _(thing: Recursion) -> str:
     text = "\n".join(parts)
     definitions = page.definitions()
     return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}" if definitions else text
+
+
+@latex.register(Expansion)
+@latex.register(Identity)
+@latex.register(Gain)
+def _(thing: Expansion | Identity | Gain) -> str:
+    return thing.latex()
 
 
 @latex.register
@@ -244,10 +255,13 @@ class _Page:
 
 
 def _degree(f: sp.Expr) -> sp.Expr | None:
-    """k if E f(u) f(v) is q^k times a function of the correlation"""
-    form = closed.cross(f, f)
-    if form is None:
+    """k where f(t x) = t^k f(x) for t > 0, so that E f(u) f(v) is q^k times a function of the correlation, if that closes"""
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
         return None
-    ratio = sp.simplify(form.xreplace({p: q * rho}))
-    k = sp.simplify(q * sp.diff(ratio, q) / ratio) if ratio != 0 else None
-    return k if k is not None and k.is_number else None
+    degrees = {sp.cancel(x * piece.diff(x) / piece) for piece in values if piece != 0}
+    if any(cut != 0 for cut in cuts) or len(degrees) != 1 or closed.cross(f, f) is None:
+        return None
+    (k,) = degrees
+    return k if k.is_number else None
