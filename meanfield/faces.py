@@ -41,9 +41,8 @@ def latex(thing: Any) -> str:
     \dot\kappa\left(\rho\right) &= \frac{\pi - \arccos{\left(\rho \right)}}{2 \pi}
     \end{align*}
     """
-    raise TypeError(
-        f"no LaTeX for {type(thing).__name__}: expected an expression, an activation, a derivation, an expansion, an identity, a gain, a block or a recursion"
-    )
+    known = "an expression, an activation, a derivation, an expansion, an identity, a gain, a block or a recursion"
+    raise TypeError(f"no LaTeX for {type(thing).__name__}: expected {known}")
 
 
 @singledispatch
