@@ -23,7 +23,7 @@ x, y = known("x"), known("y")
 _MOMENTS = ("mean", "second_moment", "kernel", "gap")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Activation:
     r"""A scalar function phi, applied to each coordinate.
 
@@ -43,7 +43,7 @@ class Activation:
         `expression` is no sympy expression.
     ValueError
         It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real on the real line, or not square-integrable
-        under every Gaussian (with the reason).
+        under the standard normal (with the reason): exp(x**2).
 
     Examples
     --------
@@ -74,6 +74,13 @@ class Activation:
         if reason:
             raise ValueError(f"expression: {reason}")
         object.__setattr__(self, "expression", f)
+
+    def __eq__(self, other: object) -> bool:
+        """The same function, whatever its name."""
+        return isinstance(other, Activation) and self.expression == other.expression
+
+    def __hash__(self) -> int:
+        return hash(self.expression)
 
     def __repr__(self) -> str:
         return self.name or f"Activation({self.expression})"

@@ -64,7 +64,7 @@ class _Solved(sp.NumberSymbol):
         return rf"\{self._letter}_{{01}}"
 
     def _mpmathcode(self, printer: Any) -> str:
-        return str(printer._print(self.definition().rewrite(sp.erfc)))
+        return f"({printer._print(self.definition().rewrite(sp.erfc))})"  # it may become a base
 
 
 @cache

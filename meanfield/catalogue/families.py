@@ -29,11 +29,11 @@ def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
     return result
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Family(Activation):
     """An activation with parameters: itself the member with default parameters, and called, the member with those given."""
 
-    declaration: Declaration = field(kw_only=True, compare=False)
+    declaration: Declaration = field(kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -111,10 +111,19 @@ def product(f: Atom, g: Atom) -> list[Atom]:
 
 def _collected(atoms: list[Atom]) -> tuple[Atom, ...]:
     total: dict[tuple[int, sp.Expr, sp.Expr, tuple[Gate, ...]], sp.Expr] = {}
-    for t in atoms:
+    for atom in atoms:
+        t = _fixed(atom)
         key = (t.k, sp.expand(t.B), sp.expand(t.A), t.G)
         total[key] = total.get(key, S.Zero) + t.c
     return tuple(Atom(c, *key) for key, c in ((key, sp.expand(c)) for key, c in total.items()) if c != 0)
+
+
+def _fixed(t: Atom) -> Atom:
+    """a factor of a delta is its value there"""
+    if len(t.G) != 1 or not (t.G[0].density and t.G[0].sharp):
+        return t
+    a = t.G[0].a
+    return Atom(t.c * (a**t.k if t.k else S.One) * exp(t.B * a - t.A * a**2 / 2), G=t.G)
 
 
 def _raised(base: tuple[Atom, ...], n: int) -> tuple[Atom, ...]:

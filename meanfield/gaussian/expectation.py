@@ -316,10 +316,14 @@ class PairExpectation(Node):
             total += c * _density(k, m1, v1) * Expectation(g, rest / v1, m2 + cov / v1 * (k - m1))
         for c, k in second:
             total += c * _density(k, m2, v2) * Expectation(f, rest / v2, m1 + cov / v2 * (k - m2))
-        r1, r2 = sp.sqrt(v1), sp.sqrt(v2)
         for c, k in first:
             for d, h in second:
-                total += c * d * BivariateDensity((k - m1) / r1, (h - m2) / r2, cov / (r1 * r2)) / sp.sqrt(rest)
+                a, b = k - m1, h - m2
+                if v1 == v2:  # no difference of near equal numbers as cov -> v1
+                    exponent = v1 * (a - b) ** 2 / (2 * rest) + a * b / (v1 + cov)
+                else:
+                    exponent = (v2 * a**2 - 2 * cov * a * b + v1 * b**2) / (2 * rest)
+                total += c * d * sp.exp(-exponent) / (2 * sp.pi * sp.sqrt(rest))
         return total
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:

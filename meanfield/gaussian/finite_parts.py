@@ -14,6 +14,7 @@ from typing import Any
 import mpmath as mp
 import sympy as sp
 from sympy import S
+from sympy.integrals.rationaltools import ratint
 
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, exponentials
 from meanfield.symbols import known
@@ -152,7 +153,7 @@ def finite_part(g: sp.Expr, n: int) -> sp.Expr:
 def _closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | None:
     f = sp.expand(f) if f.is_polynomial(x) else f
     if f.is_polynomial(x):
-        antiderivative = sp.integrate(sp.expand(x**n * f), x)
+        antiderivative = ratint(sp.expand(x**n * f), x)
         upper = antiderivative.subs(x, high) if high is not S.Infinity else S.Zero
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
@@ -170,7 +171,7 @@ def _rational(f: sp.Expr, n: int) -> sp.Expr | None:
     whole = sp.cancel(x**n * f)
     if any(sp.degree(d, x) > 2 for d, _ in sp.factor_list(sp.denom(whole), x)[1]):
         return None
-    antiderivative = sp.Add(*[sp.integrate(term, x) for term in sp.Add.make_args(sp.apart(whole, x))])
+    antiderivative = sp.Add(*[ratint(term, x) for term in sp.Add.make_args(sp.apart(whole, x))])
     antiderivative = antiderivative.replace(lambda e: isinstance(e, sp.log), lambda e: sp.log(sp.Abs(e.args[0])))
     return _constant_term(antiderivative)
 

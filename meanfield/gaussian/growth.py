@@ -93,7 +93,7 @@ def _pole(f: sp.Expr) -> sp.Expr | None:
 
 
 def divergence(f: sp.Expr) -> str | None:
-    """Why E f(u)^2 is infinite, and for which variances; None where it is finite for all, or where the growth cannot be told."""
+    """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
     pole = _pole(f)
     if pole is not None:
         return f"f = {f}: E f(u)^2 is infinite for every variance, f has a pole at x = {pole}"
@@ -114,5 +114,7 @@ def divergence(f: sp.Expr) -> str | None:
     if not bounds:
         return None
     fastest = sp.Max(*bounds)
+    if (fastest - sp.Rational(1, 4)).is_negative or fastest.free_symbols:
+        return None
     grows = f"f grows like exp({fastest * x**2})"
     return f"f = {f}: E f(u)^2 is infinite for variances q >= {1 / (4 * fastest)} (E f(u) for q >= {1 / (2 * fastest)}), {grows}"

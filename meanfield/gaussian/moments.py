@@ -202,7 +202,7 @@ def cross(f: tuple[Atom, ...], g: tuple[Atom, ...], cov: Covariance, m: Pair = (
     for t in (*f, *g):
         if len(t.G) > 1:
             raise NotClosed(f"{t.G[0]} times {t.G[1]}: the kernel is the probability of an orthant in more than two dimensions")
-    weighted = [(a.c * b.c, Moment((a.k, b.k), (_only(a), _only(b)), m, cov, (a.B, b.B), (a.A, b.A))) for a in f for b in g]
+    weighted = [(sp.expand(a.c * b.c), Moment((a.k, b.k), (_only(a), _only(b)), m, cov, (a.B, b.B), (a.A, b.A))) for a in f for b in g]
     return _Engine((*f, *g), (*cov, *m), trace).total(weighted)
 
 

@@ -24,9 +24,9 @@ import numpy as np
 __all__ = ["CONSTANTS", "FUNCTIONS", "RULES", "TERMS"]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC = range(7)
+SMOOTH, WIDTH, GROWTH, DEGREE, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, COUNT = range(11)
 
-WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16
+WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 TERMS = 22  # Taylor coefficients kept
@@ -38,27 +38,27 @@ GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.478628670
 
 def breaks_of(shape: np.ndarray) -> np.ndarray:
     """Ends of panels."""
-    return shape[8 : 8 + int(shape[7])]
+    return shape[COUNT + 1 : COUNT + 1 + int(shape[COUNT])]
 
 
 def sharp_of(shape: np.ndarray) -> np.ndarray:
     """Which breaks are kinks."""
-    return shape[8 + int(shape[7]) : 8 + 2 * int(shape[7])]
+    return shape[COUNT + 1 + int(shape[COUNT]) : COUNT + 1 + 2 * int(shape[COUNT])]
 
 
 def jumps_of(shape: np.ndarray) -> np.ndarray:
     """Heights of jumps at the breaks."""
-    return shape[8 + 2 * int(shape[7]) : 8 + 3 * int(shape[7])]
+    return shape[COUNT + 1 + 2 * int(shape[COUNT]) : COUNT + 1 + 3 * int(shape[COUNT])]
 
 
 def right_of(shape: np.ndarray) -> np.ndarray:
     """Taylor coefficients for x > 0."""
-    return shape[8 + 3 * int(shape[7]) : 8 + 3 * int(shape[7]) + TERMS]
+    return shape[COUNT + 1 + 3 * int(shape[COUNT]) : COUNT + 1 + 3 * int(shape[COUNT]) + TERMS]
 
 
 def left_of(shape: np.ndarray) -> np.ndarray:
     """Taylor coefficients for x < 0."""
-    return shape[8 + 3 * int(shape[7]) + TERMS : 8 + 3 * int(shape[7]) + 2 * TERMS]
+    return shape[COUNT + 1 + 3 * int(shape[COUNT]) + TERMS : COUNT + 1 + 3 * int(shape[COUNT]) + 2 * TERMS]
 
 
 def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:
@@ -140,12 +140,16 @@ def between(
     breaks: np.ndarray,
     sharp: np.ndarray,
     blurs: np.ndarray,
+    void: tuple[float, float],
     window: float,
     longest: float,
     y: np.ndarray,
     w: np.ndarray,
 ) -> int:
-    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
+    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels.
+
+    Nothing is placed in the void, where the function is 0.
+    """
     if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
         return -1
     k = 0
@@ -160,7 +164,7 @@ def between(
         ahead = inner and 0.0 < blur < s and (sharp[i] > 0.0 or blur > 0.02 * shortest)
         a = max(breaks[low], mu - window * s)
         b = min(breaks[i], mu + window * s)
-        if a < b:
+        if a < b and not (void[0] <= a and b <= void[1]):
             from_left = spreads and breaks[low] >= a
             from_right = ahead and breaks[i] <= b
             middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
@@ -197,10 +201,13 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, y: np.ndarray, w:
             y[i] = mu + s * HERMITE_X[i]
             w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
         return HERMITE_X.size
-    window = WINDOW + 2.0 * growth * s
+    window = math.sqrt(WINDOW * WINDOW + 9.0 * shape[DEGREE]) + 2.0 * growth * s
+    if shape[LOW] < mu < shape[HIGH]:  # f is 0 there: what counts is farther out
+        window = math.hypot(window, min(mu - shape[LOW], shape[HIGH] - mu) / s)
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
-    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+    void = (shape[LOW], shape[HIGH]) if blur == 0.0 else (math.inf, -math.inf)
+    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), void, window, 3.0 / detail, y, w)
 
 
 def nodes_of_two(
@@ -208,24 +215,31 @@ def nodes_of_two(
 ) -> int:
     """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal."""
     breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
-    window = WINDOW + first[GROWTH] * a + second[GROWTH] * abs(b)
+    window = math.sqrt(WINDOW * WINDOW + 4.5 * (first[DEGREE] + second[DEGREE])) + first[GROWTH] * a + second[GROWTH] * abs(b)
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
     every = np.concatenate((breaks[1:-1], mu + (breaks_[1:-1] - nu) * ratio))
     order = np.argsort(every)
-    size = every.size + 2
-    merged, kinks, blurs = np.empty(size), np.zeros(size), np.zeros(size)
+    merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
     merged[0] = max(breaks[0], min(ends))
-    merged[-1] = min(breaks[-1], max(ends))
+    last = min(breaks[-1], max(ends))
+    k = 0
     for i in range(every.size):
         j = order[i]
         own = j < breaks.size - 2
-        merged[i + 1] = min(max(every[j], merged[0]), merged[-1])
-        kinks[i + 1] = sharp[j + 1] if own else sharp_[j - breaks.size + 3]
-        blurs[i + 1] = s if own else t * abs(ratio)
-    return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
+        if every[j] <= merged[0] or every[j] >= last:
+            continue
+        if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
+            k += 1
+            merged[k] = every[j]
+        kinks[k] = max(kinks[k], sharp[j + 1] if own else sharp_[j - breaks.size + 3])
+        blurs[k] = max(blurs[k], s if own else t * abs(ratio))
+    k += 1
+    merged[k] = last
+    merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
+    return between(mu, a, merged, kinks, blurs, (math.inf, -math.inf), window, 3.0 / first[DETAIL], y, w)
 
 
 def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:
@@ -271,7 +285,7 @@ def distance(q1: float, p: float, q2: float) -> float:
 
 
 #: what kernels need, in an order in which a generated file may hold it
-INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DETAIL", "PARITY", "RADIUS", "ANALYTIC")
+INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DEGREE", "DETAIL", "PARITY", "RADIUS", "ANALYTIC", "LOW", "HIGH", "COUNT")
 CONSTANTS = (*INDICES, "WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
 RULES = (
     breaks_of,

@@ -218,6 +218,8 @@ class _Walk:
 
     def function(self, f: sp.Expr) -> Series:
         """F(argument): by its limits at infinity, or by integrating F'(argument) argument'"""
+        if len(f.args) != 1:
+            raise NoExpansion(f"no rule for {f.func.__name__}")
         argument = self.of(f.args[0])
         if argument.rate and _sign(argument.rate, f) < 0:
             argument = Series({}, faint=True)

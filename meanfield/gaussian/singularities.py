@@ -42,15 +42,19 @@ _SMALLEST = 1e-7  # relative length of the shortest panel
 class Shape:
     """A parameter-free function as the quadrature sees it.
 
-    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
-    parity: 1 even, -1 odd, 0 neither; breaks, sharp, jumps: ends of panels, which of them are kinks, and heights of jumps there;
-    radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether the two are one.
+    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, degree:
+    |f| ~ |x|^degree e^{growth |x|};
+    parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
+    kinks, and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether
+    the two are one.
     """
 
     smooth: bool
     d: float
     growth: float
+    degree: float
     parity: int
+    void: tuple[float, float]
     breaks: tuple[float, ...]
     sharp: tuple[bool, ...]
     jumps: tuple[float, ...]
@@ -65,8 +69,10 @@ class Shape:
 
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
-        head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic, len(self.breaks))
-        return np.array([*head, *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64)
+        head = (self.smooth, self.d, self.growth, self.degree, detail, self.parity, self.radius, self.analytic)
+        return np.array(
+            [*head, *self.void, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64
+        )
 
 
 def standardised(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
@@ -102,12 +108,14 @@ def shape_of(g: sp.Expr) -> Shape:
     if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0):
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
-    growth = max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0))
+    ends = (_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0))
     shape = Shape(
         False,
         float(np.diff(breaks).min()) / 2,
-        growth,
-        _parity(g),
+        max(end[0] for end in ends),
+        max(end[1] for end in ends),
+        _parity(pieces, kinks),
+        _void(pieces, cuts),
         tuple(breaks),
         tuple(b in kinks for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
@@ -131,16 +139,18 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
 
-    def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
+    def moments(shape: Shape, mu: float, s: float) -> tuple[float, ...]:
         count = quadrature.nodes(shape.row(), mu, s, 0.0, y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
-        return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
+        product = v * f(-y[: len(v)])
+        return tuple(float(w[: len(v)] @ value) for value in (v, v**2, product, abs(v), abs(product)))
 
     for s in (0.1, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5):
         for mu in (0.0, 0.7 * s, 4.0 * s):
-            mean, square, size = moments(trusted, mu, s)
-            mean_, square_, _ = moments(tried, mu, s)
-            if not (abs(mean_ - mean) <= 1e-12 * size and abs(square_ - square) <= 1e-12 * square):
+            mean, square, product, size, mirrored = moments(trusted, mu, s)
+            mean_, square_, product_, _, _ = moments(tried, mu, s)
+            right = abs(mean_ - mean) <= 1e-12 * size and abs(square_ - square) <= 1e-12 * square
+            if not (right and (mu != 0 or abs(product_ - product) <= 1e-12 * mirrored)):
                 return False
     return True
 
@@ -308,18 +318,20 @@ def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
     return True
 
 
-def _growth(g: sp.Expr, f: Real, direction: float) -> float:
-    """c where |f| ~ e^{c |x|} at that end of the line"""
+def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
+    """c and k where |f| ~ |x|^k e^{c |x|} at that end of the line"""
     at = direction * np.array([20.0, 40.0, 80.0, 160.0, 320.0])
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(f(at)))
         slopes = np.diff(logs) / np.abs(np.diff(at))
     finite = slopes[np.isfinite(slopes)]
-    if not finite.size or finite[-1] < 0.06:
-        return 0.0
+    if not finite.size:
+        return 0.0, 0.0
+    if finite[-1] < 0.06:
+        return 0.0, max(0.0, float(finite[-1] * np.abs(np.diff(at))[: slopes.size][-1] / np.log(2.0))) if np.isfinite(slopes[-1]) else 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
-    return float(finite[-1])
+    return float(finite[-1]), 0.0
 
 
 # -- the strip of analyticity and the start -------------------------------------------------------------------------------------------
@@ -359,9 +371,20 @@ def _radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     return [_radius(f, c) for c in centres]
 
 
-def _parity(g: sp.Expr) -> int:
-    mirrored = g.xreplace({x: -x})
-    return 1 if mirrored == g else -1 if sp.expand(mirrored + g) == 0 else 0
+def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:
+    if any(abs(a + b) > 1e-14 * abs(a) for a, b in zip(kinks, reversed(kinks), strict=True)):
+        return 0
+    mirrored = [piece.xreplace({x: -x}) for piece in reversed(pieces)]
+    for parity in (1, -1):
+        if all(sp.expand(a - parity * b) == 0 for a, b in zip(pieces, mirrored, strict=True)):
+            return parity
+    return 0
+
+
+def _void(pieces: list[sp.Expr], cuts: tuple[float, ...]) -> tuple[float, float]:
+    """the widest interval on which f is 0; an empty one if there is none"""
+    voids = [ends for piece, ends in zip(pieces, itertools.pairwise(cuts), strict=True) if piece == 0]
+    return max(voids, key=lambda ends: ends[1] - ends[0], default=(np.inf, -np.inf))
 
 
 def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:

@@ -62,6 +62,17 @@ def _exponentials(t: sp.Expr, sign: int) -> sp.Expr:
     return -exp(far) * expm1(-2 * far) / 2 * (1 if far == z else -1)
 
 
+def _towering(e: sp.Mul) -> sp.Expr:
+    """e^x/cosh(e^x)^k as one exponential: its factors are infinite and 0"""
+    steep = [f for f in e.args if f.is_Pow and isinstance(f.base, sp.cosh) and isinstance(f.base.args[0], exp) and f.exp.is_negative]
+    growing = [f for f in e.args if isinstance(f, exp)]
+    if not (steep and growing):
+        return e
+    logs = [f.exp * (f.base.args[0] + log1p(exp(-2 * f.base.args[0])) - sp.log(2)) for f in steep]
+    rest = sp.Mul(*[f for f in e.args if f not in steep and f not in growing])
+    return rest * exp(sp.Add(*[f.args[0] for f in growing], *logs))
+
+
 class _Outward:
     """Growing exponentials as reciprocals of decaying ones, which then cancel; from the leaves upward."""
 
@@ -79,6 +90,8 @@ class _Outward:
             return 1 / self.named(-e.args[0]) if _direction(e.args[0]) == self.sign else self.named(e.args[0])
         if isinstance(e, sp.Add):
             e = self.conjugate(e)
+        if isinstance(e, sp.Mul):
+            e = _towering(e)
         if isinstance(e, sp.log):
             return self.logarithm(e.args[0])
         walked = [self.walk(a) for a in e.args]
@@ -116,6 +129,11 @@ class _Outward:
 
     def conjugate(self, e: sp.Add) -> sp.Expr:
         r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""
+        if any(t.is_Pow and t.exp.is_Rational and t.exp.q == 2 and t.exp < 0 for t in e.atoms(sp.Pow)):
+            numerator, denominator = sp.fraction(sp.together(e))
+            if isinstance(numerator, sp.Add):
+                kept = self.conjugate(numerator)
+                return e if kept == numerator else kept / denominator
         parts = [t.as_independent(x, as_Add=False) for t in e.args]
         roots = [(k, head) for k, head in parts if head.is_Pow and head.exp == S.Half and head.base.is_polynomial(x)]
         if len(roots) != 1:

@@ -179,6 +179,8 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     if program.integrands:
         if error:
             bound += np.abs(program(table, DETAIL)[0] - out)
+        for g in np.flatnonzero((out == 0) & (bound == 0)):
+            out[g] = _zero_or_faint(e, _point(order, table[:, g]))
         return out, bound
     poor = ~(bound <= CANCELLED * np.abs(out)) | (out == 0)  # nan counts as poor, and a zero may be an underflow
     for g in np.flatnonzero(poor):
@@ -188,13 +190,23 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     return out, bound
 
 
+def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any]) -> float:
+    """0 where that is the value; where it is only too small for a double, or not known to be 0, the smallest one"""
+    try:
+        precise = _precise(e, point, 20, log=False)
+    except ArithmeticError:
+        return 5e-324
+    return math.copysign(5e-324, precise) if precise else 0.0
+
+
 def _point(order: tuple[sp.Symbol, ...], values: Floats) -> dict[sp.Symbol, Any]:
     """the exact values of a grid point"""
     return {s: sp.Rational(float(v)) for s, v in zip(order, values, strict=True)}
 
 
 def _abnormal(v: Floats) -> NDArray[np.bool_]:
-    return np.asarray(~np.isfinite(v) | (np.abs(v) > 1e300) | ((v != 0) & (np.abs(v) < 1e-300)))
+    rounding = 1 + 1e-9
+    return np.asarray(~np.isfinite(v) | (np.abs(v) > rounding * 1e300) | ((v != 0) & (rounding * np.abs(v) < 1e-300)))
 
 
 def _refuse_abnormal(result: Floats) -> None:

@@ -23,6 +23,8 @@ __all__ = ["compiled", "execute", "folder", "interpreted"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+#: functions that only compiled code calls need no way in from Python
+INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def folder() -> Path:
@@ -96,7 +98,7 @@ def _rules() -> dict[str, FunctionType]:
     path = _write(inspect.getsource(quadrature))
     module = _load(path, f"meanfield_rules_{path.stem}")
     for f in quadrature.RULES:
-        setattr(module, f.__name__, numba.njit(cache=True, **OPTIONS)(getattr(module, f.__name__)))
+        setattr(module, f.__name__, numba.njit(cache=True, **INNER, **OPTIONS)(getattr(module, f.__name__)))
     return {f.__name__: getattr(module, f.__name__) for f in quadrature.RULES}
 
 
@@ -110,7 +112,8 @@ def compiled(text: str, entry: str) -> FunctionType:
     for name, value in list(vars(module).items()):
         if isinstance(value, FunctionType):
             shared = value.__module__ == quadrature.__name__
-            setattr(module, name, _rules()[name] if shared else numba.njit(cache=name == entry, **OPTIONS)(value))
+            how = {"cache": True} if name == entry else INNER
+            setattr(module, name, _rules()[name] if shared else numba.njit(**how, **OPTIONS)(value))
     function: FunctionType = getattr(module, entry)
     return function
 
