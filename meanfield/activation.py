@@ -96,11 +96,11 @@ class Activation:
 
     def mean(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u), u ~ N(mean, q): closed where it closes, an expectation node where not."""
-        return derived(self._mean(_variance(q, "q"), arguments.expression(mean, "mean")))
+        return derived(self._mean(_variance(q, "q"), _centre(mean)))
 
     def second_moment(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2, u ~ N(mean, q)."""
-        return derived(self._second(_variance(q, "q"), arguments.expression(mean, "mean")))
+        return derived(self._second(_variance(q, "q"), _centre(mean)))
 
     def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
         """E phi(u) phi(v) for variances q1 and q2 (q1 if left out) and covariance p, |p| <= sqrt(q1 q2)."""
@@ -108,7 +108,7 @@ class Activation:
         v2 = v1 if q2 is None else _variance(q2, "q2")
         cov = arguments.expression(p, "p")
         arguments.check_covariance(cov, v1, v2)
-        return derived(self._kernel(v1, cov, v2, arguments.expression(mean, "mean")))
+        return derived(self._kernel(v1, cov, v2, _centre(mean)))
 
     def gap(self, q: Any, delta: Any) -> sp.Expr:
         """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0."""
@@ -256,3 +256,10 @@ def _variance(value: Any, name: str) -> sp.Expr:
     v = arguments.expression(value, name)
     arguments.check_variance(v, name)
     return v
+
+
+def _centre(value: Any) -> sp.Expr:
+    m = arguments.expression(value, "mean")
+    if m.free_symbols & {x, y}:
+        raise ValueError(f"mean = {m}: x and y are bound by the expectation, its law may not depend on them")
+    return m

@@ -16,7 +16,7 @@ from meanfield import arguments
 from meanfield.gaussian import closed, expansions, pair_expansions
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.pieces import deltas, slope
+from meanfield.gaussian.pieces import Delta, deltas, slope
 from meanfield.gaussian.precise import gap_of_pair, law_of, mean_of, nested_mean, product_mean_of, settled
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
@@ -38,12 +38,12 @@ def derived(e: sp.Expr) -> sp.Expr:
 
 
 def stated(e: sp.Expr) -> sp.Expr:
-    """The expectation that a closed form for reading was derived from; any other expression itself."""
+    """The expectation that a closed form was derived from; any other expression itself."""
     return _STATED.get(e, e)
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e and result.has(*FOR_READING):
+    if result != e:
         if len(_STATED) >= 4096:
             _STATED.clear()
         _STATED[result] = e
@@ -184,9 +184,13 @@ class Expectation(Node):
 
     def conditioned(self) -> sp.Expr:
         rest, found = deltas(self.integrand)
-        if any(c is S.Infinity for c, _ in found):
-            return S.Infinity
-        return Expectation(rest, self.variance, self.mean) + sp.Add(*[c * _density(k, self.mean, self.variance) for c, k in found])
+        if any(d.factor.has(sp.DiracDelta) and d.factor.xreplace({x: d.place}) != 0 for d in found):
+            return S.Infinity  # the square of a delta
+        return Expectation(rest, self.variance, self.mean) + sp.Add(*[self._at(d) for d in found])
+
+    def _at(self, d: Delta) -> sp.Expr:
+        """E[factor delta^(k)(u - place)] = (-1)^k (factor density)^(k) there"""
+        return (-1) ** d.order * (d.factor * _density(x, self.mean, self.variance)).diff(x, d.order).xreplace({x: d.place})
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
@@ -308,22 +312,31 @@ class PairExpectation(Node):
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
         if parts is None:
-            return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in sp.Add.make_args(sp.expand(self.integrand))])
+            terms = sp.Add.make_args(sp.expand(self.integrand))
+            if len(terms) == 1:
+                raise ValueError(f"{self.integrand}: a delta of both variables at once has no expectation here")
+            return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in terms])
         (f, first), (g, second) = (deltas(part) for part in parts)
         rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
+        a, b = sp.Dummy("a", real=True), sp.Dummy("b", real=True)
         total = PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, m1, m2)
-        for c, k in first:
-            total += c * _density(k, m1, v1) * Expectation(g, rest / v1, m2 + cov / v1 * (k - m1))
-        for c, k in second:
-            total += c * _density(k, m2, v2) * Expectation(f, rest / v2, m1 + cov / v2 * (k - m2))
-        for c, k in first:
-            for d, h in second:
-                a, b = k - m1, h - m2
-                if v1 == v2:  # no difference of near equal numbers as cov -> v1
-                    exponent = v1 * (a - b) ** 2 / (2 * rest) + a * b / (v1 + cov)
-                else:
-                    exponent = (v2 * a**2 - 2 * cov * a * b + v1 * b**2) / (2 * rest)
-                total += c * d * sp.exp(-exponent) / (2 * sp.pi * sp.sqrt(rest))
+        for d in first:
+            here = d.factor.xreplace({x: a}) * _density(a, m1, v1) * Expectation(g, rest / v1, m2 + cov / v1 * (a - m1))
+            total += (-1) ** d.order * here.diff(a, d.order).subs(a, d.place)
+        for d in second:
+            here = d.factor.xreplace({x: b}) * _density(b, m2, v2) * Expectation(f, rest / v2, m1 + cov / v2 * (b - m2))
+            total += (-1) ** d.order * here.diff(b, d.order).subs(b, d.place)
+        h, k = a - m1, b - m2
+        if v1 == v2:  # no difference of near equal numbers as cov -> v1
+            exponent = v1 * (h - k) ** 2 / (2 * rest) + h * k / (v1 + cov)
+        else:
+            exponent = (v2 * h**2 - 2 * cov * h * k + v1 * k**2) / (2 * rest)
+        joint = sp.exp(-exponent) / (2 * sp.pi * sp.sqrt(rest))
+        for d in first:
+            for e in second:
+                both = d.factor.xreplace({x: a}) * e.factor.xreplace({x: b}) * joint
+                there = both.diff(a, d.order).diff(b, e.order).subs({a: d.place, b: e.place})
+                total += (-1) ** (d.order + e.order) * there
         return total
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
@@ -443,6 +456,9 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     if not 1 <= len(law) <= 3:
         raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")
     values = [arguments.expression(a, name) for a, name in zip(law, ("q", "p", "q2"), strict=False)]
+    for value, name in zip((*values, m), (*("q", "p", "q2")[: len(values)], "mean"), strict=True):
+        if value.free_symbols & {x, y}:
+            raise ValueError(f"{name} = {value}: x and y are bound by the expectation, its law may not depend on them")
     for v, name in zip(values[::2], ("q", "q2"), strict=False):
         arguments.check_variance(v, name)
     if len(values) > 1:

@@ -7,6 +7,7 @@ unfolded, never the whole expression: that would multiply unlike steps.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from functools import cmp_to_key
 
 import sympy as sp
@@ -14,9 +15,9 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["NotClosed", "declare", "deltas", "pieces_of", "slope", "stepped"]
+__all__ = ["Delta", "NotClosed", "declare", "deltas", "pieces_of", "slope", "stepped"]
 
-x = known("x")
+x, y = known("x"), known("y")
 
 _KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, Heaviside, sp.Piecewise)
 
@@ -54,37 +55,50 @@ def stepped(e: sp.Expr) -> sp.Expr:
 
 
 def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
-    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps."""
-    if not e.has(sp.Piecewise):
-        return e.diff(z)
+    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is."""
+    plain = e.diff(z)
+    if not e.has(sp.Piecewise) and all(_is_linear(t.args[0], z) for t in plain.atoms(sp.DiracDelta) if t.has(z)):
+        return plain
     if z != x:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
     try:
         cuts, values = pieces_of(e)
     except NotClosed:
-        return e.diff(x)
+        return plain
     jumps = (
         sp.expand((high - low).xreplace({x: cut})) * sp.DiracDelta(x - cut)
         for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)
     )
-    smooth = e.diff(x).replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero)
-    return smooth + sp.Add(*jumps)
+    return plain.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero) + sp.Add(*jumps)
 
 
-def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[tuple[sp.Expr, sp.Expr], ...]]:
-    """A sum of a function and deltas as the function, and the weight and place of each delta; the square of one weighs infinitely."""
-    smooth, found = S.Zero, []
+def _is_linear(argument: sp.Expr, z: sp.Symbol) -> bool:
+    return bool(argument.is_polynomial(z)) and sp.degree(argument, z) == 1
+
+
+@dataclass(frozen=True)
+class Delta:
+    """factor * delta^(order)(x - place), factor a function of x."""
+
+    factor: sp.Expr
+    place: sp.Expr
+    order: int
+
+
+def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
+    """A sum of a function and deltas as the function, and the deltas."""
+    found = []
     for term in sp.Add.make_args(sp.expand(e)):
         at = [t for t in term.atoms(sp.DiracDelta) if t.has(x)]
         if not at:
-            smooth += term
             continue
-        slope_, offset = sp.Poly(at[0].args[0], x).all_coeffs()
-        place = -offset / slope_
-        weight = (term / at[0]).xreplace({x: place}) / sp.Abs(slope_)
-        found.append((S.Infinity if weight.has(sp.DiracDelta) else weight, place))
-    return smooth, tuple(found)
+        argument, order = at[0].args[0], int(at[0].args[1]) if len(at[0].args) > 1 else 0
+        if not _is_linear(argument, x) or argument.free_symbols & {y}:
+            raise ValueError(f"{at[0]}: the argument of a delta must be linear in one variable")
+        rate, offset = sp.Poly(argument, x).all_coeffs()
+        found.append(Delta(term / at[0] / (sp.Abs(rate) * rate**order), -offset / rate, order))
+    return e.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero), tuple(found)
 
 
 def _step(z: sp.Expr) -> sp.Expr:

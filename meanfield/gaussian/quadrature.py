@@ -140,16 +140,12 @@ def between(
     breaks: np.ndarray,
     sharp: np.ndarray,
     blurs: np.ndarray,
-    void: tuple[float, float],
     window: float,
     longest: float,
     y: np.ndarray,
     w: np.ndarray,
 ) -> int:
-    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels.
-
-    Nothing is placed in the void, where the function is 0.
-    """
+    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
     if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
         return -1
     k = 0
@@ -164,7 +160,7 @@ def between(
         ahead = inner and 0.0 < blur < s and (sharp[i] > 0.0 or blur > 0.02 * shortest)
         a = max(breaks[low], mu - window * s)
         b = min(breaks[i], mu + window * s)
-        if a < b and not (void[0] <= a and b <= void[1]):
+        if a < b:
             from_left = spreads and breaks[low] >= a
             from_right = ahead and breaks[i] <= b
             middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
@@ -203,11 +199,13 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, y: np.ndarray, w:
         return HERMITE_X.size
     window = math.sqrt(WINDOW * WINDOW + 9.0 * shape[DEGREE]) + 2.0 * growth * s
     if shape[LOW] < mu < shape[HIGH]:  # f is 0 there: what counts is farther out
-        window = math.hypot(window, min(mu - shape[LOW], shape[HIGH] - mu) / s)
+        far = min(mu - shape[LOW], shape[HIGH] - mu) / s
+        if far > 40.0 and blur == 0.0:
+            return 0
+        window = math.hypot(window, far)
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
-    void = (shape[LOW], shape[HIGH]) if blur == 0.0 else (math.inf, -math.inf)
-    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), void, window, 3.0 / detail, y, w)
+    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
 def nodes_of_two(
@@ -239,7 +237,7 @@ def nodes_of_two(
     k += 1
     merged[k] = last
     merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
-    return between(mu, a, merged, kinks, blurs, (math.inf, -math.inf), window, 3.0 / first[DETAIL], y, w)
+    return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 
 def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:

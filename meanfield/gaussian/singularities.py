@@ -326,6 +326,8 @@ def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
         slopes = np.diff(logs) / np.abs(np.diff(at))
     finite = slopes[np.isfinite(slopes)]
     if not finite.size:
+        if np.isposinf(logs).any():
+            raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
         return 0.0, 0.0
     if finite[-1] < 0.06:
         return 0.0, max(0.0, float(finite[-1] * np.abs(np.diff(at))[: slopes.size][-1] / np.log(2.0))) if np.isfinite(slopes[-1]) else 0.0
@@ -396,8 +398,8 @@ def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool
     if radius <= 1e-3:
         return 0.0, False, nothing, nothing
     try:
-        forward = _taylor(right, radius / 2)
-        backward = forward if left == right else _taylor(left, radius / 2)
+        forward = _taylor(right, min(radius / 2, 1.0))
+        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0))
     except (ValueError, ZeroDivisionError, TypeError):
         return 0.0, False, nothing, nothing
     return radius, forward == backward, forward, backward

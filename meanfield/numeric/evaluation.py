@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 CANCELLED = 1e-13
 #: points, and expectations over one variable, up to which a job runs as plain Python
 INTERPRETED = 5000
+#: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
+FEW = 20
 #: how much more detail a second quadrature takes, whose difference from the first bounds the error
 DETAIL = 1.3
 
@@ -59,8 +61,8 @@ class Program:
 
 
 @lru_cache(maxsize=512)
-def _program(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> Program:
-    lowering = Lowering()
+def _program(e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = False) -> Program:
+    lowering = Lowering(by_quadrature)
     taken = {"math", "np", "expression", "grid"}
     given = {s: parameter_name(s.name, taken) for s in order}
     lowered = lowering.numeric(e)
@@ -178,11 +180,16 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     out, bound = program(table)
     if program.integrands:
         if error:
-            bound += np.abs(program(table, DETAIL)[0] - out)
+            difference = np.abs(program(table, DETAIL)[0] - out)
+            bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
+        bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
         for g in np.flatnonzero((out == 0) & (bound == 0)):
             out[g] = _zero_or_faint(e, _point(order, table[:, g]))
         return out, bound
     poor = ~(bound <= CANCELLED * np.abs(out)) | (out == 0)  # nan counts as poor, and a zero may be an underflow
+    if poor.sum() > FEW and isinstance(e.as_coeff_Mul()[1], Node):
+        out[poor], bound[poor] = _program(e, order, by_quadrature=True)(table[:, poor])
+        poor &= ~np.isfinite(out) | (out == 0)
     for g in np.flatnonzero(poor):
         precise = _precise(e, _point(order, table[:, g]), 20, log=False)
         out[g] = math.copysign(5e-324, precise) if precise and abs(precise) < 1e-320 else float(precise)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -19,11 +19,12 @@ from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian import closed, quadrature
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.singularities import Shape, regular, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
-from meanfield.numeric.printing import KernelPrinter, Unsupported, parameter_name, source_name
+from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
@@ -72,6 +73,7 @@ class Integrand:
 class Lowering:
     """Collects the helper functions that lowered expressions call, and prints bodies that use them."""
 
+    by_quadrature: bool = False  # also where there is a closed form
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
@@ -79,30 +81,37 @@ class Lowering:
     # -- expectations ---------------------------------------------------------------------------------------------------
     def numeric(self, e: sp.Expr) -> sp.Expr:
         """The expression with every expectation as a safe closed form or a quadrature call, and arcsines as angles."""
+        constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
+        e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
         return angles(e)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if node.integrand.has(sp.DiracDelta):
-            closed_form = node.closed()
-            return closed_form if closed_form is not None and not closed_form.has(*FOR_READING) else self.numeric(node.conditioned())
+            form = self._safe(node.closed)
+            return self.numeric(node.conditioned()) if form is None else form
         if isinstance(node, Expectation):
             return self._mean(node)
         if isinstance(node, Gap):
             return self._gap(node)
         return self._pair(node)
 
+    def _safe(self, find: Callable[[], sp.Expr | None]) -> sp.Expr | None:
+        """a closed form whose numbers are as good as quadrature's"""
+        form = None if self.by_quadrature else find()
+        return None if form is None or form.has(*FOR_READING) else form
+
     def _mean(self, node: Expectation) -> sp.Expr:
-        form = node.closed()
-        if form is not None and not form.has(*FOR_READING):
+        form = self._safe(node.closed)
+        if form is not None:
             return form
         c, g, a = standardised(node.integrand)
         return c * self._call("mean", (self._integrand(g),), a * node.mean, a**2 * node.variance)
 
     def _gap(self, node: Gap) -> sp.Expr:
         f, (v, d) = node.integrand, node.args[1:]
-        form = closed.gap(f)
-        if form is not None and not form.has(*FOR_READING):
+        form = self._safe(lambda: closed.gap(f))
+        if form is not None:
             return form.xreplace({q: v, delta: d})
         c, g, a = standardised(f)
         return c**2 * self._call("gap", (self._integrand(g), self._integrand(regular(g))), a**2 * v, a**2 * d)
@@ -117,12 +126,12 @@ class Lowering:
             return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
         f, g = parts
         if v1 == v2 and m1 == m2 == 0:
-            form = closed.stable_cross(f, g)
-            if form is not None and not form.has(*FOR_READING):
+            form = self._safe(lambda: closed.stable_cross(f, g))
+            if form is not None:
                 return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
         else:
-            form = node.closed()
-            if form is not None and not form.has(*FOR_READING):
+            form = self._safe(node.closed)
+            if form is not None:
                 return form
         c, first, a = standardised(f)
         k, second, b = standardised(g)
@@ -259,7 +268,8 @@ def _parameters(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:
 
 
 def _argument(s: sp.Symbol) -> str:
-    return parameter_name(s.name, set())
+    """a parameter inside a quadrature function: apart from the function's own variables"""
+    return f"{source_name(s.name, set())}_"
 
 
 def _primitives_source(used: set[str]) -> list[str]:

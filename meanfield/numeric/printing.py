@@ -42,7 +42,7 @@ class KernelPrinter(PythonCodePrinter):
 
     def _print(self, expr: sp.Basic, **kwargs: Any) -> str:
         if isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational and expr.is_finite:
-            return repr(float(sp.N(expr, 25)))
+            return repr(float(sp.re(sp.N(expr, 25))))
         text: str = super()._print(expr, **kwargs)
         return text
 

@@ -36,7 +36,7 @@ class _Bound:
 
     def __call__(self, e: sp.Expr) -> sp.Expr:
         if e not in self.known:
-            self.known[e] = self.of(e)
+            self.known[e] = Abs(sp.re(e.evalf(20))) if e.is_number and not e.is_Rational else self.of(e)
         return self.known[e]
 
     @singledispatchmethod
