@@ -282,14 +282,7 @@ _POINTS = (_EDGES[:, None] + 0.125 * (1 + _NODES) / 2).ravel()
 _DENSITY = (np.exp(-(_POINTS**2) / 2) / math.sqrt(2 * math.pi)) * np.tile(_WEIGHTS * 0.125 / 2, len(_EDGES))
 
 
-#: the quadrature does not take these yet: their singularities come close to the real line far from 0
-REFUSED = {"gelu_tanh"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.xfail(raises=ValueError, strict=False)) if n in REFUSED else n for n in NAMES],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_moments(name: str) -> None:
     phi, values = member(name), FUNCTIONS[name](_POINTS)
     for found, truth, size in (
@@ -396,7 +389,6 @@ def test_rbf_is_named_for_its_kernel() -> None:
     assert float(kernel.subs(at)) == pytest.approx(math.exp(-0.4 * (2.0 + 0.9 - 1.4)), rel=1e-14)
 
 
-@pytest.mark.xfail(raises=TypeError, strict=False, reason="the engine leaves a phase as complex exponentials, which do not compile")
 def test_a_phase() -> None:
     assert mf.evaluate(mf.sin(c=1).second_moment(1)) == pytest.approx((1 - math.exp(-2) * math.cos(2)) / 2, rel=1e-14)
 
