@@ -43,7 +43,7 @@ def stated(e: sp.Expr) -> sp.Expr:
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e:
+    if result != e and result.free_symbols == e.free_symbols:
         if len(_STATED) >= 4096:
             _STATED.clear()
         _STATED[result] = e

@@ -420,6 +420,10 @@ def gap_<i>(shape, slope, q, delta<x>):
     r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy: E Var, or for small delta \int_0^1 2 delta t E f'f'(delta t^2) dt."""
     if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
+    if shape[PARITY] > 0.0 and delta > q:  # f(v) = f(-v)
+        delta = 2.0 * q - delta
+        if delta == 0.0:
+            return 0.0
     breaks, sharp = breaks_of(shape), sharp_of(shape)
     if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]):
         return pair_<i>(shape, 0.0, q, delta<x>)[1]

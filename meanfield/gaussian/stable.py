@@ -129,7 +129,7 @@ class _Outward:
 
     def conjugate(self, e: sp.Add) -> sp.Expr:
         r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""
-        if any(t.is_Pow and t.exp.is_Rational and t.exp.q == 2 and t.exp < 0 for t in e.atoms(sp.Pow)):
+        if any(t.base.has(x) and t.exp.is_Rational and t.exp.q == 2 and t.exp < 0 for t in e.atoms(sp.Pow)):
             numerator, denominator = sp.fraction(sp.together(e))
             if isinstance(numerator, sp.Add):
                 kept = self.conjugate(numerator)
