@@ -16,6 +16,7 @@ import sympy as sp
 from sympy import S
 from sympy.integrals.rationaltools import ratint
 
+from meanfield.gaussian.pieces import NotClosed, branch, edges
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, exponentials
 from meanfield.symbols import known
 
@@ -24,27 +25,10 @@ __all__ = ["FinitePart", "breakpoints", "branch", "finite_part"]
 x = known("x")
 _Z = sp.Dummy("z", positive=True)
 
-_SWITCHES = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
-
 
 def breakpoints(f: sp.Expr) -> tuple[sp.Expr, ...]:
     """The points x > 0, in order, where f changes its branch; exact."""
-    edges: list[sp.Expr] = []
-    for t in f.atoms(sp.Max, sp.Min):
-        edges += [a - b for i, a in enumerate(t.args) for b in t.args[i + 1 :]]
-    edges += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, sp.Heaviside)]
-    for t in f.atoms(sp.Piecewise):
-        edges += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
-    found: set[sp.Expr] = set()
-    for edge in edges:
-        if edge.has(*_SWITCHES):
-            folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise))
-            branches = [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]
-        else:
-            branches = [edge]
-        for b in branches:
-            if x in b.free_symbols:
-                found |= _roots(b, f)
+    found: set[sp.Expr] = set().union(*(_roots(edge, f) for edge in edges(f)))
     positive = [r for r in found if r.is_positive]
     if any(r.is_positive is None for r in found):
         raise NoExpansion(f"where {f} has its kinks depends on the sign of a parameter")
@@ -63,32 +47,14 @@ def _roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
     return {r for r in sp.roots(polynomial) if r.is_real} if edge.free_symbols - {x} else set(sp.real_roots(polynomial))
 
 
-def branch(f: sp.Expr, at: sp.Expr) -> sp.Expr:
-    """The analytic branch of f around a point that is no kink."""
-
-    def chosen(t: sp.Basic) -> sp.Basic:
-        here = t.xreplace({x: at})
-        if isinstance(t, (sp.Max, sp.Min)):
-            best = [a for a in t.args if a.xreplace({x: at}) == here] or [a for a in t.args if sp.expand(a.xreplace({x: at}) - here) == 0]
-            return best[0] if best else t
-        if isinstance(t, sp.Abs):
-            return t.args[0] if t.args[0].xreplace({x: at}).is_positive else -t.args[0]
-        if isinstance(t, sp.Piecewise):
-            return next(e for e, condition in t.args if condition in (True, sp.true) or condition.xreplace({x: at}) == sp.true)
-        return here
-
-    while f.has(*_SWITCHES):
-        before, f = f, f.replace(lambda t: isinstance(t, _SWITCHES) and not any(a.has(*_SWITCHES) for a in t.args), chosen)
-        if f == before:
-            raise NoExpansion(f"which branch of {f} holds depends on a parameter")
-    return f.replace(lambda t: isinstance(t, sp.DiracDelta), lambda t: S.Zero)
-
-
 @cache
 def pieces(g: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
     """(from, to, branch) along the positive half line."""
     ends = (S.Zero, *breakpoints(g), S.Infinity)
-    return tuple((a, b, branch(g, (a + b) / 2 if b is not S.Infinity else a + 1)) for a, b in itertools.pairwise(ends))
+    try:
+        return tuple((a, b, branch(g, (a + b) / 2 if b is not S.Infinity else a + 1)) for a, b in itertools.pairwise(ends))
+    except NotClosed as reason:
+        raise NoExpansion(str(reason)) from None
 
 
 class FinitePart(sp.Expr):

@@ -13,6 +13,7 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import precise_number
+from meanfield.gaussian.pieces import edges
 from meanfield.symbols import known
 
 __all__ = ["Landmarks", "landmarks"]
@@ -33,30 +34,12 @@ class Landmarks:
 def landmarks(f: sp.Expr, low: mp.mpf, high: mp.mpf) -> Landmarks:
     """Those of f, at the current mpmath precision; kinks of no polynomial are looked for between low and high."""
     kinks: set[mp.mpf] = set()
-    for edge in _edges(f):
+    for edge in edges(f):
         if edge.is_polynomial(x):
             kinks |= set(_real_roots(edge, mp.mp.dps))
         else:
             kinks |= set(_sign_changes(edge, low, high))
     return Landmarks(tuple(sorted(kinks)), _features(f))
-
-
-@cache
-def _edges(f: sp.Expr) -> tuple[sp.Expr, ...]:
-    """expressions whose zeros are the kinks"""
-    edges: list[sp.Expr] = []
-    for t in f.atoms(sp.Max, sp.Min):
-        edges += [a - b for a, b in itertools.combinations(t.args, 2)]
-    edges += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, sp.Heaviside)]
-    for t in f.atoms(sp.Piecewise):
-        edges += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
-    found: dict[sp.Expr, None] = {}
-    for edge in edges:
-        folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(sp.Max, sp.Min, sp.Abs) else edge
-        for branch in [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]:
-            if branch.has(x):
-                found[branch] = None
-    return tuple(found)
 
 
 @cache

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 
 import sympy as sp
 from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["Delta", "NotClosed", "declare", "deltas", "pieces_of", "slope", "stepped"]
+__all__ = ["Delta", "NotClosed", "branch", "declare", "deltas", "edges", "pieces_of", "slope", "stepped"]
 
 x, y = known("x"), known("y")
 
@@ -52,6 +52,52 @@ def stepped(e: sp.Expr) -> sp.Expr:
     for value, (low, high) in zip(values[1:-1], itertools.pairwise(cuts), strict=True):
         total += value * (_step(x - low) - _step(x - high))
     return total
+
+
+@cache
+def edges(f: sp.Expr) -> tuple[sp.Expr, ...]:
+    """Expressions whose zeros are the kinks of f."""
+    found: list[sp.Expr] = []
+    for t in f.atoms(sp.Max, sp.Min):
+        found += [a - b for a, b in itertools.combinations(t.args, 2)]
+    found += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, Heaviside)]
+    for t in f.atoms(sp.Piecewise):
+        found += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
+    smooth: dict[sp.Expr, None] = {}
+    for edge in found:
+        folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(*_KINKED) else edge
+        for part in [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]:
+            if part.has(x):
+                smooth[part] = None
+    return tuple(smooth)
+
+
+def branch(f: sp.Expr, at: sp.Expr) -> sp.Expr:
+    """The analytic branch of f around a point that is no kink."""
+
+    def chosen(t: sp.Basic) -> sp.Basic:
+        here = t.xreplace({x: at})
+        if isinstance(t, (sp.Max, sp.Min)):
+            best = [a for a in t.args if a.xreplace({x: at}) == here] or [a for a in t.args if sp.expand(a.xreplace({x: at}) - here) == 0]
+            return best[0] if best else t
+        if isinstance(t, sp.Abs):
+            return t.args[0] if _is_positive(t.args[0].xreplace({x: at})) else -t.args[0]
+        if isinstance(t, sp.Piecewise):
+            return next(e for e, condition in t.args if condition in (True, sp.true) or condition.xreplace({x: at}) == sp.true)
+        return here
+
+    while f.has(*_KINKED):
+        g = f.replace(lambda t: isinstance(t, _KINKED) and not any(a.has(*_KINKED) for a in t.args), chosen)
+        if g == f:
+            raise NotClosed(f"which branch of {f} holds at {at} depends on a parameter")
+        f = g
+    return f.replace(lambda t: isinstance(t, sp.DiracDelta), lambda _: S.Zero)
+
+
+def _is_positive(e: sp.Expr) -> bool:
+    if e.is_positive is None and not e.is_number:
+        raise NotClosed(f"the sign of {e} is not known: {declare(e)}")
+    return bool(e > 0)
 
 
 def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:

@@ -19,6 +19,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
+from meanfield.gaussian.pieces import branch, edges
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
@@ -98,7 +99,7 @@ def regular(f: sp.Expr) -> sp.Expr:
 def shape_of(g: sp.Expr) -> Shape:
     """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
     kinks = _kinks(g)
-    pieces = [_piece(g, m) for m in _midpoints(kinks)]
+    pieces = [branch(g, m) for m in _midpoints(kinks)]
     functions = [_real(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
     cuts = (-np.inf, *kinks, np.inf)
@@ -139,19 +140,26 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
 
-    def moments(shape: Shape, mu: float, s: float) -> tuple[float, ...]:
+    def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
         count = quadrature.nodes(shape.row(), mu, s, 0.0, y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
-        product = v * f(-y[: len(v)])
-        return tuple(float(w[: len(v)] @ value) for value in (v, v**2, product, abs(v), abs(product)))
+        return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
+
+    def mirrored(shape: Shape, s: float) -> tuple[float, float]:
+        """E f(u) f(-u), which may be far below E f(u)^2, and its scale"""
+        count = quadrature.nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, y, w)
+        v = f(y[:count]) * f(-y[:count]) if count > 0 else np.array([np.nan])
+        return float(w[: len(v)] @ v), float(w[: len(v)] @ abs(v))
 
     for s in (0.1, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5):
         for mu in (0.0, 0.7 * s, 4.0 * s):
-            mean, square, product, size, mirrored = moments(trusted, mu, s)
-            mean_, square_, product_, _, _ = moments(tried, mu, s)
-            right = abs(mean_ - mean) <= 1e-12 * size and abs(square_ - square) <= 1e-12 * square
-            if not (right and (mu != 0 or abs(product_ - product) <= 1e-12 * mirrored)):
+            mean, square, size = moments(trusted, mu, s)
+            mean_, square_, _ = moments(tried, mu, s)
+            if not (abs(mean_ - mean) <= 1e-12 * size and abs(square_ - square) <= 1e-12 * square):
                 return False
+        product, scale = mirrored(trusted, s)
+        if not abs(mirrored(tried, s)[0] - product) <= 1e-12 * scale:
+            return False
     return True
 
 
@@ -159,24 +167,11 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
 
 
 def _kinks(f: sp.Expr) -> tuple[float, ...]:
-    edges: list[sp.Expr] = []
-    for t in f.atoms(sp.Max, sp.Min):
-        edges += [a - b for i, a in enumerate(t.args) for b in t.args[i + 1 :]]
-    edges += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, sp.Heaviside)]
-    for t in f.atoms(sp.Piecewise):
-        edges += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
-    found: set[float] = set()
-    for edge in edges:
-        folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(sp.Max, sp.Min, sp.Abs) else edge
-        for branch in [value for value, _ in folded.args] if isinstance(folded, sp.Piecewise) else [folded]:
-            found |= _roots(branch, f)
-    return tuple(sorted(found))
+    return tuple(sorted(set().union(*(_roots(edge, f) for edge in edges(f)))))
 
 
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
     """the real roots of an edge"""
-    if not edge.has(x):
-        return set()
     if edge.is_polynomial(x):
         return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
     from scipy.optimize import brentq
@@ -197,26 +192,6 @@ def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
         return iter((sp.Float(0.1234),))
     inner = [(a + b) / 2 for a, b in itertools.pairwise(kinks)]
     return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
-
-
-def _piece(g: sp.Expr, at: sp.Expr) -> sp.Expr:
-    """the analytic branch of g around a point"""
-
-    def branch(t: sp.Basic) -> sp.Basic:
-        value = {x: at}
-        if isinstance(t, (sp.Max, sp.Min)):
-            choose = max if isinstance(t, sp.Max) else min
-            return choose(t.args, key=lambda a: a.xreplace(value))
-        if isinstance(t, sp.Abs):
-            return t.args[0] if t.args[0].xreplace(value) > 0 else -t.args[0]
-        if isinstance(t, sp.Piecewise):
-            return next(e for e, condition in t.args if condition in (True, sp.true) or bool(condition.xreplace(value)))
-        return t.xreplace(value)
-
-    kinds = (sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
-    while g.has(*kinds):
-        g = g.replace(lambda t: isinstance(t, kinds) and not any(a.has(*kinds) for a in t.args), branch)
-    return g
 
 
 def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:

@@ -186,7 +186,8 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
         for g in np.flatnonzero((out == 0) & (bound == 0)):
             out[g] = _zero_or_faint(e, _point(order, table[:, g]))
         return out, bound
-    poor = ~(bound <= CANCELLED * np.abs(out)) | (out == 0)  # nan counts as poor, and a zero may be an underflow
+    # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
+    poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     if poor.sum() > FEW and isinstance(e.as_coeff_Mul()[1], Node):
         out[poor], bound[poor] = _program(e, order, by_quadrature=True)(table[:, poor])
         poor &= ~np.isfinite(out) | (out == 0)
