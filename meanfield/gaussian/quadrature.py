@@ -178,7 +178,7 @@ def between(
 def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
     smooth, d, growth, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], breaks_of(shape)
-    if growth * s > 0.03:
+    if growth * s > 0.03 or shape[LOW] < mu < shape[HIGH]:
         return False
     if smooth > 0.0:
         return bool(s < 0.03 * d)
@@ -362,8 +362,8 @@ def smoothed_<i>(shape, mu, s, y, w<x>):
     return reference + shift, variance
 ''',
     "pair": r'''
-def pair_<i>(shape, mu, q, delta<x>):
-    """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q and covariance p = q - delta."""
+def pair_<i>(shape, mu, q, delta, total<x>):
+    """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q, delta = q - p and total = q + p."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
     if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
@@ -386,7 +386,7 @@ def pair_<i>(shape, mu, q, delta<x>):
     outer_w = np.empty(CAPACITY)
     positive = delta <= q
     a = math.sqrt(q - delta) if positive else math.sqrt(delta - q)
-    s = math.sqrt(delta) if positive else math.sqrt(2.0 * q - delta)
+    s = math.sqrt(delta) if positive else math.sqrt(max(total, 0.0))
     if a <= 1e-8 * math.sqrt(q):
         count = 1
         outer_y[0] = mu
@@ -411,9 +411,9 @@ def pair_<i>(shape, mu, q, delta<x>):
     return product, difference
 ''',
     "cross": r'''
-def cross_<i>(shape, mu, q, delta<x>):
-    """E f_<i>(u) f_<i>(v) for mean mu, variances q and covariance p = q - delta."""
-    return pair_<i>(shape, mu, q, delta<x>)[0]
+def cross_<i>(shape, mu, q, delta, total<x>):
+    """E f_<i>(u) f_<i>(v) for mean mu, variances q, delta = q - p and total = q + p."""
+    return pair_<i>(shape, mu, q, delta, total<x>)[0]
 ''',
     "gap": r'''
 def gap_<i>(shape, slope, q, delta<x>):
@@ -426,7 +426,7 @@ def gap_<i>(shape, slope, q, delta<x>):
             return 0.0
     breaks, sharp = breaks_of(shape), sharp_of(shape)
     if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]):
-        return pair_<i>(shape, 0.0, q, delta<x>)[1]
+        return pair_<i>(shape, 0.0, q, delta, 2.0 * q - delta<x>)[1]
     scale = shape[WIDTH]
     last = -math.inf
     for j in range(breaks.size):
@@ -450,7 +450,7 @@ def gap_<i>(shape, slope, q, delta<x>):
 def rate_<i>(shape, slope, q, delta, t<x>):
     r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
     near = delta * t * t
-    total = 2.0 * delta * t * pair_<j>(slope, 0.0, q, near<y>)[0]
+    total = 2.0 * delta * t * pair_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)[0]
     breaks, jumps = breaks_of(shape), jumps_of(shape)
     root = math.sqrt(2.0 * q - near)
     for j in range(breaks.size):

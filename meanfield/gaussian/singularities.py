@@ -85,9 +85,16 @@ def standardised(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
         if a.is_positive is not True or not a.free_symbols:
             continue
         k, h = sp.factor_terms(sp.powdenest(g.xreplace({x: x / a}), force=True)).as_independent(x, as_Add=False)
-        if h.free_symbols <= {x}:
+        if h.free_symbols <= {x} and _equal(k * h.xreplace({x: a * x}), g):
             return c * k, h, a
     return c, g, sp.S.One
+
+
+def _equal(f: sp.Expr, g: sp.Expr) -> bool:
+    """whether two functions agree on both sides of 0: forced powers may have lost a sign"""
+    values = {s: sp.Rational(7 + i, 11) for i, s in enumerate(sorted(f.free_symbols | g.free_symbols, key=str)) if s != x}
+    points = (sp.Rational(k, 13) for k in (-29, -7, 5, 31))
+    return all(abs(sp.N((f - g).xreplace({**values, x: at}), 15)) < 1e-10 for at in points)
 
 
 def regular(f: sp.Expr) -> sp.Expr:
@@ -100,6 +107,8 @@ def shape_of(g: sp.Expr) -> Shape:
     """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
     kinks = _kinks(g)
     pieces = [branch(g, m) for m in _midpoints(kinks)]
+    real = [i for i in range(len(kinks)) if pieces[i] != pieces[i + 1]]
+    kinks, pieces = tuple(kinks[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     functions = [_real(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
     cuts = (-np.inf, *kinks, np.inf)

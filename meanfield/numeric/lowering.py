@@ -137,7 +137,7 @@ class Lowering:
         k, second, b = standardised(g)
         one, two = self._integrand(first), self._integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
-            return c * k * self._call("cross", (one,), a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov))
+            return c * k * self._call("cross", (one,), a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
         return c * k * self._call("two", (one, two), a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2)
 
     def size(self, call: sp.Expr) -> sp.Expr:

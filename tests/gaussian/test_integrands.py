@@ -1,0 +1,185 @@
+"""How an arbitrary integrand is made fit for float64: its stable form, its shape, its deltas, its parameters, and bounds that hold."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian.singularities import shape_of
+from meanfield.gaussian.stable import side
+from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.store import interpreted
+
+x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
+H, tanh, exp, log, sqrt = sp.Heaviside, sp.tanh, sp.exp, sp.log, sp.sqrt
+
+# -- stable forms ---------------------------------------------------------------------------------------------------------------------
+
+STABLE = (
+    log(1 + exp(x)),
+    -log(1 + exp(-x)),
+    1 / (1 + exp(-x)),
+    exp(x) / (1 + exp(x)) ** 2,
+    x * tanh(log(1 + exp(x))),
+    (1 + tanh(x)) / 2,
+    1 - tanh(x) ** 2,
+    (x + sqrt(x**2 + 4)) / 2,
+    (1 + x / sqrt(x**2 + 4)) / 2,
+    x * (1 + sp.erf(x / sqrt(2))) / 2,
+    log(sp.cosh(x)) + x,
+    1 / sp.cosh(x) ** 2,
+    x / sp.sinh(x),
+    exp(2 * x) / (1 + exp(x) + exp(2 * x)),
+    sqrt(1 + exp(2 * x)),
+    log(exp(x) + exp(-x)),
+    (x * tanh(exp(x))).diff(x),
+    x * log(1 + 1 / (1 + exp(-x))),
+)
+
+
+@pytest.mark.parametrize("f", STABLE, ids=str)
+def test_stable_forms_keep_their_digits_far_out(f: sp.Expr) -> None:
+    """against 800 digits of the expression as it was written; an exponential passes on the rounding of its argument"""
+    exact = sp.lambdify(x, f, "mpmath")
+    for sign in (1, -1):
+        lowering = Lowering()
+        lowered = lowering.body([side(f, sign)], {x: "x"}, {}, {"x"})
+        source = f"import math\n{lowering.helpers()}\ndef f(x):\n    " + "\n    ".join([*lowered.lines, f"return {lowered.results[0]}"])
+        value = interpreted(source).f
+        for size in (1.0, 7.0, 36.0, 300.0, 700.0, 1e4):
+            with mp.workdps(800 if size < 1e3 else 9000):
+                true = exact(mp.mpf(sign * size))
+                if not mp.mpf("1e-300") < abs(true) < mp.mpf("1e300"):
+                    continue
+                steepness = size**2 if f.has(sp.erf) else size
+                assert abs(value(sign * size) - true) <= 4e-16 * (8 + steepness) * abs(true), (sign * size, value(sign * size))
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_kinks_jumps_voids_parity_and_growth() -> None:
+    shape = shape_of(sp.Piecewise((x, sp.Abs(x) > 2), (0, True)))
+    assert shape.kinks == (-2.0, 2.0)
+    assert [j for j in shape.jumps if j] == [2.0, 2.0]
+    assert (shape.void, shape.parity, round(shape.degree)) == ((-2.0, 2.0), -1, 1)
+    assert shape_of(sp.Min(sp.Max(x, -1), 1)).parity == -1
+    assert shape_of(sp.Max(x + sp.Abs(x - 9), 0)).kinks == (9.0,)  # the maximum never changes
+    (kink,) = shape_of(sp.Max(x, tanh(x - 1))).kinks
+    assert abs(kink - np.tanh(kink - 1)) < 1e-14
+    assert shape_of(exp(x) * tanh(x)).growth == pytest.approx(1, rel=1e-6)
+    assert shape_of(tanh(x)).smooth
+    assert not shape_of(tanh(10 * (x - 3))).smooth
+    assert shape_of(sp.sin(x**2) ** 2).right[:5] == (0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (sqrt(sp.Abs(x)), "oscillates or varies too fast"),
+        (exp(x**2 / 8) * sp.atan(x) ** 2, "grows faster than"),
+        (sp.Max(sp.sin(20 * x), 0), "many roots"),
+    ],
+    ids=str,
+)
+def test_what_quadrature_cannot_do_is_refused(f: sp.Expr, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        mf.evaluate(mf.E(f, q), q=1.0)
+
+
+def test_a_variance_too_wide_for_an_oscillation_is_refused() -> None:
+    wave = mf.E(sp.sin(x) * tanh(x), q)
+    assert mf.evaluate(wave, q=2.0) == pytest.approx(float(mf.evaluate(wave, q=2, digits=20)), rel=1e-13)
+    with pytest.raises(ArithmeticError, match="cannot be resolved"):
+        mf.evaluate(wave, q=1e9)
+
+
+# -- parameters -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_that_are_no_scale_take_arrays() -> None:
+    """their kinks and strips are found for each value; the same numbers as with the value put in"""
+    a, b = sp.symbols("a b", positive=True)
+    slopes, places = np.array([0.3, 2.0, 0.3]), np.array([0.5, 0.5, 3.0])
+    for f in (sp.Max(x - b, 0) * tanh(a * x) + b, tanh(a * (x - b)), sp.Piecewise((x, x > b), (a * (exp(x - b) - 1) + b, True))):
+        phi = mf.Activation(f)
+        found = mf.evaluate(phi.kernel(q, p), q=2.0, p=0.7, a=slopes, b=places)
+        gaps = mf.evaluate(phi.gap(q, delta), q=2.0, delta=1e-9, a=slopes, b=places)
+        for i, (s, t) in enumerate(zip(slopes, places, strict=True)):
+            bound = mf.Activation(f.subs({a: sp.Rational(str(s)), b: sp.Rational(str(t))}))
+            assert found[i] == pytest.approx(mf.evaluate(bound.kernel(q, p), q=2.0, p=0.7), rel=1e-13)
+            assert gaps[i] == pytest.approx(mf.evaluate(bound.gap(q, delta), q=2.0, delta=1e-9), rel=1e-12)
+
+
+def test_a_parameter_may_bear_any_name() -> None:
+    for name in ("mu", "shape", "w", "i", "total", "lambda"):
+        s = sp.Symbol(name, positive=True)
+        phi = mf.Activation(tanh(s * x) + s * sp.Abs(x))
+        value = mf.evaluate(phi.second_moment(q), q=1.3, **{name: 0.4})
+        bound = mf.Activation(phi.expression.subs(s, sp.Rational(2, 5)))
+        assert value == pytest.approx(mf.evaluate(bound.second_moment(q), q=1.3), rel=1e-14)
+    assert mf.evaluate(mf.Activation(sp.Abs(x) * tanh(x) + H(x - 1)).hermite(2, q), q=1.3) == pytest.approx(0.1684174365065234, rel=1e-12)
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [tanh(x), sp.Max(x, 0) * tanh(x), H(x - 1) * tanh(x), x * tanh(exp(x)), log(1 + x**2)], ids=str)
+def test_error_bounds_hold_and_are_small(f: sp.Expr) -> None:
+    phi = mf.Activation(f)
+    points = [(0.01, 0.005), (1.0, -0.75), (50.0, 49.0), (1e4, 3e3), (1.0, 1.0), (1.0, -1.0)]
+    variances, covariances = np.array(points).T
+    values, bounds = mf.evaluate(phi.kernel(q, p), q=variances, p=covariances, error=True)
+    sizes = mf.evaluate(phi.second_moment(q), q=variances)
+    for (v, c), value, bound, size in zip(points, values, bounds, sizes, strict=True):
+        true = mf.evaluate(phi.kernel(q, p), q=sp.Rational(v), p=sp.Rational(c), digits=22)
+        assert abs(mp.mpf(float(value)) - true) <= bound <= 2e-14 * size
+
+
+def test_many_cancelled_points_go_to_quadrature() -> None:
+    """the arc-cosine kernel near correlation -1, to the size it has there"""
+    eps = np.geomspace(1e-12, 1e-2, 60)
+    values = mf.evaluate(mf.relu.kernel(q, p), q=1.0, p=eps - 1)
+    for e, value in zip(eps, values, strict=True):
+        true = mf.evaluate(mf.relu.kernel(q, p), q=1, p=sp.Rational(float(e - 1)), digits=20)
+        assert abs(mp.mpf(float(value)) - true) <= 1e-12 * true
+
+
+# -- deltas -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_derivatives_of_jumps() -> None:
+    """against differences of the kernel itself"""
+    for f, order, step in (
+        (sp.Piecewise((x, x > 1), (tanh(x), True)), 1, 1e-4),
+        (sp.sign(x - 1) * tanh(x), 2, 1e-3),
+        (H(2 * x - 1) * tanh(x), 1, 1e-4),
+    ):
+        kernel = mf.Activation(f).kernel(q, p)
+        grid = np.array([-2, -1, 0, 1, 2]) * step + 0.3
+        v = mf.evaluate(kernel, q=1.0, p=grid)
+        weights = {1: np.array([1, -8, 0, 8, -1]) / 12, 2: np.array([-1, 16, -30, 16, -1]) / 12}[order]
+        rough = weights @ v / step**order
+        assert mf.evaluate(kernel.diff(p, order), q=1.0, p=0.3) == pytest.approx(rough, rel=1e-6)
+
+
+def test_expectations_of_deltas() -> None:
+    root = sqrt(2 * sp.pi * q)
+    assert sp.simplify(mf.E(sp.DiracDelta(x), q).doit() - 1 / root) == 0
+    assert sp.simplify(mf.E(x * sp.DiracDelta(x, 1), q).doit() + 1 / root) == 0
+    assert sp.simplify(mf.E(sp.DiracDelta(x, 2), q).doit() + 1 / (q * root)) == 0
+    assert mf.evaluate(mf.E(tanh(x) * sp.DiracDelta(2 * x - 2), q), q=1.0) == pytest.approx(np.tanh(1) * np.exp(-0.5) / np.sqrt(8 * np.pi))
+    assert mf.E(sp.DiracDelta(x - 1) ** 2 * tanh(x), q).doit() is sp.oo
+    with pytest.raises(ValueError, match="linear in one variable"):
+        mf.E(sp.DiracDelta(x**2 - 1) * exp(x), q).doit()
+    with pytest.raises(ValueError, match="both variables at once"):
+        mf.E(sp.DiracDelta(x - mf.y) * tanh(x), q, p).doit()
+
+
+def test_the_law_may_not_depend_on_what_it_binds() -> None:
+    for call in (lambda: mf.E(x, x), lambda: mf.E(x, q, mean=x), lambda: mf.tanh.mean(q, mean=x), lambda: mf.E(x * mf.y, q, mf.y)):
+        with pytest.raises(ValueError, match="are bound by the expectation"):
+            call()
