@@ -102,21 +102,31 @@ def _is_positive(e: sp.Expr) -> bool:
 
 def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
     """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is."""
-    plain = e.diff(z)
-    if not e.has(sp.Piecewise) and all(_is_linear(t.args[0], z) for t in plain.atoms(sp.DiracDelta) if t.has(z)):
-        return plain
     if z != x:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
-    try:
-        cuts, values = pieces_of(e)
-    except NotClosed:
-        return plain
-    jumps = (
-        sp.expand((high - low).xreplace({x: cut})) * sp.DiracDelta(x - cut)
-        for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)
-    )
-    return plain.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero) + sp.Add(*jumps)
+    plain = e.diff(x)
+    if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
+        try:
+            cuts, values = pieces_of(e)
+        except NotClosed:
+            return plain
+        jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
+        plain = plain.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero) + sp.Add(*jumps)
+    return _weighed(plain)
+
+
+def _weighed(e: sp.Expr) -> sp.Expr:
+    """What stands before a delta by its value there: (x - k) delta(x - k) is 0."""
+    if not e.has(sp.DiracDelta):
+        return e
+    smooth, found = deltas(e)
+    weights: dict[sp.Expr, sp.Expr] = {}
+    for d in found:
+        if d.order or d.factor.has(sp.DiracDelta):
+            return e
+        weights[d.place] = weights.get(d.place, S.Zero) + d.factor.xreplace({x: d.place})
+    return smooth + sp.Add(*[sp.expand(c) * sp.DiracDelta(x - place) for place, c in weights.items()])
 
 
 def _is_linear(argument: sp.Expr, z: sp.Symbol) -> bool:
