@@ -200,7 +200,7 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, y: np.ndarray, w:
     window = math.sqrt(WINDOW * WINDOW + 9.0 * shape[DEGREE]) + 2.0 * growth * s
     if shape[LOW] < mu < shape[HIGH]:  # f is 0 there: what counts is farther out
         far = min(mu - shape[LOW], shape[HIGH] - mu) / s
-        if far > 40.0 and blur == 0.0:
+        if far > 40.0 and (blur == 0.0 or math.isinf(far)):
             return 0
         window = math.hypot(window, far)
     if smooth > 0.0:
