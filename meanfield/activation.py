@@ -13,7 +13,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.pieces import is_smooth, slope
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -113,7 +113,7 @@ class Activation:
         >>> mf.relu.mean(mf.q), mf.tanh.mean(mf.q), mf.softplus.mean(1)
         (sqrt(2)*sqrt(q)/(2*sqrt(pi)), 0, E(log(exp(x) + 1), 1))
         """
-        return derived(self._mean(_variance(q, "q"), _centre(mean)))
+        return derived(self._mean(_variance(q, "q"), arguments.law(mean, "mean")))
 
     def second_moment(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2, u ~ N(mean, q), q > 0: what `kernel(q, q)` is.
@@ -122,7 +122,7 @@ class Activation:
         >>> mf.sin.second_moment(mf.q)
         1/2 - exp(-2*q)/2
         """
-        return derived(self._second(_variance(q, "q"), _centre(mean)))
+        return derived(self._second(_variance(q, "q"), arguments.law(mean, "mean")))
 
     def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
         """E phi(u) phi(v) for variances q1 and q2 (q1 if left out), covariance p, |p| <= sqrt(q1 q2), and a common mean of u and v.
@@ -138,9 +138,9 @@ class Activation:
         """
         v1 = _variance(q1, "q1")
         v2 = v1 if q2 is None else _variance(q2, "q2")
-        cov = arguments.expression(p, "p")
+        cov = arguments.law(p, "p")
         arguments.check_covariance(cov, v1, v2)
-        return derived(self._kernel(v1, cov, v2, _centre(mean)))
+        return derived(self._kernel(v1, cov, v2, arguments.law(mean, "mean")))
 
     def gap(self, q: Any, delta: Any) -> sp.Expr:
         """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0.
@@ -149,7 +149,7 @@ class Activation:
         >>> f"{mf.evaluate(mf.tanh.gap(mf.q, mf.delta), q=1.0, delta=1e-200):.12e}"
         '4.644029024483e-201'
         """
-        v, d = _variance(q, "q"), arguments.expression(delta, "delta")
+        v, d = _variance(q, "q"), arguments.law(delta, "delta")
         if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
             raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
         return derived(self._gap(v, d))
@@ -237,10 +237,10 @@ class Activation:
         """
         n, v = arguments.check_integer(n, "n", 0), _variance(q, "q")
         f = self.expression
-        if f.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise, sp.DiracDelta):  # no n-th derivative to speak of
-            moment = Expectation(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), v).doit()
-        else:
+        if is_smooth(f):
             moment = v ** sp.Rational(n, 2) * Expectation(f.diff(x, n), v).doit()
+        else:  # no n-th derivative to speak of
+            moment = Expectation(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), v).doit()
         return moment / sp.sqrt(sp.factorial(n))
 
     def identities(self) -> tuple[Identity, ...]:
@@ -295,13 +295,6 @@ def _real_everywhere(f: sp.Expr) -> bool:
 
 
 def _variance(value: Any, name: str) -> sp.Expr:
-    v = arguments.expression(value, name)
+    v = arguments.law(value, name)
     arguments.check_variance(v, name)
     return v
-
-
-def _centre(value: Any) -> sp.Expr:
-    m = arguments.expression(value, "mean")
-    if m.free_symbols & {x, y}:
-        raise ValueError(f"mean = {m}: x and y are bound by the expectation, its law may not depend on them")
-    return m

@@ -12,7 +12,17 @@ import sympy as sp
 
 from meanfield import symbols
 
-__all__ = ["broadcast", "check_covariance", "check_integer", "check_variance", "expression", "number_array", "scalar", "variance_array"]
+__all__ = [
+    "broadcast",
+    "check_covariance",
+    "check_integer",
+    "check_variance",
+    "expression",
+    "law",
+    "number_array",
+    "scalar",
+    "variance_array",
+]
 
 
 def _exact(value: Any) -> sp.Rational:
@@ -36,6 +46,14 @@ def expression(value: Any, name: str) -> sp.Expr:
         raise ValueError(f"{name} = {value}: expected a real number")
     floats = {f: _exact(float(f)) for f in value.atoms(sp.Float)}
     return symbols.canonical(value.xreplace(floats))
+
+
+def law(value: Any, name: str) -> sp.Expr:
+    """An argument of an expectation's law: an expression that does not hold the variables the expectation binds."""
+    result = expression(value, name)
+    if result.free_symbols & {symbols.known("x"), symbols.known("y")}:
+        raise ValueError(f"{name} = {result}: x and y are bound by the expectation, its law may not depend on them")
+    return result
 
 
 def check_variance(value: sp.Expr, name: str) -> None:

@@ -20,6 +20,7 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian.expansions import even_part, half, scaled
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.pieces import is_smooth
 from meanfield.gaussian.series import NoExpansion, exponentials, is_zero
 from meanfield.symbols import known
 
@@ -116,10 +117,6 @@ def _odd(side: sp.Expr) -> bool:
 Claims = Iterator[tuple[str, sp.Expr, sp.Expr]]
 
 
-def _smooth(f: sp.Expr) -> bool:
-    return not f.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise, sp.DiracDelta)
-
-
 def _even_parts(f: sp.Expr) -> Claims:
     for g in (f, f**2, x * f, f.diff(x)):
         if g.is_polynomial(x) or g.has(sp.DiracDelta):
@@ -153,7 +150,7 @@ def _relations(f: sp.Expr) -> Claims:
     scale, g, a = scaled(f)
     if g.free_symbols != {x} or g.is_polynomial(x):
         return
-    order = 3 if _smooth(g) else 1
+    order = 3 if is_smooth(g) else 1
     g = exponentials(g)
     slopes = [g]
     for _ in range(order):

@@ -15,7 +15,7 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["Delta", "NotClosed", "branch", "declare", "deltas", "edges", "pieces_of", "slope", "stepped"]
+__all__ = ["Delta", "NotClosed", "branch", "declare", "deltas", "edges", "is_smooth", "pieces_of", "slope", "stepped", "without_deltas"]
 
 x, y = known("x"), known("y")
 
@@ -52,6 +52,16 @@ def stepped(e: sp.Expr) -> sp.Expr:
     for value, (low, high) in zip(values[1:-1], itertools.pairwise(cuts), strict=True):
         total += value * (_step(x - low) - _step(x - high))
     return total
+
+
+def is_smooth(f: sp.Expr) -> bool:
+    """Whether f is written without kinks, jumps and deltas."""
+    return not f.has(*_KINKED, sp.DiracDelta)
+
+
+def without_deltas(f: sp.Expr) -> sp.Expr:
+    """f away from its deltas in x."""
+    return f.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero)
 
 
 @cache
@@ -91,7 +101,7 @@ def branch(f: sp.Expr, at: sp.Expr) -> sp.Expr:
         if g == f:
             raise NotClosed(f"which branch of {f} holds at {at} depends on a parameter")
         f = g
-    return f.replace(lambda t: isinstance(t, sp.DiracDelta), lambda _: S.Zero)
+    return without_deltas(f)
 
 
 def _is_positive(e: sp.Expr) -> bool:
@@ -112,7 +122,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         except NotClosed:
             return plain
         jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
-        plain = plain.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero) + sp.Add(*jumps)
+        plain = without_deltas(plain) + sp.Add(*jumps)
     return _weighed(plain)
 
 
@@ -154,7 +164,7 @@ def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
             raise ValueError(f"{at[0]}: the argument of a delta must be linear in one variable")
         rate, offset = sp.Poly(argument, x).all_coeffs()
         found.append(Delta(term / at[0] / (sp.Abs(rate) * rate**order), -offset / rate, order))
-    return e.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero), tuple(found)
+    return without_deltas(e), tuple(found)
 
 
 def _step(z: sp.Expr) -> sp.Expr:

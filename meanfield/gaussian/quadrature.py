@@ -303,6 +303,18 @@ RULES = (
     distance,
 )
 
+#: the sum that E f and E f^2 share
+_SUM = r"""    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        total += w[i] * f_<i>(y[i]<x>)<power>
+    return total
+"""
+
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand
 #: has its own copies.
@@ -316,31 +328,15 @@ def mean_<i>(shape, mu, q<x>):
         return 0.0
     if mu == 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
         return series_mean(q, right_of(shape), left_of(shape))
-    y = np.empty(CAPACITY)
-    w = np.empty(CAPACITY)
-    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
-    if count < 0:
-        return math.nan
-    total = 0.0
-    for i in range(count):
-        total += w[i] * f_<i>(y[i]<x>)
-    return total
-''',
+'''
+    + _SUM.replace("<power>", ""),
     "square": r'''
 def square_<i>(shape, mu, q<x>):
     """E f_<i>(u)^2, u ~ N(mu, q)."""
     if not 0.0 < q < math.inf:
         return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
-    y = np.empty(CAPACITY)
-    w = np.empty(CAPACITY)
-    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
-    if count < 0:
-        return math.nan
-    total = 0.0
-    for i in range(count):
-        total += w[i] * f_<i>(y[i]<x>) ** 2
-    return total
-''',
+'''
+    + _SUM.replace("<power>", " ** 2"),
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, y, w<x>):
     """Mean and variance of f_<i>(mu + s xi), the variance in two passes about a reference value where f is nearly constant."""

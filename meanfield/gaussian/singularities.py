@@ -19,7 +19,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
-from meanfield.gaussian.pieces import branch, edges
+from meanfield.gaussian.pieces import branch, edges, without_deltas
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
@@ -99,7 +99,7 @@ def _equal(f: sp.Expr, g: sp.Expr) -> bool:
 
 def regular(f: sp.Expr) -> sp.Expr:
     """The derivative of f away from its jumps."""
-    return f.diff(x).replace(sp.DiracDelta, lambda *_: sp.S.Zero)
+    return without_deltas(f.diff(x))
 
 
 @cache
@@ -281,9 +281,9 @@ def _march(f: Real, size: float, start: float, stop: float) -> list[float]:
 def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
     """neighbouring panels as one where their polynomial is right on both, relative to its size on each"""
     kept = ends[:1]
-    for i, end in enumerate(ends[1:], 1):
+    for end in ends[1:]:
         kept.append(end)
-        while len(kept) > 2 and _joins(f, size, *kept[-3:]) and i > 0:
+        while len(kept) > 2 and _joins(f, size, *kept[-3:]):
             del kept[-2]
     return kept
 
@@ -304,17 +304,13 @@ def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
 
 def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
     """c and k where |f| ~ |x|^k e^{c |x|} at that end of the line"""
-    at = direction * np.array([20.0, 40.0, 80.0, 160.0, 320.0])
+    at = np.array([20.0, 40.0, 80.0, 160.0, 320.0])
     with np.errstate(all="ignore"):
-        logs = np.log(np.abs(f(at)))
-        slopes = np.diff(logs) / np.abs(np.diff(at))
+        logs = np.log(np.abs(f(direction * at)))
+        slopes = np.diff(logs) / np.diff(at)
     finite = slopes[np.isfinite(slopes)]
-    if not finite.size:
-        if np.isposinf(logs).any():
-            raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
-        return 0.0, 0.0
-    if finite[-1] < 0.06:
-        return 0.0, max(0.0, float(finite[-1] * np.abs(np.diff(at))[: slopes.size][-1] / np.log(2.0))) if np.isfinite(slopes[-1]) else 0.0
+    if (finite.size and finite[-1] < 0.06) or not (finite.size or np.isposinf(logs).any()):
+        return 0.0, max(0.0, float(160.0 * slopes[-1] / np.log(2.0))) if np.isfinite(slopes[-1]) else 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
     return float(finite[-1]), 0.0
