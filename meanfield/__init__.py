@@ -12,15 +12,19 @@ from meanfield import plotting as _plotting  # registers its figures
 from meanfield import symbols as _symbols
 from meanfield.activation import Activation
 from meanfield.architectures import mlp, pre_norm
+from meanfield.blocks.algebra import TOKENS as _TOKENS
 from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.blocks.fixed import CausalAttention, FixedAttention
 from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gains import Gain, gain
 from meanfield.gaussian.expectation import E
 from meanfield.numeric.evaluation import evaluate
-from meanfield.numeric.runs import Run, propagate
+from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
+from meanfield.numeric.propagation import propagate
+from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
 from meanfield.reporting import tables as _tables  # registers its datasets
 from meanfield.reporting.article import report
@@ -34,16 +38,17 @@ __version__ = "0.1.0"
 x, y = _symbols.known("x"), _symbols.known("y")
 q, p, delta = _symbols.known("q"), _symbols.known("p"), _symbols.known("delta")
 q1, q2, rho = _symbols.known("q1"), _symbols.known("q2"), _symbols.known("rho")
+i, j = _TOKENS
 L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 
 __all__ = [
     # Gaussian expectations of activations
     "Activation", "E", "Gain", "activations", "evaluate", "gain",
     # blocks and networks
-    "Activate", "Attention", "Block", "Derf", "DyT", "Identity", "LayerNorm", "Law", "Linear", "MLP", "Parallel", "RMSNorm",
-    "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",
+    "Activate", "Attention", "Block", "CausalAttention", "Derf", "DyT", "FixedAttention", "Identity", "LayerNorm", "Law", "Linear",
+    "MLP", "Parallel", "RMSNorm", "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",
     # recursions and runs
-    "Recursion", "Run", "propagate", "recursion",
+    "GramRun", "PairRun", "Recursion", "Run", "ntk", "propagate", "recursion",
     # what people read
     "latex", "report",
 ]  # fmt: skip

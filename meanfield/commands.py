@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 import numpy as np
@@ -153,7 +153,7 @@ def propagate(
         texts[name] = text
     values = _grid({name: parse_values(text, name) for name, text in texts.items()})
     kept: str | int = int(record) if record.isascii() and record.isdigit() else record
-    run = mf.propagate(net, depth, start=start, record=kept, **values)
+    run = cast(Run, mf.propagate(net, depth, start=start, record=kept, **values))
     varied = {name: v for name, v in values.items() if np.ndim(v)}
     if as_json:
         _print_json(_run_record(run, values))

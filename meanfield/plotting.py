@@ -13,6 +13,7 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.faces import plot
+from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 
 if TYPE_CHECKING:
@@ -33,6 +34,15 @@ LABELS: Final = {
     "log_chi_product": r"$\sum_{k \geq l} \ln\,\chi_k$",
 }
 
+#: what else two inputs have
+PAIR_LABELS: Final = {
+    "q2": r"$q_{2,l}$",
+    "log_apjn_2": r"$\ln\,\mathcal{J}_2^{\,L,l}$",
+    "ntk": r"$\Theta_l$",
+    "ntk_2": r"$\Theta_{2,l}$",
+    "ntk_pair": r"$\Theta_{12,l}$",
+}
+
 #: colours that stay apart for colour-blind readers (Okabe & Ito 2008), black first
 DISTINCT: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
@@ -48,18 +58,55 @@ def require_matplotlib() -> None:
         raise ImportError('figures need matplotlib: pip install "meanfield-nn[plot]"', name="matplotlib") from error
 
 
+@plot.register(GramRun)
+def plot_gram(run: GramRun, ax: matplotlib.axes.Axes | None = None, layer: int = -1) -> matplotlib.axes.Axes:
+    r"""The correlations G_ij / \sqrt{G_ii G_jj} of tokens at one kept layer.
+
+    Parameters
+    ----------
+    run : GramRun
+        One setting.
+    ax : matplotlib Axes, optional
+    layer : whole number
+        Which of the kept layers, counted as an index.
+
+    Raises
+    ------
+    ValueError
+        The run is a grid.
+    """
+    if run.gram.ndim > 3:
+        raise ValueError(f"the run is a grid of shape {run.gram.shape[:-3]}: plot one setting")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    G = run.gram[layer]
+    size = np.sqrt(np.diag(G))
+    low = float((G / np.outer(size, size)).min())
+    ends = (0.5, len(G) + 0.5, len(G) + 0.5, 0.5)
+    image = ax.imshow(G / np.outer(size, size), cmap="viridis", vmin=min(low, 0.0), vmax=1.0, extent=ends)
+    bar = ax.figure.colorbar(image, ax=ax)
+    bar.set_label(r"$G_{ij}/\sqrt{G_{ii} G_{jj}}$")
+    ax.set(xlabel="token $j$", ylabel="token $i$", title=f"layer {int(run.layers[layer])}")
+    return ax
+
+
+@plot.register(PairRun)
 @plot.register(Run)
-def plot_run(run: Run, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+def plot_run(run: Run | PairRun, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
     r"""One quantity of a run over depth; one curve for each value of a parameter that was an array.
 
     Parameters
     ----------
-    run : Run
+    run : Run or PairRun
         One setting, or a grid of one dimension: up to seven curves get a legend, more a colour bar.
     ax : matplotlib Axes, optional
         Where to draw; a new pyplot figure if left out.
     quantity : str
-        "q", "p", "c", "gap", "log_apjn", "log_apjn_forward" or "log_chi_product".
+        "q", "p", "c", "gap", "log_apjn", "log_apjn_forward" or "log_chi_product"; of two inputs also "q2", "log_apjn_2", "ntk",
+        "ntk_2", "ntk_pair".
 
     Returns
     -------
@@ -73,8 +120,9 @@ def plot_run(run: Run, ax: matplotlib.axes.Axes | None = None, quantity: str = "
     ImportError
         matplotlib is not installed.
     """
-    if quantity not in LABELS:
-        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(LABELS)}")
+    labels = LABELS | PAIR_LABELS if isinstance(run, PairRun) else LABELS
+    if quantity not in labels:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(labels)}")
     grid = run.q.shape[:-1]
     if len(grid) > 1:
         raise ValueError(
@@ -84,7 +132,7 @@ def plot_run(run: Run, ax: matplotlib.axes.Axes | None = None, quantity: str = "
     if len(run.layers) == 1 and run.depth > 0:
         raise ValueError("this run kept one layer and a figure is over depth: pass record='all' or a whole number to propagate")
     if not hasattr(run, quantity):
-        raise ValueError(f"quantity = {quantity!r}: this run has a single input; give propagate one of p, c or gap")
+        raise ValueError(f"quantity = {quantity!r}: this run does not have it; give propagate one of p, c or gap")
     require_matplotlib()
     if ax is None:
         from matplotlib import pyplot
@@ -99,7 +147,7 @@ def plot_run(run: Run, ax: matplotlib.axes.Axes | None = None, quantity: str = "
     if quantity == "gap" and bool(np.nanmin(values) > 0):
         ax.set_yscale("log")
     ax.set_xlabel("$l$ (blocks)")
-    ax.set_ylabel(LABELS[quantity])
+    ax.set_ylabel(labels[quantity])
     return ax
 
 
@@ -136,7 +184,7 @@ def _style(layers: Any) -> dict[str, Any]:
     return {"linewidth": 1.4, "marker": "o" if len(layers) == 1 else None}
 
 
-def _varying(run: Run) -> tuple[str, np.ndarray]:
+def _varying(run: Run | PairRun) -> tuple[str, np.ndarray]:
     """the label and values of what varies along the grid: a parameter, else the variance or correlation at the start, else a count"""
     count = run.q.shape[0]
     names = symbols.latex_names()

@@ -101,6 +101,33 @@ class Recursion:
         return sp.ImmutableMatrix(self._composed[2])
 
     @property
+    def ntk(self) -> tuple[sp.Expr, sp.Expr]:
+        r"""The neural tangent kernel of one input and between two after the repeat, in the symbols Theta, Theta_p (their values before).
+
+        \Theta' = T \Theta + what the repeat's own weights add (NTK parametrisation; Jacot et al. 2018, thm. 1).
+
+        Raises
+        ------
+        ValueError
+            A block mixes tokens or does not say what its weights add (`Law.tangent`).
+
+        Examples
+        --------
+        >>> import meanfield as mf
+        >>> mf.recursion(mf.mlp(mf.relu)).ntk[0]
+        Theta*sigma_w**2/2 + q*sigma_w**2/2 + sigma_b**2
+        """
+        at_q, at_p, theta = q, p, (known("Theta"), known("Theta_p"))
+        for stage in self.stages:
+            values, law, put = stage.values, stage.law, {q: at_q, p: at_p}
+            if law.tangent is None or not law.transfer.is_diagonal():
+                raise ValueError(f"{stage.block} mixes tokens or does not say what its weights add to the tangent kernel (Law.tangent)")
+            parts = (law.transfer[0, 0], law.transfer[1, 1], *law.tangent, law.output.q, law.output.p)
+            same, two, own, own_p, at_q, at_p = (explicit(e, values).xreplace(put) for e in parts)
+            theta = (same * theta[0] + own, two * theta[1] + own_p)
+        return theta
+
+    @property
     def chi(self) -> sp.Expr:
         return self._composed[3]
 
@@ -143,11 +170,13 @@ def _renamed(law: Law, symbols: dict[sp.Symbol, sp.Symbol]) -> Law:
         return e.xreplace(symbols)
 
     o = law.output
-    output = replace(o, q=put(o.q), p=put(o.p), delta=put(o.delta), mean=put(o.mean))
+    moments = {name: put(e) for name in ("q", "p", "delta", "mean", "q2", "mean2") if (e := getattr(o, name)) is not None}
+    output = replace(o, **moments)
     definitions = tuple(
         Definition(d.symbol, put(d.value), d.latex, *(None if e is None else put(e) for e in (d.kernel, d.shown))) for d in law.definitions
     )
-    return Law(output, law.transfer.xreplace(symbols), put(law.chi), definitions)
+    tangent = None if law.tangent is None else (put(law.tangent[0]), put(law.tangent[1]))
+    return Law(output, law.transfer.xreplace(symbols), put(law.chi), definitions, tangent)
 
 
 @lru_cache(maxsize=256)
@@ -178,6 +207,8 @@ def recursion(block: Block) -> Recursion:
     """
     if not isinstance(block, Block):
         raise TypeError(f"block = {block!r}: expected a block, as mf.mlp(mf.tanh) or mf.Residual(...)")
+    if not block.closes:
+        raise ValueError(f"{block} has no recursion in (q, p): it tells tokens apart; mf.propagate runs their n x n Gram matrix")
     mean = sp.Dummy("mean", real=True)
     stages: list[Stage] = []
     gaussian, carried = True, sp.S.Zero

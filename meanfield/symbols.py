@@ -41,6 +41,8 @@ _ENTRIES: Final = (
     _entry("q1", "q_1", "variance of the first of two inputs", lowest=0, positive=True),
     _entry("q2", "q_2", "variance of the second of two inputs", lowest=0, positive=True),
     _entry("rho", r"\rho", "correlation p/q", real=True),
+    _entry("Theta", r"\Theta", "neural tangent kernel of an input", lowest=0, nonnegative=True),
+    _entry("Theta_p", r"\Theta_p", "neural tangent kernel between two inputs", real=True),
     # depth and size
     _entry("L", "L", "number of repeats of the block", lowest=0, positive=True, integer=True),
     _entry("l", "l", "index of the repeat, 0 ... L-1", lowest=0, nonnegative=True, integer=True),

@@ -23,7 +23,7 @@ from sympy import S
 from meanfield import arguments
 from meanfield.symbols import known
 
-__all__ = ["Block", "Definition", "Law", "Parallel", "Repeat", "Residual", "Serial", "Signal", "checked_block"]
+__all__ = ["TOKENS", "Block", "Definition", "Law", "Mixing", "Parallel", "Repeat", "Residual", "Serial", "Signal", "checked_block"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Signal:
 
     `gaussian`: an expectation over an activation is only allowed over Gaussian coordinates; a linear map makes them so, an activation
     ends it. `mixed`: whether random weights have made the coordinates independent of where the branch began, so that a skip may be
-    added to them.
+    added to them. `q2`, `mean2`: variance and mean of the second of two inputs where its norm is another; delta is then
+    (q + q2)/2 - p.
     """
 
     q: sp.Expr
@@ -41,10 +42,35 @@ class Signal:
     mean: sp.Expr = S.Zero
     gaussian: bool = True
     mixed: bool = False
+    q2: sp.Expr | None = None
+    mean2: sp.Expr | None = None
+
+    @property
+    def second(self) -> sp.Expr:
+        """The variance of the second token or input."""
+        return self.q if self.q2 is None else self.q2
+
+    @property
+    def second_mean(self) -> sp.Expr:
+        """The mean of the second token or input."""
+        return self.mean if self.mean2 is None else self.mean2
 
     def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
         """The signal whose moments are a linear function of the ones here."""
-        return replace(self, q=f(self.q), p=f(self.p), delta=sp.expand(f(self.q) - f(self.q - self.delta)))
+        second = None if self.q2 is None else f(self.q2)
+        return replace(self, q=f(self.q), p=f(self.p), delta=sp.expand(f(self.q) - f(self.q - self.delta)), q2=second)
+
+    def times(self, factor: sp.Expr) -> Signal:
+        """The signal of factor * x."""
+        second = None if self.mean2 is None else factor * self.mean2
+        return replace(self.mapped(lambda r: factor**2 * r), mean=factor * self.mean, mean2=second)
+
+    def plus(self, other: Signal) -> Signal:
+        """The signal of a sum of uncorrelated terms."""
+        q2 = None if self.q2 is None else self.q2 + other.second
+        mean2 = None if self.mean2 is other.mean2 is None else self.second_mean + other.second_mean
+        gaussian, mixed = self.gaussian and other.gaussian, self.mixed and other.mixed
+        return Signal(self.q + other.q, self.p + other.p, self.delta + other.delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
 
 
 @dataclass(frozen=True)
@@ -63,12 +89,16 @@ class Definition:
 
 @dataclass(frozen=True)
 class Law:
-    """What a block does to a signal: the output, the transfer of (J, K), chi, and the named quantities these are written in."""
+    """What a block does to a signal: the output, the transfer of (J, K), chi, and the named quantities these are written in.
+
+    `tangent`: what its own weights add to the neural tangent kernel of a token and of two (NTK parametrisation); None if not known.
+    """
 
     output: Signal
     transfer: sp.Matrix
     chi: sp.Expr
     definitions: tuple[Definition, ...] = ()
+    tangent: tuple[sp.Expr, sp.Expr] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transfer", sp.ImmutableMatrix(self.transfer))
@@ -86,15 +116,38 @@ class Law:
             return new[-1].symbol
 
         q = name(out.q, "q_tilde", positive=True)
+        q2 = None if out.q2 is None else name(out.q2, "q_tilde", positive=True)
         p = sp.Dummy("p_tilde", real=True)
         delta = sp.Dummy("delta_tilde", nonnegative=True)
-        new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
-        # rounding must not carry delta past p = -q
-        new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
+        if q2 is None:
+            new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
+            # rounding must not carry delta past p = -q
+            new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
+        else:
+            new.append(Definition(p, out.p, r"\tilde p"))
+            new.append(Definition(delta, (q + q2) / 2 - p, r"\tilde\delta"))
         if chi == t[0, 0] and t.is_diagonal():
             chi = name(chi, "q_hat", positive=True)
             t = sp.diag(chi, chi if t[1, 1] == t[0, 0] else name(t[1, 1], "p_hat", real=True))
-        return Law(replace(out, q=q, p=p, delta=delta), t, chi, (*self.definitions, *new))
+        return Law(replace(out, q=q, p=p, delta=delta, q2=q2), t, chi, (*self.definitions, *new), self.tangent)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    r"""x_a -> W \sum_b A_ab x_b with fixed A: Gram matrices go to gain * A G A^T, those of gradients to gain * A^T G A.
+
+    `weights` is A_ab, an expression in `i`, `j` (token indices 1 ... n, `TOKENS`), n and parameters; `matrices` counts the random
+    matrices of which W is the product.
+    """
+
+    gain: sp.Expr
+    weights: sp.Expr
+    n: sp.Expr
+    matrices: int
+
+
+#: the indices of two tokens, 1 ... n
+TOKENS = (sp.Symbol("i", integer=True, positive=True), sp.Symbol("j", integer=True, positive=True))
 
 
 class Block(ABC):
@@ -102,6 +155,15 @@ class Block(ABC):
 
     #: whether the law is linear in (q, p): nothing after such a block needs a name of its own
     affine: bool = False
+    #: whether it acts on each token by itself and its law reads `second`, `second_mean`: it holds for two inputs of unequal norm
+    tokenwise: bool = False
+    #: whether (q, p) of permutation-symmetric tokens is all that its law needs
+    closes: bool = True
+
+    @property
+    def mixing(self) -> Mixing | None:
+        """How it mixes tokens, if its weights for that are fixed: what the n x n Gram recursion needs of a block that is not tokenwise."""
+        return None
 
     @abstractmethod
     def law(self, signal: Signal) -> Law:
@@ -155,14 +217,33 @@ class Serial(Block):
     def affine(self) -> bool:  # type: ignore[override]
         return all(b.affine for b in self.blocks)
 
+    @property
+    def tokenwise(self) -> bool:  # type: ignore[override]
+        return all(b.tokenwise for b in self.blocks)
+
+    @property
+    def closes(self) -> bool:  # type: ignore[override]
+        return all(b.closes for b in self.blocks)
+
     def law(self, signal: Signal) -> Law:
-        law = Law(signal, sp.eye(2), S.One)
+        law = Law(signal, sp.eye(2), S.One, (), (S.Zero, S.Zero))
         for i, block in enumerate(self.blocks):
             step = block.law(law.output)
             if not block.affine and not all(b.affine for b in self.blocks[i + 1 :]):
                 step = step.named()
-            law = Law(step.output, law.transfer * step.transfer, law.chi * step.chi, law.definitions + step.definitions)
+            tangent = _carried(law.tangent, step)
+            law = Law(step.output, law.transfer * step.transfer, law.chi * step.chi, law.definitions + step.definitions, tangent)
         return law
+
+
+def _carried(tangent: tuple[sp.Expr, sp.Expr] | None, step: Law) -> tuple[sp.Expr, sp.Expr] | None:
+    """the tangent kernel of what stands before a step, after it: carried by its transfer, and its own weights' part added"""
+    if tangent is None or step.tangent is None:
+        return None
+    t = step.transfer
+    if not t.is_diagonal():
+        return None
+    return t[0, 0] * tangent[0] + step.tangent[0], t[1, 1] * tangent[1] + step.tangent[1]
 
 
 @dataclass(frozen=True)
@@ -189,6 +270,14 @@ class Residual(Block):
         object.__setattr__(self, "scale", arguments.scalar(self.scale, "scale"))
         self.check()
 
+    @property
+    def tokenwise(self) -> bool:  # type: ignore[override]
+        return self.branch.tokenwise
+
+    @property
+    def closes(self) -> bool:  # type: ignore[override]
+        return self.branch.closes
+
     def law(self, signal: Signal) -> Law:
         f = self.branch.law(replace(signal, mixed=False))
         if not f.output.mixed:
@@ -196,10 +285,9 @@ class Residual(Block):
         if f.output.mean != 0:
             raise ValueError(f"the branch {self.branch} hands a non-zero mean to the skip: end it with a Linear")
         a, b = self.skip**2, self.scale**2
-        x, y = signal, f.output
-        gaussian = x.gaussian and y.gaussian
-        output = Signal(a * x.q + b * y.q, a * x.p + b * y.p, a * x.delta + b * y.delta, self.skip * x.mean, gaussian, x.mixed)
-        return Law(output, a * sp.eye(2) + b * f.transfer, a + b * f.chi, f.definitions)
+        output = replace(signal.times(self.skip).plus(f.output.times(self.scale)), mixed=signal.mixed)
+        tangent = None if f.tangent is None else (b * f.tangent[0], b * f.tangent[1])
+        return Law(output, a * sp.eye(2) + b * f.transfer, a + b * f.chi, f.definitions, tangent)
 
 
 @dataclass(frozen=True)
@@ -212,6 +300,14 @@ class Parallel(Block):
         _checked_parts(self.branches, "branches (blocks)")
         self.check()
 
+    @property
+    def tokenwise(self) -> bool:  # type: ignore[override]
+        return all(b.tokenwise for b in self.branches)
+
+    @property
+    def closes(self) -> bool:  # type: ignore[override]
+        return all(b.closes for b in self.branches)
+
     def law(self, signal: Signal) -> Law:
         laws = [b.law(replace(signal, mixed=False)) for b in self.branches]
         out = [f.output for f in laws]
@@ -219,18 +315,16 @@ class Parallel(Block):
             raise ValueError("two parallel branches have no random weights and are correlated: end them with a Linear")
         if sum(o.mean != 0 for o in out) > 1:
             raise ValueError("two parallel branches end with a non-zero mean: end them with a Linear")
-        total = Signal(
-            sp.Add(*[o.q for o in out]),
-            sp.Add(*[o.p for o in out]),
-            sp.Add(*[o.delta for o in out]),
-            sp.Add(*[o.mean for o in out]),
-            all(o.gaussian for o in out),
-            signal.mixed or all(o.mixed for o in out),
-        )
+        total = out[0]
+        for o in out[1:]:
+            total = total.plus(o)
+        total = replace(total, mixed=signal.mixed or total.mixed)
+        own = [f.tangent for f in laws if f.tangent is not None]
+        tangent = (sp.Add(*[t[0] for t in own]), sp.Add(*[t[1] for t in own])) if len(own) == len(laws) else None
         transfer = laws[0].transfer
         for f in laws[1:]:
             transfer += f.transfer
-        return Law(total, transfer, sp.Add(*[f.chi for f in laws]), sum((f.definitions for f in laws), ()))
+        return Law(total, transfer, sp.Add(*[f.chi for f in laws]), sum((f.definitions for f in laws), ()), tangent)
 
 
 @dataclass(frozen=True)
@@ -244,6 +338,14 @@ class Repeat(Block):
         checked_block(self.block, "block")
         arguments.check_integer(self.times, "times", 1)
         self.check()
+
+    @property
+    def tokenwise(self) -> bool:  # type: ignore[override]
+        return self.block.tokenwise
+
+    @property
+    def closes(self) -> bool:  # type: ignore[override]
+        return self.block.closes
 
     def law(self, signal: Signal) -> Law:
         return Serial((self.block,) * self.times).law(signal)

@@ -16,6 +16,10 @@ from meanfield.catalogue import activations
 __all__ = ["MLP", "Activate", "Derf", "DyT", "Identity", "LayerNorm", "Linear", "RMSNorm", "Scale"]
 
 
+#: the tangent of a block without weights
+_NO_WEIGHTS = (S.Zero, S.Zero)
+
+
 @dataclass(frozen=True)
 class Linear(Block):
     r"""W x + b, W_ij ~ N(0, sigma_w^2/fan_in), b_i ~ N(0, sigma_b^2):  q' = sigma_w^2 q + sigma_b^2,  T = sigma_w^2.
@@ -30,6 +34,7 @@ class Linear(Block):
     sigma_w: Any = None
     sigma_b: Any = None
     affine = True
+    tokenwise = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma_w", arguments.scalar(self.sigma_w, "sigma_w"))
@@ -37,8 +42,8 @@ class Linear(Block):
 
     def law(self, signal: Signal) -> Law:
         gain, bias = self.sigma_w**2, self.sigma_b**2
-        output = signal.mapped(lambda r: gain * r + bias)
-        return Law(replace(output, mean=S.Zero, gaussian=True, mixed=True), gain * sp.eye(2), gain)
+        output = replace(signal.mapped(lambda r: gain * r + bias), mean=S.Zero, mean2=None, gaussian=True, mixed=True)
+        return Law(output, gain * sp.eye(2), gain, tangent=(output.q, output.p))
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,14 @@ class Scale(Block):
 
     factor: Any = None
     affine = True
+    tokenwise = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", arguments.scalar(self.factor, "factor"))
 
     def law(self, signal: Signal) -> Law:
         gain = self.factor**2
-        output = signal.mapped(lambda r: gain * r)
-        return Law(replace(output, mean=self.factor * signal.mean), gain * sp.eye(2), gain)
+        return Law(signal.times(self.factor), gain * sp.eye(2), gain, tangent=_NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,10 @@ class Identity(Block):
     """x."""
 
     affine = True
+    tokenwise = True
 
     def law(self, signal: Signal) -> Law:
-        return Law(signal, sp.eye(2), S.One)
+        return Law(signal, sp.eye(2), S.One, tangent=_NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class Activate(Block):
     """
 
     phi: Activation
+    tokenwise = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.phi, Activation):
@@ -87,11 +94,16 @@ class Activate(Block):
                 f"{self.phi!r} would act on coordinates that are not centred Gaussians (an activation follows an activation): "
                 "insert a Linear before it"
             )
-        q, p, d = signal.q, signal.p, signal.delta
-        slope = self.phi.derivative
-        output = Signal(self.phi._second(q), self.phi._kernel(q, p, q), self.phi._gap(q, d), self.phi._mean(q).doit(), False, signal.mixed)
-        same = slope._second(q)
-        return Law(output, sp.diag(same, slope._kernel(q, p, q)), same)
+        phi, slope = self.phi, self.phi.derivative
+        q, p, q2 = signal.q, signal.p, signal.second
+        same, two = phi._second(q), phi._kernel(q, p, q2)
+        if signal.q2 is None:
+            output = Signal(same, two, phi._gap(q, signal.delta), phi._mean(q).doit(), False, signal.mixed)
+        else:
+            other, means = phi._second(q2), (phi._mean(q).doit(), phi._mean(q2).doit())
+            output = Signal(same, two, (same + other) / 2 - two, means[0], False, signal.mixed, other, means[1])
+        chi = slope._second(q)
+        return Law(output, sp.diag(chi, slope._kernel(q, p, q2)), chi, tangent=_NO_WEIGHTS)
 
 
 def Derf(alpha: Any = None) -> Activate:
@@ -112,20 +124,35 @@ class LayerNorm(Block):
     Jacobian of the norm are a fraction 1/width and drop out.
     """
 
+    tokenwise = True
+
     def law(self, signal: Signal) -> Law:
         v = signal.q - signal.mean**2
-        output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
-        return Law(output, sp.eye(2) / v, 1 / v)
+        if signal.q2 is None:
+            output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
+            return Law(output, sp.eye(2) / v, 1 / v, tangent=_NO_WEIGHTS)
+        root = sp.sqrt(v) * sp.sqrt(signal.q2 - signal.second_mean**2)
+        p = (signal.p - signal.mean * signal.second_mean) / root
+        output = Signal(S.One, p, 1 - p, S.Zero, signal.gaussian, signal.mixed, S.One)
+        return Law(output, sp.diag(1 / v, 1 / root), 1 / v, tangent=_NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
 class RMSNorm(Block):
     r"""x / sqrt(mean(x^2)):  q' = 1,  p' = p/q,  T = 1/q. A mean is kept, not subtracted."""
 
+    tokenwise = True
+
     def law(self, signal: Signal) -> Law:
         q = signal.q
-        output = Signal(S.One, signal.p / q, signal.delta / q, signal.mean / sp.sqrt(q), signal.gaussian, signal.mixed)
-        return Law(output, sp.eye(2) / q, 1 / q)
+        mean = signal.mean / sp.sqrt(q)
+        if signal.q2 is None:
+            output = Signal(S.One, signal.p / q, signal.delta / q, mean, signal.gaussian, signal.mixed)
+            return Law(output, sp.eye(2) / q, 1 / q, tangent=_NO_WEIGHTS)
+        root = sp.sqrt(q) * sp.sqrt(signal.q2)
+        means = (mean, signal.second_mean / sp.sqrt(signal.q2))
+        output = Signal(S.One, signal.p / root, 1 - signal.p / root, means[0], signal.gaussian, signal.mixed, S.One, means[1])
+        return Law(output, sp.diag(1 / q, 1 / root), 1 / q, tangent=_NO_WEIGHTS)
 
 
 def MLP(phi: Activation, sigma_1: Any = None, sigma_2: Any = None) -> Serial:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
-from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.store import execute
 from meanfield.numeric.trajectory import STATUS, Kernel, kernel_of
 from meanfield.progress import track
-from meanfield.recurrence import Recursion, recursion
+from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import xarray
 
-__all__ = ["Run", "bound_parameters", "check_gram", "initial_moments", "propagate"]
+__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "every_of", "initial_moments", "run_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -103,9 +103,9 @@ class Run:
         return axes
 
 
-def bound_parameters(rec: Recursion, given: Mapping[str, Any]) -> dict[str, Floats]:
-    """The parameters of a recursion by name, within their range; missing and unknown names are refused with both lists."""
-    names = {s.name: s for s in rec.parameters}
+def bound_parameters(parameters: Iterable[sp.Symbol], given: Mapping[str, Any]) -> dict[str, Floats]:
+    """The parameters of a network by name, within their range; missing and unknown names are refused with both lists."""
+    names = {s.name: s for s in parameters}
     missing, unknown = sorted(names.keys() - given.keys()), sorted(given.keys() - names.keys())
     if missing or unknown:
         parts = [f"missing parameters: {', '.join(missing)}"] * bool(missing)
@@ -141,7 +141,7 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
 
 
-def _memory() -> float:
+def available_memory() -> float:
     """bytes that can be had"""
     info = Path("/proc/meminfo")
     if info.exists():
@@ -153,63 +153,20 @@ def _memory() -> float:
     return math.inf
 
 
-def propagate(
-    net: Block,
+def run_moments(
+    rec: Recursion,
     depth: int,
     q: ArrayLike,
-    *,
-    p: ArrayLike | None = None,
-    c: ArrayLike | None = None,
-    gap: ArrayLike | None = None,
-    start: str = "token",
-    record: str | int = "all",
-    **parameters: ArrayLike,
+    p: ArrayLike | None,
+    c: ArrayLike | None,
+    gap: ArrayLike | None,
+    start: str,
+    record: str | int,
+    parameters: Mapping[str, ArrayLike],
 ) -> Run:
-    r"""Run the mean-field recursion of a network over `depth` repeats.
-
-    Parameters
-    ----------
-    net : Block
-        One repeat of the network.
-    depth : whole number >= 0
-        Repeats of the block.
-    q : number or array > 0
-        Variance of a component of the input.
-    p, c, gap : number or array
-        At most one: covariance |p| <= q, correlation -1 <= c <= 1, or 0 <= 1 - c <= 2 (p = q (1 - 1e-30) is no double, gap = 1e-30 is).
-        None of them: a single input. In a network with attention p is between two tokens of one sequence, and needed unless n = 1.
-    start : "token" or "pooled"
-        The gradient at the output: independent at each token (K_L = 0), or equal at all of them (K_L = J_L), as for mean pooling.
-    record : "all", "last" or whole number k >= 1
-        Which layers to keep: each, only the last, or 0, k, 2k, ... and the last.
-    **parameters : number or array
-        A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
-
-    Returns
-    -------
-    Run
-
-    Raises
-    ------
-    TypeError, ValueError
-        Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
-        memory (with its size and what to pass instead).
-
-    Examples
-    --------
-    >>> import meanfield as mf
-    >>> run = mf.propagate(mf.mlp(mf.relu), depth=50, q=1.0, c=0.5, sigma_w=2**0.5, sigma_b=0)
-    >>> run
-    Run(50 repeats, one setting, 51 layers kept, q_L = 1)
-    >>> float(run.gap[-1].round(6))
-    0.011337
-    """
-    rec = recursion(checked_block(net, "net"))
-    depth = arguments.check_integer(depth, "depth", 0)
-    every = _every(record)
-    if start not in ("token", "pooled"):
-        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
-    values = bound_parameters(rec, parameters)
+    """The recursion in (q, p) over depth, as `propagate` describes."""
+    every = every_of(record)
+    values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
         raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
@@ -221,10 +178,10 @@ def propagate(
     count = math.prod(grid)
     kept = depth // every + 1 + (depth % every > 0) if every else 1
     need = 8.0 * count * (6 * kept + len(arrays))
-    if need > 0.8 * _memory():
+    if need > 0.8 * available_memory():
         raise ValueError(
             f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
-            f"{_memory() / 2**30:.3g} GiB there are: pass record='last' or record=k to keep fewer layers, or split the grid"
+            f"{available_memory() / 2**30:.3g} GiB there are: pass record='last' or record=k to keep fewer layers, or split the grid"
         )
     layers = np.minimum(np.arange(kept) * every, depth) if every else np.array([depth])
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
@@ -252,7 +209,8 @@ def propagate(
     )
 
 
-def _every(record: str | int) -> int:
+def every_of(record: str | int) -> int:
+    """Which layers `record` keeps: every k-th, or 0 for the last alone."""
     if record == "all":
         return 1
     if record == "last":

@@ -12,8 +12,10 @@ from scipy.special import ndtr, stdtrit
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.runs import Run, propagate
-from meanfield.recurrence import recursion
+from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.propagation import parameters as network_parameters
+from meanfield.numeric.propagation import propagate
+from meanfield.numeric.runs import Run
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.twin import build
@@ -51,7 +53,7 @@ class Difference:
 class Comparison:
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`."""
 
-    theory: Run
+    theory: Run | GramRun | PairRun
     wide: Measurement
     narrow: Measurement
     q: Difference
@@ -149,7 +151,7 @@ def compare(
     ((3,), True)
     """
     arguments.check_integer(width, "width", 2)
-    named = {s.name for s in recursion(net).parameters}
+    named = {s.name for s in network_parameters(net)}
     given = {**parameters, "n": n} if n is not None and "n" in named else parameters
     theory = propagate(net, depth, q, p=p, c=c, gap=gap, start=start, **given)
     if not (np.isfinite(theory.q).all() and np.isfinite(theory.log_apjn).all()):

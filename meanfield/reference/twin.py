@@ -22,11 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import TOKENS, Block, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.blocks.fixed import FixedAttention
+from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
-from meanfield.recurrence import recursion
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.expressions import TensorFunction, tensor_function
 from meanfield.reference.inputs import Start, default_tokens, start_of
@@ -158,6 +159,28 @@ class SoftmaxAttention(nn.Module):
         return f"n={self.tokens}, heads={self.heads}" + ", weights detached" * self.detached
 
 
+class FixedMixing(nn.Module):
+    """W_O W_V sum_b A_ab x_b with the same A for every input."""
+
+    weights: Tensor
+
+    def __init__(self, site: Site, block: FixedAttention) -> None:
+        super().__init__()
+        self.tokens = round(site.number(block.n))
+        entry = sp.lambdify(TOKENS, site.expression(block.weights), "math")
+        rows = [[float(entry(a, b)) for b in range(1, self.tokens + 1)] for a in range(1, self.tokens + 1)]
+        self.register_buffer("weights", torch.tensor(rows, dtype=torch.float64))
+        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
+        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed: Tensor = self.output(self.value(self.weights @ x))
+        return mixed
+
+    def extra_repr(self) -> str:
+        return f"n={self.tokens}"
+
+
 class Skip(nn.Module):
     """skip x + scale f(x)."""
 
@@ -256,6 +279,11 @@ def _(block: Attention, site: Site) -> nn.Module:
 
 
 @layer.register
+def _(block: FixedAttention, site: Site) -> nn.Module:
+    return FixedMixing(site, block)
+
+
+@layer.register
 def _(block: Serial, site: Site) -> nn.Module:
     """A Linear whose next block with weights is another Linear has the hidden units; everything else keeps the width."""
     modules, width = [], site.fan_in
@@ -340,16 +368,16 @@ def build(
     >>> len(twin), twin.width
     (3, 64)
     """
-    rec = recursion(net)
+    symbols = network_parameters(net)
     for name, value in (("width", width), ("depth", depth), ("heads", heads)):
         arguments.check_integer(value, name, 1)
     units = round(float(arguments.number_array(hidden, "hidden")) * width)
     if units < 1:
         raise ValueError(f"hidden = {hidden}: leaves {units} units at width {width}; expected at least one")
-    named = {s.name for s in rec.parameters}
+    named = {s.name for s in symbols}
     given = {**parameters, "n": n} if n is not None and "n" in named else parameters
     values: dict[str, float] = {}
-    for name, array in bound_parameters(rec, given).items():
+    for name, array in bound_parameters(symbols, given).items():
         if array.ndim:
             raise ValueError(f"{name} has the shape {array.shape}: a network is drawn for one setting, not for a grid")
         values[name] = float(array)

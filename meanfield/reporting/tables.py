@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meanfield.faces import dataset
+from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 
 if TYPE_CHECKING:
@@ -25,27 +27,65 @@ _MEANING = {
 }
 
 
+_PAIR_MEANING = {
+    "q2": "variance of the second input",
+    "log_apjn_2": "ln J^{L,l} of the second input",
+    "ntk": "neural tangent kernel of the first input",
+    "ntk_2": "neural tangent kernel of the second input",
+    "ntk_pair": "neural tangent kernel between the inputs",
+}
+
+
+@dataset.register(GramRun)
+def gram_dataset(run: GramRun) -> xarray.Dataset:
+    """A dataset over (grid dimensions, layer, i, j)."""
+    import xarray
+
+    dims, coords = _grid_dimensions(run.parameters, run.gram.shape[:-3])
+    tokens = np.arange(1, run.gram.shape[-1] + 1)
+    coords |= {"layer": run.layers, "i": tokens, "j": tokens}
+    data = {
+        "gram": ((*dims, "layer", "i", "j"), run.gram, {"long_name": "h_i . h_j / d", "units": "1"}),
+        "log_apjn_tokens": ((*dims, "layer", "i"), run.log_apjn_tokens, {"long_name": "ln |g_i|^2/d", "units": "1"}),
+        "log_apjn": ((*dims, "layer"), run.log_apjn, {"long_name": "ln J^{L,l}", "units": "1"}),
+        "log_apjn_forward": ((*dims, "layer"), run.log_apjn_forward, {"long_name": "ln J^{l,0}", "units": "1"}),
+    }
+    if dims:
+        data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
+    attrs = {"depth": run.depth, "start": run.start} | {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
+    return xarray.Dataset(data, coords, attrs)
+
+
+@dataset.register(PairRun)
 @dataset.register(Run)
-def to_xarray(run: Run) -> xarray.Dataset:
+def to_xarray(run: Run | PairRun) -> xarray.Dataset:
     """A dataset over (grid dimensions, layer); a parameter that varies along one grid dimension names it."""
     import xarray
 
     grid = run.q.shape[:-1]
-    dims = [f"grid_{i}" for i in range(len(grid))]
-    coords: dict[str, object] = {"layer": run.layers}
-    for name, value in run.parameters.items():
+    dims, coords = _grid_dimensions(run.parameters, grid)
+    coords["layer"] = run.layers
+    data = {}
+    for name, meaning in (_MEANING | _PAIR_MEANING).items():
+        if hasattr(run, name):
+            data[name] = ((*dims, "layer"), getattr(run, name), {"long_name": meaning, "units": "1"})
+    if grid:
+        data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
+    attrs: dict[str, object] = {"depth": run.depth}
+    if isinstance(run, Run):
+        attrs |= {"start": run.start, "latex": run.recursion.latex()}
+    attrs |= {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
+    return xarray.Dataset(data, coords, attrs)
+
+
+def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]) -> tuple[list[str], dict[str, object]]:
+    """names of the grid's dimensions, and coordinates for those along which one parameter varies"""
+    dims, coords = [f"grid_{i}" for i in range(len(grid))], dict[str, object]()
+    for name, value in parameters.items():
         full = np.broadcast_to(value, grid) if value.ndim else value
         varying = [i for i in range(len(grid)) if value.ndim and full.shape[i] > 1 and np.ptp(full, axis=i).max() > 0]
         if len(varying) == 1 and dims[varying[0]].startswith("grid_"):
             i = varying[0]
             dims[i] = name
             coords[name] = np.moveaxis(full, i, 0).reshape(full.shape[i], -1)[:, 0]
-    data = {}
-    for name, meaning in _MEANING.items():
-        if hasattr(run, name):
-            data[name] = ((*dims, "layer"), getattr(run, name), {"long_name": meaning, "units": "1"})
-    if grid:
-        data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
-    attrs = {"depth": run.depth, "start": run.start, "latex": run.recursion.latex()}
-    attrs |= {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
-    return xarray.Dataset(data, coords, attrs)
+    return dims, coords

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def _sloped(norm: str, slope: Any, setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pair(norm: str, depth: int, setting: dict[str, Any]) -> Pair:
-    full, value_path = (mf.propagate(network(norm, softmax_derivative=s), depth, **setting) for s in (True, False))
+    full, value_path = (cast(mf.Run, mf.propagate(network(norm, softmax_derivative=s), depth, **setting)) for s in (True, False))
     return Pair(full, value_path)
 
 
@@ -79,7 +79,7 @@ def toy_network(norm: str) -> mf.Block:
 
 def toy(norm: str) -> mf.Run:
     """The toy network with that norm, over all slopes in one call."""
-    return mf.propagate(toy_network(norm), DEPTH, **_sloped(norm, ALPHAS, TOY))
+    return cast(mf.Run, mf.propagate(toy_network(norm), DEPTH, **_sloped(norm, ALPHAS, TOY)))
 
 
 def few_tokens(norm: str, n: int, sigma_qk: float) -> Pair:

@@ -207,3 +207,36 @@ def test_wrong_law_is_noticed():
     seen = mf.reference.measure(twin, samples=12, probes=16, device="cpu")
     theory = mf.propagate(case.net(), 8, **START, **case.parameters)
     assert abs(theory.log_apjn[0] - seen.log_apjn[0]) > tolerance(seen.log_apjn_error, 8, 256)[0]
+
+
+def test_causal_attention_against_networks_of_two_widths():
+    """the n x n Gram recursion, forward and backward"""
+    net = mf.pre_norm(norm=mf.RMSNorm(), attention=mf.CausalAttention(), mlp=mf.MLP(mf.gelu))
+    seen = mf.reference.compare(
+        net, width=128, depth=3, q=1.0, c=0.3, n=5, samples=12, sigma_V=1.2, sigma_O=0.9, sigma_1=1.0, sigma_2=1.5, device="cpu"
+    )
+    assert seen.agrees, seen
+
+
+def test_tangent_kernel_of_a_finite_network():
+    """sum over all parameters, in NTK parametrisation, of products of gradients of one output, mean over networks"""
+    width, depth, samples = 256, 2, 24
+    torch.manual_seed(3)
+    x = torch.randn(2, width, dtype=torch.float64)
+    x[1] = 0.4 * x[0] + 1.7 * x[1]
+    sigma_w, sigma_b = 1.3, 0.4
+    found = []
+    for _ in range(samples):
+        omega = [torch.randn(width, width, dtype=torch.float64, requires_grad=True) for _ in range(depth + 1)]
+        beta = [torch.randn(width, dtype=torch.float64, requires_grad=True) for _ in range(depth + 1)]
+        h = x
+        for k in range(depth + 1):
+            h = sigma_w / width**0.5 * (torch.tanh(h) if k else h) @ omega[k].T + sigma_b * beta[k]
+        gradients = [torch.autograd.grad(h[a, 0], omega + beta, retain_graph=True, allow_unused=True) for a in (0, 1)]
+        flat = [torch.cat([g.flatten() for g in row if g is not None]) for row in gradients]
+        found.append([float(flat[a] @ flat[b]) for a, b in ((0, 0), (1, 1), (0, 1))])
+    inner = (x @ x.T / width).numpy() * sigma_w**2 + sigma_b**2
+    run = mf.ntk(mf.mlp(mf.tanh), depth, q=inner[0, 0], q2=inner[1, 1], p=inner[0, 1], sigma_w=sigma_w, sigma_b=sigma_b)
+    mean, error = np.mean(found, 0), np.std(found, 0, ddof=1) / samples**0.5
+    theory = np.array([run.ntk[-1], run.ntk_2[-1], run.ntk_pair[-1]])
+    assert (np.abs(mean - theory) < 3 * error + 5 / width * theory).all(), (mean, error, theory)

@@ -1,0 +1,315 @@
+r"""The n x n Gram matrix of n tokens or inputs over depth, where (q, p) is not enough: fixed attention weights, inputs of unequal norm.
+
+Blocks that treat each token by itself act on entries, (q_i, p_ij, q_j) -> p'_ij; fixed mixing acts as G -> gain A G A^T; residual and
+parallel branches add. Beside G go the push-forward X of unit perturbations at the input, the pull-back of gradients at the output, and
+the neural tangent kernel, all three linear in each step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, singledispatch
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.numeric.evaluation import evaluate
+from meanfield.symbols import known, merged, reserved
+
+__all__ = ["Flow", "check_means", "flow_of", "parameters_of", "tokens_of"]
+
+Floats = NDArray[np.float64]
+Map = Callable[[Floats], Floats]
+
+q, p, delta, q1, q2 = (known(name) for name in ("q", "p", "delta", "q1", "q2"))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One step at a layer: the Gram matrix after it, the linear maps of perturbations and of gradients, and what it adds to the NTK."""
+
+    gram: Floats
+    push: Map
+    pull: Map
+    tangent: Floats | None
+
+    def then(self, following: Flow) -> Flow:
+        """This step and another one after it."""
+        own = None if self.tangent is None or following.tangent is None else following.push(self.tangent) + following.tangent
+        return Flow(following.gram, lambda X: following.push(self.push(X)), lambda g: self.pull(following.pull(g)), own)
+
+
+#: values of all symbols at a layer, of the shape of the grid
+Values = Mapping[str, Floats]
+Step = Callable[[Floats, Values], Flow]
+
+
+@singledispatch
+def flow_of(block: Block) -> Step:
+    """How a block acts on a Gram matrix of shape (*grid, n, n).
+
+    Raises
+    ------
+    ValueError
+        It mixes tokens by a law that holds for permutation-symmetric tokens only, as softmax attention.
+    """
+    if block.tokenwise:
+        return _entries(block)
+    mixing = block.mixing
+    if mixing is None:
+        raise _symmetric_only(block)
+    return _mixed(mixing)
+
+
+def _symmetric_only(block: Block) -> ValueError:
+    return ValueError(
+        f"{block} has a law for permutation-symmetric tokens of equal norm only, and stands where tokens are told apart: replace it "
+        "by mf.CausalAttention(...) or mf.FixedAttention(...), or by a block whose law reads signal.second (tokenwise = True)"
+    )
+
+
+@flow_of.register
+def _(block: Serial) -> Step:
+    steps = [flow_of(part) for part in _joined(block)] if not block.tokenwise else [_entries(block)]
+
+    def step(G: Floats, values: Values) -> Flow:
+        total = steps[0](G, values)
+        for following in steps[1:]:
+            total = total.then(following(total.gram, values))
+        return total
+
+    return step
+
+
+@flow_of.register
+def _(block: Residual) -> Step:
+    if block.tokenwise:
+        return _entries(block)
+    return _sum([(block.skip, None), (block.scale, flow_of(block.branch))])
+
+
+@flow_of.register
+def _(block: Parallel) -> Step:
+    return _entries(block) if block.tokenwise else _sum([(sp.S.One, flow_of(b)) for b in block.branches])
+
+
+@flow_of.register
+def _(block: Repeat) -> Step:
+    return flow_of(Serial((block.block,) * block.times))
+
+
+def _joined(block: Serial) -> list[Block]:
+    """the parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law"""
+    parts: list[list[Block]] = []
+    for part in block.blocks:
+        if parts and part.tokenwise and parts[-1][-1].tokenwise:
+            parts[-1].append(part)
+        else:
+            parts.append([part])
+    return [group[0] if len(group) == 1 else Serial(tuple(group)) for group in parts]
+
+
+def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
+    """scaled branches from the same input, with independent weights; None is the input itself"""
+    identity = Flow(np.empty(0), lambda X: X, lambda g: g, np.zeros(()))
+
+    def step(G: Floats, values: Values) -> Flow:
+        flows = [(_number(factor**2, values)[..., None, None], s and s(G, values)) for factor, s in terms]
+        parts = [(w, replace(identity, gram=G) if f is None else f) for w, f in flows]
+
+        def added(which: str, X: Floats) -> Floats:
+            return np.asarray(sum(w * getattr(f, which)(X) for w, f in parts))
+
+        own = [w * f.tangent for w, f in parts if f.tangent is not None]
+        tangent = np.asarray(sum(own)) if len(own) == len(parts) else None
+        return Flow(np.asarray(sum(w * f.gram for w, f in parts)), lambda X: added("push", X), lambda g: added("pull", g), tangent)
+
+    return step
+
+
+def _mixed(mixing: Mixing) -> Step:
+    i, j = TOKENS
+
+    def step(G: Floats, values: Values) -> Flow:
+        indices = np.arange(1, G.shape[-1] + 1)
+        gain = _number(mixing.gain, values)[..., None, None]
+        inner = {name: np.asarray(v)[..., None, None] for name, v in values.items()}
+        A = np.broadcast_to(
+            _number(mixing.weights, {**inner, i.name: indices[:, None], j.name: indices}), np.broadcast_shapes(G.shape, gain.shape)
+        )
+        T = np.swapaxes(A, -1, -2)
+        after = gain * (A @ G @ T)
+        return Flow(after, lambda X: gain * (A @ X @ T), lambda g: gain * (T @ g @ A), mixing.matrices * after)
+
+    return step
+
+
+# -- blocks that act on each token by itself ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Entrywise:
+    """Variance, covariance, factor of a perturbation and part of the NTK: of a token in mf.q, of two in mf.q1, mf.p, mf.q2."""
+
+    same: tuple[sp.Expr, ...]
+    pair: tuple[sp.Expr, ...]
+
+
+@lru_cache(maxsize=256)
+def _laws(block: Block) -> _Entrywise:
+    same = block.law(Signal(q, p, delta))
+    pair = block.law(Signal(q1, p, (q1 + q2) / 2 - p, q2=q2))
+    own_same, own_pair = same.tangent or (), pair.tangent or ()
+    one = _explicit(same, (same.output.q, same.transfer[0, 0], *own_same[:1]))
+    two = _explicit(pair, (pair.output.p, pair.transfer[1, 1], *own_pair[1:]))
+    return _Entrywise(one, two)
+
+
+def _explicit(law: Law, wanted: tuple[sp.Expr, ...]) -> tuple[sp.Expr, ...]:
+    """expressions of a law with its named quantities put in, one symbol per name"""
+    done: dict[sp.Expr, sp.Expr] = {}
+    for d in law.definitions:
+        done[d.symbol] = (d.value if d.kernel is None else d.kernel).xreplace(done)
+    explicit = [sp.sympify(e).xreplace(done) for e in wanted]
+    one = merged({s for e in explicit for s in e.free_symbols})
+    return tuple(e.xreplace(one) for e in explicit)
+
+
+def _entries(block: Block) -> Step:
+    laws = _laws(block)
+
+    def step(G: Floats, values: Values) -> Flow:
+        n = G.shape[-1]
+        i, j = np.triu_indices(n, 1)
+        diagonal = np.diagonal(G, axis1=-2, axis2=-1)
+        variances = (diagonal[..., i], diagonal[..., j])
+        limit = np.sqrt(variances[0]) * np.sqrt(variances[1])
+        inner = {name: np.asarray(v)[..., None] for name, v in values.items()}
+        own = {**inner, "q": diagonal}
+        pairs = {**inner, "q1": variances[0], "q2": variances[1], "p": np.clip(G[..., i, j], -limit, limit)}
+        tables = []
+        for one, two in zip(laws.same, laws.pair, strict=True):
+            shape = np.broadcast_shapes(G.shape, *((*v.shape, 1) for v in inner.values()))
+            out = np.empty(shape)
+            out[..., range(n), range(n)] = _number(one, own)
+            if n > 1:
+                out[..., i, j] = out[..., j, i] = _number(two, pairs)
+            tables.append(out)
+        after, factor = tables[:2]
+        return Flow(after, lambda X: factor * X, lambda g: factor * g, tables[2] if len(tables) > 2 else None)
+
+    return step
+
+
+def _number(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
+    """the expression at arrays of values; where it is no normal double, inf, 0 or NaN"""
+    names = {s.name for s in e.free_symbols}
+    given: dict[str, Any] = {name: np.asarray(v, dtype=np.float64) for name, v in values.items() if name in names}
+    if not names:
+        return np.asarray(float(e))
+    if e.has(sp.oo):  # an activation that jumps has no finite slope
+        return np.full(np.broadcast_shapes(*(v.shape for v in given.values())), np.inf)
+    try:
+        return np.asarray(evaluate(e, **given))
+    except ArithmeticError:
+        shape = np.broadcast_shapes(*(v.shape for v in given.values()))
+        full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
+        if not shape:
+            return np.asarray(_beyond(e, given))
+        points = [_number(e, {name: v[k] for name, v in full.items()}) for k in range(int(np.prod(shape)))]
+        return np.array(points).reshape(shape)
+
+
+def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
+    """inf or 0 for a positive value that is no normal double, NaN for one that is not to be had"""
+    try:
+        return math.inf if evaluate(e, log=True, **given) > 0 else 0.0
+    except (ArithmeticError, ValueError):
+        return math.nan
+
+
+# -- what a network needs -----------------------------------------------------------------------------------------------------------
+
+
+def _parts(block: Block) -> Iterator[Block | sp.Expr]:
+    """the tokenwise and mixing parts of a network, and the scales of its residuals"""
+    if block.tokenwise or block.mixing is not None:
+        yield block
+    elif isinstance(block, Serial):
+        for part in _joined(block):
+            yield from _parts(part)
+    elif isinstance(block, Parallel):
+        for part in block.branches:
+            yield from _parts(part)
+    elif isinstance(block, Residual):
+        yield from (block.skip, block.scale)
+        yield from _parts(block.branch)
+    elif isinstance(block, Repeat):
+        yield from _parts(block.block)
+    else:
+        raise _symmetric_only(block)
+
+
+@lru_cache(maxsize=256)
+def parameters_of(block: Block) -> tuple[sp.Symbol, ...]:
+    """What has to be bound before numbers come out."""
+    found: list[sp.Expr] = []
+    for part in _parts(block):
+        if not isinstance(part, Block):
+            found.append(part)
+        elif part.mixing is not None:
+            found += (part.mixing.gain, part.mixing.weights, part.mixing.n)
+        else:
+            found += (*_laws(part).same, *_laws(part).pair)
+    state = {*TOKENS, q1, q2}
+    names = {s for e in found for s in e.free_symbols if s.name not in reserved} - state
+    one = merged(names)
+    return tuple(sorted({one.get(s, s) for s in names}, key=lambda s: s.name))
+
+
+def tokens_of(block: Block, values: Values) -> int | None:
+    """How many tokens its fixed attentions mix, None if there is none; they must agree."""
+    counts = set()
+    for part in _parts(block):
+        if isinstance(part, Block) and part.mixing is not None:
+            number = _number(part.mixing.n, values)
+            if np.ndim(number):
+                raise ValueError(f"n = an array of shape {np.shape(number)}: the size of a Gram matrix is one number")
+            counts.add(int(number))
+    if len(counts) > 1:
+        raise ValueError(f"the attentions of this network mix {sorted(counts)} tokens: expected one number n for all")
+    return next(iter(counts), None)
+
+
+def check_means(block: Block) -> None:
+    """Refuse a network in which a norm or activation would see a mean that the Gram matrix does not tell."""
+    mean = sp.Dummy("mean", real=True)
+
+    def after(part: Block, carried: bool) -> bool:
+        """whether coordinates have a mean after a part"""
+        if part.tokenwise:
+            law = part.law(Signal(q, p, delta, mean if carried else sp.S.Zero))
+            if any(mean in e.free_symbols for e in _explicit(law, (law.output.q, law.output.p, *law.transfer))):
+                raise ValueError(f"{part} would see tokens with a non-zero mean: insert a Linear before it")
+            return bool(law.output.mean != 0)
+        if isinstance(part, Serial):
+            for inner in _joined(part):
+                carried = after(inner, carried)
+            return carried
+        if isinstance(part, Residual):
+            after(part.branch, carried)
+            return carried
+        if isinstance(part, Parallel):
+            return any(tuple(after(branch, carried) for branch in part.branches))
+        if isinstance(part, Repeat):
+            return after(Serial((part.block,) * min(part.times, 2)), carried)
+        return False
+
+    output = block.law(Signal(q, p, delta)).output
+    block.law(Signal(q, p, delta, gaussian=output.gaussian))  # what the next repeat starts from
+    after(block, after(block, False))

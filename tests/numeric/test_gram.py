@@ -1,0 +1,226 @@
+"""Gram matrices over depth: causal attention, fixed weights, inputs of unequal norm, the neural tangent kernel."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+N = 6
+UNIFORM = mf.FixedAttention(1 / mf.n)
+SETTING = {"n": N, "sigma_V": 1.0, "sigma_O": 0.7, "sigma_1": 1.0, "sigma_2": 1.2, "alpha": np.array([0.5, 1.0])}
+
+
+def block(attention: mf.Block) -> mf.Block:
+    return mf.pre_norm(norm=mf.Derf(), attention=attention, mlp=mf.MLP(mf.gelu), skip=sp.Rational(9, 10), scale=1 / sp.sqrt(mf.l + 1))
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", ["token", "pooled"])
+def test_where_the_moments_close_the_gram_matrix_says_the_same(start):
+    """uniform attention once as fixed weights, once as softmax of equal logits: two pieces of code, one recursion"""
+    seen = mf.propagate(block(UNIFORM), depth=3, q=1.3, p=0.3, start=start, **SETTING)
+    symmetric = mf.propagate(block(mf.Attention(sigma_Q=0, sigma_K=0)), depth=3, q=1.3, p=0.3, start=start, **SETTING)
+    assert seen.gram.shape == (2, 4, N, N)
+    for name in ("q", "p", "c", "gap", "log_apjn", "log_apjn_forward"):
+        np.testing.assert_allclose(getattr(seen, name), getattr(symmetric, name), rtol=1e-13, atol=1e-14)
+
+
+def test_a_causal_mask_averages_what_came_before():
+    """theory of uniform causal attention: G_ij = p + (q - p)/max(i, j), |C|_F^2/n = H_n/n, column sums H_n - H_(b-1)"""
+    q, p, n = 1.7, -0.02, 40
+    run = mf.propagate(mf.CausalAttention(sigma_V=1, sigma_O=1), depth=1, q=q, p=p, n=n)
+    i = np.arange(1, n + 1)
+    np.testing.assert_allclose(run.gram[-1], p + (q - p) / np.maximum.outer(i, i), rtol=1e-14)
+    harmonic = np.cumsum(1 / i)
+    assert run.log_apjn[0] == pytest.approx(math.log(harmonic[-1] / n), abs=1e-14)
+    pooled = mf.propagate(mf.CausalAttention(sigma_V=1, sigma_O=1), depth=1, q=q, p=p, n=n, start="pooled")
+    np.testing.assert_allclose(np.exp(pooled.log_apjn_tokens[0]), (harmonic[-1] - harmonic + 1 / i) ** 2, rtol=1e-13)
+
+
+def test_shaped_causal_attention_is_the_identity_at_alpha_1_beta_gamma():
+    net = mf.CausalAttention(sigma_V=1, sigma_O=1, identity=sp.Symbol("a"), uniform=sp.Symbol("b") - sp.Symbol("g"))
+    run = mf.propagate(net, depth=5, q=1.0, p=0.4, n=4, a=1.0, b=1.0, g=1.0)
+    np.testing.assert_array_equal(run.gram[-1], run.gram[0])
+    np.testing.assert_array_equal(run.log_apjn, 0.0)
+
+
+def by_hand(depth: int, n: int) -> tuple[np.ndarray, float]:
+    """x + C x/sqrt(mean x^2), then x + W relu(W' x / ...), on a Gram matrix, with plain numpy, and J^{L,0} by Gamma = T^T Gamma T"""
+    C = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    G = 0.4 + 0.6 * np.eye(n)
+    factors = []
+    for _ in range(depth):
+        root = np.sqrt(np.outer(np.diag(G), np.diag(G)))
+        factors.append(("attention", 1 / root))
+        G = G + C @ (G / root) @ C.T
+        root = np.sqrt(np.outer(np.diag(G), np.diag(G)))
+        rho = np.clip(G / root, -1, 1)
+        factors.append(("mlp", (np.pi - np.arccos(rho)) / np.pi / root))
+        G = G + (np.sqrt(1 - rho**2) + rho * (np.pi - np.arccos(rho))) / np.pi
+    gradient = np.eye(n)
+    for kind, factor in reversed(factors):
+        gradient = gradient + factor * (C.T @ gradient @ C if kind == "attention" else gradient)
+    return G, float(np.trace(gradient)) / n
+
+
+def test_a_causal_transformer_is_what_plain_numpy_finds():
+    net = mf.pre_norm(norm=mf.RMSNorm(), attention=mf.CausalAttention(sigma_V=1, sigma_O=1), mlp=mf.MLP(mf.relu, 1, sp.sqrt(2)))
+    run = mf.propagate(net, depth=12, q=1.0, p=0.4, n=5)
+    G, J = by_hand(12, 5)
+    np.testing.assert_allclose(run.gram[-1], G, rtol=1e-12)
+    assert run.log_apjn[0] == pytest.approx(math.log(J), abs=1e-12)
+    assert run.log_apjn[0] == pytest.approx(run.log_apjn_forward[-1], abs=1e-12)
+    last = mf.propagate(net, depth=12, q=1.0, p=0.4, n=5, record="last")
+    assert last.gram.shape == (1, 5, 5)
+    np.testing.assert_array_equal(last.gram[-1], run.gram[-1])
+    assert last.log_apjn[0] == pytest.approx(run.log_apjn[0], abs=1e-12)
+    some = mf.propagate(net, depth=12, q=1.0, p=0.4, n=5, record=5)
+    assert some.layers.tolist() == [0, 5, 10, 12]
+    np.testing.assert_allclose(some.log_apjn, run.log_apjn[[0, 5, 10, 12]], rtol=0, atol=1e-13)
+
+
+def test_grids_and_trouble():
+    net = mf.CausalAttention() >> mf.Linear(sigma_b=0)
+    run = mf.propagate(net, depth=400, q=1.0, c=0.5, n=3, sigma_V=1, sigma_O=1, sigma_w=np.array([1.0, 10.0, 0.1]))
+    assert run.status.tolist() == ["ok", "overflow", "underflow"]
+    assert np.isfinite(run.gram[0]).all()
+    assert np.isnan(run.gram[1:, -1]).all()
+    assert np.isnan(run.log_apjn[1:]).all()
+    assert np.isfinite(run.gram[1, :100]).all()
+
+
+@pytest.mark.parametrize(
+    ("net", "call", "said"),
+    [
+        (mf.CausalAttention() >> mf.Attention(), {"n": 4, "p": 0.1}, "permutation-symmetric"),
+        (mf.CausalAttention(), {"n": 4}, "exactly one of p, c and gap"),
+        (mf.CausalAttention(), {"n": [4, 5], "p": 0.1}, "one number"),
+        (mf.CausalAttention(n=3) >> mf.CausalAttention(n=4), {"p": 0.1}, r"\[3, 4\]"),
+        (mf.CausalAttention(), {"n": 4, "p": -0.5}, "cannot all have"),
+        (mf.Linear(1, 0) >> mf.Activate(mf.relu) >> mf.Residual(mf.LayerNorm() >> mf.CausalAttention()), {"n": 4, "p": 0.5}, "mean"),
+        (mf.CausalAttention(), {"n": 4, "p": 0.5, "sigma_x": 1}, "unknown parameters: sigma_x"),
+    ],
+)
+def test_refusals(net, call, said):
+    scales = {"sigma_V": 1, "sigma_O": 1}
+    with pytest.raises(ValueError, match=said):
+        mf.propagate(net, depth=2, q=1.0, **scales, **call)
+
+
+def test_no_recursion_in_two_moments():
+    with pytest.raises(ValueError, match="tells tokens apart"):
+        mf.recursion(mf.CausalAttention() >> mf.MLP(mf.relu))
+
+
+# -- two inputs -----------------------------------------------------------------------------------------------------------------------
+
+
+def arc_cosine(q1, p, q2):
+    c = p / mp.sqrt(q1 * q2)
+    return mp.sqrt(q1 * q2) * (mp.sqrt(1 - c**2) + c * (mp.pi - mp.acos(c))) / (2 * mp.pi)
+
+
+def test_inputs_of_unequal_norm_and_their_tangent_kernel():
+    """against a 30-digit recursion of the ReLU network, Jacot et al. 2018, thm. 1"""
+    w, b, depth = mp.mpf("1.3"), mp.mpf("0.2"), 20
+    with mp.workdps(30):
+        q, q2, p = mp.mpf(1), mp.mpf(4), mp.mpf("0.6")
+        t, t2, tp = q, q2, p
+        for _ in range(depth):
+            slope = (mp.pi - mp.acos(p / mp.sqrt(q * q2))) / (2 * mp.pi)
+            p_ = w**2 * arc_cosine(q, p, q2) + b**2
+            q, q2 = w**2 * q / 2 + b**2, w**2 * q2 / 2 + b**2
+            t, t2, tp, p = w**2 * t / 2 + q, w**2 * t2 / 2 + q2, w**2 * slope * tp + p_, p_
+    run = mf.propagate(mf.mlp(mf.relu), depth=depth, q=1.0, q2=4.0, p=0.6, sigma_w=1.3, sigma_b=0.2)
+    for name, value in (("q", q), ("q2", q2), ("p", p), ("ntk", t), ("ntk_2", t2), ("ntk_pair", tp)):
+        assert getattr(run, name)[-1] == pytest.approx(float(value), rel=1e-13)
+    assert run.c[-1] == pytest.approx(float(p / mp.sqrt(q * q2)), rel=1e-13)
+    np.testing.assert_allclose(run.log_apjn, run.log_apjn_2, atol=1e-13)
+    assert run.log_apjn[0] == pytest.approx(depth * math.log(1.3**2 / 2), abs=1e-12)
+
+
+def test_unequal_norms_through_norms_residuals_and_means():
+    """an activation leaves a mean, LayerNorm takes it off, RMSNorm does not; equal norms give what (q, p) gives"""
+    net = mf.Residual(mf.RMSNorm() >> mf.mlp(mf.silu) >> mf.Activate(mf.relu) >> mf.LayerNorm() >> mf.Linear(), skip=sp.Rational(1, 2))
+    values = {"sigma_w": 1.2, "sigma_b": 0.3}
+    equal = mf.propagate(net, depth=4, q=1.5, q2=1.5, c=0.2, **values)
+    symmetric = mf.propagate(net, depth=4, q=1.5, c=0.2, **values)
+    for name in ("q", "p", "c", "log_apjn"):
+        np.testing.assert_allclose(getattr(equal, name), getattr(symmetric, name), rtol=1e-12, atol=1e-13)
+    there = mf.propagate(net, depth=4, q=1.5, q2=3.0, c=0.2, **values)
+    back = mf.propagate(net, depth=4, q=3.0, q2=1.5, c=0.2, **values)
+    np.testing.assert_allclose(there.p, back.p, rtol=1e-12)
+    np.testing.assert_allclose(there.q2, back.q, rtol=1e-12)
+    np.testing.assert_allclose(there.log_apjn_2, back.log_apjn, atol=1e-12)
+
+
+def test_the_symbolic_tangent_kernel_is_the_numeric_one():
+    net = mf.Residual(mf.LayerNorm() >> mf.mlp(mf.erf) >> mf.MLP(mf.relu, 1, 1), scale=sp.Rational(1, 2))
+    theta, theta_p = mf.recursion(net).ntk
+    run = mf.ntk(net, depth=1, q=1.4, p=0.3, sigma_w=1.1, sigma_b=0.2)
+    given = {"q": 1.4, "sigma_w": 1.1, "sigma_b": 0.2}
+    assert run.ntk[-1] == pytest.approx(mf.evaluate(theta, Theta=1.4, **given), rel=1e-13)
+    assert run.ntk_pair[-1] == pytest.approx(mf.evaluate(theta_p, Theta_p=0.3, p=0.3, **given), rel=1e-13)
+
+
+def test_tangent_kernel_needs_blocks_that_know_theirs():
+    class Doubled(mf.Block):
+        tokenwise = True
+
+        def law(self, signal):
+            return mf.Law(signal.times(sp.Integer(2)), 4 * sp.eye(2), sp.Integer(4))
+
+    run = mf.ntk(Doubled() >> mf.Linear(1, 0), depth=1, q=1.0, p=0.5)
+    assert run.p.tolist() == [0.5, 2.0]
+    with pytest.raises(AttributeError, match="tangent"):
+        _ = run.ntk
+    with pytest.raises(ValueError, match="tangent"):
+        _ = mf.recursion(Doubled() >> mf.Linear(1, 0)).ntk
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"q2": 1.0}, "exactly one of p, c and gap"),
+        ({"q2": 1.0, "p": 0.1, "c": 0.1}, "p and c given"),
+        ({"q2": 0.25, "p": 0.6}, "at most sqrt"),
+        ({"q2": -1.0, "p": 0.1}, "q2 = -1"),
+    ],
+)
+def test_refused_pairs(call, said):
+    with pytest.raises(ValueError, match=said):
+        mf.propagate(mf.mlp(mf.relu), depth=2, q=1.0, sigma_w=1, sigma_b=0, **call)
+
+
+def test_attention_has_no_inputs_of_unequal_norm():
+    with pytest.raises(ValueError, match="mixes tokens"):
+        mf.propagate(block(mf.Attention()), depth=1, q=1.0, q2=2.0, p=0.1)
+
+
+# -- how it shows itself --------------------------------------------------------------------------------------------------------------
+
+
+def test_datasets_and_figures():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    run = mf.propagate(mf.CausalAttention(), depth=2, q=1.0, p=0.4, n=4, sigma_V=np.array([1.0, 2.0]), sigma_O=1)
+    data = run.to_xarray()
+    assert data["gram"].dims == ("sigma_V", "layer", "i", "j")
+    assert float(data["gram"].sel(sigma_V=2.0, layer=1, i=1, j=1)) == 4.0
+    single = mf.propagate(mf.CausalAttention(), depth=2, q=1.0, p=0.4, n=4, sigma_V=1, sigma_O=1)
+    ax = single.plot(layer=1)
+    shown = np.asarray(ax.get_images()[0].get_array())
+    assert shown[0, [0, 3]] == pytest.approx([1.0, math.sqrt(0.55)])
+    pair = mf.ntk(mf.mlp(mf.relu), depth=3, q=1.0, p=0.0, sigma_w=1.4, sigma_b=0)
+    assert pair.plot(quantity="ntk_pair").get_ylabel() == r"$\Theta_{12,l}$"
+    assert "ntk_pair" in pair.to_xarray()
+    matplotlib.pyplot.close("all")
