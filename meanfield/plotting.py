@@ -132,7 +132,7 @@ def plot_run(run: Run | PairRun, ax: matplotlib.axes.Axes | None = None, quantit
     if len(run.layers) == 1 and run.depth > 0:
         raise ValueError("this run kept one layer and a figure is over depth: pass record='all' or a whole number to propagate")
     if not hasattr(run, quantity):
-        raise ValueError(f"quantity = {quantity!r}: this run does not have it; give propagate one of p, c or gap")
+        raise ValueError(f"quantity = {quantity!r}: this run has a single input; give propagate one of p, c or gap")
     require_matplotlib()
     if ax is None:
         from matplotlib import pyplot

@@ -424,7 +424,7 @@ def ntk(
     >>> import meanfield as mf
     >>> run = mf.ntk(mf.mlp(mf.relu), depth=2, q=1.0, p=0.0, sigma_w=2**0.5, sigma_b=0)
     >>> run.ntk.round(12).tolist(), run.ntk_pair.round(4).tolist()
-    ([1.0, 2.0, 3.0], [0.0, 0.3183, 0.6859])
+    ([1.0, 2.0, 3.0], [0.0, 0.3183, 0.6857])
     """
     checked_block(net, "net")
     return run_pair(net, arguments.check_integer(depth, "depth", 0), q, q2, p, c, gap, record, parameters)
