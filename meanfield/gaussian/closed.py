@@ -16,6 +16,7 @@ from meanfield.gaussian import moments
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.forms import gap_of, shifted
+from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
@@ -33,7 +34,7 @@ M, M2 = sp.symbols("m m2", real=True)
 @cache
 def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
     try:
-        return atoms_of(f)
+        return atoms_of(almost_everywhere(f))
     except NotClosed:
         return None
 

@@ -15,7 +15,10 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known
 
-__all__ = ["Delta", "NotClosed", "branch", "declare", "deltas", "edges", "is_smooth", "pieces_of", "slope", "stepped", "without_deltas"]
+__all__ = [
+    "Delta", "NotClosed", "almost_everywhere", "branch", "declare", "deltas", "edges", "is_smooth", "pieces_of", "slope", "stepped",
+    "without_deltas",
+]  # fmt: skip
 
 x, y = known("x"), known("y")
 
@@ -62,6 +65,18 @@ def is_smooth(f: sp.Expr) -> bool:
 def without_deltas(f: sp.Expr) -> sp.Expr:
     """f away from its deltas in x."""
     return f.replace(lambda t: isinstance(t, sp.DiracDelta) and t.has(x), lambda _: S.Zero)
+
+
+@cache
+def almost_everywhere(f: sp.Expr) -> sp.Expr:
+    """The one piece of a function whose pieces all agree, so that its value at single points is forgotten; any other function itself."""
+    if is_smooth(f) or f.has(sp.DiracDelta):
+        return f
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return f
+    return f if cuts else values[0]
 
 
 @cache
@@ -254,7 +269,10 @@ def _holds(condition: sp.Basic) -> Pieces:
     if isinstance(condition, (sp.Gt, sp.Ge, sp.Lt, sp.Le)):
         cuts, values = _sign_of(pieces_of(condition.gts - condition.lts))
         return _joined(cuts, [S(int(bool(v > 0))) for v in values])
-    raise NotClosed(f"the condition {condition} is not an order relation")
+    if isinstance(condition, (sp.Eq, sp.Ne)):  # between analytic pieces that differ, equality holds at single points
+        cuts, values = pieces_of(condition.lhs - condition.rhs)
+        return _joined(cuts, [S(int((sp.expand(v) == 0) is isinstance(condition, sp.Eq))) for v in values])
+    raise NotClosed(f"the condition {condition} is no relation")
 
 
 def pieces_of(e: sp.Expr) -> Pieces:

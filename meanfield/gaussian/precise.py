@@ -24,6 +24,7 @@ import sympy as sp
 from meanfield.gaussian.arithmetic import Function, Number, Numbers, numbers_for, precise_number
 from meanfield.gaussian.landmarks import Landmarks, landmarks
 from meanfield.gaussian.panels import CAP, Unresolved, degree, gauss_hermite, panel, resolved
+from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.symbols import known
 
 __all__ = ["gap_of_pair", "mean_of", "nested_mean", "product_mean_of", "settled"]
@@ -373,6 +374,7 @@ def _even(f: sp.Expr) -> bool:
 
 def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
+    f = almost_everywhere(f)
     numbers = numbers_for(f)
     if mean == 0 and _odd(f):
         return mp.mpf(0)
@@ -421,6 +423,7 @@ def _at(line: Line, z: sp.Rational) -> sp.Expr:
 
 def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     """E f(u) g(v), to prec bits."""
+    f, g = almost_everywhere(f), almost_everywhere(g)
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
@@ -450,6 +453,7 @@ def _small(eps: sp.Expr) -> int:
 
 def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.mpf:
     """E f(u)^2 - E f(u) f(v) for covariance variance - delta, to prec bits of itself."""
+    f = almost_everywhere(f)
     numbers = numbers_for(f)
     line = Line(f, sp.S.Zero, variance)
     ratio = delta / variance

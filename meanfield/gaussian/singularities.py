@@ -105,16 +105,16 @@ def regular(f: sp.Expr) -> sp.Expr:
 @cache
 def shape_of(g: sp.Expr) -> Shape:
     """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
-    kinks = _kinks(g)
-    pieces = [branch(g, m) for m in _midpoints(kinks)]
-    real = [i for i in range(len(kinks)) if pieces[i] != pieces[i + 1]]
-    kinks, pieces = tuple(kinks[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
+    written = _kinks(g)  # at those that are none g may still have a value of its own: panels end there
+    pieces = [branch(g, m) for m in _midpoints(written)]
     functions = [_real(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
-    cuts = (-np.inf, *kinks, np.inf)
     breaks: list[float] = []
-    for f, (low, high) in zip(functions, itertools.pairwise(cuts), strict=True):
+    for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *written, np.inf)), strict=True):
         breaks += [b for b in _panels(f, size, low, high) if b not in breaks]
+    real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1]]
+    kinks, pieces = tuple(written[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
+    cuts = (-np.inf, *kinks, np.inf)
     if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0):
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
@@ -131,7 +131,7 @@ def shape_of(g: sp.Expr) -> Shape:
         tuple(jumps.get(b, 0.0) for b in breaks),
         *_start(pieces, kinks),
     )
-    return shape if kinks else _smooth_or(shape, g, functions[0])
+    return shape if written else _smooth_or(shape, g, functions[0])
 
 
 def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:

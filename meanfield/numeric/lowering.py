@@ -21,6 +21,7 @@ from meanfield.gaussian import closed, quadrature
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
+from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Shape, regular, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
@@ -153,6 +154,7 @@ class Lowering:
         return sp.sqrt(second) if kind == "mean" else second
 
     def _integrand(self, g: sp.Expr) -> Integrand:
+        g = almost_everywhere(g)
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:

@@ -97,6 +97,42 @@ def test_a_variance_too_wide_for_an_oscillation_is_refused() -> None:
         mf.evaluate(wave, q=1e9)
 
 
+# -- values at single points ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("f", "same"),
+    [
+        (sp.sign(x) ** 2 + sp.Abs(x - 1), 1 + sp.Abs(x - 1)),
+        (sp.sign(x) ** 2 * tanh(x - 3) + sp.Max(x - 2, 0), tanh(x - 3) + sp.Max(x - 2, 0)),
+        ((H(x) + H(-x)) * tanh(x + 1), tanh(x + 1)),
+        (sp.Piecewise((5, sp.Eq(x, 1)), (tanh(x), True)), tanh(x)),
+        (sp.Piecewise((tanh(x), sp.Ne(x, 0)), (-3, True)), tanh(x)),
+        (sp.sign(tanh(x - 1) - x / 3 + 1) ** 2 * tanh(x - 3), tanh(x - 3)),  # roots without a closed form
+    ],
+    ids=str,
+)
+def test_values_at_single_points_do_not_count(f: sp.Expr, same: sp.Expr) -> None:
+    """in float64 and in digits, with the mean next to the point, upon it, and far from it on the scale of the Gaussian"""
+    m = sp.Symbol("m", real=True)
+    for v in (1e-12, 0.01, 1.0, 1e8):
+        for mean in (0.0, 1.0):
+            given, meant = (mf.E(g, q, mean=m) for g in (f, same))
+            true = mf.evaluate(meant, q=v, m=mean, digits=17)
+            assert abs(mf.evaluate(given, q=v, m=mean, digits=17) - true) <= mp.mpf("1e-16") * abs(true)
+            assert abs(mf.evaluate(given, q=v, m=mean) - true) <= 2e-13 * max(abs(true), 0.1)
+    (kernel, meant) = (mf.Activation(g).kernel(q, p) for g in (f, same))
+    for c in (-1.0, 0.0, 0.7, 1.0):
+        assert mf.evaluate(kernel, q=1.0, p=c) == pytest.approx(mf.evaluate(meant, q=1.0, p=c), rel=1e-13)
+
+
+def test_a_piece_that_is_everything_closes() -> None:
+    m = sp.Symbol("m", real=True)
+    assert mf.E(sp.sign(x) ** 2, q, mean=m).doit() == 1
+    assert mf.E(sp.Piecewise((7, sp.Eq(x, 2)), (x**2, True)), q).doit() == q
+    assert mf.E(sp.Piecewise((1, sp.Eq(sp.Max(x, 0), 0)), (0, True)), q).doit() == sp.Rational(1, 2)
+
+
 # -- parameters -------------------------------------------------------------------------------------------------------------------------
 
 
