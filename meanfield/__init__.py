@@ -17,6 +17,7 @@ from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Ser
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
 from meanfield.blocks.fixed import CausalAttention, FixedAttention
+from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
 from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gains import Gain, gain
@@ -45,8 +46,32 @@ __all__ = [
     # Gaussian expectations of activations
     "Activation", "E", "Gain", "activations", "evaluate", "gain",
     # blocks and networks
-    "Activate", "Attention", "Block", "CausalAttention", "Derf", "DyT", "FixedAttention", "Identity", "LayerNorm", "Law", "Linear",
-    "MLP", "Parallel", "RMSNorm", "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",
+    "Activate",
+    "Attention",
+    "Block",
+    "CausalAttention",
+    "Derf",
+    "DyT",
+    "FixedAttention",
+    "GEGLU",
+    "GLU",
+    "Identity",
+    "Law",
+    "LayerNorm",
+    "Linear",
+    "MLP",
+    "Parallel",
+    "Product",
+    "RMSNorm",
+    "ReGLU",
+    "Repeat",
+    "Residual",
+    "Scale",
+    "Serial",
+    "Signal",
+    "SwiGLU",
+    "mlp",
+    "pre_norm",
     # recursions and runs
     "GramRun", "PairRun", "Recursion", "Run", "ntk", "propagate", "recursion",
     # what people read

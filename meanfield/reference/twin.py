@@ -26,6 +26,7 @@ from meanfield.blocks.algebra import TOKENS, Block, Parallel, Repeat, Residual, 
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Identity, LayerNorm, Linear, RMSNorm, Scale
 from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.gated import Product
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
 from meanfield.reference.drawing import place, redraw, seeded
@@ -285,17 +286,23 @@ def _(block: FixedAttention, site: Site) -> nn.Module:
 
 @layer.register
 def _(block: Serial, site: Site) -> nn.Module:
-    """A Linear whose next block with weights is another Linear has the hidden units; everything else keeps the width."""
+    """A Linear, or a product of such, whose next block with weights is a Linear has the hidden units; all else keeps the width."""
     modules, width = [], site.fan_in
     for i, part in enumerate(block.blocks):
         following = next((b for b in block.blocks[i + 1 :] if not isinstance(b, _WEIGHTLESS)), None)
-        if isinstance(part, _WEIGHTLESS):
-            out = width
-        else:
-            out = site.hidden if isinstance(part, Linear) and isinstance(following, Linear) else site.fan_out
+        out = width if isinstance(part, _WEIGHTLESS) else site.fan_out
+        if _widens(part) and isinstance(following, Linear):
+            out = site.hidden
         modules.append(layer(part, replace(site, fan_in=width, fan_out=out)))
         width = out
     return nn.Sequential(*modules)
+
+
+def _widens(block: Block) -> bool:
+    """whether its output may have the hidden units"""
+    if isinstance(block, Product):
+        return _widens(block.first) and _widens(block.second)
+    return isinstance(block, Linear) or (isinstance(block, Serial) and any(_widens(b) for b in block.blocks))
 
 
 @layer.register
