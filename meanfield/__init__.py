@@ -11,13 +11,16 @@ from meanfield import catalogue as _catalogue
 from meanfield import plotting as _plotting  # registers its figures
 from meanfield import symbols as _symbols
 from meanfield.activation import Activation
-from meanfield.architectures import mlp, pre_norm
+from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
+from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
+from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
 from meanfield.blocks.algebra import TOKENS as _TOKENS
 from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
-from meanfield.blocks.attention import Attention
-from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, UniformAttention
+from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
 from meanfield.blocks.fixed import CausalAttention, FixedAttention
 from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
+from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gains import Gain, gain
@@ -43,40 +46,66 @@ i, j = _TOKENS
 L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 
 __all__ = [
-    # Gaussian expectations of activations
-    "Activation", "E", "Gain", "activations", "evaluate", "gain",
-    # blocks and networks
     "Activate",
+    "Activation",
     "Attention",
+    "BatchNorm",
     "Block",
     "CausalAttention",
     "Derf",
+    "Dropout",
     "DyT",
+    "E",
     "FixedAttention",
     "GEGLU",
     "GLU",
+    "Gain",
+    "GramRun",
     "Identity",
     "Law",
     "LayerNorm",
     "Linear",
     "MLP",
+    "PairRun",
     "Parallel",
     "Product",
     "RMSNorm",
     "ReGLU",
+    "Recursion",
     "Repeat",
     "Residual",
+    "Run",
     "Scale",
     "Serial",
+    "ShapedAttention",
     "Signal",
     "SwiGLU",
+    "TokenMixing",
+    "UniformAttention",
+    "activations",
+    "deep_norm",
+    "downweighted",
+    "evaluate",
+    "gain",
+    "latex",
+    "layer_scale",
     "mlp",
+    "ntk",
+    "parallel_block",
+    "post_norm",
     "pre_norm",
-    # recursions and runs
-    "GramRun", "PairRun", "Recursion", "Run", "ntk", "propagate", "recursion",
-    # what people read
-    "latex", "report",
-]  # fmt: skip
+    "propagate",
+    "recursion",
+    "report",
+    "residual_mlp",
+    "rezero",
+    "sandwich_norm",
+    "sas",
+    "sas_p",
+    "shaped_attention",
+    "skip_init",
+    "value_skipinit",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ __all__ = [
     "check_covariance",
     "check_integer",
     "check_variance",
+    "coefficient",
     "expression",
     "law",
     "number_array",
@@ -68,16 +69,22 @@ def check_covariance(p: sp.Expr, q1: sp.Expr, q2: sp.Expr) -> None:
         raise ValueError(f"p = {p}: |p| must be at most sqrt(q1 q2) = {float(sp.sqrt(q1 * q2)):g}")
 
 
-def scalar(value: Any, name: str) -> sp.Expr:
-    """A parameter of a block: left out (None) it is the symbol of that name; a number is held against its range."""
-    if value is None:
-        return symbols.parameter(name)
+def coefficient(value: Any, name: str) -> sp.Expr:
+    """A factor in a block, of any sign: a real number or an expression in parameters, L and l."""
     result = expression(value, name)
     taken = sorted({s.name for s in result.free_symbols} & (symbols.reserved - {"L", "l"}))
     if taken:
         raise ValueError(f"{name} = {result}: {', '.join(taken)} cannot be a parameter; it may depend on other parameters, L and l")
     if result.is_number and not result.is_real:
         raise ValueError(f"{name} = {result}: expected a real number")
+    return result
+
+
+def scalar(value: Any, name: str) -> sp.Expr:
+    """A parameter of a block: left out (None) it is the symbol of that name; a number is held against its range."""
+    if value is None:
+        return symbols.parameter(name)
+    result = coefficient(value, name)
     if result.is_number and name in symbols.TABLE:
         _check_range(np.asarray(float(result)), name)
     return result
@@ -89,6 +96,8 @@ def _check_range(values: np.ndarray, name: str) -> None:
         return
     if entry.lowest is not None and (values < entry.lowest).any():
         raise ValueError(f"{name} = {values[values < entry.lowest].flat[0]:g}: {entry.meaning}; it must be at least {entry.lowest:g}")
+    if entry.below is not None and (values >= entry.below).any():
+        raise ValueError(f"{name} = {values[values >= entry.below].flat[0]:g}: {entry.meaning}; it must be below {entry.below:g}")
     if entry.integer and (values != np.round(values)).any():
         raise ValueError(f"{name} = {values[values != np.round(values)].flat[0]:g}: {entry.meaning}; it must be a whole number")
 

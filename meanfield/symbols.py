@@ -17,17 +17,18 @@ __all__ = ["TABLE", "Entry", "canonical", "known", "latex_names", "merged", "par
 
 @dataclass(frozen=True)
 class Entry:
-    """A letter of the library: its symbol, how it prints, what it means, and the least value it may take."""
+    """A letter of the library: its symbol, how it prints, what it means, the least value it may take and the one it must stay below."""
 
     symbol: sp.Symbol
     latex: str
     meaning: str
     lowest: float | None = None
     integer: bool = False
+    below: float | None = None
 
 
-def _entry(name: str, latex: str, meaning: str, *, lowest: float | None = None, **assumptions: bool) -> Entry:
-    return Entry(sp.Symbol(name, **assumptions), latex, meaning, lowest, bool(assumptions.get("integer")))
+def _entry(name: str, latex: str, meaning: str, *, lowest: float | None = None, below: float | None = None, **assumptions: bool) -> Entry:
+    return Entry(sp.Symbol(name, **assumptions), latex, meaning, lowest, bool(assumptions.get("integer")), below)
 
 
 _ENTRIES: Final = (
@@ -62,7 +63,12 @@ _ENTRIES: Final = (
     _entry("sigma_OV", r"\sigma_{OV}", "sigma_O sigma_V", lowest=0, positive=True),
     _entry("sigma_QK", r"\sigma_{QK}", "sigma_Q sigma_K", lowest=0, positive=True),
     _entry("sigma_21", r"\sigma_{21}", "sigma_2 sigma_1", lowest=0, positive=True),
+    _entry("sigma_b1", r"\sigma_{b1}", "bias scale of the first MLP map", lowest=0, positive=True),
+    _entry("sigma_b2", r"\sigma_{b2}", "bias scale of the second MLP map", lowest=0, positive=True),
     _entry("alpha", r"\alpha", "slope of Derf or DyT", lowest=0, positive=True),
+    _entry("alpha_skip", r"\alpha_{\mathrm{skip}}", "weight of the skip in DeepNorm", lowest=0, positive=True),
+    _entry("lam", r"\lambda", "gain of value, output and MLP matrices in DeepNorm", lowest=0, positive=True),
+    _entry("rate", r"\delta_{\mathrm{drop}}", "share of coordinates that dropout puts to zero", lowest=0, below=1, nonnegative=True),
 )
 
 TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}

@@ -23,7 +23,20 @@ from sympy import S
 from meanfield import arguments
 from meanfield.symbols import known
 
-__all__ = ["TOKENS", "Block", "Definition", "Law", "Mixing", "Parallel", "Repeat", "Residual", "Serial", "Signal", "checked_block"]
+__all__ = [
+    "NO_WEIGHTS",
+    "TOKENS",
+    "Block",
+    "Definition",
+    "Law",
+    "Mixing",
+    "Parallel",
+    "Repeat",
+    "Residual",
+    "Serial",
+    "Signal",
+    "checked_block",
+]
 
 
 @dataclass(frozen=True)
@@ -146,6 +159,8 @@ class Mixing:
     matrices: int
 
 
+#: the tangent of a block without weights
+NO_WEIGHTS = (S.Zero, S.Zero)
 #: the indices of two tokens, 1 ... n
 TOKENS = (sp.Symbol("i", integer=True, positive=True), sp.Symbol("j", integer=True, positive=True))
 
@@ -161,7 +176,7 @@ class Block(ABC):
     closes: bool = True
 
     @property
-    def mixing(self) -> Mixing | None:
+    def pattern(self) -> Mixing | None:
         """How it mixes tokens, if its weights for that are fixed: what the n x n Gram recursion needs of a block that is not tokenwise."""
         return None
 

@@ -56,7 +56,7 @@ class FixedAttention(Block):
             object.__setattr__(self, name, arguments.scalar(getattr(self, name), name))
 
     @property
-    def mixing(self) -> Mixing:
+    def pattern(self) -> Mixing:
         return Mixing((self.sigma_O * self.sigma_V) ** 2, self.weights, self.n, 2)
 
     def law(self, signal: Signal) -> Law:

@@ -60,7 +60,7 @@ def flow_of(block: Block) -> Step:
     """
     if block.tokenwise:
         return _entries(block)
-    mixing = block.mixing
+    mixing = block.pattern
     if mixing is None:
         raise _symmetric_only(block)
     return _mixed(mixing)
@@ -238,7 +238,7 @@ def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
 
 def _parts(block: Block) -> Iterator[Block | sp.Expr]:
     """the tokenwise and mixing parts of a network, and the scales of its residuals"""
-    if block.tokenwise or block.mixing is not None:
+    if block.tokenwise or block.pattern is not None:
         yield block
     elif isinstance(block, Serial):
         for part in _joined(block):
@@ -262,8 +262,8 @@ def parameters_of(block: Block) -> tuple[sp.Symbol, ...]:
     for part in _parts(block):
         if not isinstance(part, Block):
             found.append(part)
-        elif part.mixing is not None:
-            found += (part.mixing.gain, part.mixing.weights, part.mixing.n)
+        elif part.pattern is not None:
+            found += (part.pattern.gain, part.pattern.weights, part.pattern.n)
         else:
             found += (*_laws(part).same, *_laws(part).pair)
     state = {*TOKENS, q1, q2}
@@ -276,8 +276,8 @@ def tokens_of(block: Block, values: Values) -> int | None:
     """How many tokens its fixed attentions mix, None if there is none; they must agree."""
     counts = set()
     for part in _parts(block):
-        if isinstance(part, Block) and part.mixing is not None:
-            number = _number(part.mixing.n, values)
+        if isinstance(part, Block) and part.pattern is not None:
+            number = _number(part.pattern.n, values)
             if np.ndim(number):
                 raise ValueError(f"n = an array of shape {np.shape(number)}: the size of a Gram matrix is one number")
             counts.add(int(number))

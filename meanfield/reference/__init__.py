@@ -8,6 +8,8 @@ except ImportError as missing:
     raise ImportError("meanfield.reference draws random networks in torch: install meanfield-nn[torch]") from missing
 
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
+from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
+from meanfield.reference import normalising as _normalising  # noqa: F401
 from meanfield.reference.comparison import Comparison, compare
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.twin import Twin, build

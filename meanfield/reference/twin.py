@@ -22,21 +22,21 @@ import torch
 from torch import Tensor, nn
 
 from meanfield import arguments
-from meanfield.blocks.algebra import TOKENS, Block, Parallel, Repeat, Residual, Serial
-from meanfield.blocks.attention import Attention
-from meanfield.blocks.elementary import Activate, Identity, LayerNorm, Linear, RMSNorm, Scale
-from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.attention import TokenMixing
+from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
 from meanfield.blocks.gated import Product
+from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.expressions import TensorFunction, tensor_function
 from meanfield.reference.inputs import Start, default_tokens, start_of
 
-__all__ = ["Site", "Twin", "build", "layer"]
+__all__ = ["GaussianLinear", "Site", "Twin", "build", "layer"]
 
-#: blocks that act on each coordinate, or on a token as a whole, and have no weights
-_WEIGHTLESS = (Activate, Identity, LayerNorm, RMSNorm, Scale)
+#: blocks that hand on as many coordinates as they get
+_WEIGHTLESS = (Activate, BatchNorm, Dropout, Identity, LayerNorm, RMSNorm, Scale, TokenMixing)
 
 
 @dataclass(frozen=True)
@@ -111,75 +111,6 @@ class Multiple(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.factor:g}"
-
-
-class Normalised(nn.Module):
-    """x / sqrt(mean x^2) over the coordinates of a token, of x less its mean if `centred`; no epsilon, no weights."""
-
-    def __init__(self, centred: bool) -> None:
-        super().__init__()
-        self.centred = centred
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.centred:
-            x = x - x.mean(-1, keepdim=True)
-        return x * torch.rsqrt((x * x).mean(-1, keepdim=True))
-
-    def extra_repr(self) -> str:
-        return f"centred={self.centred}"
-
-
-class SoftmaxAttention(nn.Module):
-    """W_O W_V sum_b A_ab x_b, A = softmax(Q K^T / sqrt(d_k)) in each head, d_k = width/heads.
-
-    With `detached` the weights A are constants to the backward pass: the network whose law has softmax_derivative=False.
-    """
-
-    def __init__(self, site: Site, block: Attention) -> None:
-        super().__init__()
-        width = site.fan_in
-        if width % site.heads:
-            raise ValueError(f"heads = {site.heads}: must divide the width {width}")
-        self.tokens, self.heads, self.detached = round(site.number(block.n)), site.heads, not block.softmax_derivative
-        self.query, self.key, self.value = (
-            GaussianLinear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K, block.sigma_V)
-        )
-        self.output = GaussianLinear(width, site.fan_out, site.number(block.sigma_O))
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.shape[-2] != self.tokens:
-            raise ValueError(f"attention over n = {self.tokens} tokens got an input of shape {tuple(x.shape)}: expected (..., n, width)")
-        queries, keys, values = (f(x).unflatten(-1, (self.heads, -1)).transpose(-2, -3) for f in (self.query, self.key, self.value))
-        weights = torch.softmax(queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1]), -1)
-        if self.detached:
-            weights = weights.detach()
-        mixed: Tensor = self.output((weights @ values).transpose(-2, -3).flatten(-2))
-        return mixed
-
-    def extra_repr(self) -> str:
-        return f"n={self.tokens}, heads={self.heads}" + ", weights detached" * self.detached
-
-
-class FixedMixing(nn.Module):
-    """W_O W_V sum_b A_ab x_b with the same A for every input."""
-
-    weights: Tensor
-
-    def __init__(self, site: Site, block: FixedAttention) -> None:
-        super().__init__()
-        self.tokens = round(site.number(block.n))
-        entry = sp.lambdify(TOKENS, site.expression(block.weights), "math")
-        rows = [[float(entry(a, b)) for b in range(1, self.tokens + 1)] for a in range(1, self.tokens + 1)]
-        self.register_buffer("weights", torch.tensor(rows, dtype=torch.float64))
-        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
-        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
-
-    def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.output(self.value(self.weights @ x))
-        return mixed
-
-    def extra_repr(self) -> str:
-        return f"n={self.tokens}"
 
 
 class Skip(nn.Module):
@@ -262,26 +193,6 @@ def _(block: Identity, site: Site) -> nn.Module:
 @layer.register
 def _(block: Activate, site: Site) -> nn.Module:
     return Pointwise(tensor_function(site.expression(block.phi.expression)), repr(block.phi))
-
-
-@layer.register
-def _(block: LayerNorm, site: Site) -> nn.Module:
-    return Normalised(centred=True)
-
-
-@layer.register
-def _(block: RMSNorm, site: Site) -> nn.Module:
-    return Normalised(centred=False)
-
-
-@layer.register
-def _(block: Attention, site: Site) -> nn.Module:
-    return SoftmaxAttention(site, block)
-
-
-@layer.register
-def _(block: FixedAttention, site: Site) -> nn.Module:
-    return FixedMixing(site, block)
 
 
 @layer.register

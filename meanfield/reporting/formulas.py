@@ -11,7 +11,7 @@ from sympy.printing.latex import LatexPrinter
 from meanfield import symbols
 from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
-from meanfield.blocks.attention import Attention
+from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.faces import latex
 from meanfield.gains import Gain
@@ -93,12 +93,18 @@ def stage_title(block: Block) -> str:
     if isinstance(block, Parallel):
         return " and ".join(stage_title(b) for b in block.branches)
     parts = block.blocks if isinstance(block, Serial) else (block,)
-    if any(isinstance(b, Attention) for b in parts):
+    if any(isinstance(b, (Attention, TokenMixing)) for b in parts):
         return "Attention"
     kinds = [type(b) for b in parts]
     if any(kinds[i : i + 3] == [Linear, Activate, Linear] for i in range(len(kinds))):
         return "MLP"
-    return ", ".join(type(b).__name__ if not isinstance(b, Activate) else repr(b.phi) for b in parts)
+    return ", ".join(_part_title(b) for b in parts)
+
+
+def _part_title(block: Block) -> str:
+    if isinstance(block, (Parallel, Repeat, Residual)):
+        return stage_title(block)
+    return repr(block.phi) if isinstance(block, Activate) else type(block).__name__
 
 
 def _numbered(name: str, k: int) -> str:
@@ -209,7 +215,7 @@ class _Page:
                 parts.append(rf"\left({text}\right) {letter}")
             else:
                 parts.append(f"{text} {letter}")
-        return " + ".join(parts).replace("+ -", "- ") or "0"
+        return " + ".join(parts).replace("+ - ", "- ") or "0"
 
     # -- readable expressions ---------------------------------------------------------------------------------------------
     def readable(self, e: sp.Expr) -> sp.Expr:

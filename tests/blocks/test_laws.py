@@ -375,10 +375,13 @@ def test_an_activation_as_a_branch_is_correlated_with_the_skip() -> None:
             mf.Activate(phi) + mf.Activate(phi)
 
 
-def test_attention_sees_no_mean() -> None:
-    with pytest.raises(ValueError, match="non-zero mean: insert a LayerNorm or a Linear"):
-        mf.Activate(mf.relu) >> mf.Attention()
-    assert mf.Activate(mf.relu) >> (mf.LayerNorm() >> mf.Attention())
+def test_attention_sees_tokens_with_a_mean() -> None:
+    """logits and values are random projections of the tokens: only their second moments count"""
+    with mp.workdps(45):
+        for q, p in POINTS:
+            found, truth = (numbers(mf.Attention(4, 0.8, 0.9, 1.1, 0.7), q, p, mean=m, gaussian=False) for m in (sp.Rational(1, 4), 0))
+            assert found == truth
+    assert mf.Activate(mf.relu) >> mf.Attention()
 
 
 def test_a_linear_map_makes_everything_gaussian() -> None:

@@ -1,0 +1,87 @@
+"""Norms: what they divide by is a function of second moments, over the coordinates of a token or over a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import sympy as sp
+from sympy import S
+
+from meanfield.blocks.algebra import NO_WEIGHTS, Block, Law, Signal
+
+__all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
+
+
+@dataclass(frozen=True)
+class LayerNorm(Block):
+    r"""(x - mean(x))/std(x) over the coordinates of a token:  q' = 1,  p' = (p - m^2)/(q - m^2),  T = 1/(q - m^2).
+
+    m is the common mean of a coordinate, 0 unless an activation left one. In the limit of wide layers the projections in the
+    Jacobian of the norm are a fraction 1/width and drop out.
+    """
+
+    tokenwise = True
+
+    def law(self, signal: Signal) -> Law:
+        v = _variance(self, signal.q - signal.mean**2)
+        if signal.q2 is None:
+            output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
+            return Law(output, sp.eye(2) / v, 1 / v, tangent=NO_WEIGHTS)
+        root = sp.sqrt(v) * sp.sqrt(signal.q2 - signal.second_mean**2)
+        p = (signal.p - signal.mean * signal.second_mean) / root
+        output = Signal(S.One, p, 1 - p, S.Zero, signal.gaussian, signal.mixed, S.One)
+        return Law(output, sp.diag(1 / v, 1 / root), 1 / v, tangent=NO_WEIGHTS)
+
+
+@dataclass(frozen=True)
+class RMSNorm(Block):
+    r"""x / sqrt(mean(x^2)):  q' = 1,  p' = p/q,  T = 1/q. A mean is kept, not subtracted."""
+
+    tokenwise = True
+
+    def law(self, signal: Signal) -> Law:
+        q = _variance(self, signal.q)
+        mean = signal.mean / sp.sqrt(q)
+        if signal.q2 is None:
+            output = Signal(S.One, signal.p / q, signal.delta / q, mean, signal.gaussian, signal.mixed)
+            return Law(output, sp.eye(2) / q, 1 / q, tangent=NO_WEIGHTS)
+        root = sp.sqrt(q) * sp.sqrt(signal.q2)
+        means = (mean, signal.second_mean / sp.sqrt(signal.q2))
+        output = Signal(S.One, signal.p / root, 1 - signal.p / root, means[0], signal.gaussian, signal.mixed, S.One, means[1])
+        return Law(output, sp.diag(1 / q, 1 / root), 1 / q, tangent=NO_WEIGHTS)
+
+
+@dataclass(frozen=True)
+class BatchNorm(Block):
+    r"""(x - mean(x))/std(x) of a coordinate over a large batch of inputs with equal covariances p:
+
+        q' = 1,   p' = 0,   J' = (J - K)/(q - p),   K' = 0.
+
+    A Gaussian coordinate is \sqrt{p} z_0 + \sqrt{q - p} z_a on input a: the batch shares z_0 and has the variance q - p. Backward, the
+    norm takes from the gradient what the batch has in common, a part of size K, and what goes along the output, which is a fraction
+    1/batch. Behind phi >> Linear, at its own output p = 0, the factor of J is E phi'^2 / Var phi per layer (Yang et al. 2019,
+    arXiv:1902.08129): above 1 for every phi that is not linear.
+
+    Coordinates that are not Gaussian are refused: their variances over the batch differ, and q and p do not tell them.
+
+    >>> import meanfield as mf, sympy as sp
+    >>> layer = mf.Activate(mf.relu) >> mf.Linear(sigma_b=0) >> mf.BatchNorm()
+    >>> sp.factor(mf.recursion(layer).chi.subs({mf.q: 1, mf.p: 0}))
+    pi/(-1 + pi)
+    """
+
+    def law(self, signal: Signal) -> Law:
+        if not signal.gaussian:
+            raise ValueError(
+                "BatchNorm would see coordinates that are not Gaussian, each with a batch variance of its own: insert a Linear before it"
+            )
+        v = _variance(self, signal.delta)
+        output = replace(signal, q=S.One, p=S.Zero, delta=S.One, mean=S.Zero)
+        return Law(output, sp.Matrix([[1, -1], [0, 0]]) / v, 1 / v)
+
+
+def _variance(norm: Block, value: sp.Expr) -> sp.Expr:
+    """what a norm divides by, if it is not zero whatever the parameters are"""
+    if value == 0:
+        raise ValueError(f"{norm} would divide by a variance that is zero, q is undefined behind it: insert a Linear with a bias before it")
+    return value
