@@ -17,7 +17,7 @@ __all__ = ["SoftmaxAttention", "TokenWeights"]
 
 
 class TokenWeights(nn.Module):
-    """\\sum_b M_ab x_b, M = alpha 1 + beta softmax(Q K^T / sqrt(d_k)) - gamma/n in each head, d_k = width/heads, for values of any kind.
+    r"""\sum_b M_ab x_b, M = alpha 1 + beta softmax(Q K^T / sqrt(d_k)) - gamma/n in each head, d_k = width/heads.
 
     With `detached` the softmax is a constant to the backward pass: the network whose law has softmax_derivative=False.
     """
@@ -31,11 +31,14 @@ class TokenWeights(nn.Module):
         self.alpha, self.beta, self.gamma = (site.number(weight) for weight in (block.alpha, block.beta, block.gamma))
         self.query, self.key = (GaussianLinear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
 
-    def forward(self, x: Tensor, values: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mixed(x, x)
+
+    def mixed(self, x: Tensor, values: Tensor) -> Tensor:
+        """The weights of the tokens x on values"""
         if x.shape[-2] != self.tokens:
             raise ValueError(f"attention over n = {self.tokens} tokens got an input of shape {tuple(x.shape)}: expected (..., n, width)")
-        parts = (self.query(x), self.key(x), x if values is None else values)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in parts)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(-2, -3) for part in (self.query(x), self.key(x), values))
         weights = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), -1)
         if self.detached:
             weights = weights.detach()
@@ -47,17 +50,16 @@ class TokenWeights(nn.Module):
         return f"n={self.tokens}, heads={self.heads}" + weights + ", softmax detached" * self.detached
 
 
-class SoftmaxAttention(nn.Module):
-    """W_O \\sum_b M_ab W_V x_b."""
+class SoftmaxAttention(TokenWeights):
+    r"""W_O \sum_b M_ab W_V x_b."""
 
     def __init__(self, site: Site, block: Attention) -> None:
-        super().__init__()
-        self.mixing = TokenWeights(site, block.mixing)
+        super().__init__(site, block.mixing)
         self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
         self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.output(self.mixing(x, self.value(x)))
+        mixed: Tensor = self.output(self.mixed(x, self.value(x)))
         return mixed
 
 
