@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from meanfield import catalogue as _catalogue
 from meanfield import plotting as _plotting  # registers its figures
+from meanfield import scaling
 from meanfield import symbols as _symbols
 from meanfield.activation import Activation
 from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
@@ -102,6 +103,7 @@ __all__ = [
     "sandwich_norm",
     "sas",
     "sas_p",
+    "scaling",
     "shaped_attention",
     "skip_init",
     "value_skipinit",

@@ -67,8 +67,16 @@ _ENTRIES: Final = (
     _entry("sigma_b2", r"\sigma_{b2}", "bias scale of the second MLP map", lowest=0, positive=True),
     _entry("alpha", r"\alpha", "slope of Derf or DyT", lowest=0, positive=True),
     _entry("alpha_skip", r"\alpha_{\mathrm{skip}}", "weight of the skip in DeepNorm", lowest=0, positive=True),
-    _entry("lam", r"\lambda", "gain of value, output and MLP matrices in DeepNorm", lowest=0, positive=True),
     _entry("rate", r"\delta_{\mathrm{drop}}", "share of coordinates that dropout puts to zero", lowest=0, below=1, nonnegative=True),
+    # scaling rules
+    _entry("N", "N", "number of transformer blocks (of the encoder)", lowest=1, positive=True, integer=True),
+    _entry("M", "M", "number of decoder blocks", lowest=1, positive=True, integer=True),
+    _entry(
+        "lam", r"\lambda", "gain common to the weights of a branch (V, O and the MLP in DeepNorm)", lowest=0, positive=True
+    ),
+    _entry("fan_in", r"d_{\mathrm{in}}", "columns of a weight matrix", lowest=1, positive=True, integer=True),
+    _entry("fan_out", r"d_{\mathrm{out}}", "rows of a weight matrix", lowest=1, positive=True, integer=True),
+    _entry("d_key", "d_k", "size of a head's keys and queries", lowest=1, positive=True, integer=True),
 )
 
 TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}

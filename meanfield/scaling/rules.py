@@ -1,0 +1,123 @@
+"""What a scaling rule is: a statement one can read, what it assumes, how it follows, where it is from, and the values it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import sympy as sp
+
+from meanfield.faces import latex
+from meanfield.numeric.evaluation import evaluate
+from meanfield.symbols import TABLE
+
+__all__ = ["Rule", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a derivation: a sentence and the equation (or expression) it leads to."""
+
+    reason: str
+    equation: sp.Basic
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Rule:
+    r"""A scaling rule: named values, each an exact expression, with the reasons for them.
+
+    `rule.alpha` is the value of that name; `rule(N=100)` is a dictionary of all of them as numbers, arrays where N is one.
+
+    Attributes
+    ----------
+    name : str
+    values : mapping of names to sympy expressions
+    statement : tuple of equations
+        What the rule asks for.
+    assumptions : tuple of str
+    steps : tuple of Step
+        From the statement to the values.
+    source : str
+
+    >>> import meanfield as mf
+    >>> rule = mf.scaling.deep_norm("sgd")
+    >>> rule.alpha
+    2**(1/4)*N**(1/4)
+    >>> {name: round(value, 6) for name, value in rule(N=12).items()}
+    {'alpha': 2.213364, 'lam': 0.451801}
+    """
+
+    name: str
+    values: Mapping[str, sp.Expr]
+    statement: tuple[sp.Basic, ...]
+    assumptions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+
+    def __getattr__(self, name: str) -> sp.Expr:
+        values = self.__dict__.get("values", {})
+        if name not in values:
+            raise AttributeError(f"{name}: this rule gives {', '.join(values)}")
+        return values[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.values})
+
+    def __call__(self, **numbers: Any) -> dict[str, Any]:
+        """All values as numbers: one for each free symbol, by name; arrays broadcast.
+
+        Raises
+        ------
+        ValueError
+            Missing or unknown names, with what the rule depends on.
+        """
+        needed = {s.name for value in self.values.values() for s in value.free_symbols}
+        if needed != set(numbers):
+            raise ValueError(
+                f"{', '.join(sorted(numbers)) or 'nothing'} given: this rule depends on {', '.join(sorted(needed)) or 'nothing'}"
+            )
+        return {name: evaluate(value, **{s.name: numbers[s.name] for s in value.free_symbols}) for name, value in self.values.items()}
+
+    def __repr__(self) -> str:
+        lines = [self.name, *(f"    {name} = {value}" for name, value in self.values.items())]
+        lines += [f"    asks: {_flat(e)}" for e in self.statement]
+        lines += [f"    assumes: {text}" for text in self.assumptions]
+        return "\n".join([*lines, f"    source: {self.source}"])
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+    def latex(self) -> str:
+        """The derivation as aligned equations, each under its reason."""
+        lines = [rf"& \textbf{{{_text(self.name)}}} \quad \text{{({_text(self.source)})}}"]
+        lines += [rf"& \text{{assumption: {_text(a)}}}" for a in self.assumptions]
+        for step in self.steps:
+            lines += [rf"& \text{{{_text(step.reason)}:}}", rf"& \quad {latex(step.equation)}"]
+        lines += [rf"& {_letter(name)} = {latex(value)}" for name, value in self.values.items()]
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+
+@latex.register
+def _(thing: Rule) -> str:
+    return thing.latex()
+
+
+def _flat(e: sp.Basic) -> str:
+    return f"{e.lhs} = {e.rhs}" if isinstance(e, sp.Eq) else str(e)
+
+
+def _letter(name: str) -> str:
+    return TABLE[name].latex if name in TABLE else rf"\text{{{_text(name)}}}"
+
+
+_ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#"}
+
+
+def _text(sentence: str) -> str:
+    """a sentence as LaTeX text"""
+    return "".join(_ESCAPES.get(c, c) for c in sentence)
