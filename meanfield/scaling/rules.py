@@ -69,19 +69,19 @@ class Rule:
         return sorted({*super().__dir__(), *self.values})
 
     def __call__(self, **numbers: Any) -> dict[str, Any]:
-        """All values as numbers: one for each free symbol, by name; arrays broadcast.
+        """The values that these numbers determine, by name: one number or array for each symbol, arrays broadcast.
 
         Raises
         ------
         ValueError
-            Missing or unknown names, with what the rule depends on.
+            A name that no value depends on, or numbers that determine none, with what the rule depends on.
         """
-        needed = {s.name for value in self.values.values() for s in value.free_symbols}
-        if needed != set(numbers):
-            raise ValueError(
-                f"{', '.join(sorted(numbers)) or 'nothing'} given: this rule depends on {', '.join(sorted(needed)) or 'nothing'}"
-            )
-        return {name: evaluate(value, **{s.name: numbers[s.name] for s in value.free_symbols}) for name, value in self.values.items()}
+        needs = {name: {s.name for s in value.free_symbols} for name, value in self.values.items()}
+        every = set().union(*needs.values())
+        determined = {name: value for name, value in self.values.items() if needs[name] <= set(numbers)}
+        if not determined or not set(numbers) <= every:
+            raise ValueError(f"{', '.join(numbers) or 'nothing'} given: this rule depends on {', '.join(sorted(every)) or 'nothing'}")
+        return {name: evaluate(value, **{s: numbers[s] for s in needs[name]}) for name, value in determined.items()}
 
     def __repr__(self) -> str:
         lines = [self.name, *(f"    {name} = {value}" for name, value in self.values.items())]

@@ -88,7 +88,7 @@ def test_a_rule_shows_itself() -> None:
     assert text.count("&") == text.count("\\\\") + 1
     with pytest.raises(AttributeError, match="gives alpha, lam"):
         _ = rule.beta
-    with pytest.raises(ValueError, match="depends on N"):
+    with pytest.raises(ValueError, match="depends on N, alpha"):
         rule(M=3)
 
 
