@@ -71,9 +71,7 @@ _ENTRIES: Final = (
     # scaling rules
     _entry("N", "N", "number of transformer blocks (of the encoder)", lowest=1, positive=True, integer=True),
     _entry("M", "M", "number of decoder blocks", lowest=1, positive=True, integer=True),
-    _entry(
-        "lam", r"\lambda", "gain common to the weights of a branch (V, O and the MLP in DeepNorm)", lowest=0, positive=True
-    ),
+    _entry("lam", r"\lambda", "gain common to the weights of a branch (V, O and the MLP in DeepNorm)", lowest=0, positive=True),
     _entry("fan_in", r"d_{\mathrm{in}}", "columns of a weight matrix", lowest=1, positive=True, integer=True),
     _entry("fan_out", r"d_{\mathrm{out}}", "rows of a weight matrix", lowest=1, positive=True, integer=True),
     _entry("d_key", "d_k", "size of a head's keys and queries", lowest=1, positive=True, integer=True),

@@ -16,9 +16,20 @@ from sympy import Heaviside, Rational, S
 from meanfield.symbols import known
 
 __all__ = [
-    "Delta", "NotClosed", "almost_everywhere", "branch", "declare", "deltas", "edges", "is_smooth", "pieces_of", "slope", "stepped",
+    "Delta",
+    "NotClosed",
+    "almost_everywhere",
+    "branch",
+    "declare",
+    "deltas",
+    "edges",
+    "homogeneous_degree",
+    "is_smooth",
+    "pieces_of",
+    "slope",
+    "stepped",
     "without_deltas",
-]  # fmt: skip
+]
 
 x, y = known("x"), known("y")
 
@@ -60,6 +71,19 @@ def stepped(e: sp.Expr) -> sp.Expr:
 def is_smooth(f: sp.Expr) -> bool:
     """Whether f is written without kinks, jumps and deltas."""
     return not f.has(*_KINKED, sp.DiracDelta)
+
+
+def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
+    """k where f(t x) = t^k f(x) for all t > 0, read off the pieces of f; None if there is no such number."""
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return None
+    degrees = {sp.cancel(x * piece.diff(x) / piece) for piece in values if piece != 0}
+    if any(cut != 0 for cut in cuts) or len(degrees) != 1:
+        return None
+    (k,) = degrees
+    return None if k.has(x) else k
 
 
 def without_deltas(f: sp.Expr) -> sp.Expr:

@@ -20,7 +20,7 @@ from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.identities import Identity
-from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
 
@@ -233,8 +233,8 @@ class _Page:
         if isinstance(node, PairExpectation) and node.args[1] == node.args[3] and node.args[4:] == (S.Zero, S.Zero):
             parts = node.separated()
             if parts is not None and parts[0] == parts[1]:
-                degree = _degree(parts[0])
-                if degree is not None and not parts[0].is_polynomial(x):
+                degree = homogeneous_degree(parts[0])
+                if degree is not None and degree.is_number and not parts[0].is_polynomial(x) and closed.cross(*parts) is not None:
                     v, cov = node.args[1:3]
                     return v**degree * sp.Function(self._kernel(parts[0]))(sp.cancel(cov / v))
         return node.doit() if isinstance(node, (PairExpectation, Expectation)) else node
@@ -258,16 +258,3 @@ class _Page:
                 names = symbols.TABLE
                 lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
         return lines
-
-
-def _degree(f: sp.Expr) -> sp.Expr | None:
-    """k where f(t x) = t^k f(x) for t > 0, so that E f(u) f(v) is q^k times a function of the correlation, if that closes"""
-    try:
-        cuts, values = pieces_of(f)
-    except NotClosed:
-        return None
-    degrees = {sp.cancel(x * piece.diff(x) / piece) for piece in values if piece != 0}
-    if any(cut != 0 for cut in cuts) or len(degrees) != 1 or closed.cross(f, f) is None:
-        return None
-    (k,) = degrees
-    return k if k.is_number else None

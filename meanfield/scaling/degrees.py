@@ -1,0 +1,244 @@
+r"""Degrees: how the output of a block answers when its weight matrices are multiplied by a gain.
+
+Each weight matrix gets a gain \lambda_W of its own; the law of the block then holds them all, and its output is homogeneous of degree k
+if q(\lambda, ..., \lambda) = \lambda^{2k} q(1, ..., 1). Where it is not, the local exponent d ln RMS/d ln \lambda says what the power is
+at each \lambda, and its limits say what it becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.blocks.algebra import Block, checked_block
+from meanfield.faces import latex
+from meanfield.numeric.evaluation import evaluate
+from meanfield.scaling.gained import Gained, gained
+from meanfield.scaling.homogeneity import Inhomogeneous, Undetermined, exponent_of, leading
+from meanfield.scaling.rules import Step, aligned
+from meanfield.symbols import known
+
+__all__ = ["Degree", "degree", "local_exponent"]
+
+q, p, delta = known("q"), known("p"), known("delta")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Degree:
+    r"""The degree of a block's output (root mean square) in a common gain of its weight matrices: compares equal to that number.
+
+    Attributes
+    ----------
+    value : sympy number, or None
+        None where the output is not homogeneous; `reason` says why.
+    by_matrix : mapping of the names of weight scales to numbers or None
+        The degree in the gain of one matrix alone; where all are numbers they add up to `value`.
+    at_zero, at_infinity : sympy numbers, infinite, or None
+        The limits of the local exponent as the gain goes to 0 and to infinity, for 0 < p < q; None where no rule tells.
+    exponent : sympy expression
+        The local exponent d ln RMS/d ln lam in mf.scaling.lam, mf.q, mf.p and the parameters.
+    steps : tuple of Step
+    """
+
+    block: Block
+    value: sp.Expr | None
+    by_matrix: Mapping[str, sp.Expr | None]
+    at_zero: sp.Expr | None
+    at_infinity: sp.Expr | None
+    exponent: sp.Expr
+    steps: tuple[Step, ...]
+    reason: str
+
+    def _number(self) -> sp.Expr:
+        if self.value is None:
+            raise ValueError(f"{self.block} is not homogeneous in its weights: {self.reason}. Ask mf.scaling.local_exponent")
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == (other.value if isinstance(other, Degree) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def _sympy_(self) -> sp.Expr:
+        return self._number()
+
+    def __repr__(self) -> str:
+        parts = " + ".join(f"{name}: {'local' if k is None else k}" for name, k in self.by_matrix.items())
+        if self.value is not None:
+            return f"{self.value} = {parts}"
+        limits = ", ".join(f"{'unknown' if k is None else k} as lam -> {at}" for k, at in ((self.at_zero, "0"), (self.at_infinity, "oo")))
+        return f"not homogeneous ({parts}); {limits}: {self.reason}"
+
+    def latex(self) -> str:
+        """The steps as aligned equations."""
+        return aligned([], self.steps, [])
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
+
+@latex.register
+def _(thing: Degree) -> str:
+    return thing.latex()
+
+
+def _common(system: Gained) -> sp.Symbol:
+    """lam, unless a parameter of the block has that name"""
+    taken = {s.name for s in system.output.free_symbols}
+    return sp.Dummy("lam", positive=True) if "lam" in taken else known("lam")
+
+
+def _law(block: Any, weights: Collection[str] | None) -> Gained:
+    system = gained(checked_block(block, "block"), weights)
+    if not system.gains:
+        wanted = "named sigma_*" if weights is None else f"of the names {', '.join(weights)}"
+        raise ValueError(f"block = {block}: it has no weight scales {wanted}")
+    return system
+
+
+def _limit(e: sp.Expr, gain: sp.Symbol, point: sp.Expr) -> sp.Expr | None:
+    low, apart = sp.Dummy("p", positive=True), sp.Dummy("delta", positive=True)
+    try:
+        return leading(e.xreplace({q: low + apart, p: low}), gain, point)[1] / 2
+    except Undetermined:
+        return None
+
+
+def _exact(e: sp.Expr, gain: sp.Symbol) -> sp.Expr | None:
+    try:
+        return exponent_of(e, gain)
+    except Inhomogeneous:
+        return None
+
+
+def degree(block: Block, *, weights: Collection[str] | None = None) -> Degree:
+    r"""The degree of a block in a common gain \lambda of its weight matrices, derived from its law: RMS(\lambda) = \lambda^k RMS(1).
+
+    Parameters
+    ----------
+    block : Block
+        Also one of your own: its weight scales are its fields, or the symbols of its law, that are named sigma_*; sigma_b is a bias.
+    weights : names, optional
+        The weight scales that the gain multiplies instead.
+
+    Returns
+    -------
+    Degree
+
+    Raises
+    ------
+    TypeError, ValueError
+        `block` is no block, or has no such weight scales.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.scaling.degree(mf.MLP(mf.relu))
+    2 = sigma_1: 1 + sigma_2: 1
+    >>> mf.scaling.degree(mf.MLP(mf.relu)) == 2
+    True
+    >>> for step in mf.scaling.degree(mf.MLP(mf.relu)).steps:
+    ...     print(f"{step.reason}: {step.equation.lhs} = {step.equation.rhs}")
+    q_1, of degree 2: q_1 = lambda_1**2*q*sigma_1**2
+    q_2, of degree 2: q_2 = E(Max(0, x)**2, q_1)
+    output, of degree 4: q_out = lambda_2**2*q_2*sigma_2**2
+    root of the output: RMS = sqrt(q_out)
+    the gains of one matrix at a time: k = 1 + 1
+
+    Attention is linear in its values, but its weights depend on queries and keys:
+
+    >>> mf.scaling.degree(mf.Attention(), weights=("sigma_V", "sigma_O"))
+    2 = sigma_V: 1 + sigma_O: 1
+    >>> attention = mf.scaling.degree(mf.Attention())
+    >>> attention.value, attention.at_zero, attention.at_infinity
+    (None, 2, 2)
+    """
+    system = _law(block, weights)
+    gain = _common(system)
+    common = dict.fromkeys(system.gains, gain)
+    output = system.output.xreplace(common)
+    by_matrix = {name: _exact(system.output, g) for g, name in system.gains.items()}
+    steps = []
+    for symbol, formula in system.chain:
+        k = _exact(system.values[symbol].xreplace(common), gain)
+        equation = sp.Eq(symbol, formula, evaluate=False).xreplace(system.names)
+        steps.append(Step(f"{system.names[symbol]}, {'not homogeneous' if k is None else f'of degree {k}'}", equation))
+    out = sp.Symbol("q_out")
+    reason = ""
+    try:
+        squared = exponent_of(output, gain)
+    except Inhomogeneous as why:
+        squared, reason = None, str(why)
+    text = "not homogeneous" if squared is None else f"of degree {squared}"
+    steps.append(Step(f"output, {text}", sp.Eq(out, system.q.xreplace({delta: q - p}).xreplace(system.names), evaluate=False)))
+    value = None if squared is None else squared / 2
+    halves = {name: None if k is None else k / 2 for name, k in by_matrix.items()}
+    steps.append(Step("root of the output", sp.Eq(sp.Symbol("RMS"), sp.sqrt(out))))
+    if value is not None and all(k is not None for k in halves.values()):
+        steps.append(Step("the gains of one matrix at a time", sp.Eq(sp.Symbol("k"), sp.Add(*halves.values(), evaluate=False))))
+    exponent = gain * output.diff(gain) / (2 * output) if value is None else value
+    limits = (value, value) if value is not None else (_limit(output, gain, S.Zero), _limit(output, gain, S.Infinity))
+    return Degree(block, value, MappingProxyType(halves), *limits, exponent, tuple(steps), reason)
+
+
+def local_exponent(
+    block: Block, lam: Any = 1.0, *, q: Any = 1.0, p: Any = 0.0, weights: Collection[str] | None = None, **parameters: Any
+) -> Any:
+    r"""The local exponent d ln RMS/d ln \lambda of a block's output at a gain \lambda on all its weights, from the exact moments.
+
+    \lambda q'(\lambda)/(2 q(\lambda)): derivatives of Gaussian moments are Gaussian moments again. It is `degree(block)` at every \lambda
+    where the block is homogeneous.
+
+    Parameters
+    ----------
+    block : Block
+    lam : number or array > 0
+    q, p : number or array
+        The moments of the input: by default independent tokens of unit variance.
+    weights : names, optional
+        As for `degree`.
+    **parameters : number or array
+        The parameters of the block. Weight scales that are left out are 1.
+
+    Returns
+    -------
+    float, or an array
+
+    Raises
+    ------
+    TypeError, ValueError
+        `block` is no block or has no weight scales; lam <= 0; missing or unknown parameters.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> round(mf.scaling.local_exponent(mf.MLP(mf.silu), lam=0.01), 4), round(mf.scaling.local_exponent(mf.MLP(mf.silu)), 4)
+    (2.0001, 2.1726)
+    """
+    system = _law(block, weights)
+    at = arguments.variance_array(lam, "lam")
+    gain = sp.Dummy("gain", positive=True)
+    output = system.output.xreplace(dict.fromkeys(system.gains, gain))
+    names = {s.name for s in output.free_symbols} - {"q", "p", "gain"}
+    scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
+    values = dict.fromkeys(scales, 1.0) | parameters
+    if missing := sorted(names - set(values)):
+        raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
+    if unknown := sorted(set(parameters) - names):
+        raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
+    e = gain * output.diff(gain) / (2 * output)
+    given = {"gain": at, "q": arguments.variance_array(q, "q"), "p": arguments.number_array(p, "p"), **values}
+    return evaluate(e, **{s.name: given[s.name] for s in e.free_symbols})

@@ -1,0 +1,152 @@
+"""Degrees and local exponents: against counting by hand, against differences of propagated moments, and published values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+from cases import VIT
+
+import meanfield as mf
+from meanfield.scaling import Degree, degree, local_exponent
+from meanfield.scaling.homogeneity import Undetermined, leading
+
+sigma = {name: sp.Symbol(f"sigma_{name}", positive=True) for name in "UVZO"}
+s, n = sp.symbols("s n", positive=True)
+
+
+@dataclass(frozen=True)
+class Gated(mf.Block):
+    """a user's own block: the same-token part of (U . A V) W_o with A = relu(Z Z^T)^2/(n s), or of (A V) W_o"""
+
+    phi: mf.Activation
+    gate: bool = True
+
+    def law(self, signal: mf.Signal) -> mf.Law:
+        nu = {name: self.phi.second_moment(scale**2 * mf.q) for name, scale in sigma.items()}
+        a = (s * nu["Z"]) ** 2 / (n * s)
+        q = sigma["O"] ** 2 * a**2 * nu["V"] * (nu["U"] if self.gate else 1)
+        return mf.Law(mf.Signal(q, mf.p, mf.q - mf.p, mixed=True), sp.eye(2), sp.S.One)
+
+
+def test_a_gated_unit_counts_to_seven_and_without_its_gate_to_six() -> None:
+    seven = degree(Gated(mf.relu))
+    assert seven == 7
+    assert dict(seven.by_matrix) == {"sigma_O": 1, "sigma_U": 1, "sigma_V": 1, "sigma_Z": 4}
+    assert degree(Gated(mf.relu, gate=False)) == 6
+    assert (int(seven), float(seven), sp.sympify(7) == seven, seven == 6, hash(seven)) == (7, 7.0, True, False, hash(sp.Integer(7)))
+
+
+def test_swish_is_seven_in_both_limits_and_more_between() -> None:
+    found = degree(Gated(mf.silu))
+    assert (found.value, found.at_zero, found.at_infinity) == (None, 7, 7)
+    at = local_exponent(Gated(mf.silu), [0.5, 1.0, 0.02 * 768**0.5, 2.0], s=128, n=512)
+    np.testing.assert_allclose(at[:3], [7.67682369463168, 8.03556432459253, 7.75540494], rtol=1e-9)
+    np.testing.assert_allclose(at[:2], [7.67682369463168, 8.03556432459253], rtol=1e-14)
+    assert round(at[3], 3) == 7.692
+    small = 1e-3
+    assert abs(local_exponent(Gated(mf.silu), small, s=128, n=512) - (7 + 4.5 * small**2)) < 1e-10
+    with pytest.raises(ValueError, match="not homogeneous"):
+        int(found)
+
+
+HAND: list[tuple[mf.Block, Any]] = [
+    (mf.MLP(mf.relu), 2),
+    (mf.MLP(mf.leaky_relu(0.1), sigma_1=0.3, sigma_2=2), 2),
+    (mf.MLP(mf.Activation(sp.Abs(mf.x) ** sp.Rational(3, 2))), sp.Rational(5, 2)),
+    (mf.MLP(mf.relu) >> mf.LayerNorm() >> mf.MLP(mf.relu), 2),
+    (mf.MLP(mf.Activation(sp.Max(mf.x, 0) ** 2)) >> mf.MLP(mf.relu), 5),
+    (mf.MLP(mf.relu) + mf.MLP(mf.Activation(sp.Abs(mf.x))), 2),
+    (mf.Repeat(mf.mlp(mf.relu, sigma_b=0), 5), 5),
+    (mf.LayerNorm() >> mf.Attention(sigma_Q=0, sigma_K=0) >> mf.MLP(mf.relu), 4),
+    (mf.Activate(mf.step) >> mf.Linear(sigma_b=0), 1),
+]
+
+
+@pytest.mark.parametrize(("block", "expected"), HAND)
+def test_degrees_counted_by_hand(block: mf.Block, expected: Any) -> None:
+    found = degree(block)
+    assert found == expected
+    assert found.steps
+
+
+LIMITS = [
+    (mf.MLP(mf.silu), 2, 2),
+    (mf.MLP(mf.tanh), 2, 1),
+    (mf.MLP(mf.sigmoid), 1, 1),
+    (mf.Attention(), 2, 2),
+    (mf.LayerNorm() >> mf.Attention(), 2, 2),
+    (mf.Residual(mf.MLP(mf.relu)), 0, 2),
+    (mf.mlp(mf.relu), 0, 1),
+    (mf.Linear(sigma_b=0) >> mf.Attention(), 3, 3),
+]
+
+
+@pytest.mark.parametrize(("block", "zero", "infinity"), LIMITS)
+def test_limits_of_what_is_not_homogeneous(block: mf.Block, zero: int, infinity: int) -> None:
+    found = degree(block)
+    assert (found.value, found.at_zero, found.at_infinity) == (None, zero, infinity)
+    assert found.reason
+    assert not found.latex().count("None")
+    values = {k: v for k, v in {**VIT, "sigma_b": 0.3}.items() if k in {x.name for x in mf.recursion(block).parameters}}
+    for lam, limit in ((1e-4, zero), (1e4, infinity)):
+        assert abs(local_exponent(block, lam, p=0.4, **values) - limit) < 2e-3
+
+
+def test_a_local_exponent_is_the_slope_of_propagated_moments() -> None:
+    net, step = mf.LayerNorm() >> mf.Attention() >> mf.MLP(mf.relu), 1e-4
+    lam = 1.3 * np.exp(np.array([-step, step]))
+    scaled = {k: v * lam if k.startswith("sigma") else v for k, v in VIT.items()}
+    run = mf.propagate(net, 1, 2.0, p=0.7, **scaled)
+    slope = np.diff(np.log(run.q[:, -1]))[0] / (2 * 2 * step)
+    assert abs(local_exponent(net, 1.3, q=2.0, p=0.7, **VIT) - slope) < 1e-7
+
+
+def test_only_the_weights_named() -> None:
+    found = degree(mf.Attention(), weights=("sigma_V", "sigma_O"))
+    assert found == 2
+    assert found.exponent == 2
+    assert degree(mf.Attention()).by_matrix["sigma_Q"] is None
+
+
+def test_a_sum_whose_leading_terms_cancel_is_left_undetermined() -> None:
+    lam = mf.scaling.lam
+    with pytest.raises(Undetermined, match="cancel"):
+        leading(sp.exp(lam) - 1, lam, sp.S.Zero)
+
+
+def test_a_degree_shows_its_steps() -> None:
+    found = degree(mf.MLP(mf.relu))
+    assert isinstance(found, Degree)
+    assert mf.latex(found) == found._repr_latex_()
+    assert r"\mathbb{E}" in found.latex()
+    assert repr(found) == "2 = sigma_1: 1 + sigma_2: 1"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: degree(mf.relu), "expected a block"),
+        (lambda: degree(mf.LayerNorm()), "no weight scales named sigma"),
+        (lambda: degree(mf.MLP(mf.relu), weights=("sigma_9",)), "of the names sigma_9"),
+        (lambda: local_exponent(mf.MLP(mf.relu), 0), "positive"),
+        (lambda: local_exponent(mf.Attention(), 1), "missing parameters: n"),
+        (lambda: local_exponent(mf.MLP(mf.relu), 1, sigma_3=1), "unknown parameters: sigma_3"),
+    ],
+)
+def test_bad_input(call: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_the_ratio_over_a_halved_gain() -> None:
+    """O(1/2)/O(1) of the Swish unit: the integral of the local exponent"""
+    with mp.workdps(20):
+        ratio = sp.Integer(1)
+        for lam, power in ((sp.S.Half, 1), (sp.S.One, -1)):
+            ratio *= (lam * mf.evaluate(mf.silu.second_moment(lam**2), digits=20) ** 3) ** power
+    assert abs(ratio - mp.mpf("0.00418735305516487")) < 1e-16
