@@ -1,0 +1,168 @@
+r"""All roots of a function of a positive variable over many decades, each with a bracket on which its sign is certain to change.
+
+The function comes as ln-ratio values with their slope in the logarithm of the variable and a bound on their error, over arrays. A grid
+is refined until cubic interpolation of values and slopes predicts the midpoints; where values approach zero and turn back, the turning
+point is found from the slope, so that neither a pair of close roots nor a touching one falls between the points.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Root", "Roots", "positive_roots"]
+
+Floats = NDArray[np.float64]
+#: an array of points -> values, slopes in ln of the variable, error bounds
+Function = Callable[[Floats], tuple[Floats, Floats, Floats]]
+
+#: rounds in which intervals are halved
+ROUNDS = 12
+#: part of the smallest value nearby by which a midpoint may miss its prediction
+MISSED = 0.1
+#: steps of a bisection that starts from one decade
+STEPS = 60
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root: where, between which points its sign is certain to change (crossing) or which points enclose it (touching)."""
+
+    at: float
+    low: float
+    high: float
+    crossing: bool
+    residual: float
+
+
+@dataclass(frozen=True)
+class Roots:
+    """What a search found: roots in ascending order; whether the function is zero throughout to rounding; its signs at both ends."""
+
+    roots: tuple[Root, ...]
+    everywhere: bool
+    first: int
+    last: int
+    unresolved: tuple[float, float] | None
+
+
+@dataclass
+class _Samples:
+    f: Function
+    at: Floats = field(default_factory=lambda: np.empty(0))
+    value: Floats = field(default_factory=lambda: np.empty(0))
+    slope: Floats = field(default_factory=lambda: np.empty(0))
+    bound: Floats = field(default_factory=lambda: np.empty(0))
+
+    def add(self, points: Floats) -> None:
+        rows = (points, *self.f(points))
+        at, value, slope, bound = (np.concatenate([a, b]) for a, b in zip((self.at, self.value, self.slope, self.bound), rows, strict=True))
+        order = np.argsort(at)
+        self.at, self.value, self.slope, self.bound = at[order], value[order], slope[order], bound[order]
+
+    @property
+    def sign(self) -> NDArray[np.int64]:
+        return np.where(np.abs(self.value) > self.bound, np.sign(self.value), 0).astype(np.int64)
+
+
+def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) -> Roots:
+    """All roots between low and high."""
+    with np.errstate(all="ignore"):
+        count = max(3, int(per_decade * np.log10(high / low)) + 1)
+        s = _Samples(f)
+        s.add(np.geomspace(low, high, count))
+        _refine(s)
+        _turning_points(s)
+        keep = np.isfinite(s.at) & ~np.isnan(s.value)
+        lost = s.at[~keep]
+        at, sign = s.at[keep], s.sign[keep]
+        unresolved = (float(lost.min()), float(lost.max())) if lost.size else None
+        nonzero = np.flatnonzero(sign)
+        if not nonzero.size:
+            return Roots((), bool(at.size), 0, 0, unresolved)
+        roots = []
+        for i, j in itertools.pairwise(nonzero):
+            if sign[i] != sign[j]:
+                roots.append(_crossing(f, float(at[i]), float(at[j]), int(sign[i])))
+            elif j > i + 1:
+                inside = np.arange(i + 1, j)
+                k = inside[np.argmin(np.abs(s.value[keep][inside]))]
+                roots.append(Root(float(at[k]), float(at[i]), float(at[j]), False, float(abs(s.value[keep][k]))))
+        return Roots(tuple(roots), False, int(sign[nonzero[0]]), int(sign[nonzero[-1]]), unresolved)
+
+
+def _refine(s: _Samples) -> None:
+    """halve intervals whose midpoint is not where the cubic through values and slopes at the ends has it"""
+    doubtful = np.ones(len(s.at) - 1, dtype=bool)
+    for _ in range(ROUNDS):
+        left = np.flatnonzero(doubtful)
+        if not left.size:
+            return
+        a, b = s.at[left], s.at[left + 1]
+        middle = np.sqrt(a) * np.sqrt(b)
+        h = np.log(b / a)
+        predicted = (s.value[left] + s.value[left + 1]) / 2 + h / 8 * (s.slope[left] - s.slope[left + 1])
+        near = np.minimum(np.abs(s.value[left]), np.abs(s.value[left + 1]))
+        s.add(middle)
+        position = np.searchsorted(s.at, middle)
+        miss = np.abs(s.value[position] - predicted)
+        allowed = MISSED * np.minimum(near, np.abs(s.value[position])) + 4 * s.bound[position]
+        bad = (miss > allowed) & np.isfinite(predicted) & (h > 1e-6)
+        doubtful = np.zeros(len(s.at) - 1, dtype=bool)
+        doubtful[position[bad] - 1] = True
+        doubtful[position[bad]] = True
+
+
+def _turning_points(s: _Samples) -> None:
+    """add the points where values of one sign turn back from zero"""
+    sign = s.sign
+    same = (sign[:-1] == sign[1:]) & (sign[:-1] != 0)
+    turning = same & (sign[:-1] * s.slope[:-1] < 0) & (sign[1:] * s.slope[1:] > 0)
+    i = np.flatnonzero(turning)
+    a, b, side = s.at[i], s.at[i + 1], sign[i].astype(np.float64)
+    for _ in range(STEPS):
+        open_ = b / a > 1 + 1e-15
+        if not open_.any():
+            return
+        a, b, side = a[open_], b[open_], side[open_]
+        middle = np.sqrt(a) * np.sqrt(b)
+        value, slope, bound = s.f(middle)
+        s.at, s.value, s.slope, s.bound = (
+            np.concatenate(pair) for pair in ((s.at, middle), (s.value, value), (s.slope, slope), (s.bound, bound))
+        )
+        down = side * slope < 0
+        a, b = np.where(down, middle, a), np.where(down, b, middle)
+        found = side * value < -bound
+        a, b, side = a[~found], b[~found], side[~found]
+        order = np.argsort(s.at)
+        s.at, s.value, s.slope, s.bound = s.at[order], s.value[order], s.slope[order], s.bound[order]
+
+
+def _crossing(f: Function, low: float, high: float, sign: int) -> Root:
+    """a safeguarded Newton iteration, then the narrowest interval with a certain change of sign"""
+    a, b = low, high
+    at = np.sqrt(a) * np.sqrt(b)
+    for _ in range(2 * STEPS):
+        value, slope, bound = (float(v[0]) for v in f(np.array([at])))
+        if abs(value) <= bound or b / a <= 1 + 4e-16:
+            break
+        if np.sign(value) == sign:
+            a = at
+        else:
+            b = at
+        step = at * np.exp(-value / slope) if slope else np.nan
+        last, at = at, step if a < step < b else float(np.sqrt(a) * np.sqrt(b))
+        if abs(at / last - 1) < 2e-16:
+            break
+    width = max(4e-16, 2 * bound / abs(slope)) if slope else 4e-16
+    while True:
+        ends = np.array([max(a, at * (1 - width)), min(b, at * (1 + width))])
+        values, _, bounds = f(ends)
+        certain = (np.abs(values) > bounds) | (ends == (a, b))
+        if certain.all():
+            return Root(float(at), float(ends[0]), float(ends[1]), True, float(abs(value)))
+        width *= 2
