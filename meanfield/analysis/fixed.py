@@ -122,7 +122,7 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     FixedPoints(continuum: q' = q for every variance)
     """
     step = map_of(net)
-    given = bound_parameters(step.recursion, parameters)
+    given = bound_parameters(step.recursion.parameters, parameters)
     for name, value in given.items():
         if value.ndim:
             raise ValueError(f"{name} = an array of shape {value.shape}: fixed_points takes one setting, mf.phase_diagram a grid of them")
