@@ -337,6 +337,24 @@ def square_<i>(shape, mu, q<x>):
         return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
 '''
     + _SUM.replace("<power>", " ** 2"),
+    "noise": r'''
+def noise_<i>(shape, mu, q<x>):
+    """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>."""
+    if not 0.0 < q < math.inf:
+        return r_<i>(mu<x>) if q == 0.0 else math.nan
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    total = 0.0
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, y, w)):
+        if w[i] > 0.0:
+            total += w[i] * r_<i>(y[i]<x>) ** 2
+    return math.sqrt(total)
+''',
+    "quiet": r'''
+def quiet_<i>(shape, mu, q<x>):
+    """1 where f_<i> is summed by its Taylor series and never called, else 0."""
+    return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS] else 0.0
+''',
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, y, w<x>):
     """Mean and variance of f_<i>(mu + s xi), the variance in two passes about a reference value where f is nearly constant."""

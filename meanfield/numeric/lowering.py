@@ -26,6 +26,7 @@ from meanfield.gaussian.singularities import Shape, regular, shape_of, standardi
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
+from meanfield.numeric.rounding import rounding_bound
 from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
@@ -75,6 +76,7 @@ class Lowering:
     """Collects the helper functions that lowered expressions call, and prints bodies that use them."""
 
     by_quadrature: bool = False  # also where there is a closed form
+    careful: bool = False  # count the rounding of integrands
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
@@ -151,7 +153,37 @@ class Lowering:
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self._call("square", integrands[:1], m1, v1) * self._call("square", integrands[1:], m2, v2))
         second = self._call("square", integrands, *call.args[:2])
+        if kind == "mean" and self.careful:  # a Taylor series is good relative to its sum
+            quiet = self._call("quiet", integrands, *call.args[:2])
+            return quiet * sp.Abs(call) + (1 - quiet) * sp.sqrt(second)
         return sp.sqrt(second) if kind == "mean" else second
+
+    def noise(self, call: sp.Expr) -> sp.Expr:
+        """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
+        E |r(u) f(v)| and so on by Cauchy's inequality."""
+        if not self.careful:
+            return sp.S.Zero
+        name = type(call).__name__
+        kind, integrands = name.partition("_")[0], self.calls[name]
+
+        def of(kind: str, k: int, *law: sp.Expr) -> sp.Expr:
+            return self._call(kind, integrands[k : k + 1], *law)
+
+        if kind == "gap":
+            v, d = call.args[:2]
+            law, noise = (sp.S.Zero, v), of("noise", 0, sp.S.Zero, v)
+            varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
+            sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
+            return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
+        if kind == "two":
+            m1, m2, v1, _, v2 = call.args[:5]
+            first, second = (0, m1, v1), (1, m2, v2)
+        else:
+            first = second = (0, *call.args[:2])
+        quiet = of("quiet", *first) if first == second else of("quiet", *first) * of("quiet", *second)
+        if kind == "mean":
+            return (1 - quiet) * of("noise", *first)
+        return (1 - quiet) * sum(of("noise", *a) * sp.sqrt(of("square", *b)) for a, b in ((first, second), (second, first)))
 
     def _integrand(self, g: sp.Expr) -> Integrand:
         g = almost_everywhere(g)
@@ -209,6 +241,7 @@ class Lowering:
     def helpers(self) -> str:
         """Source of every function the printed bodies call: primitives, quadrature rules, integrands."""
         sources = [self._integrand_source(i) for i in self.integrands.values()]
+        sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
         functions = self._functions()
         parts = _primitives_source(self.used)
         if sources:
@@ -223,6 +256,16 @@ class Lowering:
         lines = [f"def f_{integrand.index}({signature}):", f'    """{integrand.expression}"""']
         lines += [f"    return {right}"] if left == right else ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
         self.used |= printer.used
+        return "\n".join(lines) + "\n"
+
+    def _rounding_source(self, integrand: Integrand) -> str:
+        """the rounding error of the integrand in units of 2^-53, as a function"""
+        given = {x: "x", **{s: _argument(s) for s in integrand.parameters}}
+        taken = {"x", "math", "np", *given.values()}
+        lines = [f"def r_{integrand.index}({', '.join(given.values())}):"]
+        for sign, where in ((1, "x > 0.0"), (-1, "True")):
+            body = self.body([side(rounding_bound(side(integrand.expression, sign)), sign)], given, {}, set(taken))
+            lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"
 
     def _functions(self) -> list[str]:
@@ -240,11 +283,13 @@ class Lowering:
 
 
 #: kind of quadrature function -> its cost in expectations over one variable
-_WORK = {"mean": 1, "square": 1, "cross": 200, "two": 500, "gap": 2000}
+_WORK = {"mean": 1, "square": 1, "noise": 2, "quiet": 0, "cross": 200, "two": 500, "gap": 2000}
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "mean": (),
     "square": (),
+    "noise": (),
+    "quiet": (),
     "smoothed": (),
     "pair": (("mean", (0,)), ("smoothed", (0,))),
     "cross": (("pair", (0,)),),

@@ -1,6 +1,6 @@
 r"""A first-order bound on the rounding error of an expression as it is lowered, itself an expression that is lowered beside it.
 
-Inputs are exact; each operation adds half a unit in its last place and passes on the errors of its operands through its derivative
+Inputs are exact, nodes x of quadrature are rounded; each operation adds half a unit in its last place and passes on the errors of its operands through its derivative
 (running error analysis, Higham 2002, section 3.3). The bound is in units of 2^{-53} and tells where a closed form cancels.
 """
 
@@ -15,6 +15,7 @@ from sympy.codegen.cfunctions import expm1
 from sympy.core.function import AppliedUndef
 
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, BivariateNormalCDF
+from meanfield.symbols import known
 
 __all__ = ["rounding_bound"]
 
@@ -24,14 +25,18 @@ FUNCTION_ULPS = 4
 QUADRATURE_ULPS = 64
 
 
-def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
-    """The bound for an expression in exact symbols, in units of 2^{-53}; `size` gives the scale of a quadrature call."""
-    return _Bound(size)(e)
+def _nothing(call: sp.Expr) -> sp.Expr:
+    return S.Zero
+
+
+def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr] = _nothing, noise: Callable[[sp.Expr], sp.Expr] = _nothing) -> sp.Expr:
+    """The bound in units of 2^{-53}; of a quadrature call `size` gives the scale, `noise` what its integrand's own rounding adds."""
+    return _Bound(size, noise)(e)
 
 
 class _Bound:
-    def __init__(self, size: Callable[[sp.Expr], sp.Expr]) -> None:
-        self.size = size
+    def __init__(self, size: Callable[[sp.Expr], sp.Expr], noise: Callable[[sp.Expr], sp.Expr]) -> None:
+        self.size, self.noise = size, noise
         self.known: dict[sp.Expr, sp.Expr] = {}
 
     def __call__(self, e: sp.Expr) -> sp.Expr:
@@ -49,13 +54,13 @@ class _Bound:
 
     @of.register
     def _(self, e: sp.Symbol) -> sp.Expr:
-        return S.Zero
+        return Abs(e) if e == known("x") else S.Zero
 
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
         relative = [self(a) / Abs(a) for a in e.args if self(a) != 0]
-        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*relative))
+        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*relative)) + self.noise(e)
 
     @of.register
     def _(self, e: sp.Number) -> sp.Expr:
@@ -80,7 +85,8 @@ class _Bound:
     def _(self, e: sp.Pow) -> sp.Expr:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
-        return Abs(k * base ** (k - 1)) * self(base) + operations * Abs(e)
+        passed = Abs(k) * Abs(e) * (self(base) / Abs(base)) if k.is_negative else Abs(k * base ** (k - 1)) * self(base)
+        return passed + operations * Abs(e)  # a growing reciprocal overflows no earlier than itself
 
     @of.register
     def _(self, e: sp.exp) -> sp.Expr:

@@ -175,6 +175,33 @@ def test_error_bounds_hold_and_are_small(f: sp.Expr) -> None:
         assert abs(mp.mpf(float(value)) - true) <= bound <= 2e-14 * size
 
 
+@pytest.mark.parametrize(
+    ("f", "loose"),
+    [
+        (tanh(x - 4) + tanh(x + 4), 1e-11),
+        (sp.atan(x - 20) + sp.atan(x + 20), 1e-11),
+        (1 / (1 + exp(-x - 6)) - 1 / (1 + exp(6 - x)) - 1 + sp.Max(x, 0) / 10**6, 1e-8),
+        (sp.atan(x) ** 3 - sp.atan(x**3), 2e-12),
+        (log(sp.cosh(x)) / (1 + x**2), 2e-13),
+        (x * tanh(log(1 + exp(x))), 1e-13),
+    ],
+    ids=str,
+)
+def test_error_bounds_count_the_rounding_of_the_integrand(f: sp.Expr, loose: float) -> None:
+    """also where its terms cancel; where they do not, the bound stays near rounding"""
+    phi = mf.Activation(f)
+    for e, points in (
+        (phi.mean(q), [{"q": 1e-12}, {"q": 1.0}] if phi.mean(q) != 0 else []),
+        (phi.second_moment(q), [{"q": 1e-6}, {"q": 1.0}, {"q": 1e6}]),
+        (phi.kernel(q, p), [{"q": 1e-4, "p": -5e-5}, {"q": 1.0, "p": 0.9}]),
+        (phi.gap(q, delta), [{"q": 1.0, "delta": 1e-8}, {"q": 1.0, "delta": 0.5}]),
+    ):
+        for at in points:
+            value, bound = mf.evaluate(e, **at, error=True)
+            true = mf.evaluate(e, **at, digits=22)
+            assert abs(mp.mpf(value) - true) <= bound <= loose * abs(true), (e, at)
+
+
 def test_many_cancelled_points_go_to_quadrature() -> None:
     """the arc-cosine kernel near correlation -1, to the size it has there"""
     eps = np.geomspace(1e-12, 1e-2, 60)
