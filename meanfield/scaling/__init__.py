@@ -1,27 +1,24 @@
 """Magnitudes read off laws: degrees, DeepNorm, golden rules, and questions solved on the recursion."""
 
+from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTable, Tensor, convention_table
 from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
 from meanfield.scaling.degrees import Degree, degree, local_exponent
 from meanfield.scaling.gradients import GradientCheck, gradient_check
+from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer
 from meanfield.scaling.rules import Rule, Step
+from meanfield.scaling.width import depth_rule, golden_rules, key_query_rule, width_rule, with_key_query_rule
 from meanfield.symbols import known as _known
 
 N, M, lam, alpha = _known("N"), _known("M"), _known("lam"), _known("alpha")
 
 __all__ = [
-    "Degree",
-    "GradientCheck",
-    "M",
-    "N",
-    "OPTIMIZERS",
-    "Optimizer",
-    "Rule",
-    "Step",
-    "alpha",
-    "deep_norm",
-    "deepnet",
-    "degree",
-    "gradient_check",
-    "lam",
-    "local_exponent",
-]
+    # rules
+    "M", "N", "Rule", "Step", "alpha", "lam",
+    # degrees
+    "Degree", "degree", "local_exponent",
+    # DeepNorm
+    "GradientCheck", "OPTIMIZERS", "Optimizer", "deep_norm", "deepnet", "gradient_check",
+    # golden rules
+    "Atom", "Bond", "CONVENTIONS", "Composition", "Convention", "ConventionTable", "Module", "Scaled", "Tensor", "Tuple",
+    "convention_table", "depth_rule", "golden_rules", "key_query_rule", "modular_transformer", "width_rule", "with_key_query_rule",
+]  # fmt: skip

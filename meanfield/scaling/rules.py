@@ -84,7 +84,7 @@ class Rule:
         return {name: evaluate(value, **{s: numbers[s] for s in needs[name]}) for name, value in determined.items()}
 
     def __repr__(self) -> str:
-        lines = [self.name, *(f"    {name} = {value}" for name, value in self.values.items())]
+        lines = [self.name, *(f"    {name} = {_shown(value)}" for name, value in self.values.items())]
         lines += [f"    asks: {_flat(e)}" for e in self.statement]
         lines += [f"    assumes: {text}" for text in self.assumptions]
         return "\n".join([*lines, f"    source: {self.source}"])
@@ -110,6 +110,11 @@ def aligned(heading: Sequence[str], steps: Iterable[Step], end: Sequence[str]) -
 @latex.register
 def _(thing: Rule) -> str:
     return thing.latex()
+
+
+def _shown(value: sp.Expr) -> str:
+    """a value, with its decimals where it is an irrational number"""
+    return f"{value} = {float(value):.6g}" if value.is_number and not value.is_Integer else str(value)
 
 
 def _flat(e: sp.Basic) -> str:

@@ -1,0 +1,234 @@
+r"""The modular norm: how sensitive a network is to its input and how much each of its tensors may move, composed over its tree.
+
+Every module has a mass m, its share of the update, and a sensitivity \mu, by which its output can move when its input does. A module is
+well normed if a budget t for the whole is split so that the output moves by at most t; the composition laws (Large et al. 2024,
+arXiv:2405.14813, Definitions 3-5) say how. An `Atom` is a tensor, a `Bond` has no weights; `@` composes, `+` sums, `*` scales, `**`
+repeats.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+
+__all__ = ["Atom", "Bond", "Composition", "Module", "Scaled", "Tuple", "modular_transformer"]
+
+
+def _positive(value: Any, name: str) -> sp.Expr:
+    result = arguments.expression(value, name)
+    if result.is_number and not result.is_nonnegative:
+        raise ValueError(f"{name} = {value}: must be at least 0")
+    return result
+
+
+class Module(ABC):
+    """A part of a network: its mass, its sensitivity, and how it splits a budget among its tensors."""
+
+    mass: sp.Expr
+    sensitivity: sp.Expr
+
+    @abstractmethod
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        """Name and update norm of each tensor, from input to output."""
+
+    @abstractmethod
+    def weighed(self, factor: sp.Expr) -> Module:
+        """The same module with all masses multiplied."""
+
+    def budgets(self, target: Any = 1) -> dict[str, sp.Expr]:
+        """The norm of each tensor's update, in its own norm, with which the output moves by at most `target`.
+
+        Tensors of one name are listed once where their budgets agree, as in repeated blocks of sensitivity 1, and numbered where not.
+
+        >>> from meanfield.scaling import Atom
+        >>> (Atom("out") @ Atom("in", mass=3)).budgets()
+        {'in': 3/4, 'out': 1/4}
+        >>> (2 * Atom("W"))**2
+        Composition(first=Scaled(module=Atom(name='W', mass=1), factor=2), second=Scaled(module=Atom(name='W', mass=1), factor=2))
+        >>> ((2 * Atom("W"))**2).budgets()
+        {'W (1)': 1/8, 'W (2)': 1/4}
+        """
+        found: dict[str, list[sp.Expr]] = {}
+        for name, share in self.shares(_positive(target, "target")):
+            found.setdefault(name, []).append(share)
+        result: dict[str, sp.Expr] = {}
+        for name, shares in found.items():
+            alike = len(set(shares)) == 1
+            result |= {name: shares[0]} if alike else {f"{name} ({k})": share for k, share in enumerate(shares, 1)}
+        return result
+
+    def of_mass(self, mass: Any) -> Module:
+        """The same module with that total mass."""
+        wanted = _positive(mass, "mass")
+        if self.mass == 0:
+            raise ValueError("a module without tensors has mass 0")
+        return self.weighed(wanted / self.mass)
+
+    def __matmul__(self, first: Module) -> Module:
+        return Composition(first, self)
+
+    def __add__(self, other: Module) -> Module:
+        return Tuple((self, other))
+
+    def __rmul__(self, factor: Any) -> Module:
+        return Scaled(self, factor)
+
+    def __pow__(self, times: int) -> Module:
+        arguments.check_integer(times, "times", 1)
+        if times == 1:
+            return self
+        return Composition(self ** (times // 2), self ** (times - times // 2))  # associative, and no deeper than log2(times)
+
+
+@dataclass(frozen=True)
+class Atom(Module):
+    """One tensor of unit sensitivity in its own norm: a linear map by its spectral norm, an embedding by its longest column."""
+
+    name: str
+    mass: Any = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mass", _positive(self.mass, "mass"))
+
+    sensitivity = S.One
+
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        yield self.name, budget
+
+    def weighed(self, factor: sp.Expr) -> Module:
+        return replace(self, mass=self.mass * factor)
+
+
+@dataclass(frozen=True)
+class Bond(Module):
+    """A map without weights: an activation, a norm, softmax attention of its three inputs; the identity by default."""
+
+    sensitivity: Any = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sensitivity", _positive(self.sensitivity, "sensitivity"))
+
+    mass = S.Zero
+
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        yield from ()
+
+    def weighed(self, factor: sp.Expr) -> Module:
+        return self
+
+
+@dataclass(frozen=True)
+class Composition(Module):
+    r"""second(first(x)): sensitivity \mu_2 \mu_1, mass m_1 + m_2; budgets t m_1/(m \mu_2) and t m_2/m."""
+
+    first: Module
+    second: Module
+
+    @property
+    def mass(self) -> sp.Expr:
+        return self.first.mass + self.second.mass
+
+    @property
+    def sensitivity(self) -> sp.Expr:
+        return self.second.sensitivity * self.first.sensitivity
+
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        if self.mass == 0:
+            return
+        yield from self.first.shares(budget * self.first.mass / (self.mass * self.second.sensitivity))
+        yield from self.second.shares(budget * self.second.mass / self.mass)
+
+    def weighed(self, factor: sp.Expr) -> Module:
+        return Composition(self.first.weighed(factor), self.second.weighed(factor))
+
+
+@dataclass(frozen=True)
+class Tuple(Module):
+    """Modules on the same input, their outputs side by side or added: sensitivities and masses add; budgets t m_i/m."""
+
+    parts: tuple[Module, ...]
+
+    @property
+    def mass(self) -> sp.Expr:
+        return sp.Add(*[m.mass for m in self.parts])
+
+    @property
+    def sensitivity(self) -> sp.Expr:
+        return sp.Add(*[m.sensitivity for m in self.parts])
+
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        for part in self.parts:
+            if part.mass != 0:
+                yield from part.shares(budget * part.mass / self.mass)
+
+    def weighed(self, factor: sp.Expr) -> Module:
+        return Tuple(tuple(m.weighed(factor) for m in self.parts))
+
+
+@dataclass(frozen=True)
+class Scaled(Module):
+    r"""factor times a module: sensitivity factor \mu, budgets t/factor."""
+
+    module: Module
+    factor: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factor", _positive(self.factor, "factor"))
+        if self.factor == 0 and self.module.mass != 0:
+            raise ValueError("factor = 0: no update of the tensors behind it moves the output")
+
+    @property
+    def mass(self) -> sp.Expr:
+        return self.module.mass
+
+    @property
+    def sensitivity(self) -> sp.Expr:
+        return self.factor * self.module.sensitivity
+
+    def shares(self, budget: sp.Expr) -> Iterator[tuple[str, sp.Expr]]:
+        yield from self.module.shares(budget / self.factor)
+
+    def weighed(self, factor: sp.Expr) -> Module:
+        return Scaled(self.module.weighed(factor), self.factor)
+
+
+def modular_transformer(blocks: int, *, mass: Any = 5, skip: Any = None, attention: Any = None) -> Module:
+    r"""A GPT as the Modula library composes it: readout @ ((1 - 1/2N) Id + 1/2N branch)^2N @ embedding.
+
+    Attention reads a tuple of queries, keys and values, whose sensitivities add to 3: the factor 1/3 makes it well normed, and every
+    block has sensitivity exactly 1.
+
+    Parameters
+    ----------
+    blocks : whole number N >= 1
+        Each an attention and an MLP branch.
+    mass : number
+        Of all blocks together, beside 1 for the embedding and 1 for the readout.
+    skip : number between 0 and 1, optional
+        The weight of the skip, 1 - 1/2N; the branch has the rest.
+    attention : number, optional
+        The factor on the attention's output, before W_O: 1/3.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> net = mf.scaling.modular_transformer(12)
+    >>> net.sensitivity, net.mass
+    (1, 7)
+    >>> net.budgets()  # doctest: +NORMALIZE_WHITESPACE
+    {'embedding': 1/7, 'W_Q': 5/7, 'W_K': 5/7, 'W_V': 5/7, 'W_O': 5/21, 'W_1': 5/21, 'W_2': 5/21, 'readout': 1/7}
+    """
+    n = sp.Integer(arguments.check_integer(blocks, "blocks", 1))
+    keep = 1 - 1 / (2 * n) if skip is None else arguments.expression(skip, "skip")
+    third = sp.Rational(1, 3) if attention is None else attention
+    heads = Scaled(Bond() @ Tuple((Atom("W_Q"), Atom("W_K"), Atom("W_V"))), third)
+    branches = (Atom("W_O") @ heads, Atom("W_2") @ Bond() @ Atom("W_1"))
+    first, second = (Scaled(Bond(), keep) + Scaled(branch, 1 - keep) for branch in branches)
+    return Atom("readout") @ ((second @ first) ** int(n)).of_mass(mass) @ Atom("embedding")
