@@ -10,10 +10,10 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Residual
-from meanfield.blocks.attention import Attention
+from meanfield.architectures.transformers import deep_norm
+from meanfield.blocks.algebra import Block
+from meanfield.blocks.attention import UniformAttention
 from meanfield.blocks.elementary import MLP
-from meanfield.blocks.norms import LayerNorm
 from meanfield.catalogue import activations
 from meanfield.numeric.propagation import propagate
 from meanfield.symbols import known
@@ -49,11 +49,9 @@ class GradientCheck:
 
 
 def _block(width: sp.Expr) -> Block:
-    """x <- LN(alpha x + F(x)), attention and MLP; queries and keys at rest, the other four matrices Xavier with gain lam"""
-    alpha, lam = known("alpha"), known("lam")
-    attention = Attention(n=known("n"), sigma_Q=0, sigma_K=0, sigma_V=lam, sigma_O=lam)
-    mlp = MLP(activations["relu"], sigma_1=lam * sp.sqrt(2 / (1 + width)), sigma_2=lam * sp.sqrt(2 * width / (1 + width)))
-    return Residual(attention, skip=alpha) >> LayerNorm() >> Residual(mlp, skip=alpha) >> LayerNorm()
+    """DeepNorm with uniform attention and a ReLU MLP of that relative width, all matrices Xavier"""
+    mlp = MLP(activations["relu"], sigma_1=sp.sqrt(2 / (1 + width)), sigma_2=sp.sqrt(2 * width / (1 + width)))
+    return deep_norm(attention=UniformAttention(sigma_V=1, sigma_O=1), mlp=mlp)
 
 
 def gradient_check(alpha: Any, lam: Any, N: Any, *, n: Any = 512, c: float = 0.3, width: Any = 4, factor: float = 2.0) -> GradientCheck:
@@ -99,6 +97,6 @@ def gradient_check(alpha: Any, lam: Any, N: Any, *, n: Any = 512, c: float = 0.3
     expansion = arguments.expression(width, "width")
     arguments.check_variance(expansion, "width")
     net = _block(expansion)
-    runs = [propagate(net, int(k), 1.0, c=c, record="last", n=n, alpha=a, lam=b) for k, (a, b) in zip(depths, table, strict=True)]
+    runs = [propagate(net, int(k), 1.0, c=c, record="last", n=n, alpha_skip=a, lam=b) for k, (a, b) in zip(depths, table, strict=True)]
     apjn = np.array([np.exp(run.log_apjn[0]) for run in runs])
     return GradientCheck(depths.astype(np.int64), table[:, 0], table[:, 1], apjn, np.array([run.c[0] for run in runs]), float(factor))
