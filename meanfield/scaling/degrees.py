@@ -19,7 +19,7 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
-from meanfield.scaling.gained import Gained, gained
+from meanfield.scaling.gained import Gained, gained, same_token_part
 from meanfield.scaling.homogeneity import Inhomogeneous, Undetermined, exponent_of, leading
 from meanfield.scaling.rules import Step, aligned
 from meanfield.symbols import known
@@ -101,8 +101,11 @@ def _common(system: Gained) -> sp.Symbol:
     return sp.Dummy("lam", positive=True) if "lam" in taken else known("lam")
 
 
-def _law(block: Any, weights: Collection[str] | None) -> Gained:
-    system = gained(checked_block(block, "block"), weights)
+def _law(block: Any, part: str, weights: Collection[str] | None) -> Gained:
+    checked_block(block, "block")
+    if part not in ("full", "diagonal"):
+        raise ValueError(f"part = {part!r}: expected 'full' or 'diagonal'")
+    system = gained(block if part == "full" else same_token_part(block), weights)
     if not system.gains:
         wanted = "named sigma_*" if weights is None else f"of the names {', '.join(weights)}"
         raise ValueError(f"block = {block}: it has no weight scales {wanted}")
@@ -124,13 +127,15 @@ def _exact(e: sp.Expr, gain: sp.Symbol) -> sp.Expr | None:
         return None
 
 
-def degree(block: Block, *, weights: Collection[str] | None = None) -> Degree:
+def degree(block: Block, *, part: str = "full", weights: Collection[str] | None = None) -> Degree:
     r"""The degree of a block in a common gain \lambda of its weight matrices, derived from its law: RMS(\lambda) = \lambda^k RMS(1).
 
     Parameters
     ----------
     block : Block
         Also one of your own: its weight scales are its fields, or the symbols of its law, that are named sigma_*; sigma_b is a bias.
+    part : "full" or "diagonal"
+        The whole law, or with tokens that read nobody but themselves, for blocks that state that law: `GAU`.
     weights : names, optional
         The weight scales that the gain multiplies instead.
 
@@ -166,7 +171,7 @@ def degree(block: Block, *, weights: Collection[str] | None = None) -> Degree:
     >>> attention.value, attention.at_zero, attention.at_infinity
     (None, 2, 2)
     """
-    system = _law(block, weights)
+    system = _law(block, part, weights)
     gain = _common(system)
     common = dict.fromkeys(system.gains, gain)
     output = system.output.xreplace(common)
@@ -195,7 +200,14 @@ def degree(block: Block, *, weights: Collection[str] | None = None) -> Degree:
 
 
 def local_exponent(
-    block: Block, lam: Any = 1.0, *, q: Any = 1.0, p: Any = 0.0, weights: Collection[str] | None = None, **parameters: Any
+    block: Block,
+    lam: Any = 1.0,
+    *,
+    part: str = "full",
+    q: Any = 1.0,
+    p: Any = 0.0,
+    weights: Collection[str] | None = None,
+    **parameters: Any,
 ) -> Any:
     r"""The local exponent d ln RMS/d ln \lambda of a block's output at a gain \lambda on all its weights, from the exact moments.
 
@@ -208,7 +220,7 @@ def local_exponent(
     lam : number or array > 0
     q, p : number or array
         The moments of the input: by default independent tokens of unit variance.
-    weights : names, optional
+    part, weights
         As for `degree`.
     **parameters : number or array
         The parameters of the block. Weight scales that are left out are 1.
@@ -228,7 +240,7 @@ def local_exponent(
     >>> round(mf.scaling.local_exponent(mf.MLP(mf.silu), lam=0.01), 4), round(mf.scaling.local_exponent(mf.MLP(mf.silu)), 4)
     (2.0001, 2.1726)
     """
-    system = _law(block, weights)
+    system = _law(block, part, weights)
     at = arguments.variance_array(lam, "lam")
     gain = sp.Dummy("gain", positive=True)
     output = system.output.xreplace(dict.fromkeys(system.gains, gain))

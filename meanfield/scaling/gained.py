@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Definition, Serial, Signal, probe
+from meanfield.blocks.algebra import Block, Definition, Law, Serial, Signal, probe
 from meanfield.symbols import known
 
-__all__ = ["Gained", "gained"]
+__all__ = ["Gained", "gained", "same_token_part"]
 
 q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
@@ -83,9 +83,7 @@ def gained(block: Block, weights: Collection[str] | None = None) -> Gained:
         if isinstance(value, tuple):
             return tuple(multiplied(v, field) for v in value)
         if isinstance(value, Block):
-            old = {f.name: getattr(value, f.name) for f in getattr(type(value), "__dataclass_fields__", {}).values() if f.init}
-            new = {name: multiplied(v, name) for name, v in old.items()}
-            return replace(cast(Any, value), **new) if new != old else value
+            return _rebuilt(value, {name: multiplied(v, name) for name, v in _fields(value).items()})
         if isinstance(value, sp.Expr) and value != 0:
             name = value.name if isinstance(value, sp.Symbol) else field
             if is_weight(name) or is_weight(field):
@@ -100,6 +98,46 @@ def gained(block: Block, weights: Collection[str] | None = None) -> Gained:
     put = {s: s * gain(s.name) for s in hidden}
     definitions = tuple(replace(d, value=_formula(d).xreplace(put), shown=None) for d in definitions)
     return Gained(gains, definitions, signal.q.xreplace(put))
+
+
+@dataclass(frozen=True)
+class _Diagonal(Block):
+    """A block whose tokens read nobody but themselves."""
+
+    block: Block
+
+    def law(self, signal: Signal) -> Law:
+        law: Law = cast(Any, self.block).diagonal(signal)
+        return law
+
+
+def same_token_part(block: Block) -> Block:
+    """The block with the `diagonal` law of every part that states one, a method like `law`; refused where no part does."""
+    found: list[Block] = []
+
+    def diagonal(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(diagonal(v) for v in value)
+        if not isinstance(value, Block):
+            return value
+        if hasattr(value, "diagonal"):
+            found.append(value)
+            return _Diagonal(value)
+        return _rebuilt(value, {name: diagonal(v) for name, v in _fields(value).items()})
+
+    result: Block = diagonal(block)
+    if not found:
+        raise ValueError(f"part = 'diagonal': {block} has no part that states the law of its same-token path")
+    return result
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    """what the block was made of, if it is a dataclass"""
+    return {f.name: getattr(block, f.name) for f in getattr(type(block), "__dataclass_fields__", {}).values() if f.init}
+
+
+def _rebuilt(block: Block, new: dict[str, Any]) -> Any:
+    return replace(cast(Any, block), **new) if new != _fields(block) else block
 
 
 def _chained(block: Block, signal: Signal) -> tuple[Signal, tuple[Definition, ...]]:

@@ -30,6 +30,13 @@ class Gated(mf.Block):
         nu = {name: self.phi.second_moment(scale**2 * mf.q) for name, scale in sigma.items()}
         a = (s * nu["Z"]) ** 2 / (n * s)
         q = sigma["O"] ** 2 * a**2 * nu["V"] * (nu["U"] if self.gate else 1)
+        return self._law(q)
+
+    def diagonal(self, signal: mf.Signal) -> mf.Law:
+        """what is left of the second moment when the gate is shut"""
+        return self._law(sigma["O"] ** 2 * self.phi.second_moment(sigma["U"] ** 2 * mf.q))
+
+    def _law(self, q: sp.Expr) -> mf.Law:
         return mf.Law(mf.Signal(q, mf.p, mf.q - mf.p, mixed=True), sp.eye(2), sp.S.One)
 
 
@@ -104,6 +111,16 @@ def test_a_local_exponent_is_the_slope_of_propagated_moments() -> None:
     run = mf.propagate(net, 1, 2.0, p=0.7, **scaled)
     slope = np.diff(np.log(run.q[:, -1]))[0] / (2 * 2 * step)
     assert abs(local_exponent(net, 1.3, q=2.0, p=0.7, **VIT) - slope) < 1e-7
+
+
+def test_the_diagonal_part_is_the_law_a_block_states_for_it() -> None:
+    net = mf.LayerNorm() >> Gated(mf.relu)
+    assert (degree(net), degree(net, part="diagonal")) == (7, 2)
+    assert local_exponent(net, part="diagonal") == 2
+    with pytest.raises(ValueError, match="no part that states"):
+        degree(mf.MLP(mf.relu), part="diagonal")
+    with pytest.raises(ValueError, match="'full' or 'diagonal'"):
+        degree(net, part="off")
 
 
 def test_only_the_weights_named() -> None:
