@@ -12,7 +12,7 @@ and everything else is written in them, since E A_ab = 1/n exactly. Heads are in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy as sp
@@ -21,6 +21,7 @@ from sympy.codegen.cfunctions import expm1
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, Definition, Law, Signal
+from meanfield.blocks.softmax import Annealed, SoftmaxAverage
 
 __all__ = ["Attention", "ShapedAttention", "TokenMixing", "UniformAttention"]
 
@@ -54,6 +55,8 @@ class TokenMixing(Block):
         Weight scales; left out, the symbols of those names. At 0 the logits vanish.
     softmax_derivative : bool
         Whether gradients flow through the softmax.
+    average : Annealed or Quenched
+        How averages over softmax weights are taken.
 
     >>> import meanfield as mf
     >>> rec = mf.recursion(mf.TokenMixing(n=8, sigma_Q=0))
@@ -70,6 +73,7 @@ class TokenMixing(Block):
     sigma_Q: Any = None
     sigma_K: Any = None
     softmax_derivative: bool = True
+    average: SoftmaxAverage = field(default_factory=Annealed)
 
     def __post_init__(self) -> None:
         for name in ("n", "sigma_Q", "sigma_K"):
@@ -78,6 +82,8 @@ class TokenMixing(Block):
             object.__setattr__(self, name, arguments.coefficient(getattr(self, name), name))
         if not isinstance(self.softmax_derivative, bool):
             raise TypeError(f"softmax_derivative = {self.softmax_derivative!r}: expected True or False")
+        if not isinstance(self.average, SoftmaxAverage):
+            raise TypeError(f"average = {self.average!r}: expected mf.Annealed() or mf.Quenched()")
 
     def law(self, signal: Signal) -> Law:
         n, s = self.n, (self.sigma_Q * self.sigma_K) ** 2
@@ -85,7 +91,7 @@ class TokenMixing(Block):
         row = self.alpha + beta - gamma
         if beta == 0:
             return _mixed(signal, n, self.alpha, beta, row, _Uniform)
-        weights = _Softmax(signal, n, s)
+        weights = _Softmax(signal, n, s, self.average)
         law = _mixed(signal, n, self.alpha, beta, row, weights)
         if self.softmax_derivative:
             path, names = weights.derivative()
@@ -117,26 +123,28 @@ class _Uniform:
 class _Softmax:
     """the averages of softmax weights, named"""
 
-    def __init__(self, signal: Signal, n: sp.Expr, s: sp.Expr) -> None:
-        q, p, d, others = signal.q, signal.p, signal.delta, n - 1
-        self.signal, self.s, self.others = signal, s, others
-        self.names: tuple[Definition, ...] = ()
-        self.e_q = self._name("e_q", sp.exp(-s * q * d))
-        e_p = self._name("e_p", sp.exp(-s * p * d))
-        self.y_q = self._name("y_q", 1 / (1 + others * self.e_q))
-        self.y_p = self._name("y_p", 1 / (1 + others * e_p))
+    def __init__(self, signal: Signal, n: sp.Expr, s: sp.Expr, average: SoftmaxAverage) -> None:
+        self.signal, self.s, self.others = signal, s, n - 1
+        self.exponents = w = average.exponents(signal, n, s)
+        self.names: tuple[Definition, ...] = w.definitions
+        self.e_q = self._name("e_q", sp.exp(-w.same))
+        e_p = self._name("e_p", sp.exp(-w.cross))
+        self.y_q = self._name("y_q", 1 / (1 + self.others * self.e_q))
+        self.y_p = self._name("y_p", 1 / (1 + self.others * e_p))
         # 1 - y_p where e_p overflows (p < 0) or y_p nears 1
-        self.z_p = self._name("z_p", others / (others + sp.exp(s * p * d)), shown=1 - self.y_p)
+        self.z_p = self._name("z_p", self.others / (self.others + sp.exp(w.cross)), shown=1 - self.y_p)
         self.e_q_y_q = self.e_q * self.y_q
         # y_q - y_p = y_q y_p (n-1) (e_p - e_q) without cancellation
-        self.spread = -self.y_q * self.z_p * expm1(-s * d**2)
+        self.spread = -self.y_q * self.z_p * expm1(-w.gap)
 
     def derivative(self) -> tuple[sp.Matrix, tuple[Definition, ...]]:
         """what the query and key paths add to the transfer of A, and the names it is written in"""
         q, p, d, s = self.signal.q, self.signal.p, self.signal.delta, self.s
-        eta = self._name("eta", 1 / (1 + 2 * s * q * d * self.y_q))
+        same, cross = self.exponents.slopes(self.y_q)
+        eta = self._name("eta", same)
+        eta_p = eta if cross == same else self._name("eta_p", cross)
         psi_q = self._name("Psi_q", eta * self.y_q * (1 - self.y_q), kernel=eta * self.others * self.e_q * self.y_q**2)
-        psi_p = self._name("Psi_p", eta * self.y_p * (1 - self.y_p), kernel=eta * self.y_p * self.z_p)
+        psi_p = self._name("Psi_p", eta_p * self.y_p * (1 - self.y_p), kernel=eta_p * self.y_p * self.z_p)
         lower = [-q * eta * self.e_q * self.y_q**2, (d - p) * psi_p]
         return s * d * sp.Matrix([[(d + q) * psi_q, self.others * p * psi_p], lower]), self.names
 
@@ -185,6 +193,8 @@ class Attention(Block):
         Whether gradients flow through the softmax.
     alpha, beta, gamma : number or expression
         The matrix of token weights is \alpha 1 + \beta A - \gamma C.
+    average : Annealed or Quenched
+        How averages over softmax weights are taken; the closure of \Psi above is the annealed one, `Quenched()` holds at any \sigma_QK.
     """
 
     n: Any = None
@@ -196,6 +206,7 @@ class Attention(Block):
     alpha: Any = 0
     beta: Any = 1
     gamma: Any = 0
+    average: SoftmaxAverage = field(default_factory=Annealed)
 
     def __post_init__(self) -> None:
         mixing = self.mixing  # checks what they share
@@ -207,7 +218,7 @@ class Attention(Block):
     @property
     def mixing(self) -> TokenMixing:
         """What it does to tokens before the value and output matrices."""
-        return TokenMixing(self.n, self.alpha, self.beta, self.gamma, self.sigma_Q, self.sigma_K, self.softmax_derivative)
+        return TokenMixing(self.n, self.alpha, self.beta, self.gamma, self.sigma_Q, self.sigma_K, self.softmax_derivative, self.average)
 
     def law(self, signal: Signal) -> Law:
         law, a = self.mixing.law(signal), (self.sigma_O * self.sigma_V) ** 2
@@ -236,6 +247,7 @@ def ShapedAttention(
     sigma_V: Any = None,
     sigma_O: Any = None,
     softmax_derivative: bool = True,
+    average: SoftmaxAverage | None = None,
 ) -> Attention:
     r"""Attention with A replaced by \alpha 1 + \beta A - \gamma C (Noci et al. 2023; He & Hofmann 2024): the law of `TokenMixing` times
     \sigma_O^2 \sigma_V^2. At \gamma = 0 it is Value-SkipInit.
@@ -244,4 +256,4 @@ def ShapedAttention(
     >>> mf.recursion(mf.ShapedAttention(n=8, sigma_Q=0)).q
     q*sigma_O**2*sigma_V**2
     """
-    return Attention(n, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, alpha, beta, gamma)
+    return Attention(n, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, alpha, beta, gamma, average or Annealed())

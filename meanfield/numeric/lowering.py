@@ -206,7 +206,8 @@ class Lowering:
     @property
     def work(self) -> int:
         """What a point costs in quadrature, in units of one expectation over one variable."""
-        return sum(_WORK[name.partition("_")[0]] for name in self.calls)
+        calls = sum(_WORK[name.partition("_")[0]] for name in self.calls)
+        return calls + sum(primitives.WORK.get(name, 0) for name in self.used)
 
     # -- source -----------------------------------------------------------------------------------------------------------
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
@@ -321,7 +322,7 @@ def _argument(s: sp.Symbol) -> str:
 
 def _primitives_source(used: set[str]) -> list[str]:
     """the source of primitives and of what they need"""
-    needs = [name for primitive in sorted(used) for name in primitives.NEEDS.get(primitive, ())]
+    needs = dict.fromkeys(name for primitive in sorted(used) for name in primitives.NEEDS.get(primitive, ()))
     constants = [f"{name} = {getattr(primitives, name)!r}" for name in needs if name.isupper()]
     functions = dict.fromkeys([*(name for name in needs if not name.isupper()), *sorted(used)])
     return ["\n".join(constants), *[inspect.getsource(getattr(primitives, name)) for name in functions]]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
+from meanfield.gaussian.softmax import SERIES, softmax_exponent, softmax_moments, softmax_response, softmax_triple
+
 __all__ = [
+    "SERIES",
+    "WORK",
     "angle_difference",
     "angle_minus_sine",
     "bivariate_density",
@@ -14,6 +18,10 @@ __all__ = [
     "normal_cdf",
     "normal_density",
     "sign",
+    "softmax_exponent",
+    "softmax_moments",
+    "softmax_response",
+    "softmax_triple",
 ]
 
 #: positive nodes and weights of 20-point Gauss-Legendre quadrature
@@ -43,7 +51,12 @@ GENZ_W = (
 )
 
 #: what the source of a primitive needs besides `math`
-NEEDS = {"bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf")}
+NEEDS = {
+    "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
+    **dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_moments")),
+}
+#: what a call costs, in units of one expectation over one variable, where that is not nothing
+WORK = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 100)
 
 
 def angle_minus_sine(t: float) -> float:

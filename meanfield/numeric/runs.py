@@ -248,7 +248,7 @@ def _fill(
 ) -> None:
     count = q0.shape[0]
     head = (depth, every, int(paired), float(pooled))
-    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.integrands else 1)))
+    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.integrands else max(1, kernel.work))))
     small = count == 1 and depth * max(1, kernel.work) <= INTERPRETED
     for first in track(range(0, count, size), "propagate", math.ceil(count / size)):
         part = slice(first, min(first + size, count))
