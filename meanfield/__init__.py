@@ -22,8 +22,6 @@ from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Ident
 from meanfield.blocks.fixed import CausalAttention, FixedAttention
 from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
-from meanfield.blocks.attention import Attention
-from meanfield.blocks.elementary import MLP, Activate, Derf, DyT, Identity, LayerNorm, Linear, RMSNorm, Scale
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue import activations
 from meanfield.faces import latex
@@ -52,6 +50,7 @@ L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 __all__ = [
     "Activate",
     "Activation",
+    "Annealed",
     "Attention",
     "BatchNorm",
     "Block",
@@ -73,6 +72,7 @@ __all__ = [
     "PairRun",
     "Parallel",
     "Product",
+    "Quenched",
     "RMSNorm",
     "ReGLU",
     "Recursion",
@@ -111,18 +111,6 @@ __all__ = [
     "skip_init",
     "value_skipinit",
 ]
-    # Gaussian expectations of activations
-    "Activation", "E", "Gain", "activations", "evaluate", "gain",
-    # blocks and networks
-    "Activate", "Attention", "Block", "Derf", "DyT", "Identity", "LayerNorm", "Law", "Linear", "MLP", "Parallel", "RMSNorm",
-    "Repeat", "Residual", "Scale", "Serial", "Signal", "mlp", "pre_norm",
-    # averages over softmax weights
-    "Annealed", "Quenched",
-    # recursions and runs
-    "Recursion", "Run", "propagate", "recursion",
-    # what people read
-    "latex", "report",
-]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

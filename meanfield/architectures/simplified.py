@@ -33,7 +33,7 @@ def downweighted(*, norm: Block | None = None, attention: Block, mlp: Block, ski
     1 + 2/L
     """
     checked(attention=attention, mlp=mlp)
-    return Serial((normed(norm, attention), Residual(normed(norm, mlp), skip, scale)))
+    return normed(norm, attention) >> Residual(normed(norm, mlp), skip, scale)
 
 
 def shaped_attention(

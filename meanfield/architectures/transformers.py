@@ -22,7 +22,7 @@ def pre_norm(*, norm: Block, attention: Block, mlp: Block, skip: Any = 1, scale:
     ['n', 'sigma_1', 'sigma_2', 'sigma_K', 'sigma_O', 'sigma_Q', 'sigma_V']
     """
     checked(norm=norm, attention=attention, mlp=mlp)
-    return Serial((Residual(norm >> attention, skip, scale), Residual(norm >> mlp, skip, scale)))
+    return Residual(norm >> attention, skip, scale) >> Residual(norm >> mlp, skip, scale)
 
 
 def post_norm(*, norm: Block, attention: Block, mlp: Block, skip: Any = 1, scale: Any = 1) -> Serial:
@@ -36,7 +36,7 @@ def post_norm(*, norm: Block, attention: Block, mlp: Block, skip: Any = 1, scale
     1
     """
     checked(norm=norm, attention=attention, mlp=mlp)
-    return Serial((Residual(attention, skip, scale), norm, Residual(mlp, skip, scale), norm))
+    return Residual(attention, skip, scale) >> norm >> Residual(mlp, skip, scale) >> norm
 
 
 def deep_norm(*, attention: Block, mlp: Block, alpha: Any = None, lam: Any = None, norm: Block | None = None) -> Serial:
@@ -81,7 +81,7 @@ def sandwich_norm(*, norm: Block, attention: Block, mlp: Block, skip: Any = 1, s
     q + 2
     """
     checked(norm=norm, attention=attention, mlp=mlp)
-    return Serial((Residual(norm >> attention >> norm, skip, scale), Residual(norm >> mlp >> norm, skip, scale)))
+    return Residual(norm >> attention >> norm, skip, scale) >> Residual(norm >> mlp >> norm, skip, scale)
 
 
 def parallel_block(*, norm: Block, attention: Block, mlp: Block, skip: Any = 1, scale: Any = 1) -> Residual:
@@ -117,4 +117,4 @@ def rezero(*, attention: Block, mlp: Block, gain: Any = 0) -> Serial:
     [0, 1]])
     """
     checked(attention=attention, mlp=mlp)
-    return Serial((Residual(attention, 1, gain), Residual(mlp, 1, gain)))
+    return Residual(attention, 1, gain) >> Residual(mlp, 1, gain)

@@ -130,15 +130,17 @@ class Law:
 
         q = name(out.q, "q_tilde", positive=True)
         q2 = None if out.q2 is None else name(out.q2, "q_tilde", positive=True)
-        p = sp.Dummy("p_tilde", real=True)
-        delta = sp.Dummy("delta_tilde", nonnegative=True)
-        if q2 is None:
+        p, delta = out.p, out.delta
+        if q2 is not None:
+            p, delta = sp.Dummy("p_tilde", real=True), sp.Dummy("delta_tilde", nonnegative=True)
+            new += (Definition(p, out.p, r"\tilde p"), Definition(delta, (q + q2) / 2 - p, r"\tilde\delta"))
+        elif not (p.is_Number and delta.is_Number):
+            p = sp.Dummy("p_tilde", real=True)
+            delta = delta if delta.is_Number else sp.Dummy("delta_tilde", nonnegative=True)
             new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
+        if q2 is None and not delta.is_Number:
             # rounding must not carry delta past p = -q
             new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
-        else:
-            new.append(Definition(p, out.p, r"\tilde p"))
-            new.append(Definition(delta, (q + q2) / 2 - p, r"\tilde\delta"))
         if chi == t[0, 0] and t.is_diagonal():
             chi = name(chi, "q_hat", positive=True)
             t = sp.diag(chi, chi if t[1, 1] == t[0, 0] else name(t[1, 1], "p_hat", real=True))
