@@ -24,9 +24,12 @@ import numpy as np
 __all__ = ["CONSTANTS", "FUNCTIONS", "RULES", "TERMS"]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, DEGREE, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, COUNT = range(11)
+SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, COUNT = range(10)
 
-WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow
+WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow, or are faint where the density is not
+FAINT = 11.0  # a function that needs more than this is faint around the mean: its other laws are looked at one by one
+WIDEST = 38.0  # beyond, the density underflows
+PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 TERMS = 22  # Taylor coefficients kept
@@ -189,31 +192,40 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     return bool(inside > WINDOW * s and s < 0.02 * (breaks[i] - breaks[i - 1]))
 
 
-def nodes(shape: np.ndarray, mu: float, s: float, blur: float, y: np.ndarray, w: np.ndarray) -> int:
-    """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2); -1 where it cannot be resolved."""
-    smooth, d, growth, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], shape[DETAIL], breaks_of(shape)
+def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2) up to `window` deviations; -1 where it is not resolved."""
+    smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
+    if math.isnan(window):
+        return -1
     if straight(shape, mu, s):
         for i in range(HERMITE_X.size):
             y[i] = mu + s * HERMITE_X[i]
             w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
         return HERMITE_X.size
-    window = math.sqrt(WINDOW * WINDOW + 9.0 * shape[DEGREE]) + 2.0 * growth * s
-    if shape[LOW] < mu < shape[HIGH]:  # f is 0 there: what counts is farther out
-        far = min(mu - shape[LOW], shape[HIGH] - mu) / s
-        if far > 40.0 and (blur == 0.0 or math.isinf(far)):
-            return 0
-        window = math.hypot(window, far)
+    if blur == 0.0 and shape[LOW] < mu - window * s and mu + window * s < shape[HIGH]:  # f is 0 there
+        return 0
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
     return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
 def nodes_of_two(
-    first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, b: float, t: float, y: np.ndarray, w: np.ndarray
+    first: np.ndarray,
+    second: np.ndarray,
+    mu: float,
+    a: float,
+    s: float,
+    nu: float,
+    b: float,
+    t: float,
+    window: float,
+    y: np.ndarray,
+    w: np.ndarray,
 ) -> int:
-    """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal."""
+    """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal within the window."""
+    if math.isnan(window):
+        return -1
     breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
-    window = math.sqrt(WINDOW * WINDOW + 4.5 * (first[DEGREE] + second[DEGREE])) + first[GROWTH] * a + second[GROWTH] * abs(b)
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
@@ -283,8 +295,9 @@ def distance(q1: float, p: float, q2: float) -> float:
 
 
 #: what kernels need, in an order in which a generated file may hold it
-INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DEGREE", "DETAIL", "PARITY", "RADIUS", "ANALYTIC", "LOW", "HIGH", "COUNT")
-CONSTANTS = (*INDICES, "WINDOW", "NATS", "CAPACITY", "TERMS", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
+INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DETAIL", "PARITY", "RADIUS", "ANALYTIC", "LOW", "HIGH", "COUNT")
+RANGES = ("WINDOW", "FAINT", "WIDEST", "PROBES", "NATS", "CAPACITY", "TERMS")
+CONSTANTS = (*INDICES, *RANGES, "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
 RULES = (
     breaks_of,
     sharp_of,
@@ -306,7 +319,7 @@ RULES = (
 #: the sum that E f and E f^2 share
 _SUM = r"""    y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    count = nodes(shape, mu, math.sqrt(q), 0.0, y, w)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)
     if count < 0:
         return math.nan
     total = 0.0
@@ -319,6 +332,42 @@ _SUM = r"""    y = np.empty(CAPACITY)
 #: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand
 #: has its own copies.
 FUNCTIONS = {
+    "reach": r'''
+def reach_<i>(shape, mu, s, y, w<x>):
+    """How many deviations s around mu hold all that counts of f_<i> and of its square; nan where the density underflows before."""
+    breaks = breaks_of(shape)
+    count = 0
+    once = twice = -math.inf
+    for j in range(2 * PROBES.size + breaks.size):
+        z = PROBES[j // 2] * (1 - 2 * (j % 2)) if j < 2 * PROBES.size else (breaks[j - 2 * PROBES.size] - mu) / s
+        if abs(z) > PROBES[-1]:
+            continue
+        size = abs(f_<i>(mu + s * z<x>))
+        if 0.0 < size < math.inf:
+            y[count] = z
+            w[count] = math.log(size)
+            once = max(once, w[count] - 0.5 * z * z)
+            twice = max(twice, 2.0 * w[count] - 0.5 * z * z)
+            count += 1
+    far = WINDOW
+    for i in range(count):
+        z = abs(y[i])
+        if z > far and (w[i] - 0.5 * z * z > once - NATS or 2.0 * w[i] - 0.5 * z * z > twice - NATS):
+            far = z
+    steps = True
+    while steps and far < PROBES[-1]:
+        steps = False
+        z = far + 0.4
+        for side in (-1.0, 1.0):
+            size = abs(f_<i>(mu + side * s * z<x>))
+            if 0.0 < size < math.inf:
+                log = math.log(size)
+                steps = steps or log - 0.5 * z * z > once - NATS or 2.0 * log - 0.5 * z * z > twice - NATS
+        far = z if steps else far
+    if far > WIDEST:
+        return math.nan if twice > 0.0 else WIDEST
+    return far
+''',
     "mean": r'''
 def mean_<i>(shape, mu, q<x>):
     """E f_<i>(u), u ~ N(mu, q)."""
@@ -345,7 +394,7 @@ def noise_<i>(shape, mu, q<x>):
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     total = 0.0
-    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, y, w)):
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
         if w[i] > 0.0:
             total += w[i] * r_<i>(y[i]<x>) ** 2
     return math.sqrt(total)
@@ -356,9 +405,10 @@ def quiet_<i>(shape, mu, q<x>):
     return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS] else 0.0
 ''',
     "smoothed": r'''
-def smoothed_<i>(shape, mu, s, y, w<x>):
+def smoothed_<i>(shape, mu, s, window, y, w<x>):
     """Mean and variance of f_<i>(mu + s xi), the variance in two passes about a reference value where f is nearly constant."""
-    count = nodes(shape, mu, s, 0.0, y, w)
+    local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window  # two variables of opposite sign are larger than their sum
+    count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
     if count < 0:
         return math.nan, math.nan
     breaks, sharp = breaks_of(shape), sharp_of(shape)
@@ -376,7 +426,7 @@ def smoothed_<i>(shape, mu, s, y, w<x>):
     return reference + shift, variance
 ''',
     "pair": r'''
-def pair_<i>(shape, mu, q, delta, total<x>):
+def pair_<i>(shape, mu, q, delta, total, window<x>):
     """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q, delta = q - p and total = q + p."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
@@ -408,16 +458,16 @@ def pair_<i>(shape, mu, q, delta, total<x>):
     else:
         s = max(s, 1e-150 * math.sqrt(q))
         if positive:
-            count = nodes(shape, mu, a, s, outer_y, outer_w)
+            count = nodes(shape, mu, a, s, window, outer_y, outer_w)
         else:
-            count = nodes_of_two(shape, shape, mu, a, s, mu, -a, s, outer_y, outer_w)
+            count = nodes_of_two(shape, shape, mu, a, s, mu, -a, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan, math.nan
     product = 0.0
     difference = 0.0
     for i in range(count):
-        value, variance = smoothed_<i>(shape, outer_y[i], s, y, w<x>)
-        mirrored = value if positive else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, y, w<x>)[0]
+        value, variance = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
+        mirrored = value if positive else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)[0]
         product += outer_w[i] * value * mirrored
         difference += outer_w[i] * (variance + 0.5 * (value - mirrored) ** 2)
     if delta == q:
@@ -427,7 +477,8 @@ def pair_<i>(shape, mu, q, delta, total<x>):
     "cross": r'''
 def cross_<i>(shape, mu, q, delta, total<x>):
     """E f_<i>(u) f_<i>(v) for mean mu, variances q, delta = q - p and total = q + p."""
-    return pair_<i>(shape, mu, q, delta, total<x>)[0]
+    window = reach_<i>(shape, mu, math.sqrt(max(q, 0.0)), np.empty(CAPACITY), np.empty(CAPACITY)<x>)
+    return pair_<i>(shape, mu, q, delta, total, window<x>)[0]
 ''',
     "gap": r'''
 def gap_<i>(shape, slope, q, delta<x>):
@@ -440,7 +491,11 @@ def gap_<i>(shape, slope, q, delta<x>):
             return 0.0
     breaks, sharp = breaks_of(shape), sharp_of(shape)
     if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]):
-        return pair_<i>(shape, 0.0, q, delta, 2.0 * q - delta<x>)[1]
+        y = np.empty(CAPACITY)
+        w = np.empty(CAPACITY)
+        root = math.sqrt(q)
+        window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
+        return pair_<i>(shape, 0.0, q, delta, 2.0 * q - delta, window<x>)[1]
     scale = shape[WIDTH]
     last = -math.inf
     for j in range(breaks.size):
@@ -464,7 +519,7 @@ def gap_<i>(shape, slope, q, delta<x>):
 def rate_<i>(shape, slope, q, delta, t<x>):
     r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
     near = delta * t * t
-    total = 2.0 * delta * t * pair_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)[0]
+    total = 2.0 * delta * t * cross_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)
     breaks, jumps = breaks_of(shape), jumps_of(shape)
     root = math.sqrt(2.0 * q - near)
     for j in range(breaks.size):
@@ -511,6 +566,7 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
+    window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
     if rho < 1e-16:
@@ -518,13 +574,13 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         outer_y[0] = m1
         outer_w[0] = 1.0
     else:
-        count = nodes_of_two(first, second, m1, a, s, m2, b, t, outer_y, outer_w)
+        count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
     if count < 0:
         return math.nan
     total = 0.0
     for i in range(count):
-        value = smoothed_<i>(first, outer_y[i], s, y, w<x>)[0]
-        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, y, w<y>)[0]
+        value = smoothed_<i>(first, outer_y[i], s, window, y, w<x>)[0]
+        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, window, y, w<y>)[0]
         total += outer_w[i] * value * other
     return total
 ''',

@@ -43,8 +43,7 @@ _SMALLEST = 1e-7  # relative length of the shortest panel
 class Shape:
     """A parameter-free function as the quadrature sees it.
 
-    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, degree:
-    |f| ~ |x|^degree e^{growth |x|};
+    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
     parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
     kinks, and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether
     the two are one.
@@ -53,7 +52,6 @@ class Shape:
     smooth: bool
     d: float
     growth: float
-    degree: float
     parity: int
     void: tuple[float, float]
     breaks: tuple[float, ...]
@@ -70,7 +68,7 @@ class Shape:
 
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
-        head = (self.smooth, self.d, self.growth, self.degree, detail, self.parity, self.radius, self.analytic)
+        head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic)
         return np.array(
             [*head, *self.void, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64
         )
@@ -118,12 +116,10 @@ def shape_of(g: sp.Expr) -> Shape:
     if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0):
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
-    ends = (_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0))
     shape = Shape(
         False,
         float(np.diff(breaks).min()) / 2,
-        max(end[0] for end in ends),
-        max(end[1] for end in ends),
+        max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
         _parity(pieces, kinks),
         _void(pieces, cuts),
         tuple(breaks),
@@ -149,14 +145,17 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
 
+    def window(s: float) -> float:
+        return quadrature.WINDOW + 2.0 * trusted.growth * s
+
     def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
-        count = quadrature.nodes(shape.row(), mu, s, 0.0, y, w)
+        count = quadrature.nodes(shape.row(), mu, s, 0.0, window(s), y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
 
     def mirrored(shape: Shape, s: float) -> tuple[float, float]:
         """E f(u) f(-u), which may be far below E f(u)^2, and its scale"""
-        count = quadrature.nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, y, w)
+        count = quadrature.nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
         v = f(y[:count]) * f(-y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ abs(v))
 
@@ -302,18 +301,18 @@ def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
     return True
 
 
-def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
-    """c and k where |f| ~ |x|^k e^{c |x|} at that end of the line"""
+def _growth(g: sp.Expr, f: Real, direction: float) -> float:
+    """c where |f| ~ e^{c |x|} at that end of the line, apart from powers"""
     at = np.array([20.0, 40.0, 80.0, 160.0, 320.0])
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(f(direction * at)))
         slopes = np.diff(logs) / np.diff(at)
     finite = slopes[np.isfinite(slopes)]
     if (finite.size and finite[-1] < 0.06) or not (finite.size or np.isposinf(logs).any()):
-        return 0.0, max(0.0, float(160.0 * slopes[-1] / np.log(2.0))) if np.isfinite(slopes[-1]) else 0.0
+        return 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
-    return float(finite[-1]), 0.0
+    return float(finite[-1])
 
 
 # -- the strip of analyticity and the start -------------------------------------------------------------------------------------------

@@ -125,7 +125,15 @@ class _Outward:
                 outside += k * self.decaying[base]
                 rest /= factor
         inner = log1p(rest - 1) if isinstance(rest, sp.Add) and S.One in rest.args else sp.log(rest)
-        return inner + outside
+        return self.beyond(inner + outside, argument, outside)
+
+    def beyond(self, far: sp.Expr, argument: sp.Expr, outside: sp.Expr) -> sp.Expr:
+        """what was taken out of a logarithm of the argument is small where it changes sign: nearer to 0 the form for the other side"""
+        turn = sp.Poly(outside, x).all_coeffs() if outside.is_polynomial(x) else []
+        if len(turn) != 2 or (self.sign * turn[1] / turn[0]).is_nonnegative:
+            return far
+        near = side(sp.log(argument), -self.sign)
+        return sp.Piecewise((far, self.sign * (x + turn[1] / turn[0]) > 0), (near, True))
 
     def conjugate(self, e: sp.Add) -> sp.Expr:
         r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""

@@ -287,16 +287,17 @@ class Lowering:
 _WORK = {"mean": 1, "square": 1, "noise": 2, "quiet": 0, "cross": 200, "two": 500, "gap": 2000}
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
-    "mean": (),
-    "square": (),
-    "noise": (),
+    "reach": (),
+    "mean": (("reach", (0,)),),
+    "square": (("reach", (0,)),),
+    "noise": (("reach", (0,)),),
     "quiet": (),
-    "smoothed": (),
+    "smoothed": (("reach", (0,)),),
     "pair": (("mean", (0,)), ("smoothed", (0,))),
-    "cross": (("pair", (0,)),),
-    "rate": (("pair", (1,)), ("mean", (1,))),
-    "gap": (("pair", (0,)), ("rate", (0, 1))),
-    "two": (("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
+    "cross": (("reach", (0,)), ("pair", (0,))),
+    "rate": (("cross", (1,)), ("mean", (1,))),
+    "gap": (("reach", (0,)), ("reach", (1,)), ("pair", (0,)), ("rate", (0, 1))),
+    "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
 }
 
 

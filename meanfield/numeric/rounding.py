@@ -1,6 +1,6 @@
 r"""A first-order bound on the rounding error of an expression as it is lowered, itself an expression that is lowered beside it.
 
-Inputs are exact, nodes x of quadrature are rounded; each operation adds half a unit in its last place and passes on the errors of its
+Inputs are exact, nodes x of quadrature rounded; each operation adds half a unit in its last place and passes on the errors of its
 operands through its derivative (running error analysis, Higham 2002, section 3.3). The bound is in units of 2^{-53} and tells where a
 closed form cancels.
 """
