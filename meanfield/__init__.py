@@ -23,6 +23,7 @@ from meanfield.blocks.fixed import CausalAttention, FixedAttention
 from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.softmax import Annealed, Quenched
+from meanfield.budgets import Budget, budget
 from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gains import Gain, gain
@@ -34,6 +35,7 @@ from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
 from meanfield.reporting import tables as _tables  # registers its datasets
 from meanfield.reporting.article import report
+from meanfield.unrolling import Unrolled, unrolled
 
 if TYPE_CHECKING:
     from meanfield import reference
@@ -54,6 +56,7 @@ __all__ = [
     "Attention",
     "BatchNorm",
     "Block",
+    "Budget",
     "CausalAttention",
     "Derf",
     "Dropout",
@@ -86,7 +89,9 @@ __all__ = [
     "SwiGLU",
     "TokenMixing",
     "UniformAttention",
+    "Unrolled",
     "activations",
+    "budget",
     "deep_norm",
     "downweighted",
     "evaluate",
@@ -109,6 +114,7 @@ __all__ = [
     "scaling",
     "shaped_attention",
     "skip_init",
+    "unrolled",
     "value_skipinit",
 ]
 

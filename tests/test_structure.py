@@ -51,6 +51,7 @@ LAYERS = (
     ("architectures",),
     ("parsing",),
     ("recurrence",),
+    ("unrolling", "budgets"),
     ("numeric",),
     ("scaling",),
     ("analysis",),

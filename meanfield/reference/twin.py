@@ -23,10 +23,8 @@ from torch import Tensor, nn
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
-from meanfield.blocks.attention import TokenMixing
-from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
-from meanfield.blocks.gated import Product
-from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
+from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
+from meanfield.blocks.widths import widths
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
 from meanfield.reference.drawing import place, redraw, seeded
@@ -34,9 +32,6 @@ from meanfield.reference.expressions import TensorFunction, tensor_function
 from meanfield.reference.inputs import Start, default_tokens, start_of
 
 __all__ = ["GaussianLinear", "Site", "Twin", "build", "layer"]
-
-#: blocks that hand on as many coordinates as they get
-_WEIGHTLESS = (Activate, BatchNorm, Dropout, Identity, LayerNorm, RMSNorm, Scale, TokenMixing)
 
 
 @dataclass(frozen=True)
@@ -197,23 +192,8 @@ def _(block: Activate, site: Site) -> nn.Module:
 
 @layer.register
 def _(block: Serial, site: Site) -> nn.Module:
-    """A Linear, or a product of such, whose next block with weights is a Linear has the hidden units; all else keeps the width."""
-    modules, width = [], site.fan_in
-    for i, part in enumerate(block.blocks):
-        following = next((b for b in block.blocks[i + 1 :] if not isinstance(b, _WEIGHTLESS)), None)
-        out = width if isinstance(part, _WEIGHTLESS) else site.fan_out
-        if _widens(part) and isinstance(following, Linear):
-            out = site.hidden
-        modules.append(layer(part, replace(site, fan_in=width, fan_out=out)))
-        width = out
-    return nn.Sequential(*modules)
-
-
-def _widens(block: Block) -> bool:
-    """whether its output may have the hidden units"""
-    if isinstance(block, Product):
-        return _widens(block.first) and _widens(block.second)
-    return isinstance(block, Linear) or (isinstance(block, Serial) and any(_widens(b) for b in block.blocks))
+    parts = widths(block.blocks, site.fan_in, site.hidden, site.fan_out)
+    return nn.Sequential(*(layer(part, replace(site, fan_in=before, fan_out=after)) for part, before, after in parts))
 
 
 @layer.register

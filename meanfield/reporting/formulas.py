@@ -23,6 +23,7 @@ from meanfield.gaussian.identities import Identity
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
+from meanfield.unrolling import Unrolled
 
 __all__ = ["latex", "stage_title"]
 
@@ -61,7 +62,8 @@ def _(thing: Recursion) -> str:
 @latex.register(Expansion)
 @latex.register(Identity)
 @latex.register(Gain)
-def _(thing: Expansion | Identity | Gain) -> str:
+@latex.register(Unrolled)
+def _(thing: Expansion | Identity | Gain | Unrolled) -> str:
     return thing.latex()
 
 

@@ -5,6 +5,7 @@ from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
 from meanfield.scaling.degrees import Degree, degree, local_exponent
 from meanfield.scaling.gradients import GradientCheck, gradient_check
 from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer
+from meanfield.scaling.reparametrisation import reparametrised
 from meanfield.scaling.rules import Rule, Step
 from meanfield.scaling.width import depth_rule, golden_rules, key_query_rule, width_rule, with_key_query_rule
 from meanfield.symbols import known as _known
@@ -18,6 +19,8 @@ __all__ = [
     "Degree", "degree", "local_exponent",
     # DeepNorm
     "GradientCheck", "OPTIMIZERS", "Optimizer", "deep_norm", "deepnet", "gradient_check",
+    # simplified blocks
+    "reparametrised",
     # golden rules
     "Atom", "Bond", "CONVENTIONS", "Composition", "Convention", "ConventionTable", "Module", "Scaled", "Tensor", "Tuple",
     "convention_table", "depth_rule", "golden_rules", "key_query_rule", "modular_transformer", "width_rule", "with_key_query_rule",

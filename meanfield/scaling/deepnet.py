@@ -17,7 +17,7 @@ from meanfield import arguments
 from meanfield.scaling.rules import Rule, Step
 from meanfield.symbols import known
 
-__all__ = ["OPTIMIZERS", "Optimizer", "deep_norm", "deepnet"]
+__all__ = ["OPTIMIZERS", "Optimizer", "deep_norm", "deepnet", "optimizer_of"]
 
 alpha, lam, N, M = (known(name) for name in ("alpha", "lam", "N", "M"))
 S = sp.Symbol("S", positive=True)  # sublayers
@@ -54,7 +54,8 @@ OPTIMIZERS: Final = {
 }
 
 
-def _optimizer(value: Any) -> Optimizer:
+def optimizer_of(value: Any) -> Optimizer:
+    """The optimiser of that name, that pair (k, j), or itself."""
     if isinstance(value, Optimizer):
         return value
     if isinstance(value, str):
@@ -147,7 +148,7 @@ def deep_norm(optimizer: Any = "adam", *, norm: str = "post", closure: Any = Non
     >>> mf.scaling.deep_norm((sp.Rational(3, 2), 0)).alpha
     2**(1/3)*N**(1/3)
     """
-    method = _optimizer(optimizer)
+    method = optimizer_of(optimizer)
     if norm not in ("post", "pre"):
         raise ValueError(f"norm = {norm!r}: expected 'post' or 'pre'")
     d, per_block = arguments.expression(degree, "degree"), arguments.expression(sublayers, "sublayers")
