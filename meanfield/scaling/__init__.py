@@ -3,8 +3,17 @@
 from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTable, Tensor, convention_table
 from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
 from meanfield.scaling.degrees import Degree, degree, local_exponent
+from meanfield.scaling.depths import largest_depth
 from meanfield.scaling.gradients import GradientCheck, gradient_check
 from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer
+from meanfield.scaling.questions import (
+    OBSERVABLES,
+    Answer,
+    parameter_for_correlation,
+    parameter_for_gradients,
+    parameter_for_growth,
+    parameter_where,
+)
 from meanfield.scaling.reparametrisation import reparametrised
 from meanfield.scaling.rules import Rule, Step
 from meanfield.scaling.width import depth_rule, golden_rules, key_query_rule, width_rule, with_key_query_rule
@@ -21,6 +30,9 @@ __all__ = [
     "GradientCheck", "OPTIMIZERS", "Optimizer", "deep_norm", "deepnet", "gradient_check",
     # simplified blocks
     "reparametrised",
+    # questions
+    "Answer", "OBSERVABLES", "largest_depth", "parameter_for_correlation", "parameter_for_gradients", "parameter_for_growth",
+    "parameter_where",
     # golden rules
     "Atom", "Bond", "CONVENTIONS", "Composition", "Convention", "ConventionTable", "Module", "Scaled", "Tensor", "Tuple",
     "convention_table", "depth_rule", "golden_rules", "key_query_rule", "modular_transformer", "width_rule", "with_key_query_rule",
