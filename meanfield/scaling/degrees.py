@@ -7,7 +7,7 @@ at each \lambda, and its limits say what it becomes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,17 +16,17 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.algebra import Block, Signal, checked_block
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
-from meanfield.scaling.gained import Gained, gained, same_token_part
+from meanfield.scaling.gained import OUTPUT, Gained, gained, same_token_part
 from meanfield.scaling.homogeneity import Inhomogeneous, Undetermined, exponent_of, leading
 from meanfield.scaling.rules import Step, aligned
 from meanfield.symbols import known
 
 __all__ = ["Degree", "degree", "local_exponent"]
 
-q, p, delta = known("q"), known("p"), known("delta")
+q, p = known("q"), known("p")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,8 +41,6 @@ class Degree:
         The degree in the gain of one matrix alone; where all are numbers they add up to `value`.
     at_zero, at_infinity : sympy numbers, infinite, or None
         The limits of the local exponent as the gain goes to 0 and to infinity, for 0 < p < q; None where no rule tells.
-    exponent : sympy expression
-        The local exponent d ln RMS/d ln lam in mf.scaling.lam, mf.q, mf.p and the parameters.
     steps : tuple of Step
     """
 
@@ -51,7 +49,6 @@ class Degree:
     by_matrix: Mapping[str, sp.Expr | None]
     at_zero: sp.Expr | None
     at_infinity: sp.Expr | None
-    exponent: sp.Expr
     steps: tuple[Step, ...]
     reason: str
 
@@ -95,36 +92,42 @@ def _(thing: Degree) -> str:
     return thing.latex()
 
 
-def _common(system: Gained) -> sp.Symbol:
-    """lam, unless a parameter of the block has that name"""
-    taken = {s.name for s in system.output.free_symbols}
-    return sp.Dummy("lam", positive=True) if "lam" in taken else known("lam")
-
-
-def _law(block: Any, part: str, weights: Collection[str] | None) -> Gained:
+def _law(block: Any, part: str, weights: Collection[str] | None, signal: Signal | None = None) -> Gained:
     checked_block(block, "block")
     if part not in ("full", "diagonal"):
         raise ValueError(f"part = {part!r}: expected 'full' or 'diagonal'")
-    system = gained(block if part == "full" else same_token_part(block), weights)
+    system = gained(block if part == "full" else same_token_part(block), weights, signal)
     if not system.gains:
         wanted = "named sigma_*" if weights is None else f"of the names {', '.join(weights)}"
         raise ValueError(f"block = {block}: it has no weight scales {wanted}")
     return system
 
 
-def _limit(e: sp.Expr, gain: sp.Symbol, point: sp.Expr) -> sp.Expr | None:
+def _degrees(system: Gained, gains: Iterable[sp.Symbol]) -> tuple[dict[sp.Expr, sp.Expr], dict[sp.Expr, str]]:
+    """the degree of each named quantity in a common gain of these, or why it has none"""
+    found: dict[sp.Expr, sp.Expr] = dict.fromkeys(gains, S.One)
+    reasons: dict[sp.Expr, str] = {}
+    for symbol, formula in system.chain:
+        broken = sorted(formula.free_symbols & reasons.keys(), key=str)
+        if broken:
+            reasons[symbol] = reasons[broken[0]]
+            continue
+        try:
+            found[symbol] = exponent_of(formula, found)
+        except Inhomogeneous as why:
+            reasons[symbol] = str(why)
+    return found, reasons
+
+
+def _limit(system: Gained, point: sp.Expr) -> sp.Expr | None:
     low, apart = sp.Dummy("p", positive=True), sp.Dummy("delta", positive=True)
+    known_terms: dict[sp.Expr, tuple[sp.Expr, sp.Expr]] = dict.fromkeys(system.gains, (S.One, S.One))
     try:
-        return leading(e.xreplace({q: low + apart, p: low}), gain, point)[1] / 2
+        for symbol, formula in system.chain:
+            known_terms[symbol] = leading(formula.xreplace({q: low + apart, p: low}), known_terms, point)
     except Undetermined:
         return None
-
-
-def _exact(e: sp.Expr, gain: sp.Symbol) -> sp.Expr | None:
-    try:
-        return exponent_of(e, gain)
-    except Inhomogeneous:
-        return None
+    return known_terms[OUTPUT][1] / 2
 
 
 def degree(block: Block, *, part: str = "full", weights: Collection[str] | None = None) -> Degree:
@@ -135,7 +138,7 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     block : Block
         Also one of your own: its weight scales are its fields, or the symbols of its law, that are named sigma_*; sigma_b is a bias.
     part : "full" or "diagonal"
-        The whole law, or with tokens that read nobody but themselves, for blocks that state that law: `GAU`.
+        The whole law, or that of tokens which read nobody but themselves, for blocks that have a `diagonal`: `GAU`.
     weights : names, optional
         The weight scales that the gain multiplies instead.
 
@@ -172,31 +175,21 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     (None, 2, 2)
     """
     system = _law(block, part, weights)
-    gain = _common(system)
-    common = dict.fromkeys(system.gains, gain)
-    output = system.output.xreplace(common)
-    by_matrix = {name: _exact(system.output, g) for g, name in system.gains.items()}
+    found, reasons = _degrees(system, system.gains)
+    by_matrix: dict[str, sp.Expr | None] = {}
+    for gain, name in system.gains.items():
+        alone = _degrees(system, (gain,))[0].get(OUTPUT)
+        by_matrix[name] = None if alone is None else alone / 2
     steps = []
     for symbol, formula in system.chain:
-        k = _exact(system.values[symbol].xreplace(common), gain)
-        equation = sp.Eq(symbol, formula, evaluate=False).xreplace(system.names)
-        steps.append(Step(f"{system.names[symbol]}, {'not homogeneous' if k is None else f'of degree {k}'}", equation))
-    out = sp.Symbol("q_out")
-    reason = ""
-    try:
-        squared = exponent_of(output, gain)
-    except Inhomogeneous as why:
-        squared, reason = None, str(why)
-    text = "not homogeneous" if squared is None else f"of degree {squared}"
-    steps.append(Step(f"output, {text}", sp.Eq(out, system.q.xreplace({delta: q - p}).xreplace(system.names), evaluate=False)))
-    value = None if squared is None else squared / 2
-    halves = {name: None if k is None else k / 2 for name, k in by_matrix.items()}
-    steps.append(Step("root of the output", sp.Eq(sp.Symbol("RMS"), sp.sqrt(out))))
-    if value is not None and all(k is not None for k in halves.values()):
-        steps.append(Step("the gains of one matrix at a time", sp.Eq(sp.Symbol("k"), sp.Add(*halves.values(), evaluate=False))))
-    exponent = gain * output.diff(gain) / (2 * output) if value is None else value
-    limits = (value, value) if value is not None else (_limit(output, gain, S.Zero), _limit(output, gain, S.Infinity))
-    return Degree(block, value, MappingProxyType(halves), *limits, exponent, tuple(steps), reason)
+        text = f"of degree {found[symbol]}" if symbol in found else "not homogeneous"
+        steps.append(Step(f"{'output' if symbol == OUTPUT else symbol}, {text}", sp.Eq(symbol, formula, evaluate=False)))
+    value = found[OUTPUT] / 2 if OUTPUT in found else None
+    steps.append(Step("root of the output", sp.Eq(sp.Symbol("RMS"), sp.sqrt(OUTPUT))))
+    if value is not None and all(k is not None for k in by_matrix.values()):
+        steps.append(Step("the gains of one matrix at a time", sp.Eq(sp.Symbol("k"), sp.Add(*by_matrix.values(), evaluate=False))))
+    limits = (value, value) if value is not None else (_limit(system, S.Zero), _limit(system, S.Infinity))
+    return Degree(block, value, MappingProxyType(by_matrix), *limits, tuple(steps), reasons.get(OUTPUT, ""))
 
 
 def local_exponent(
@@ -240,17 +233,31 @@ def local_exponent(
     >>> round(mf.scaling.local_exponent(mf.MLP(mf.silu), lam=0.01), 4), round(mf.scaling.local_exponent(mf.MLP(mf.silu)), 4)
     (2.0001, 2.1726)
     """
-    system = _law(block, part, weights)
-    at = arguments.variance_array(lam, "lam")
-    gain = sp.Dummy("gain", positive=True)
-    output = system.output.xreplace(dict.fromkeys(system.gains, gain))
-    names = {s.name for s in output.free_symbols} - {"q", "p", "gain"}
+    start = arguments.number_array(p, "p")
+    signal = None if start.any() else Signal(known("q"), S.Zero, known("q"))  # moments of independent tokens factorise
+    system = _law(block, part, weights, signal)
+    names = {s.name for s in system.parameters} - {"q", "p"}
     scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
     values = dict.fromkeys(scales, 1.0) | parameters
     if missing := sorted(names - set(values)):
         raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
     if unknown := sorted(set(parameters) - names):
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
-    e = gain * output.diff(gain) / (2 * output)
-    given = {"gain": at, "q": arguments.variance_array(q, "q"), "p": arguments.number_array(p, "p"), **values}
-    return evaluate(e, **{s.name: given[s.name] for s in e.free_symbols})
+    at = arguments.variance_array(lam, "lam")
+    given = {"q": arguments.variance_array(q, "q"), "p": start, **values}
+    return _log_derivative(system, at, given)
+
+
+def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
+    """d ln q'/d ln lam / 2, carried along the named quantities by the chain rule"""
+    values = given | {g.name: lam for g in system.gains}
+    rates: dict[sp.Symbol, Any] = dict.fromkeys(system.gains, lam)
+    for symbol, formula in system.chain:
+        moving = [s for s in formula.free_symbols if s in rates]
+        speeds = {s: sp.Dummy(f"d_{s.name}", real=True) for s in moving}
+        rate = sp.Add(*[formula.diff(s) * speeds[s] for s in moving])
+        known_values = values | {speeds[s].name: rates[s] for s in moving}
+        values[symbol.name], rates[symbol] = (
+            evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)
+        )
+    return rates[OUTPUT] / (2 * values[OUTPUT.name])

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Definition, Law, Serial, Signal, probe
-from meanfield.symbols import known
+from meanfield.blocks.algebra import Block, Definition, Serial, Signal, probe
+from meanfield.symbols import TABLE, known
 
-__all__ = ["Gained", "gained", "same_token_part"]
+__all__ = ["OUTPUT", "Gained", "gained", "same_token_part"]
 
 q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
@@ -22,48 +22,25 @@ class Gained:
     """The output variance of a block whose weight scales carry gains: `gains` maps each gain to the name of its weight scale."""
 
     gains: dict[sp.Symbol, str]
-    definitions: tuple[Definition, ...]
-    q: sp.Expr
+    #: the named quantities on which the output depends, in order, with their formulas in those before; the output itself is last
+    chain: tuple[tuple[sp.Symbol, sp.Expr], ...]
 
     @cached_property
-    def values(self) -> dict[sp.Expr, sp.Expr]:
-        """Every named quantity in q, p, the parameters and the gains; expectations stay folded."""
-        done: dict[sp.Expr, sp.Expr] = {delta: q - p}
-        for d in self.definitions:
-            done[d.symbol] = _formula(d).xreplace(done)
-        return done
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        """What the output depends on beside the gains: q, p and the parameters."""
+        own = {*self.gains, *(symbol for symbol, _ in self.chain)}
+        return tuple(sorted(set().union(*(f.free_symbols for _, f in self.chain)) - own, key=lambda s: s.name))
 
-    @cached_property
-    def output(self) -> sp.Expr:
-        return self.q.xreplace(self.values)
 
-    @cached_property
-    def names(self) -> dict[sp.Expr, sp.Symbol]:
-        """What the quantities and gains are called where people read them, those that bear one name numbered."""
-        count: dict[str, int] = {}
-        result: dict[sp.Expr, sp.Symbol] = {}
-        for symbol in (*self.gains, *(d.symbol for d in self.definitions)):
-            count[symbol.name] = count.get(symbol.name, 0) + 1
-            result[symbol] = sp.Symbol(symbol.name + (f"_{count[symbol.name]}" if count[symbol.name] > 1 else ""), positive=True)
-        return result
-
-    @cached_property
-    def chain(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
-        """The named quantities on which the output depends, in order, with their formulas in those before."""
-        needed, kept = self.q.free_symbols, []
-        for d in reversed(self.definitions):
-            if d.symbol in needed:
-                formula = _formula(d).xreplace({delta: q - p})
-                kept.append((d.symbol, formula))
-                needed = needed | formula.free_symbols
-        return tuple(reversed(kept))
+#: the output variance
+OUTPUT = sp.Symbol("q_out", positive=True)
 
 
 def _formula(d: Definition) -> sp.Expr:
     return d.value if d.shown is None else d.shown
 
 
-def gained(block: Block, weights: Collection[str] | None = None) -> Gained:
+def gained(block: Block, weights: Collection[str] | None = None, signal: Signal | None = None) -> Gained:
     """Multiply each weight scale by a gain of its own: fields and symbols named sigma_*, biases left out, or those named in `weights`."""
     gains: dict[sp.Symbol, str] = {}
 
@@ -91,28 +68,37 @@ def gained(block: Block, weights: Collection[str] | None = None) -> Gained:
                 return value * gain(name)
         return value
 
-    signal, definitions = _chained(multiplied(block, ""), probe())
+    output, definitions = _chained(multiplied(block, ""), probe() if signal is None else signal)
     # weight scales that the law of a user's own block names without keeping them in a field
-    used = signal.q.free_symbols.union(*(_formula(d).free_symbols for d in definitions))
+    used = output.q.free_symbols.union(*(_formula(d).free_symbols for d in definitions))
     hidden = sorted((s for s in used - seen if is_weight(s.name)), key=lambda s: s.name)
     put = {s: s * gain(s.name) for s in hidden}
-    definitions = tuple(replace(d, value=_formula(d).xreplace(put), shown=None) for d in definitions)
-    return Gained(gains, definitions, signal.q.xreplace(put))
+    put[delta] = q - p if signal is None else signal.delta
+    return _named_chain(gains, [(d.symbol, _formula(d).xreplace(put)) for d in definitions], output.q.xreplace(put))
 
 
-@dataclass(frozen=True)
-class _Diagonal(Block):
-    """A block whose tokens read nobody but themselves."""
-
-    block: Block
-
-    def law(self, signal: Signal) -> Law:
-        law: Law = cast(Any, self.block).diagonal(signal)
-        return law
+def _named_chain(gains: dict[sp.Symbol, str], definitions: list[tuple[sp.Expr, sp.Expr]], output: sp.Expr) -> Gained:
+    """what the output needs of the definitions, with a name of its own for each"""
+    needed, kept = output.free_symbols, [(OUTPUT, output)]
+    for symbol, formula in reversed(definitions):
+        if symbol in needed:
+            kept.append((symbol, formula))
+            needed = needed | formula.free_symbols
+    kept.reverse()
+    unnamed = [*gains, *(symbol for symbol, _ in kept[:-1])]
+    taken = {s.name for s in needed - set(unnamed)} | set(TABLE) | {OUTPUT.name}
+    names: dict[sp.Expr, sp.Symbol] = {OUTPUT: OUTPUT}
+    for symbol in unnamed:
+        count = 1
+        while (name := f"{symbol.name}_{count}" if count > 1 else symbol.name) in taken:
+            count += 1
+        taken.add(name)
+        names[symbol] = sp.Symbol(name, **{k: v for k, v in symbol.assumptions0.items() if k in ("positive", "nonnegative", "real") and v})
+    return Gained({names[g]: label for g, label in gains.items()}, tuple((names[s], f.xreplace(names)) for s, f in kept))
 
 
 def same_token_part(block: Block) -> Block:
-    """The block with the `diagonal` law of every part that states one, a method like `law`; refused where no part does."""
+    """The block with the `diagonal` of every part that has one, a block; refused where no part does."""
     found: list[Block] = []
 
     def diagonal(value: Any) -> Any:
@@ -122,12 +108,12 @@ def same_token_part(block: Block) -> Block:
             return value
         if hasattr(value, "diagonal"):
             found.append(value)
-            return _Diagonal(value)
+            return value.diagonal
         return _rebuilt(value, {name: diagonal(v) for name, v in _fields(value).items()})
 
     result: Block = diagonal(block)
     if not found:
-        raise ValueError(f"part = 'diagonal': {block} has no part that states the law of its same-token path")
+        raise ValueError(f"part = 'diagonal': {block} has no part with a `diagonal`, the block of its same-token path")
     return result
 
 

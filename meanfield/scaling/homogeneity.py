@@ -7,7 +7,8 @@ In a limit: f ~ c \lambda^k, where the largest (or smallest) terms of a sum win 
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Mapping
+from functools import reduce, singledispatch
 
 import sympy as sp
 from sympy import S
@@ -16,9 +17,12 @@ from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectati
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.symbols import known
 
-__all__ = ["Inhomogeneous", "Undetermined", "exponent_of", "leading"]
+__all__ = ["Inhomogeneous", "Undetermined", "exponent_of", "leading", "leading_expectation", "of_expectation"]
 
 q, p, x, y = (known(name) for name in ("q", "p", "x", "y"))
+
+
+_GAIN = sp.Dummy("gain", positive=True)
 
 
 class Inhomogeneous(Exception):
@@ -29,44 +33,58 @@ class Undetermined(Exception):
     """The leading power does not follow from the rules; the message says where."""
 
 
-def exponent_of(e: sp.Expr, gain: sp.Symbol) -> sp.Expr:
-    """k with e(t gain) = t^k e(gain) for all t > 0, or `Inhomogeneous`."""
-    if gain not in e.free_symbols:
+#: the degrees of the gain and of named quantities
+Degrees = Mapping[sp.Expr, sp.Expr]
+
+
+def exponent_of(e: sp.Expr, degrees: Degrees) -> sp.Expr:
+    """k with e -> t^k e when each symbol s of degree k_s is multiplied by t^{k_s}, for all t > 0; or `Inhomogeneous`."""
+    if e.free_symbols.isdisjoint(degrees):
         return S.Zero
-    if e == gain:
-        return S.One
+    if e in degrees:
+        return degrees[e]
     if isinstance(e, Node):
-        return _of_expectation(e, gain)
-    if isinstance(e, sp.Pow) and gain not in e.exp.free_symbols:
-        return sp.expand(e.exp * exponent_of(e.base, gain))
-    degrees = [exponent_of(a, gain) for a in e.args]
+        if not e.args[0].free_symbols.isdisjoint(degrees):
+            raise Inhomogeneous(f"the function under {_short(e)} depends on the gain itself")
+        law = [exponent_of(a, degrees) for a in e.args[1:] if isinstance(a, sp.Expr)]
+        return of_expectation(e, law) if any(d != 0 for d in law) else S.Zero
+    if isinstance(e, sp.Pow) and e.exp.free_symbols.isdisjoint(degrees):
+        return sp.expand(e.exp * exponent_of(e.base, degrees))
+    found = [exponent_of(a, degrees) for a in e.args]
     if isinstance(e, sp.Mul):
-        return sp.Add(*degrees)
+        return sp.Add(*found)
     if isinstance(e, (sp.Add, sp.Max, sp.Min)):
-        if len(set(degrees)) > 1:
-            raise Inhomogeneous(f"{_short(e)} has terms of the degrees {', '.join(map(str, sorted(set(degrees), key=str)))}")
-        return degrees[0]
-    if any(d != 0 for d in degrees):
-        raise Inhomogeneous(f"{e.func.__name__} of an argument of degree {next(d for d in degrees if d != 0)}: {_short(e)}")
+        if len(set(found)) > 1:
+            raise Inhomogeneous(f"{_short(e)} has terms of the degrees {', '.join(map(str, sorted(set(found), key=str)))}")
+        return found[0]
+    if any(d != 0 for d in found):
+        raise Inhomogeneous(f"{e.func.__name__} of an argument of degree {next(d for d in found if d != 0)}: {_short(e)}")
     return S.Zero
 
 
-def _of_expectation(e: sp.Expr, gain: sp.Symbol) -> sp.Expr:
-    law = [exponent_of(a, gain) for a in e.args[1:]]
-    if gain in e.args[0].free_symbols:
-        raise Inhomogeneous(f"the function under {_short(e)} depends on the gain itself")
-    if all(d == 0 for d in law):
-        return S.Zero
-    if isinstance(e, Expectation):
-        variance, mean = law
-        if e.mean != 0 and 2 * mean != variance:
-            raise Inhomogeneous(f"mean and variance of {_short(e)} have the degrees {mean} and {variance}")
-        return _function(e.args[0]) * variance / 2
-    if isinstance(e, Gap):
-        if law[0] != law[1]:
-            raise Inhomogeneous(f"variance and gap of {_short(e)} have the degrees {law[0]} and {law[1]}")
-        return _function(e.args[0]) * law[0]
-    assert isinstance(e, PairExpectation)
+@singledispatch
+def of_expectation(e: sp.Expr, law: list[sp.Expr]) -> sp.Expr:
+    """The degree of an expectation whose law has these degrees, by kind of node."""
+    raise Inhomogeneous(f"no rule for {type(e).__name__}")
+
+
+@of_expectation.register
+def _(e: Expectation, law: list[sp.Expr]) -> sp.Expr:
+    variance, mean = law
+    if e.mean != 0 and 2 * mean != variance:
+        raise Inhomogeneous(f"mean and variance of {_short(e)} have the degrees {mean} and {variance}")
+    return _function(e.args[0]) * variance / 2
+
+
+@of_expectation.register
+def _(e: Gap, law: list[sp.Expr]) -> sp.Expr:
+    if law[0] != law[1]:
+        raise Inhomogeneous(f"variance and gap of {_short(e)} have the degrees {law[0]} and {law[1]}")
+    return _function(e.args[0]) * law[0]
+
+
+@of_expectation.register
+def _(e: PairExpectation, law: list[sp.Expr]) -> sp.Expr:
     first, covariance, second, *means = law
     fits = e.args[2] == 0 or 2 * covariance == first + second
     fits &= all(m == 0 or 2 * d == v for m, d, v in zip(e.args[4:], means, (first, second), strict=True))
@@ -88,29 +106,29 @@ def _short(e: sp.Expr) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
-def leading(e: sp.Expr, gain: sp.Symbol, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+#: the leading terms, (coefficient, power), of the gain and of named quantities
+Leading = Mapping[sp.Expr, tuple[sp.Expr, sp.Expr]]
+
+
+def leading(e: sp.Expr, known: Leading, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """c and k with e ~ c gain^k as the gain goes to `point`, 0 or oo; k is infinite where e decays or grows exponentially."""
-    if gain not in e.free_symbols:
+    if e.free_symbols.isdisjoint(known):
         return e, S.Zero
-    if e == gain:
-        return S.One, S.One
-    if isinstance(e, Expectation) and e.mean == 0 and gain not in e.args[0].free_symbols:
-        return _of_mean(e, *leading(e.variance, gain, point), point)
-    if isinstance(e, PairExpectation) and e.args[4:] == (S.Zero, S.Zero) and gain not in e.args[0].free_symbols:
-        return _of_pair(e, gain, point)
-    if isinstance(e, Gap):
-        f, v, gap = e.args
-        difference = Expectation(f**2, v) - PairExpectation(f * f.xreplace({x: y}), v, v - gap, v)
-        return sp.Dummy("c", positive=True), leading(difference, gain, point)[1]  # E f^2 > E f f' (Cauchy-Schwarz)
-    if isinstance(e, sp.Pow) and gain not in e.exp.free_symbols:
-        c, k = leading(e.base, gain, point)
+    if e in known:
+        return known[e]
+    if isinstance(e, Node) and not e.args[0].free_symbols.isdisjoint(known):
+        raise Undetermined(f"the function under {_short(e)} depends on the gain itself")
+    if isinstance(e, Node):
+        return leading_expectation(e, [leading(a, known, point) if isinstance(a, sp.Expr) else (a, S.Zero) for a in e.args[1:]], point)
+    if isinstance(e, sp.Pow) and e.exp.free_symbols.isdisjoint(known):
+        c, k = leading(e.base, known, point)
         return c**e.exp, k * e.exp
     if isinstance(e, sp.Mul):
-        return reduce(_product, [leading(a, gain, point) for a in e.args])
+        return reduce(_product, [leading(a, known, point) for a in e.args])
     if isinstance(e, sp.Add):
-        return _sum(e, [leading(a, gain, point) for a in e.args], point)
+        return _sum(e, [leading(a, known, point) for a in e.args], point)
     if len(e.args) == 1:
-        return _of_function(e, *leading(e.args[0], gain, point), point)
+        return _of_function(e, *leading(e.args[0], known, point), point)
     raise Undetermined(f"no rule for {_short(e)}")
 
 
@@ -135,38 +153,64 @@ def _vanishes(k: sp.Expr, point: sp.Expr) -> bool:
     return bool(k > 0) if point == 0 else bool(k < 0)
 
 
-def _of_mean(e: sp.Expr, c: sp.Expr, k: sp.Expr, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+@singledispatch
+def leading_expectation(e: sp.Expr, law: list[tuple[sp.Expr, sp.Expr]], point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """The leading term of an expectation whose law has these leading terms, by kind of node."""
+    raise Undetermined(f"no rule for {type(e).__name__}")
+
+
+@leading_expectation.register
+def _(e: Expectation, law: list[tuple[sp.Expr, sp.Expr]], point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    (c, k), (mean, slope) = law
+    if e.mean != 0:
+        degree = homogeneous_degree(e.args[0])
+        if degree is None or k != 2 * slope:
+            raise Undetermined(f"{_short(e)} with a mean and a deviation of unlike size")
+        return Expectation(e.args[0], c, mean), degree * slope
     if k == 0:
         return Expectation(e.args[0], c), S.Zero
-    node = Expectation(e.args[0], q)
+    terms = _first_terms(Expectation(e.args[0], q), k, point)
+    if terms[0].has(sp.log):
+        raise Undetermined(f"{_short(e)} has no leading power")
+    return terms[0] * c ** terms[1], k * terms[1]
+
+
+def _first_terms(node: sp.Expr, k: sp.Expr, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """coefficient and power of the first term of a node in its variance, which goes to 0 or to infinity"""
     constant, node = node.as_coeff_Mul()
     try:
         terms = node.taylor(4).terms if _vanishes(k, point) else node.asymptotic(2).terms
     except ValueError as reason:
-        raise Undetermined(f"{_short(e)}: {reason}") from None
-    if not terms or terms[0][0].has(sp.log):
-        raise Undetermined(f"{_short(e)} has no leading power")
-    return constant * terms[0][0] * c ** terms[0][1], k * terms[0][1]
+        raise Undetermined(f"{_short(node)}: {reason}") from None
+    if not terms:
+        raise Undetermined(f"{_short(node)} has no leading power")
+    return constant * terms[0][0], terms[0][1]
 
 
-def _of_pair(e: sp.Expr, gain: sp.Symbol, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    (c1, k1), (c, k), (c2, k2) = (leading(a, gain, point) if a != 0 else (S.Zero, S.Zero) for a in e.args[1:4])
+@leading_expectation.register
+def _(e: PairExpectation, law: list[tuple[sp.Expr, sp.Expr]], point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    (c1, k1), (c, k), (c2, k2) = law[:3]
     parts = e.separated()
+    if e.args[4:] != (S.Zero, S.Zero):
+        raise Undetermined(f"{_short(e)} has means")
     if e.args[2] == 0 and parts is not None:
-        return _product(*[leading(Expectation(f, v), gain, point) for f, v in zip(parts, (e.args[1], e.args[3]), strict=True)])
+        first, second = (Expectation(f, q) for f in parts)
+        means = zip((first, second), (law[0], law[2]), strict=True)
+        return _product(*[leading(m.xreplace({q: _GAIN}), {_GAIN: size}, point) for m, size in means])
     if k1 != k2 or c1 != c2 or k != k1:
         raise Undetermined(f"the moments of {_short(e)} have the degrees {k1}, {k} and {k2}")
     if k == 0:
         return PairExpectation(e.args[0], c1, c, c2), S.Zero
-    node = PairExpectation(e.args[0], q, p, q)
-    constant, node = node.as_coeff_Mul()
-    try:
-        terms = node.taylor(4).terms if _vanishes(k, point) else node.asymptotic(2).terms
-    except ValueError as reason:
-        raise Undetermined(f"{_short(e)}: {reason}") from None
-    if not terms:
-        raise Undetermined(f"{_short(e)} has no leading power")
-    return constant * terms[0][0].subs({q: c1, p: c}, simultaneous=True), k * terms[0][1]
+    term, power = _first_terms(PairExpectation(e.args[0], q, p, q), k, point)
+    return term.subs({q: c1, p: c}, simultaneous=True), k * power
+
+
+@leading_expectation.register
+def _(e: Gap, law: list[tuple[sp.Expr, sp.Expr]], point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    f, v, gap = e.args[0], sp.Dummy("v", positive=True), sp.Dummy("gap", positive=True)
+    difference = Expectation(f**2, v) - PairExpectation(f * f.xreplace({x: y}), v, v - gap, v)
+    k = leading(difference, {v: law[0], gap: law[1]}, point)[1]
+    return sp.Dummy("c", positive=True), k  # E f^2 > E f f' (Cauchy-Schwarz)
 
 
 def _of_function(e: sp.Expr, c: sp.Expr, k: sp.Expr, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
