@@ -12,6 +12,10 @@ from meanfield import plotting as _plotting  # registers its figures
 from meanfield import scaling
 from meanfield import symbols as _symbols
 from meanfield.activation import Activation
+from meanfield.analysis.critical_points import Critical
+from meanfield.analysis.criticality import critical
+from meanfield.analysis.fixed import fixed_points
+from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
 from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
 from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
@@ -33,7 +37,6 @@ from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
-from meanfield.reporting import tables as _tables  # registers its datasets
 from meanfield.reporting.article import report
 from meanfield.unrolling import Unrolled, unrolled
 
@@ -58,11 +61,14 @@ __all__ = [
     "Block",
     "Budget",
     "CausalAttention",
+    "Critical",
     "Derf",
     "Dropout",
     "DyT",
     "E",
     "FixedAttention",
+    "FixedPoint",
+    "FixedPoints",
     "GEGLU",
     "GLU",
     "Gain",
@@ -92,9 +98,11 @@ __all__ = [
     "Unrolled",
     "activations",
     "budget",
+    "critical",
     "deep_norm",
     "downweighted",
     "evaluate",
+    "fixed_points",
     "gain",
     "latex",
     "layer_scale",

@@ -1,4 +1,4 @@
-r"""One repeat of a network as a map: expressions of its recursion put together with their derivatives, and their values over tables.
+r"""One repeat of a network as a map: expressions of its recursion with their derivatives, and values of expressions over tables.
 
 The state is (q, delta), delta = q - p. Expectations stay nodes, so that they are lowered like those of a run: closed forms that do not
 cancel, or quadrature. On identical inputs (delta = 0, c = 1) an expectation over two variables is one over a single variable.
@@ -16,7 +16,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block, Law, checked_block
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.series import at_zero as expanded_at_zero
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
@@ -84,15 +85,22 @@ def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_q
     return Program(source, order, len(expressions), tuple(lowering.integrands.values()), lowering.work)
 
 
-def values_of(expressions: tuple[sp.Expr, ...], given: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    """Values (one row each) over arrays of their symbols, by name, with a rounding bound on the first; cancelled points by quadrature."""
-    names = {s.name: s for e in expressions for s in e.free_symbols}
-    order = tuple(names[k] for k in sorted(names))
+@lru_cache(maxsize=256)
+def _order(expressions: tuple[sp.Expr, ...]) -> tuple[sp.Symbol, ...]:
+    return tuple(sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: s.name))
+
+
+def values_of(expressions: tuple[sp.Expr, ...], given: Mapping[str, Any], scale: Any = 0.0) -> tuple[Floats, Floats]:
+    """Values (one row each) over arrays of their symbols, by name, with a rounding bound on the first.
+
+    Where a closed form cancels, to less than 12 digits of its value or of `scale`, it is evaluated by quadrature.
+    """
+    order = _order(expressions)
     arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in given.values()))
     columns = dict(zip(given, (a.ravel() for a in arrays), strict=True))
     table = np.array([columns[s.name] for s in order]).reshape(len(order), arrays[0].size)
     out = program(expressions, order)(table)
-    poor = ~(out[-1] <= CANCELLED * np.abs(out[0]))
+    poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
     if poor.any() and any(e.has(Node) for e in expressions):
         again = program(expressions, order, by_quadrature=True)(np.ascontiguousarray(table[:, poor]))
         better = ~(again[-1] >= out[-1][poor])
@@ -108,6 +116,38 @@ def identical(e: sp.Expr) -> sp.Expr:
 
 def _merged(node: PairExpectation) -> sp.Expr:
     return Expectation(node.integrand.xreplace({known("y"): x}), node.args[1], node.args[4])
+
+
+def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
+    """The derivative by q or delta, with that of a gap in products f(x) g(y), which are what can be lowered.
+
+    For the gap G = E f(u)^2 - E f(u) f(v) of variance v and difference d: dG/dd = P, dG/dv = (E u f f' - E u f'(u) f(v) - d P)/v with
+    P = E f'(u) f'(v) (Price's theorem, and the scale of u).
+    """
+    held: dict[sp.Expr, sp.Symbol] = {}
+    plain = e.replace(lambda t: isinstance(t, Gap), lambda t: held.setdefault(t, sp.Dummy("gap", real=True)))
+    slopes: dict[sp.Symbol, sp.Expr] = {}
+
+    def by(part: sp.Expr) -> sp.Expr:
+        return part.diff(s) + sp.Add(*[part.diff(symbol) * rate for symbol, rate in slopes.items()])
+
+    for node, symbol in held.items():  # those inside others come first
+        slopes[symbol] = _gap_slope(node, by(node.args[1]), by(node.args[2]))
+    total, back = by(plain), {symbol: node for node, symbol in held.items()}
+    while total.free_symbols & back.keys():
+        total = total.xreplace(back)
+    return total
+
+
+def _gap_slope(node: Gap, by_variance: sp.Expr, by_difference: sp.Expr) -> sp.Expr:
+    f, v, d = node.args
+    g, y = slope(f), known("y")
+    rate = PairExpectation(g * g.xreplace({x: y}), v, v - d, v)
+    result = by_difference * rate
+    if by_variance != 0:
+        spread = Expectation(x * f * g, v) - PairExpectation(x * g * f.xreplace({x: y}), v, v - d, v)
+        result += by_variance * (spread - d * rate) / v
+    return result
 
 
 def at_zero(e: sp.Expr) -> sp.Expr:
@@ -155,49 +195,36 @@ def _explicit(law: Law) -> tuple[sp.Expr, sp.Expr]:
 
 @dataclass(frozen=True)
 class StepMap:
-    """The map (q, delta) -> (q', delta') of one repeat, expectations as nodes; derivatives multiply over its stages."""
+    """The map (q, delta) -> (q', delta') of one repeat, expectations as nodes."""
 
     recursion: Recursion
 
     @cached_property
-    def _stages(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+    def stages(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+        """q' and delta' of each stage, in the q and delta before it."""
         return tuple(_explicit(stage.law) for stage in self.recursion.stages)
-
-    @cached_property
-    def _inputs(self) -> tuple[dict[sp.Expr, sp.Expr], ...]:
-        """the state before each stage and after the last, in that before the first"""
-        states: list[dict[sp.Expr, sp.Expr]] = [{q: q, delta: delta}]
-        for new_q, new_delta in self._stages:
-            states.append({q: _at(new_q, states[-1]), delta: _at(new_delta, states[-1])})
-        return tuple(states)
-
-    @property
-    def q(self) -> sp.Expr:
-        return self._inputs[-1][q]
-
-    @property
-    def delta(self) -> sp.Expr:
-        return self._inputs[-1][delta]
 
     @cached_property
     def coupled(self) -> bool:
         """Whether q' depends on the second input."""
-        return any(sp.expand(new_q.diff(delta)) != 0 for new_q, _ in self._stages)
+        return any(sp.expand(differentiated(new_q, delta)) != 0 for new_q, _ in self.stages)
 
     @cached_property
-    def jacobian(self) -> sp.Matrix:
-        """d(q', delta')/d(q, delta)."""
-        result = sp.eye(2)
-        for own, state in zip(self._stages, self._inputs, strict=False):
-            result = sp.Matrix(2, 2, [_at(e.diff(s), state) for e in own for s in (q, delta)]) * result
-        return sp.ImmutableMatrix(result)
+    def stages_identical(self) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
+        """q', dq'/dq and d delta'/d delta of each stage at delta = 0."""
+        return tuple((identical(a), identical(a).diff(q), identical(differentiated(b, delta))) for a, b in self.stages)
+
+    @cached_property
+    def stages_pair(self) -> tuple[tuple[sp.Expr, ...], ...]:
+        """q', delta' of each stage and their derivatives by q and delta, row by row."""
+        return tuple((a, b, *(differentiated(e, s) for e in (a, b) for s in (q, delta))) for a, b in self.stages)
 
     @cached_property
     def _identical_inputs(self) -> tuple[sp.Expr, ...]:
         """q before each stage and after the last, on identical inputs"""
         states = [q]
-        for new_q, _ in self._stages:
-            states.append(_at(identical(new_q), {q: states[-1]}))
+        for new, _, _ in self.stages_identical:
+            states.append(_at(new, {q: states[-1]}))
         return tuple(states)
 
     @property
@@ -208,13 +235,13 @@ class StepMap:
     @cached_property
     def chi_parallel(self) -> sp.Expr:
         """dq'/dq on identical inputs."""
-        slopes = (identical(new_q).diff(q) for new_q, _ in self._stages)
+        slopes = (along for _, along, _ in self.stages_identical)
         return sp.Mul(*[_at(e, {q: v}) for e, v in zip(slopes, self._identical_inputs, strict=False)])
 
     @cached_property
     def chi_one(self) -> sp.Expr:
         """d delta'/d delta at delta = 0: the slope of the map of correlations at c = 1 times q'/q."""
-        slopes = (identical(new_delta.diff(delta)) for _, new_delta in self._stages)
+        slopes = (across for _, _, across in self.stages_identical)
         return sp.Mul(*[_at(e, {q: v}) for e, v in zip(slopes, self._identical_inputs, strict=False)])
 
 
@@ -233,7 +260,7 @@ def map_of(net: Block) -> StepMap:
     """
     rec = recursion(checked_block(net, "net"))
     result = StepMap(rec)
-    depth = sorted({s.name for s in result.q.free_symbols | result.delta.free_symbols} & {"L", "l"})
+    depth = sorted({s.name for pair in result.stages for e in pair for s in e.free_symbols} & {"L", "l"})
     if depth:
         raise ValueError(f"net: it depends on {', '.join(depth)}, so its repeats are different maps and have no fixed point in common")
     return result

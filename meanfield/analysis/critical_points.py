@@ -1,0 +1,58 @@
+r"""What `critical` answers: a mapping of parameters that carries how it is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import sympy as sp
+
+from meanfield.faces import latex
+from meanfield.symbols import parameter
+
+__all__ = ["Critical"]
+
+
+class Critical(dict[str, Any]):
+    """Parameters by name (and q, where it was solved for) at which a network is critical.
+
+    status
+        "ok"; "unstable": q* is a fixed point that q leaves (chi_parallel > 1); "every q": any variance will do; "line": one
+        parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such point, and the mapping is empty.
+    reason : a sentence.
+    q, chi, chi_parallel : the variance and both slopes there.
+    residuals : by how much chi = 1 and q' = q (and chi_parallel = 1) are missed.
+    bracket : variances between which the eliminated equation is certain to change its sign, where there was one to solve.
+    squares : what was derived for the squares of the parameters, as expressions in q.
+    others : further solutions.
+    """
+
+    def __init__(self, values: Mapping[str, Any], status: str, reason: str, **rest: Any) -> None:
+        super().__init__(values)
+        self.status, self.reason = status, reason
+        self.q: Any = rest.get("q", math.nan)
+        self.chi: Any = rest.get("chi", math.nan)
+        self.chi_parallel: Any = rest.get("chi_parallel", math.nan)
+        self.residuals: dict[str, float] = rest.get("residuals", {})
+        self.bracket: tuple[float, float] | None = rest.get("bracket")
+        self.squares: dict[str, sp.Expr] = rest.get("squares", {})
+        self.others: tuple[Critical, ...] = rest.get("others", ())
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"{name}: {self.reason}" if self.status == "none" else name)
+
+    def __repr__(self) -> str:
+        inside = super().__repr__()
+        return inside if self.status == "ok" else f"Critical({inside}, {self.status}: {self.reason})"
+
+    def latex(self) -> str:
+        r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere."""
+        if self.squares:
+            lines = [rf"{latex(parameter(name))}^{{2}} &= {latex(value)}" for name, value in self.squares.items()]
+        else:
+            lines = [rf"{latex(parameter(name))} &= {latex(sp.sympify(value))}" for name, value in self.items()]
+        return "\\begin{aligned}" + r" \\ ".join(lines) + "\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"

@@ -1,0 +1,306 @@
+r"""Critical initialisation: parameters at which a repeat neither separates nor merges neighbouring inputs, chi = 1 at c = 1, q* fixed.
+
+Parameters that enter linearly through their squares (weight and bias scales outside of expectations) are eliminated in symbols, which
+leaves at most one equation in q; any others are found by Newton's method from many starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield import arguments
+from meanfield.analysis.critical_points import Critical
+from meanfield.analysis.curves import DIGITS, Curve, precise, rational
+from meanfield.analysis.elimination import Equations, equations, linear_solution, relation
+from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
+from meanfield.analysis.newton import solutions
+from meanfield.analysis.roots import Root, positive_roots
+from meanfield.blocks.algebra import Block
+from meanfield.gaussian.expectation import Node
+from meanfield.symbols import known
+
+__all__ = ["critical"]
+
+Floats = NDArray[np.float64]
+q = known("q")
+
+#: variances among which critical points are looked for
+LOWEST, HIGHEST = 1e-10, 1e10
+#: a square below this part of its terms is 0
+ZERO = 1e-18
+#: a slope dq'/dq this little above 1 is 1
+MARGINAL = 1e-9
+
+
+def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
+    r"""The parameters left open at which a network is critical: chi = dc'/dc = 1 at c = 1, at a fixed point of the variance.
+
+    With q given, two open parameters are determined by chi = 1 and q' = q: sigma_w^2 = 1/E phi'^2, sigma_b^2 = q - sigma_w^2 E phi^2
+    for an MLP (Poole et al. 2016). Without q, one open parameter is found together with q*; two of them at the half-stable point,
+    where chi_parallel = dq'/dq is 1 as well (Roberts, Yaida & Hanin 2022, ch. 5). Where q' does not depend on q through an activation
+    (a norm comes first) chi = 1 is a line, one parameter in terms of the other.
+
+    Parameters
+    ----------
+    net : Block
+        One repeat of the network.
+    q : number or sympy expression, optional
+        The variance that is to be fixed; an expression (as mf.q) gives the critical line in symbols.
+    **parameters : number or sympy expression
+        Values of the parameters that are not to be solved for.
+
+    Returns
+    -------
+    Critical
+        A dict of the parameters solved for, with status, residuals and `.latex()`; empty, with a reason, where there is no such point.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unknown parameters, too many or too few left open (both with the list), values out of range.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.critical(mf.mlp(mf.relu), q=1)
+    {'sigma_w': 1.414..., 'sigma_b': 0.0}
+    >>> point = mf.critical(mf.mlp(mf.gelu))
+    >>> [f"{name} = {value:.10f}" for name, value in point.items()]
+    ['sigma_w = 1.4082110131', 'sigma_b = 0.4158393810', 'q = 3.5615528128']
+    >>> mf.critical(mf.mlp(mf.erf), q=mf.q)["sigma_w"]
+    sqrt(pi)*(4*q + 1)**(1/4)/2
+    """
+    step = map_of(net)
+    names = {s.name: s for s in step.recursion.parameters}
+    unknown = sorted(parameters.keys() - names.keys())
+    listed = f"This network has the parameters: {', '.join(names) or 'none'}"
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(unknown)}. {listed}")
+    bound = tuple((names[k], arguments.scalar(v, k)) for k, v in parameters.items())
+    left = tuple(s for s in step.recursion.parameters if s.name not in parameters)
+    open_ = tuple(sorted(left, key=lambda s: (s.name != "sigma_w", s.name)))
+    if len(open_) not in (1, 2):
+        opened = ", ".join(s.name for s in open_) or "none"
+        raise ValueError(f"{len(open_)} parameters are open ({opened}): give values to all but one or two of them. {listed}")
+    if any(s.name == "n" for s in open_):
+        raise ValueError("n is open: the number of tokens is not solved for, give it a value")
+    problem = _Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
+    if problem.equations.chi.has(sp.oo, sp.zoo):
+        return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")
+    if q is None:
+        return problem.on_the_line() if len(open_) == 1 else problem.half_stable()
+    at = arguments.expression(q, "q")
+    arguments.check_variance(at, "q")
+    return problem.at(at)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The equations at bound parameters and with all of them free, q' on identical inputs, what is bound, and what to solve for."""
+
+    equations: Equations
+    free: Equations
+    new: sp.Expr
+    bound: dict[sp.Symbol, sp.Expr]
+    open: tuple[sp.Symbol, ...]
+
+    # -- the three questions ------------------------------------------------------------------------------------------------
+    def at(self, variance: sp.Expr) -> Critical:
+        """chi = 1 and q' = q at a given q"""
+        e = self.equations
+        names = ("chi", "fixed")[: len(self.open)]
+        squares = linear_solution(tuple(getattr(e, name) for name in names), self.open)
+        if squares is None:
+            return self._by_newton(names, variance)
+        squares = {s: square.subs(q, variance) for s, square in squares.items()}
+        if any(square.free_symbols for square in squares.values()):
+            shown = _shown(squares)
+            values = {name: sp.sqrt(square) for name, square in shown.items()}
+            return Critical(values, "ok", "chi = 1 and q' = q", q=variance, chi=1, squares=shown)
+        return self._point(squares, sp.Float(variance, DIGITS)._to_mpmath(100))
+
+    def on_the_line(self) -> Critical:
+        """one open parameter, together with q"""
+        e = self.equations
+        for first, second in (("chi", "fixed"), ("fixed", "chi")):
+            squares = linear_solution((getattr(e, first),), self.open)
+            if squares is not None:
+                return self._along(squares, (first,), second)
+        return self._by_newton(("chi", "fixed"), None)
+
+    def half_stable(self) -> Critical:
+        """two open parameters, together with q, where dq'/dq = 1 too"""
+        e = self.equations
+        line = relation(e, self.open)
+        if line is not None:
+            return self._line(*line)
+        squares = linear_solution((e.chi, e.fixed), self.open)
+        if squares is None:
+            return self._by_newton(("chi", "fixed", "marginal"), None)
+        return self._along(squares, ("chi", "fixed"), "marginal")
+
+    # -- one equation in q ----------------------------------------------------------------------------------------------------
+    def _put(self, e: sp.Expr, squares: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+        return e.subs({s: sp.sqrt(square) for s, square in squares.items()}, simultaneous=True)
+
+    def _numbers(self) -> dict[str, float]:
+        """the bound parameters, for compiled expressions"""
+        symbolic = sorted(s.name for s, value in self.bound.items() if not value.is_number)
+        if symbolic:
+            raise ValueError(f"{', '.join(symbolic)}: this point has no formula, give numbers")
+        return {s.name: float(value) for s, value in self.bound.items()}
+
+    def _along(self, squares: dict[sp.Symbol, sp.Expr], solved: tuple[str, ...], name: str) -> Critical:
+        """squares as functions of q that solve some equations, and the equation for q"""
+        curve = Curve(tuple(getattr(self.free, n) for n in solved), getattr(self.free, name), self.open, self._numbers())
+        found = positive_roots(curve, LOWEST, HIGHEST)
+        if found.everywhere:
+            return self._every(squares)
+        points = [
+            p for p in (self._polished(squares, getattr(self.equations, name), curve, root) for root in found.roots) if p.status != "none"
+        ]
+        origin = self._origin()
+        points.sort(key=lambda p: (p.status != "ok", p.q))
+        points += [origin] if origin is not None else []
+        if not points:
+            return Critical({}, "none", self._without(name, found.first, found.last))
+        points[0].others = tuple(points[1:])
+        return points[0]
+
+    def _without(self, name: str, first: int, last: int) -> str:
+        """why there is no root"""
+        if name == "marginal" and first == last:
+            return f"dq'/dq {'>' if last > 0 else '<'} 1 at each point of the critical line: there is no half-stable point"
+        names = " and ".join(s.name for s in self.open)
+        return f"there is no {names} with chi = 1 and q' = q at any q from {LOWEST:g} to {HIGHEST:g}"
+
+    def _polished(self, squares: dict[sp.Symbol, sp.Expr], equation: sp.Expr, curve: Curve, root: Root) -> Critical:
+        """a root of the equation in q after one Newton step in more digits"""
+        at = mp.mpf(root.at)
+        slope = float(curve(np.array([root.at]))[1][0])
+        if root.crossing and slope:
+            with mp.workdps(DIGITS):
+                exact = {s: rational(precise(square, at)) for s, square in squares.items()}
+                step = precise(self._put(equation, exact), at) / slope
+                at = at * (1 - step) if abs(step) < 1e-6 else at
+        point = self._point(squares, at)
+        if point.status != "none":
+            point["q"] = float(at)
+            point.bracket = (root.low, root.high)
+        return point
+
+    def _every(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical:
+        here, there = (self._point(squares, mp.mpf(k)) for k in (1, 2))
+        if here.status == "none":
+            return here
+        if any(abs(here[name] - there[name]) > 1e-12 * abs(here[name]) for name in here):
+            shown = _shown(squares)
+            line = {name: sp.sqrt(square) for name, square in shown.items()}
+            return Critical(line, "line", "each q is fixed and critical with these parameters", q=q, chi=1, squares=shown)
+        here.status, here.reason, here.q = "every q", "chi = 1 and q' = q at each variance", q
+        return here
+
+    def _origin(self) -> Critical | None:
+        """the point q = 0, where phi(0) = 0 and there is no bias"""
+        e = self.equations
+        system = tuple(at_zero(x) for x in (e.chi, e.fixed))
+        unsolved = tuple(x for x in system if x.free_symbols & set(self.open))
+        if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
+            return None
+        squares = linear_solution(unsolved, self.open) if len(unsolved) == len(self.open) else None
+        if squares is None or any(not x.is_number or x.is_negative for x in squares.values()):
+            return None
+        new = self.new.subs(self.bound, simultaneous=True)
+        along = slope_at_zero(self._put(new, squares))
+        if not along.is_number or abs(float(along) - 1) > MARGINAL:
+            return None
+        values = {s.name: float(sp.sqrt(square)) for s, square in squares.items()} | {"q": 0.0}
+        residuals = {"chi": 0.0, "q": 0.0, "chi_parallel": 0.0}
+        shown = {s.name: square for s, square in squares.items()}
+        return Critical(values, "ok", "q* = 0", q=0.0, chi=1.0, chi_parallel=1.0, residuals=residuals, squares=shown)
+
+    # -- points -----------------------------------------------------------------------------------------------------------------
+    def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:
+        """the parameters at a variance, if their squares are not negative"""
+        with mp.workdps(DIGITS):
+            numbers = {s: precise(square, at) for s, square in squares.items()}
+            scale = max([mp.mpf(1), at, *map(abs, numbers.values())])
+            numbers = {s: mp.mpf(0) if abs(value) < ZERO * scale else value for s, value in numbers.items()}
+            for s, value in numbers.items():
+                if value < 0:
+                    return Critical({}, "none", f"{s.name}^2 = {mp.nstr(value, 6)} < 0 at q = {mp.nstr(at, 6)}")
+            exact = {s: rational(value) for s, value in numbers.items()}
+            residuals = {}
+            for name, e in (("chi", self.equations.chi), ("q", self.equations.fixed)):
+                residuals[name] = float(abs(precise(self._put(e, exact), at)))
+            if residuals["q"] > 1e-15 * at:
+                missed = f"chi = 1 leaves q' - q = {residuals['q']:.3g} at q = {mp.nstr(at, 6)}"
+                return Critical({}, "none", missed)
+            along = 1 + precise(self._put(self.equations.marginal, exact), at)
+            values = {s.name: float(mp.sqrt(value)) for s, value in numbers.items()}
+        stable = along <= 1 + MARGINAL
+        status = "ok" if stable else "unstable"
+        reason = "chi = 1 and q' = q" if stable else f"q leaves this fixed point: dq'/dq = {float(along):.6g} > 1"
+        shown = _shown(squares)
+        return Critical(values, status, reason, q=float(at), chi=1.0, chi_parallel=float(along), residuals=residuals, squares=shown)
+
+    def _line(self, at: sp.Expr, s: sp.Symbol, square: sp.Expr) -> Critical:
+        """chi = 1 where q' does not depend on q through an activation"""
+        if at == sp.oo:
+            return Critical({}, "everywhere", "q grows by the same amount in each repeat and chi -> 1 for any parameters", q=sp.oo, chi=1)
+        shown = {s.name: sp.factor_terms(_derived(square))}
+        value = sp.sqrt(shown[s.name])
+        others = [x for x in self.open if x != s]
+        if _negative(shown[s.name], others):
+            return Critical({}, "none", f"{s.name}^2 = {shown[s.name]} < 0", squares=shown)
+        fixed = sp.factor_terms(_derived(at).subs(s, value))
+        rest = ", ".join(x.name for x in others)
+        reason = f"chi = 1 is a line: {s.name} in terms of {rest or 'numbers'}"
+        return Critical(
+            {s.name: value, "q": fixed}, "line", reason, q=fixed, chi=1, chi_parallel=1 + self.equations.marginal, squares=shown
+        )
+
+    def _by_newton(self, system: tuple[str, ...], variance: sp.Expr | None) -> Critical:
+        """parameters inside expectations: from many starts, in logarithms"""
+        if variance is not None and variance.free_symbols:
+            names = ", ".join(s.name for s in self.open)
+            raise ValueError(f"q = {variance}: {names} cannot be solved for in symbols here, give a number")
+        unknown = self.open if variance is not None else (*self.open, q)
+        given = self._numbers() | ({} if variance is None else {"q": float(variance)})
+        found = solutions(tuple(getattr(self.free, name) for name in system), unknown, given)
+        points = []
+        for values, residual, determined in found:
+            named = {s.name: v for s, v in zip(unknown, values, strict=True)}
+            at = named.get("q", None if variance is None else float(variance))
+            put = {s: sp.Rational(v) for s, v in zip(unknown, values, strict=True)} | ({q: variance} if variance is not None else {})
+            along = 1 + float(self.equations.marginal.subs(put, simultaneous=True))
+            status = "line" if not determined else "ok" if along <= 1 + MARGINAL else "unstable"
+            reason = {"line": "one point of a family: the equations do not determine each parameter", "ok": "chi = 1 and q' = q"}
+            text = reason.get(status, f"q leaves this fixed point: dq'/dq = {along:.6g} > 1")
+            points.append(Critical(named, status, text, q=at, chi=1.0, chi_parallel=along, residuals={"largest": residual}))
+        if not points:
+            return Critical({}, "none", f"no solution for {', '.join(s.name for s in unknown)} was found from any start")
+        points.sort(key=lambda p: (p.status == "unstable", p.q))
+        points[0].others = tuple(points[1:])
+        return points[0]
+
+
+def _negative(e: sp.Expr, unknown: list[sp.Symbol]) -> bool:
+    """whether a square that is proportional to the square of an unknown, or a number, is negative"""
+    factor = sp.cancel(e / sp.Mul(*[s**2 for s in unknown]))
+    return not factor.free_symbols and bool(sp.N(factor) < 0)
+
+
+def _shown(squares: dict[sp.Symbol, sp.Expr]) -> dict[str, sp.Expr]:
+    """with expectations in closed form where they have one"""
+    return {s.name: _derived(square) for s, square in squares.items()}
+
+
+def _derived(e: sp.Expr) -> sp.Expr:
+    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())

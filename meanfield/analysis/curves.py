@@ -1,0 +1,77 @@
+r"""The equations of criticality along the curve in q on which some of them hold, as numbers: fast ones, and ones with many digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.analysis.elimination import in_squares, squared
+from meanfield.analysis.maps import values_of
+from meanfield.gaussian.expectation import Node
+from meanfield.symbols import known
+
+__all__ = ["DIGITS", "Curve", "precise", "rational"]
+
+Floats = NDArray[np.float64]
+q = known("q")
+
+#: digits of a value, and digits beyond them that may cancel
+DIGITS, SPARE = 25, 12
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An equation along the curve in q on which as many equations, linear in the squares of the unknowns, hold."""
+
+    solved: tuple[sp.Expr, ...]
+    equation: sp.Expr
+    unknown: tuple[sp.Symbol, ...]
+    given: dict[str, float]
+
+    @cached_property
+    def _expressions(self) -> tuple[sp.Expr, ...]:
+        """the equation, then the solved ones; of each its derivatives by q and by the squares"""
+        own = [in_squares(e, self.unknown) for e in (self.equation, *self.solved)]
+        return (*own, *(e.diff(s) for e in own for s in (q, *map(squared, self.unknown))))
+
+    def __call__(self, at: Floats) -> tuple[Floats, Floats, Floats]:
+        """values, slopes in ln q and bounds"""
+        k = len(self.unknown)
+        names = [squared(s).name for s in self.unknown]
+        size = np.maximum(1.0, at)  # of the terms that cancel
+        value, bound, slopes = self._rows(at, dict.fromkeys(names, np.zeros(at.size)), size)
+        right, matrix = value[:, 1:], slopes[:, 1:, 1:]
+        squares = np.linalg.solve(matrix, -right[:, :, None])[:, :, 0]
+        value, bound, slopes = self._rows(at, dict(zip(names, squares.T, strict=True)), size)
+        moved = np.linalg.solve(slopes[:, 1:, 1:], -slopes[:, 1:, :1])[:, :, 0]
+        slope = slopes[:, 0, 0] + (slopes[:, 0, 1:] * moved).sum(1)
+        rounding = 8 * k * np.finfo(float).eps * (1e-1 + np.abs(slopes[:, 0, 1:] * squares).sum(1))
+        return value[:, 0], at * slope, bound + rounding
+
+    def _rows(self, at: Floats, squares: dict[str, Floats], size: Floats) -> tuple[Floats, Floats, Floats]:
+        k = len(self.unknown) + 1
+        rows, bound = values_of(self._expressions, {"q": at, **squares, **self.given}, size)
+        return rows[:k].T, bound, np.moveaxis(rows[k:].reshape(k, k, at.size), 2, 0)
+
+
+def rational(value: mp.mpf) -> sp.Rational:
+    """A binary number exactly."""
+    sign, mantissa, exponent, _ = value._mpf_
+    return sp.Rational((-1) ** sign * int(mantissa)) * sp.Integer(2) ** exponent
+
+
+def precise(e: sp.Expr, at: mp.mpf) -> mp.mpf:
+    """The value of an expression in q alone; each expectation is computed once, with digits for what cancels"""
+    here = e.subs(q, rational(at)).replace(lambda t: isinstance(t, Node), _number)
+    with mp.workdps(DIGITS):
+        return +sp.N(here, DIGITS + SPARE)._to_mpmath(mp.mp.prec)
+
+
+@lru_cache(maxsize=256)
+def _number(node: Node) -> sp.Expr:
+    return sp.N(node, DIGITS + SPARE)

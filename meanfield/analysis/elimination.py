@@ -1,0 +1,111 @@
+r"""The equations of criticality and their solution for parameters that enter linearly through their squares, in symbols.
+
+On identical inputs a repeat is critical at q where dc'/dc = 1 at c = 1 (chi) and q' = q; half-stable where dq'/dq = 1 too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy as sp
+from sympy.solvers.solveset import NonlinearError
+
+from meanfield.analysis.maps import StepMap
+from meanfield.gaussian.expectation import Node
+from meanfield.symbols import known
+
+__all__ = ["Equations", "equations", "in_squares", "linear_solution", "relation", "squared"]
+
+q = known("q")
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Expressions that vanish at a critical point, in q and the parameters that are not bound."""
+
+    chi: sp.Expr
+    fixed: sp.Expr
+    marginal: sp.Expr
+
+
+@lru_cache(maxsize=256)
+def equations(step: StepMap, bound: tuple[tuple[sp.Symbol, sp.Expr], ...]) -> Equations:
+    """chi - 1, q' - q and chi_parallel - 1 with parameters bound; expectations closed where that takes a parameter out of them."""
+    put = dict(bound)
+    expressions = (step.chi_one, step.q_identical, step.chi_parallel)
+    chi, new, along = (_freed(e.subs(put, simultaneous=True)) for e in expressions)
+    return Equations(chi - 1, new - q, along - 1)
+
+
+def _freed(e: sp.Expr) -> sp.Expr:
+    """expectations of deltas, or over a variance that depends on parameters, in closed form where there is a short one"""
+    return e.replace(lambda t: isinstance(t, Node) and (bool(t.free_symbols - {q}) or t.integrand.has(sp.DiracDelta)), _closed)
+
+
+def _closed(node: Node) -> sp.Expr:
+    form = node.doit()
+    return form if not form.has(Node) and sp.count_ops(form) <= 12 else node
+
+
+def squared(s: sp.Symbol) -> sp.Symbol:
+    """The symbol that stands for the square of a parameter."""
+    return sp.Symbol(f"{s.name}_squared", positive=True)
+
+
+def in_squares(e: sp.Expr, unknown: tuple[sp.Symbol, ...]) -> sp.Expr:
+    """The expression in symbols for the squares of the unknowns."""
+    return e.subs({s: sp.sqrt(squared(s)) for s in unknown}, simultaneous=True)
+
+
+def linear_solution(system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...]) -> dict[sp.Symbol, sp.Expr] | None:
+    """The squares of the unknowns from as many equations that are linear in them, or None."""
+    if any(node.free_symbols & set(unknown) for e in system for node in e.atoms(Node)):
+        return None
+    hidden: dict[sp.Expr, sp.Symbol] = {}
+
+    def hide(node: sp.Basic) -> sp.Symbol:
+        return hidden.setdefault(node, sp.Dummy("e", real=True))
+
+    plain = (in_squares(e, unknown).replace(lambda t: isinstance(t, Node), hide) for e in system)
+    numerators = [sp.numer(sp.together(e)) for e in plain]
+    try:
+        matrix, right = sp.linear_eq_to_matrix(numerators, [squared(s) for s in unknown])
+    except NonlinearError:
+        return None
+    if sp.expand(matrix.det()) == 0:
+        return None
+    back = {symbol: node for node, symbol in hidden.items()}
+    values = matrix.LUsolve(right)
+
+    def shown(e: sp.Expr) -> sp.Expr:
+        while e.free_symbols & back.keys():  # expectations over variances that hold expectations
+            e = e.xreplace(back)
+        return e
+
+    return {s: shown(_shortest(v)) for s, v in zip(unknown, values, strict=True)}
+
+
+def _shortest(e: sp.Expr) -> sp.Expr:
+    return min((sp.expand(e), sp.factor(e)), key=sp.count_ops)
+
+
+def relation(e: Equations, unknown: tuple[sp.Symbol, ...]) -> tuple[sp.Expr, sp.Symbol, sp.Expr] | None:
+    """Where q' is linear in q: q*, a parameter that chi = 1 is linear in through its square, and that square; None elsewhere.
+
+    q* is infinite where q grows by the same amount in each repeat; then chi has to be 1 in that limit, and the square is not used.
+    """
+    if any(q in node.free_symbols for node in e.fixed.atoms(Node)):
+        return None
+    rate = sp.expand(e.fixed.diff(q))
+    if rate.has(q):
+        return None
+    if rate == 0:
+        return (sp.oo, unknown[0], sp.nan) if sp.limit(e.chi, q, sp.oo) == 0 else None
+    at = -e.fixed.subs(q, 0) / rate
+    on_line = sp.numer(sp.together(e.chi.subs(q, at)))
+    for s in reversed(unknown):  # a bias in terms of a weight scale
+        found = linear_solution((on_line,), (s,))
+        if found is not None:
+            return at, s, found[s]
+    return None

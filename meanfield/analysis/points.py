@@ -1,0 +1,104 @@
+r"""A fixed point of a recursion with its certificate, and all of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from meanfield.analysis.roots import Root
+
+__all__ = ["FixedPoint", "FixedPoints", "attracts", "fixed_point"]
+
+#: a slope this near to 1 is 1
+MARGINAL = 1e-10
+
+
+@dataclass(frozen=True, repr=False)
+class FixedPoint:
+    r"""A pair (q*, c*) that a repeat leaves as it is.
+
+    Attributes
+    ----------
+    q, c, gap : variance, correlation, and 1 - c to full relative accuracy.
+    chi : dc'/dc at c*. At q* = 0, where c has no meaning, the limit of dp'/dp as q -> 0.
+    chi_parallel : dq'/dq at q*, the correlation kept.
+    stable : whether both multipliers are below 1 in modulus: the eigenvalues of the map, which without attention are the two chi.
+    xi_q, xi_c : depth scales -1/ln|multiplier| of q and c, infinite where the multiplier is 1.
+    bracket : variances between which ln q'/q is certain to change its sign, or which enclose a root that only touches zero.
+    gap_bracket : the same for 1 - c; (0, 0) where c = 1 is a fixed point identically.
+    residual : |q'/q - 1| at the point.
+    status : "isolated", "touching" (half-stable), or "every c": each correlation is left as it is.
+    """
+
+    q: float
+    c: float
+    gap: float
+    chi: float
+    chi_parallel: float
+    stable: bool
+    xi_q: float
+    xi_c: float
+    bracket: tuple[float, float]
+    gap_bracket: tuple[float, float]
+    residual: float
+    status: str
+
+    def __repr__(self) -> str:
+        c = f"{self.c:.6g}" if self.gap == 0 or self.gap > 1e-5 else f"1 - {self.gap:.6g}"
+        note = "" if self.status == "isolated" else f", {self.status}"
+        kind = "stable" if self.stable else "unstable"
+        scales = f"xi_q={self.xi_q:.6g}, xi_c={self.xi_c:.6g}"
+        return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {kind}, {scales}{note})"
+
+
+class FixedPoints(tuple[FixedPoint, ...]):
+    """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
+
+    status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence.
+    """
+
+    status: str
+    reason: str
+
+    def __new__(cls, points: Iterable[FixedPoint], status: str, reason: str) -> FixedPoints:
+        self = super().__new__(cls, points)
+        self.status, self.reason = status, reason
+        return self
+
+    def __repr__(self) -> str:
+        inside = ",\n ".join(map(repr, self))
+        return f"[{inside}]" if self.status == "ok" else f"FixedPoints({self.status}: {self.reason})"
+
+
+def fixed_point(
+    root: Root,
+    chi: float,
+    along: float,
+    *,
+    gap: float = 0.0,
+    gap_bracket: tuple[float, float] = (0.0, 0.0),
+    status: str = "",
+    stable: bool | None = None,
+    multipliers: tuple[float, ...] = (),
+) -> FixedPoint:
+    """The point at a root in q and 1 - c = gap; the multipliers are the two slopes unless others are given."""
+    status = status or ("isolated" if root.crossing else "touching")
+    in_q, in_c = multipliers or (abs(along), abs(chi))
+    if stable is None:
+        stable = max(in_q, in_c) < 1 - MARGINAL
+    stable = stable and status == "isolated"
+    scales = _depth(in_q), _depth(in_c)
+    return FixedPoint(root.at, 1 - gap, gap, chi, along, stable, *scales, (root.low, root.high), gap_bracket, root.residual, status)
+
+
+def attracts(multiplier: float, nearby: int) -> bool:
+    """below 1 in modulus; where it is 1, whether deviations shrink beside the point"""
+    return abs(multiplier) < 1 - MARGINAL or (abs(multiplier - 1) <= MARGINAL and nearby < 0)
+
+
+def _depth(multiplier: float) -> float:
+    """-1/ln|multiplier|: over how many repeats a deviation changes by a factor e"""
+    if abs(multiplier - 1) < 1e-15:
+        return math.inf
+    return 0.0 if multiplier == 0 or math.isinf(multiplier) else abs(1 / math.log(abs(multiplier)))

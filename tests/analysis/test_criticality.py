@@ -1,0 +1,168 @@
+"""Critical initialisation: published points, 50-digit solutions, lines and points in symbols, general networks, no answer."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import pytest
+import sympy as sp
+from analysis.oracle_points import CASES, DIGITS, critical_variance
+
+import meanfield as mf
+from meanfield.analysis import elimination
+from meanfield.symbols import known
+
+mu = sp.Symbol("mu", real=True)
+
+
+def test_published_points_at_a_variance() -> None:
+    """theory.md section 6"""
+    for phi, q, w2, b2 in (
+        (mf.tanh, 0.5, 1.68797512057754, 0.0380412011112685),
+        (mf.tanh, 1, 2.15330264890279, 0.150964629378553),
+        (mf.erf, 1, 1.75620368276018, 0.184139677807453),
+    ):
+        point = mf.critical(mf.mlp(phi), q=q)
+        assert list(point) == ["sigma_w", "sigma_b"]
+        assert point.status == "ok"
+        assert point["sigma_w"] ** 2 == pytest.approx(w2, rel=5e-15)
+        assert point["sigma_b"] ** 2 == pytest.approx(b2, rel=5e-15)
+        assert max(point.residuals.values()) < 1e-20
+
+
+def test_half_stable_points() -> None:
+    gelu = mf.critical(mf.mlp(mf.gelu))
+    assert gelu["q"] == pytest.approx((3 + math.sqrt(17)) / 2, rel=4e-16)
+    assert gelu["sigma_w"] == pytest.approx(1.40821101311, rel=1e-11)
+    assert gelu["sigma_b"] == pytest.approx(0.415839380959, rel=1e-11)
+    assert gelu.chi_parallel == pytest.approx(1, abs=1e-14)
+    assert gelu.bracket is not None
+    assert gelu.bracket[0] < gelu["q"] < gelu.bracket[1]
+    silu = mf.critical(mf.mlp(mf.silu))
+    assert silu["q"] == pytest.approx(14.3201736180258, rel=4e-15)
+    assert silu["sigma_w"] ** 2 == pytest.approx(1.98800467826949, rel=3e-15)
+    assert silu["sigma_b"] ** 2 == pytest.approx(0.55514317072153, rel=1e-14)
+    for phi, w in ((mf.tanh, 1.0), (mf.erf, math.sqrt(math.pi / 4)), (mf.elu, 1.0)):
+        origin = mf.critical(mf.mlp(phi))
+        assert (origin["q"], origin["sigma_b"]) == (0.0, 0.0)
+        assert origin["sigma_w"] == pytest.approx(w, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["sin", "erf(3x/4)", "x/sqrt(1+x^2)"])
+def test_on_the_line_against_fifty_digits(name: str) -> None:
+    case = CASES[name]
+    point = mf.critical(mf.mlp(case.activation), sigma_b=0.15)
+    with mp.workdps(DIGITS):
+        q = critical_variance(case, mp.mpf("0.15"), point["q"])
+        assert abs(point["q"] - q) <= 2.3e-16 * q
+        assert abs(point["sigma_w"] * mp.sqrt(case.slope(q)) - 1) < 3e-16
+        assert point.bracket is not None
+        assert point.bracket[0] <= q <= point.bracket[1]
+    other_way = mf.critical(mf.mlp(case.activation), sigma_w=point["sigma_w"])
+    assert other_way["sigma_b"] == pytest.approx(0.15, rel=1e-13)
+
+
+def test_the_line_in_symbols() -> None:
+    line = mf.critical(mf.mlp(mf.sin), q=mf.q)
+    second, slope = (1 - sp.exp(-2 * mf.q)) / 2, (1 + sp.exp(-2 * mf.q)) / 2
+    assert sp.simplify(line["sigma_w"] ** 2 - 1 / slope) == 0
+    assert sp.simplify(line["sigma_b"] ** 2 - (mf.q - second / slope)) == 0
+    assert r"\sigma_w^{2} &=" in line.latex()
+    relu = mf.critical(mf.Residual(mf.Activate(mf.relu) >> mf.Linear(), skip=mu), mu=mu, q=mf.q)
+    assert sp.simplify(relu["sigma_w"] ** 2 - 2 * (1 - mu**2)) == 0
+    assert relu["sigma_b"] == 0
+
+
+def test_scale_invariant_nets_are_critical_at_every_variance() -> None:
+    for net, w in (
+        (mf.mlp(mf.relu), math.sqrt(2)),
+        (mf.mlp(mf.leaky_relu(sp.Rational(1, 10))), math.sqrt(2 / 1.01)),
+        (mf.mlp(mf.abs), 1.0),
+        (mf.Residual(mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Rational(3, 5)), math.sqrt(1.28)),
+    ):
+        point = mf.critical(net)
+        assert point.status == "every q"
+        assert dict(point) == {"sigma_w": pytest.approx(w, rel=1e-15), "sigma_b": 0.0}
+        assert mf.critical(net, sigma_b=0).status == "every q"
+
+
+def test_norms() -> None:
+    """chi = 1 is the line sigma_b^2 = sigma_w^2 (C - A), the same for each skip below 1; with skip 1 everything is critical"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=mu)
+    expected = math.sqrt(4 / (math.pi * math.sqrt(5)) - 2 / math.pi * math.asin(2 / 3))
+    for m in (0.3, 0.9):
+        line = mf.critical(net, mu=m)
+        assert line.status == "line"
+        assert float(line["sigma_b"] / known("sigma_w")) == pytest.approx(expected, rel=1e-14)
+    assert mf.critical(net, mu=1).status == "everywhere"
+    point = mf.critical(net, mu=0.3, sigma_w=1.7)
+    assert point["sigma_b"] == pytest.approx(1.7 * expected, rel=1e-14)
+    (fixed,) = [f for f in mf.fixed_points(net, mu=0.3, sigma_w=1.7, sigma_b=point["sigma_b"]) if f.c == 1]
+    assert fixed.chi == pytest.approx(1, abs=1e-14)
+    assert fixed.q == pytest.approx(point["q"], rel=1e-14)
+    post = mf.critical(mf.Activate(mf.softplus) >> mf.Linear() >> mf.LayerNorm())
+    assert (post.status, post.reason[:9]) == ("none", "sigma_b^2")  # E phi'^2 < E phi^2: a bias would have to be imaginary
+
+
+def test_parameters_inside_expectations() -> None:
+    """an erf with a slope of its own, and a transformer: chi and q' as fixed_points has them"""
+    net = mf.Activate(mf.derf(None)) >> mf.Linear()
+    for given in ({"q": 1.0, "sigma_b": 0.3}, {"sigma_w": 1.5, "sigma_b": 0.3}):
+        point = mf.critical(net, **given)
+        settings = {**given, **point}
+        at_one = mf.fixed_points(net, **{k: settings[k] for k in ("sigma_w", "sigma_b", "alpha")})[0]
+        assert at_one.q == pytest.approx(settings["q"], rel=1e-10)
+        assert at_one.chi == pytest.approx(1, abs=1e-10)
+    values = {"n": 16, **dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1"], 1.0), "alpha": 2.0}
+    block = mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu), skip=sp.Rational(9, 10))
+    point = mf.critical(block, **values)
+    at_one = max((f for f in mf.fixed_points(block, **values, sigma_2=point["sigma_2"]) if f.c == 1), key=lambda f: f.q)
+    assert at_one.q == pytest.approx(point["q"], rel=1e-11)
+    assert at_one.chi == pytest.approx(1, abs=1e-11)
+    family = mf.critical(mf.Residual(mf.MLP(mf.relu), skip=sp.Rational(1, 2)), q=1)
+    assert family.status == "line"
+    assert family["sigma_1"] * family["sigma_2"] == pytest.approx(math.sqrt(1.5), rel=1e-10)
+
+
+def test_no_answer() -> None:
+    relu = mf.critical(mf.mlp(mf.relu), sigma_b=0.2)
+    assert (dict(relu), relu.status) == ({}, "none")
+    with pytest.raises(KeyError, match="there is no sigma_w"):
+        relu["sigma_w"]
+    exp = mf.critical(mf.mlp(mf.exp))
+    assert exp.status == "none"
+    assert "dq'/dq > 1" in exp.reason
+    runaway = mf.critical(mf.mlp(mf.exp), q=2)
+    assert (runaway.status, runaway.chi_parallel) == ("unstable", pytest.approx(2))
+    assert (runaway["sigma_w"], runaway["sigma_b"]) == (pytest.approx(math.exp(-2)), pytest.approx(1))
+    softplus = mf.critical(mf.mlp(mf.softplus), q=1)
+    assert softplus.status == "none"
+    assert "sigma_b^2 = -" in softplus.reason
+    assert mf.critical(mf.mlp(mf.step), q=1).status == "none"
+
+
+def test_a_wrong_equation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """residuals are of the network, not of what was solved: squares off by 1e-12 are refused"""
+    right = elimination.linear_solution
+
+    def wrong(system: object, unknown: object) -> object:
+        found = right(system, unknown)  # type: ignore[arg-type]
+        return None if found is None else {s: v * (1 + sp.Rational(1, 10**12)) for s, v in found.items()}
+
+    monkeypatch.setattr("meanfield.analysis.criticality.linear_solution", wrong)
+    assert mf.critical(mf.mlp(mf.erf), q=1).status == "none"
+
+
+def test_bad_input() -> None:
+    net = mf.mlp(mf.tanh)
+    with pytest.raises(ValueError, match=r"0 parameters are open.*sigma_b, sigma_w"):
+        mf.critical(net, sigma_w=1, sigma_b=0)
+    with pytest.raises(ValueError, match="unknown parameters: sigma_x"):
+        mf.critical(net, sigma_x=1)
+    with pytest.raises(ValueError, match="q = -1"):
+        mf.critical(net, q=-1)
+    with pytest.raises(ValueError, match="8 parameters are open"):
+        mf.critical(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)), q=1)
+    with pytest.raises(ValueError, match="sigma_b = -1"):
+        mf.critical(net, sigma_b=-1)

@@ -1,0 +1,209 @@
+"""Fixed points: published numbers, 50-digit solutions, all branches, certificates, what has none, and dynamics that end there."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+from analysis.oracle_points import CASES, DIGITS, variance
+
+import meanfield as mf
+from meanfield.analysis import maps, roots
+
+
+def test_published_points() -> None:
+    """theory.md section 6"""
+    (ordered,) = mf.fixed_points(mf.mlp(mf.tanh), sigma_w=0.9, sigma_b=0.05)
+    assert ordered.q == pytest.approx(0.011974982803115, rel=1e-13)
+    assert ordered.chi == pytest.approx(0.791372621206, rel=1e-11)
+    assert ordered.xi_c == pytest.approx(4.27375364844, rel=1e-11)
+    assert ordered.xi_q == pytest.approx(3.88517767321, rel=1e-11)
+    assert ordered.stable
+    at_one, below = mf.fixed_points(mf.mlp(mf.tanh), sigma_w=1.3, sigma_b=0.05)
+    assert at_one.q == pytest.approx(0.415697342055194, rel=1e-13)
+    assert at_one.chi == pytest.approx(1.05928464726, rel=1e-11)
+    assert (at_one.c, at_one.stable, below.stable) == (1.0, False, True)
+    run = mf.propagate(mf.mlp(mf.tanh), 600, 1.0, c=0.9, record="last", sigma_w=1.3, sigma_b=0.05)
+    assert below.c == pytest.approx(float(run.c[0]), rel=1e-7)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_fifty_digits(name: str) -> None:
+    case = CASES[name]
+    w, b = (1.25, 0.3) if name == "softplus" else (1.9, 0.3)
+    found = mf.fixed_points(mf.mlp(case.activation), sigma_w=w, sigma_b=b)
+    with mp.workdps(DIGITS):
+        W, B = mp.mpf(str(w)), mp.mpf(str(b))
+        for point in found:
+            q = variance(case, W, B, point.q)
+            along = W**2 * case.along(q)
+            assert abs(point.q - q) <= 1e-14 / abs(1 - along) * q
+            assert point.bracket[0] <= q <= point.bracket[1]
+            assert abs(point.chi_parallel - along) < 1e-12
+            if point.gap == 0:
+                assert abs(point.chi - W**2 * case.slope(q)) < 1e-12
+            elif case.kernel is not None:
+                p = mp.findroot(lambda p, q=q: W**2 * case.kernel(q, p) + B**2 - p, mp.mpf(point.c) * q, tol=mp.mpf(10) ** -90)
+                assert abs(point.gap - (1 - p / q)) < 1e-12 * point.gap
+                assert point.gap_bracket[0] * (1 - 1e-13) <= 1 - p / q <= point.gap_bracket[1] * (1 + 1e-13)
+                assert abs(point.chi - W**2 * mp.diff(lambda p, q=q: case.kernel(q, p), p)) < 1e-12
+
+
+def test_all_branches_of_an_odd_activation_without_bias() -> None:
+    found = mf.fixed_points(mf.mlp(mf.sin), sigma_w=2, sigma_b=0)
+    assert [(f.q == 0, f.c) for f in found] == [(True, 1.0), (False, 1.0), (False, 0.0), (False, -1.0)]
+    assert [f.stable for f in found] == [False, False, True, False]
+    assert found[0].chi == found[0].chi_parallel == 4
+    q = found[1].q
+    assert found[2].chi == pytest.approx(4 * math.exp(-q), rel=1e-12)
+    assert found[3].chi == pytest.approx(4 * math.exp(-q) * math.cosh(q), rel=1e-12)
+
+
+def test_several_variances() -> None:
+    """GELU near its half-stable point: one stable variance, and one beyond which q grows"""
+    net = mf.mlp(mf.gelu)
+    stable, unstable = (f for f in mf.fixed_points(net, sigma_w=1.45, sigma_b=0.25) if f.c == 1)
+    assert stable.stable
+    assert stable.chi_parallel < 1 < unstable.chi_parallel
+    below, above = (mf.propagate(net, 3000, unstable.q * k, record="last", sigma_w=1.45, sigma_b=0.25) for k in (0.999, 1.001))
+    assert float(below.q[0]) == pytest.approx(stable.q, rel=1e-10)
+    assert float(above.q[0]) > 1e6 or above.status == "overflow"
+    assert "without bound" in mf.fixed_points(net, sigma_w=1.45, sigma_b=0.25).reason
+
+
+def test_correlation_within_1e_minus_12_of_one() -> None:
+    """a kinked map leaves c = 1 with the 3/2 power: 1 - c* ~ (chi - 1)^2"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Rational(1, 2))
+    for bias in (0.0, 0.1):
+        (point,) = mf.fixed_points(net, sigma_w=1.2, sigma_b=bias)
+        assert point.stable
+    w, b = 1.2, 0.3
+    point = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.32521836, sigma_b=0.4291149936875345)
+    assert len(point) == 2
+    q, eps = point[1].q, point[1].gap
+    assert 1e-9 < eps < 1e-7
+    with mp.workdps(40):
+        W, B = mp.mpf("1.32521836"), mp.mpf("0.4291149936875345")
+
+        def kernel(q: mp.mpf, p: mp.mpf) -> mp.mpf:
+            return W**2 * 2 / mp.pi * mp.asin(2 * p / (1 + 2 * q)) + B**2
+
+        exact_q = mp.findroot(lambda v: kernel(v, v) - v, mp.mpf(q))
+        exact = mp.findroot(lambda e: kernel(exact_q, exact_q * (1 - e)) / exact_q - (1 - e), mp.mpf(eps), tol=mp.mpf(10) ** -60)
+        assert abs(eps / exact - 1) < 1e-6  # chi - 1 has ten digits less than q
+    assert w > b
+
+
+def test_none_and_continuum() -> None:
+    relu = mf.mlp(mf.relu)
+    for w in (math.sqrt(2), sp.sqrt(2)):
+        every = mf.fixed_points(relu, sigma_w=w, sigma_b=0)
+        assert (len(every), every.status) == (0, "continuum")
+    growing = mf.fixed_points(relu, sigma_w=math.sqrt(2), sigma_b=0.1)
+    assert (len(growing), growing.status) == (0, "none")
+    assert "without bound" in growing.reason
+    assert mf.fixed_points(mf.mlp(mf.exp), sigma_w=1.5, sigma_b=0.1).status == "none"
+    pre_norm = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(n=8, softmax_derivative=False), mlp=mf.MLP(mf.relu))
+    values = dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2"], 1.0)
+    assert mf.fixed_points(pre_norm, **values).status == "none"
+    linear = mf.Residual(mf.LayerNorm() >> mf.Linear(sigma_b=0), skip=sp.Rational(1, 2))
+    (point,) = mf.fixed_points(linear, sigma_w=1.5)
+    assert (point.status, point.chi) == ("every c", pytest.approx(1.0, rel=1e-14))
+    assert not point.stable
+
+
+def test_jumps() -> None:
+    at_one, below = mf.fixed_points(mf.mlp(mf.sign), sigma_w=0.9, sigma_b=0.3)
+    assert at_one.chi == math.inf
+    assert not at_one.stable
+    c = below.c
+    assert 0.81 * 2 / math.pi * math.asin(c) + 0.09 == pytest.approx(c * below.q, rel=1e-12)
+
+
+def test_residual_and_normalised_nets() -> None:
+    mu, w, b = 0.6, 1.1, 0.2
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.tanh) >> mf.Linear(), skip=sp.Symbol("mu"))
+    point = mf.fixed_points(net, mu=mu, sigma_w=w, sigma_b=b)[0]
+    A, C = 0.394294490397841, 0.464402902448268
+    assert point.q == pytest.approx((w**2 * A + b**2) / (1 - mu**2), rel=1e-12)
+    assert point.chi == pytest.approx(mu**2 + (1 - mu**2) * w**2 * C / (w**2 * A + b**2), rel=1e-12)
+    assert point.chi_parallel == pytest.approx(mu**2, rel=1e-12)
+
+
+def test_attention_solves_q_and_c_together() -> None:
+    """a saturating norm keeps tokens apart where a linear one merges them; the run ends at the stable point at the rate of xi"""
+    values = {
+        "n": 16.0,
+        "sigma_Q": 1.0,
+        "sigma_K": 1.0,
+        "sigma_V": 1.0,
+        "sigma_O": 1.0,
+        "sigma_1": 1.0,
+        "sigma_2": math.sqrt(2),
+        "alpha": 3.0,
+    }
+    net = mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu), skip=sp.Rational(9, 10))
+    origin, apart, merged = mf.fixed_points(net, **values)
+    assert (origin.q, merged.c) == (0.0, 1.0)
+    assert apart.stable
+    assert not merged.stable
+    run = mf.propagate(net, 400, 1.0, c=0.3, **values)
+    assert float(run.q[-1]) == pytest.approx(apart.q, rel=1e-12)
+    assert float(run.gap[-1]) == pytest.approx(apart.gap, rel=1e-12)
+    rates = np.diff(np.log(np.abs(run.gap[60:120] - apart.gap)))
+    assert rates[-1] == pytest.approx(-1 / max(apart.xi_c, apart.xi_q), rel=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-11, 1 - 1e-11])
+def test_a_wrong_map_moves_the_bracket(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """the certificate is about the map: with q' off by 1e-11 the bracket no longer holds the 50-digit root"""
+    right = maps.Program.__call__
+
+    def wrong(self: maps.Program, table: np.ndarray) -> np.ndarray:
+        out = right(self, table)
+        out[0] *= factor
+        return out
+
+    monkeypatch.setattr(maps.Program, "__call__", wrong)
+    point = mf.fixed_points(mf.mlp(CASES["sin"].activation), sigma_w=1.9, sigma_b=0.3)[0]
+    with mp.workdps(DIGITS):
+        q = variance(CASES["sin"], mp.mpf("1.9"), mp.mpf("0.3"), point.q)
+    assert not point.bracket[0] <= q <= point.bracket[1]
+
+
+def test_the_search_sees_what_a_grid_misses() -> None:
+    """two roots closer than any grid, one that only touches, and none that stays away by 1e-9"""
+
+    def parabola(lift: float) -> roots.Function:
+        def f(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            u = np.log(at) - 1.2345
+            return u**2 + lift, 2 * u, np.full(at.size, 1e-15)
+
+        return f
+
+    found = roots.positive_roots(parabola(-1e-12), 1e-12, 1e12).roots
+    assert [r.crossing for r in found] == [True, True]
+    assert np.log(found[1].at / found[0].at) == pytest.approx(2e-6, rel=1e-3)
+    (touching,) = roots.positive_roots(parabola(0.0), 1e-12, 1e12).roots
+    assert not touching.crossing
+    assert touching.at == pytest.approx(math.exp(1.2345), rel=1e-6)
+    assert not roots.positive_roots(parabola(1e-9), 1e-12, 1e12).roots
+
+
+def test_bad_input() -> None:
+    net = mf.mlp(mf.tanh)
+    with pytest.raises(ValueError, match=r"missing parameters: sigma_b.*sigma_b, sigma_w"):
+        mf.fixed_points(net, sigma_w=1.0)
+    with pytest.raises(ValueError, match="unknown parameters: sigma_x"):
+        mf.fixed_points(net, sigma_w=1.0, sigma_b=0.0, sigma_x=1.0)
+    with pytest.raises(ValueError, match="phase_diagram"):
+        mf.fixed_points(net, sigma_w=[1.0, 2.0], sigma_b=0.0)
+    with pytest.raises(ValueError, match="sigma_w = -1"):
+        mf.fixed_points(net, sigma_w=-1.0, sigma_b=0.0)
+    with pytest.raises(TypeError, match="expected a block"):
+        mf.fixed_points(mf.tanh)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="depends on L"):
+        mf.fixed_points(mf.Residual(mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.L)), sigma_1=1.0, sigma_2=1.0)
