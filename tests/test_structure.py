@@ -262,7 +262,7 @@ def scaled(law: Any, **factors: Any) -> Any:
     return replace(law, output=output, transfer=transfer, chi=law.chi * factors.get("chi", 1))
 
 
-LOOPS, RULES = ("meanfield.numeric.trajectory", "_LOOPS"), ("meanfield.gaussian.quadrature", "FUNCTIONS")
+RULES = ("meanfield.gaussian.quadrature", "FUNCTIONS")
 
 
 def wrong_text(where: tuple[str, str], old: str, new: str) -> Plant:
@@ -302,8 +302,8 @@ LAWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     "linear: bias of J": (wrong_law(mf.Linear, lambda law: scaled(law, KK=sp.Rational(1, 2))), layers_agree),
     "residual: chi": (wrong_law(mf.Residual, lambda law: scaled(law, chi=1 + sp.Rational(1, 10**10))), layers_agree),
     "derf": (wrong_law(mf.Activate, lambda law: scaled(law, KK=sp.Rational(9, 10))), lambda: layers_agree("derf")),
-    "loops: backward transposed": (wrong_text(LOOPS, r"J \+ (\S+) \* K, (\S+) \* J \+", r"J + \2 * K, \1 * J +"), layers_agree),
-    "loops: chi of the wrong entry": (wrong_text(LOOPS, r"(x \*= .*row)\[4\]", r"\1[3]"), layers_agree),
+    "loops: backward transposed": (wrong_text(("meanfield.numeric.trajectory", "_BACK"), "T10", "T01"), layers_agree),
+    "loops: chi of the wrong entry": (wrong_text(("meanfield.numeric.trajectory", "_CHI"), "CHI", "T11"), layers_agree),
     "engine: orthant rule": (wrong_orthant, lambda: kernels_agree("erf(ax)")),
     "engine: orthant rule, relu": (wrong_orthant, lambda: kernels_agree("relu")),
     "quadrature: gap": (wrong_text(RULES, r"(\* weight \* rate_<i>)", r"* 1.0000000001 \1"), lambda: gaps_agree("tanh")),

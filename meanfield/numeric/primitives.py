@@ -60,30 +60,29 @@ WORK = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"),
 
 
 def angle_minus_sine(t: float) -> float:
-    """t - sin t without cancellation for small t >= 0."""
-    if t > 0.5:
-        return t - math.sin(t)
+    """t - sin t for 0 <= t <= pi without cancellation for small t: the quotient by t^3 as a polynomial of t^2, in pairs of pairs."""
     s = t * t
-    series = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0 * (1.0 - s / 156.0 * (1.0 - s / 210.0)))))
-    return t * s * series
+    u = s * s
+    a = 0.16666666666666666 + s * -0.008333333333333333 + u * (0.00019841269841269817 + s * -2.7557319223982017e-06)
+    b = 2.505210838512761e-08 + s * -1.605904382195064e-10 + u * (7.647163292687179e-13 + s * -2.8114489197231916e-15)
+    c = 8.219617574391419e-18 + s * -1.9495555003914384e-20 + u * 3.533158292227539e-23
+    return t * s * (a + u * u * (b + u * u * c))
 
 
 def angle_difference(a: float, ra: float, b: float, rb: float, difference: float) -> float:
     """arcsin(a/m) - arcsin(b/m) for a >= |b|, with ra = sqrt(m^2 - a^2), rb = sqrt(m^2 - b^2) and difference = a - b >= 0."""
-    if difference <= 0.0:
-        return 0.0
-    if a == 0.0:
-        return math.atan2(-b, rb)
-    ra, b, rb, difference = ra / a, b / a, rb / a, difference / a
-    opposite = rb - b * ra if b < 0.0 else difference * (1.0 + b) * (1.0 + ra * ra) / (rb + b * ra)
-    return math.atan2(opposite, ra * rb + b)
+    unit = 1.0 / (a + ra)  # m = 1, but for a factor of 2
+    a, ra, b, rb = a * unit, ra * unit, b * unit, rb * unit
+    up = 2.0**1000 if a < 1e-100 else 1.0
+    far = b < 0.0
+    opposite = rb * a - b * ra if far else difference * unit * ((a + b) * up) * (a * a + ra * ra)
+    shared = 1.0 if far else (rb * a + b * ra) * up
+    return math.atan2(max(opposite, 0.0), shared * (ra * rb + a * b))
 
 
 def guarded_sqrt(x: float, scale: float) -> float:
     """The square root of a difference of numbers of size `scale`, 0 where rounding has made it negative."""
-    if -1e-12 * scale <= x < 0.0:
-        return 0.0
-    return math.sqrt(x)
+    return math.sqrt(0.0 if (x < 0.0) & (x >= -1e-12 * scale) else x)
 
 
 def heaviside(x: float, at_zero: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
 from meanfield.numeric.store import execute
-from meanfield.numeric.trajectory import STATUS, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
 
@@ -31,6 +31,10 @@ Floats = NDArray[np.float64]
 INTERPRETED = 50_000
 #: layer-points between two looks at the clock and the keyboard
 CHUNK = 2_000_000
+#: points up to which a grid runs one after another rather than in a block that is mostly copies
+FEW = 4
+#: least number of layers whose transfers are kept for the backward pass at a time
+SEGMENT = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,10 +191,10 @@ def run_moments(
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
     out = _Output(count, len(layers), depth, every)
-    _fill(kernel_of(rec), depth, every, delta0 is not None, start == "pooled", table, flat[0], flat[1], out)
+    _fill(kernel_of(rec, delta0 is not None), depth, every, start == "pooled", table, flat[0], flat[1], out)
 
     def shaped(a: np.ndarray) -> np.ndarray:
-        return a.reshape(*grid, *a.shape[1:])
+        return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
 
     words = np.array(STATUS)[out.status].reshape(grid)
     return Run(
@@ -233,25 +237,25 @@ def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
 
 
 class _Output:
+    """Arrays of one row for each kept layer: a grid is written row by row."""
+
     def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
-        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((count, kept)) for _ in range(5))
-        self.chi = np.empty((count, kept - 1 if every else min(depth, 1)))
+        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
+        self.chi = np.empty((kept - 1 if every else min(depth, 1), count))
         self.status = np.zeros(count, dtype=np.int64)
 
-    def rows(self, part: slice) -> tuple[np.ndarray, ...]:
-        arrays = (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status)
-        return tuple(a[part] for a in arrays)
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status)
 
 
-def _fill(
-    kernel: Kernel, depth: int, every: int, paired: bool, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output
-) -> None:
+def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output) -> None:
     count = q0.shape[0]
-    head = (depth, every, int(paired), float(pooled))
-    size = max(1, CHUNK // (max(depth, 1) * (1000 if kernel.integrands else max(1, kernel.work))))
     small = count == 1 and depth * max(1, kernel.work) <= INTERPRETED
-    for first in track(range(0, count, size), "propagate", math.ceil(count / size)):
-        part = slice(first, min(first + size, count))
-        columns = np.ascontiguousarray(table[:, part])
-        shapes = [i.shapes(kernel.parameters, columns) for i in kernel.integrands]
-        execute(kernel.source, "trajectories", (*head, columns, q0[part], delta0[part], *out.rows(part), *shapes), small)
+    lanes = BLOCK if kernel.vectorises and count > FEW else 1
+    text = kernel.interpreted if small else kernel.compiled(lanes)
+    segment = min(max(depth, 1), max(SEGMENT, math.isqrt(depth))) if every else max(depth, 1)
+    rest = (every, segment, float(pooled), table, q0, delta0, *out.arrays, *(i.shapes(kernel.parameters, table) for i in kernel.integrands))
+    blocks = max(1, CHUNK // (lanes * max(depth, 1) * (1000 if kernel.integrands else max(1, kernel.work))))
+    for first in track(range(0, count, lanes * blocks), "propagate", math.ceil(count / (lanes * blocks))):
+        execute(text, "trajectories", (first, min(first + lanes * blocks, count), depth, *rest), small)

@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from meanfield.gaussian import quadrature
+from meanfield.numeric import elementary, primitives, tracing
 
 __all__ = ["compiled", "execute", "folder", "interpreted"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+#: how recursions in closed form are: every operation as it stands, so that a block of points has the bits of a single one
+EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: functions that only compiled code calls need no way in from Python
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -75,19 +78,31 @@ def interpreted(text: str) -> ModuleType:
     """The generated functions as plain Python, where what overflows is infinite as in compiled code."""
     path = _write(text)
     module = _load(path, f"meanfield_{path.stem}")
-    unbounded = {f.__name__: _unbounded(f) for f in (math.exp, math.expm1, math.cosh)}
+    unbounded = {f.__name__: _extended(f, OverflowError, math.inf) for f in (math.exp, math.expm1, math.cosh)}
+    logarithm = _extended(math.log, ValueError, math.nan)
+    unbounded["log"] = lambda z: logarithm(z) if z else -math.inf
     vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
+    vars(module)["workspace"] = lambda size: [0.0] * size  # plain floats, faster one by one than an array
     return module
 
 
-def _unbounded(f: Callable[[float], float]) -> Callable[[float], float]:
+def _extended(f: Callable[[float], float], error: type[Exception], instead: float) -> Callable[[float], float]:
     def value(z: float) -> float:
         try:
             return f(z)
-        except OverflowError:
-            return math.inf
+        except error:
+            return instead
 
     return value
+
+
+@lru_cache(maxsize=1)
+def _functions() -> ModuleType:
+    """`math` for compiled recursions: its elementary functions as vector code"""
+    module = ModuleType("math")
+    vars(module).update({name: f for name, f in vars(math).items() if not name.startswith("_")})
+    vars(module).update({f.__name__: tracing.intrinsic_of(f) for f in elementary.FUNCTIONS})
+    return module
 
 
 @lru_cache(maxsize=1)
@@ -109,11 +124,16 @@ def compiled(text: str, entry: str) -> FunctionType:
 
     path = _write(text)
     module = _load(path, f"meanfield_compiled_{path.stem}")
-    for name, value in list(vars(module).items()):
-        if isinstance(value, FunctionType):
-            shared = value.__module__ == quadrature.__name__
-            how = {"cache": True} if name == entry else INNER
-            setattr(module, name, _rules()[name] if shared else numba.njit(**how, **OPTIONS)(value))
+    functions = {name: f for name, f in vars(module).items() if isinstance(f, FunctionType)}
+    shared = {name for name, f in functions.items() if f.__module__ == quadrature.__name__}
+    options, inner = OPTIONS, INNER
+    if vars(module)["math"] is elementary:
+        vars(module)["math"] = _functions()
+        if not shared:
+            options, inner = EXACT, INNER | {"forceinline": True}
+    for name, f in functions.items():
+        how = {"cache": True} if name == entry else INNER if name in (*primitives.NEEDS, "sweep") else inner
+        setattr(module, name, _rules()[name] if name in shared else numba.njit(**how, **options)(f))
     function: FunctionType = getattr(module, entry)
     return function
 

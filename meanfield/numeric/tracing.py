@@ -1,0 +1,164 @@
+r"""Functions of plain arithmetic as machine code inside numba's: they run once on symbols of the compiler, and what they did is the code.
+
+Every operation keeps its IEEE meaning and a fused multiply-add stands where the text says so, so a vector of points and a single one
+have the same bits.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Value", "bits", "copysign", "double", "fma", "intrinsic_of", "sqrt", "where"]
+
+
+class Value:
+    """A double, a 64-bit whole number or a truth value of the code that is being written."""
+
+    def __init__(self, builder: Any, value: Any, fused: bool) -> None:
+        self.builder, self.value, self.fused = builder, value, fused
+
+    def _of(self, value: Any) -> Value:
+        return Value(self.builder, value, self.fused)
+
+    def constant(self, other: Value | float) -> Any:
+        """the other operand in the type of this one"""
+        return other.value if isinstance(other, Value) else self.value.type(other)
+
+    def _binary(self, floating: str, whole: str, a: Value | float, b: Value | float) -> Value:
+        operation = whole if hasattr(self.value.type, "width") else floating
+        return self._of(getattr(self.builder, operation)(self.constant(a), self.constant(b)))
+
+    def __add__(self, other: Value | float) -> Value:
+        return self._binary("fadd", "add", self, other)
+
+    def __radd__(self, other: Value | float) -> Value:
+        return self._binary("fadd", "add", other, self)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._binary("fsub", "sub", self, other)
+
+    def __rsub__(self, other: Value | float) -> Value:
+        return self._binary("fsub", "sub", other, self)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self._binary("fmul", "mul", self, other)
+
+    def __rmul__(self, other: Value | float) -> Value:
+        return self._binary("fmul", "mul", other, self)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._of(self.builder.fdiv(self.value, self.constant(other)))
+
+    def __rtruediv__(self, other: Value | float) -> Value:
+        return self._of(self.builder.fdiv(self.constant(other), self.value))
+
+    def __neg__(self) -> Value:
+        return self._of(self.builder.fneg(self.value))
+
+    def __lshift__(self, places: int) -> Value:
+        return self._of(self.builder.shl(self.value, self.constant(places)))
+
+    def __rshift__(self, places: int) -> Value:
+        return self._of(self.builder.lshr(self.value, self.constant(places)))
+
+    def __and__(self, mask: Value | int) -> Value:
+        return self._of(self.builder.and_(self.value, self.constant(mask)))
+
+    def __or__(self, mask: int) -> Value:
+        return self._of(self.builder.or_(self.value, self.constant(mask)))
+
+    def _compared(self, how: str, other: Value | float) -> Value:
+        return self._of(self.builder.fcmp_ordered(how, self.value, self.constant(other)))
+
+    def __lt__(self, other: Value | float) -> Value:
+        return self._compared("<", other)
+
+    def __gt__(self, other: Value | float) -> Value:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Value | float) -> Value:
+        return self._compared(">=", other)
+
+    def __eq__(self, other: Value | float) -> Value:  # type: ignore[override]
+        return self._compared("==", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __abs__(self) -> Value:
+        return self._of(_called(self, "llvm.fabs", self.value))
+
+
+def _called(x: Value, name: str, *values: Any) -> Any:
+    from llvmlite import ir
+
+    function = x.builder.module.declare_intrinsic(
+        name, [ir.DoubleType()], ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * len(values))
+    )
+    return x.builder.call(function, values)
+
+
+def _first(*values: Value | float) -> Value:
+    return next(v for v in values if isinstance(v, Value))
+
+
+def fma(a: Value | float, b: Value | float, c: Value | float) -> Value:
+    """a b + c, rounded once where the processor can."""
+    x = _first(a, b, c)
+    if not x.fused:
+        return a * b + c  # type: ignore[return-value]
+    return Value(x.builder, _called(x, "llvm.fma", *(x.constant(v) for v in (a, b, c))), True)
+
+
+def where(condition: Value, a: Value | float, b: Value | float) -> Value:
+    """a where the condition holds, else b; both are computed."""
+    from llvmlite import ir
+
+    values = [v.value if isinstance(v, Value) else ir.DoubleType()(float(v)) for v in (a, b)]
+    return Value(condition.builder, condition.builder.select(condition.value, *values), condition.fused)
+
+
+def sqrt(x: Value) -> Value:
+    return Value(x.builder, _called(x, "llvm.sqrt", x.value), x.fused)
+
+
+def copysign(size: Value | float, sign: Value | float) -> Value:
+    x = _first(size, sign)
+    return Value(x.builder, _called(x, "llvm.copysign", x.constant(size), x.constant(sign)), x.fused)
+
+
+def bits(x: Value) -> Value:
+    """The 64 bits of a double as a whole number."""
+    from llvmlite import ir
+
+    return Value(x.builder, x.builder.bitcast(x.value, ir.IntType(64)), x.fused)
+
+
+def double(i: Value) -> Value:
+    """The double of those 64 bits."""
+    from llvmlite import ir
+
+    return Value(i.builder, i.builder.bitcast(i.value, ir.DoubleType()), i.fused)
+
+
+def intrinsic_of(function: Callable[..., Value]) -> Any:
+    """The function of doubles as one that numba writes into the code that calls it."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        triple, _, features = context.codegen().magic_tuple()
+        fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
+        return function(*(Value(builder, a, fused) for a in args)).value
+
+    def one(typing: Any, a: Any) -> Any:
+        return types.float64(types.float64), code
+
+    def two(typing: Any, a: Any, b: Any) -> Any:
+        return types.float64(types.float64, types.float64), code
+
+    def three(typing: Any, a: Any, b: Any, c: Any) -> Any:
+        return types.float64(types.float64, types.float64, types.float64), code
+
+    return intrinsic((one, two, three)[len(inspect.signature(function).parameters) - 1])
