@@ -37,6 +37,7 @@ from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
+from meanfield.reporting import tables as _tables  # registers its datasets
 from meanfield.reporting.article import report
 from meanfield.unrolling import Unrolled, unrolled
 
