@@ -1,0 +1,226 @@
+r"""Reading a torch model: the library's network with the scales that its weights have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from meanfield.activation import Activation
+from meanfield.blocks.algebra import Block, Residual, Serial
+from meanfield.blocks.attention import Attention
+from meanfield.blocks.elementary import Activate, Linear, Scale
+from meanfield.blocks.fixed import CausalAttention
+from meanfield.blocks.gated import Product
+from meanfield.reference.layouts import Reading, layout_of, read_block
+from meanfield.reference.listing import listing
+from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_kind
+from meanfield.reference.series import read_series
+
+__all__ = ["Description", "block_lists", "describe"]
+
+Floats = NDArray[np.float64]
+
+#: standard errors of a scale, estimated from its weights, up to which scales of different layers count as one
+SAMPLING = 4.0
+
+
+@dataclass(frozen=True, repr=False)
+class Description:
+    r"""A model as a network of the library.
+
+    Attributes
+    ----------
+    net, depth : Block and whole number
+        `mf.propagate(net, depth, q, p=..., n=...)` predicts the model: one repeat and how many there are where no scale depends on the
+        layer, else all layers in series and 1.
+    blocks : tuple of Block
+        The layers one by one, with the scales of each.
+    before, after : Block or None
+        What a torch.nn.Sequential does before the first repeat and after the last.
+    scales : mapping of names to arrays over the layers
+        sigma = sqrt(fan_in mean W^2) of every matrix, root mean squares of biases, norm gains and layer scales.
+    modules : tuple of str
+        The names of the layers in the model, as `measure` takes them.
+    outside : tuple of str
+        Parts of the model with weights that are not described: embeddings, heads, final norms.
+    caveats : tuple of str
+        Where the law is not that of the model, by name.
+    """
+
+    net: Block
+    depth: int
+    blocks: tuple[Block, ...]
+    before: Block | None
+    after: Block | None
+    scales: Mapping[str, Floats]
+    modules: tuple[str, ...]
+    outside: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        layers = len(self.blocks)
+        head = f"{layers} layer{'s' * (layers > 1)}" + (", all alike" if self.depth == layers else ", scales differ between layers")
+        rows = [("layer", [str(i) for i in range(layers)])]
+        neutral = {name: 1.0 if name.startswith(("gain", "layer_scale")) else 0.0 for name in self.scales}
+        rows += [(name, [f"{v:.4g}" for v in values]) for name, values in self.scales.items() if (values != neutral[name]).any()]
+        lines = [head, listing(rows)]
+        lines += [f"{name} = {part}" for name, part in (("before", self.before), ("after", self.after)) if part is not None]
+        lines += [f"not described: {', '.join(self.outside)}"] * bool(self.outside)
+        return "\n".join([*lines, *(f"caveat: {text}" for text in self.caveats)])
+
+
+def describe(model: nn.Module) -> Description:
+    r"""The network of the library that a torch model is, with the scales read off its weights, as it is in eval mode.
+
+    Recognised are torch.nn.Sequential of Linear, activations, norms, Dropout, Identity and further Sequentials;
+    torch.nn.TransformerEncoder and its layers; blocks laid out as those of Hugging Face ViT, BERT, GPT-2 and Llama and of timm. A
+    block is accepted only if it computes what the description says, on random tokens; activations are known by their values.
+
+    Scales of different layers that agree within 4 standard errors of their estimates are one number; otherwise every layer has its own.
+
+    Causal attention is described by `mf.CausalAttention`, that is with uniform weights: good while \sigma_QK^2 q (q - p) is small, where a
+    rotary embedding has no effect either. The caveats say so. The epsilon of a norm is not described.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+
+    Raises
+    ------
+    NotRecognised
+        A ValueError that names the module, parameter or activation that is not recognised, and what is.
+    TypeError
+        `model` is no torch module.
+
+    Examples
+    --------
+    >>> import torch, meanfield as mf
+    >>> layers = [torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64)]
+    >>> seen = mf.reference.describe(torch.nn.Sequential(*layers))
+    >>> seen.depth, seen.modules
+    (2, ('2', '4'))
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model = {model!r}: expected a torch.nn.Module")
+    if isinstance(model, nn.Sequential) and not any(layout_of(part) for part in model.modules()):
+        return _assembled(read_series(model))
+    return _assembled(_read_transformer(model))
+
+
+def _assembled(layers: Layers) -> Description:
+    scales = {name: np.array([row[name] for row in layers.rows]) for name in layers.rows[0]}
+    pooled = {name: float(np.sqrt(np.mean(column**2))) for name, column in scales.items()}
+    allowed = {name: SAMPLING / np.sqrt([2 * count[name] for count in layers.counts]) for name in scales}
+    alike = all((np.abs(column - pooled[name]) <= allowed[name] * pooled[name]).all() for name, column in scales.items())
+    blocks = tuple(layers.built(row) for row in layers.rows)
+    net = layers.built(pooled) if alike else Serial(blocks) if len(blocks) > 1 else blocks[0]
+    depth = len(blocks) if alike else 1
+    return Description(net, depth, blocks, layers.before, layers.after, scales, layers.names, layers.outside, layers.caveats)
+
+
+# -- transformers -----------------------------------------------------------------------------------------------------
+
+
+def _read_transformer(model: nn.Module) -> Layers:
+    prefix, blocks = _only_list(model)
+    names = tuple(f"{prefix}.{name}" if prefix else name for name, _ in blocks)
+    rows, counts, kinds = [], [], []
+    for name, (_, block) in zip(names, blocks, strict=True):
+        reading = read_block(block, name)  # holds a copy of the block: one at a time
+        values, count = _scales(reading)
+        rows.append(values)
+        counts.append(count)
+        phi = activation_of(reading.activation, f"{name}.{reading.layout.activation}")
+        norms = [norm_kind(norm, f"{name}.{path}") for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
+        kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
+        if kinds[-1] != kinds[0]:
+            raise NotRecognised(f"{names[0]} and {name} are of different kinds: describe each part by itself")
+    *_, causal, _gated, rotary = kinds[0]
+    inside = {id(w) for _, block in blocks for w in block.parameters()}
+    outside = tuple(name for name, part in model.named_modules() if any(id(w) not in inside for w in part.parameters(recurse=False)))
+    caveats = []
+    if causal:
+        strength = max((row["sigma_Q"] * row["sigma_K"]) ** 2 for row in rows)
+        caveats.append(f"causal mask: the law is that of uniform weights under it; here sigma_QK^2 is {strength:.3g} at most")
+    if rotary:
+        caveats.append("rotary position embedding: there is no law for it; without effect on uniform weights")
+    return Layers(rows, counts, lambda values: _transformer(values, *kinds[0][:5]), names, outside, tuple(caveats))
+
+
+def block_lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Module]]]]:
+    """Lists of blocks with a known layout, by name; a model that is one block is a list of one."""
+    if layout_of(model):
+        yield "", [("model", model)]
+        return
+    for name, part in model.named_modules():
+        if isinstance(part, (nn.ModuleList, nn.Sequential)) and len(part) and any(layout_of(child) for child in part):
+            yield name, list(part.named_children())
+
+
+def _only_list(model: nn.Module) -> tuple[str, list[tuple[str, nn.Module]]]:
+    found = list(block_lists(model))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NotRecognised(f"{type(model).__name__} has several lists of blocks, {', '.join(n for n, _ in found)}: describe one of them")
+    lists = [(n, part[0]) for n, part in model.named_modules() if isinstance(part, (nn.ModuleList, nn.Sequential)) and len(part)]
+    name, first = lists[0] if lists else ("", model)
+    read_block(first, f"{name}.0" if lists else type(model).__name__)
+    raise NotRecognised(f"{type(model).__name__} has no list of blocks")
+
+
+def _is_causal(reading: Reading, block: nn.Module) -> bool:
+    """by what it computes, or by what the attention says of itself: transformers makes the mask outside the block"""
+    attention = block.get_submodule(reading.layout.attention)
+    return reading.causal or bool(getattr(attention, "is_causal", False))
+
+
+def _scales(r: Reading) -> tuple[dict[str, float], dict[str, int]]:
+    """every scale of a block by name, and from how many numbers it is estimated"""
+    letters = {"query": "Q", "key": "K", "value": "V", "output": "O", "up": "1", "gate": "gate", "down": "2"}
+    values: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for role, matrix in r.matrices.items():
+        name = letters[role]
+        values[f"sigma_{name}"], counts[f"sigma_{name}"] = matrix.sigma, matrix.weight.numel()
+        if role != "key":  # a bias of the keys shifts all logits of a row
+            values[f"bias_{name}"], counts[f"bias_{name}"] = matrix.sigma_b, matrix.weight.shape[0]
+    if values["bias_Q"]:
+        raise NotRecognised(f"{r.path}: the bias of the queries is not zero, and there is no law for logits that all rows share")
+    size = r.matrices["query"].weight.shape[0] // r.heads
+    values["sigma_Q"] *= r.scaling * math.sqrt(size)
+    for i, (norm, scale) in enumerate(zip(r.norms, r.layer_scales, strict=True), 1):
+        parts = {f"gain_{i}": getattr(norm, "weight", None), f"shift_{i}": getattr(norm, "bias", None), f"layer_scale_{i}": scale}
+        for name, part in parts.items():
+            default = 0.0 if name.startswith("shift") else 1.0
+            values[name] = default if part is None else float(part.detach().double().square().mean().sqrt())
+            counts[name] = 1 if part is None else part.numel()
+    return values, counts
+
+
+def _transformer(s: Mapping[str, float], phi: Activation, norms: Sequence[Block], post: bool, causal: bool, gated: bool) -> Block:
+    def norm(i: int) -> Block:
+        gain, shift = s[f"gain_{i}"], s[f"shift_{i}"]
+        if shift:  # in second moments a shift that all tokens share is the bias of a linear map
+            return norms[i - 1] >> Linear(gain, shift)
+        return norms[i - 1] if gain == 1 else norms[i - 1] >> Scale(gain)
+
+    if causal:
+        attention: Block = CausalAttention(sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])
+    else:
+        attention = Attention(sigma_Q=s["sigma_Q"], sigma_K=s["sigma_K"], sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])
+    shared = math.hypot(s["bias_V"] * s["sigma_O"], s["bias_O"])
+    if shared:
+        attention = attention >> Linear(1, shared)
+    units: Block = Linear(s["sigma_1"], s["bias_1"])
+    units = Product(Linear(s["sigma_gate"], s["bias_gate"]) >> Activate(phi), units) if gated else units >> Activate(phi)
+    branches = [attention, units >> Linear(s["sigma_2"], s["bias_2"])]
+    branches = [b if s[f"layer_scale_{i}"] == 1 else b >> Scale(s[f"layer_scale_{i}"]) for i, b in enumerate(branches, 1)]
+    if post:
+        return Residual(branches[0]) >> norm(1) >> Residual(branches[1]) >> norm(2)
+    return Residual(norm(1) >> branches[0]) >> Residual(norm(2) >> branches[1])
