@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,9 +14,13 @@ from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.norms import LayerNorm, RMSNorm
 from meanfield.catalogue import activations
+from meanfield.catalogue.families import Family
 from meanfield.reference.expressions import tensor_function
+from meanfield.symbols import known
 
 __all__ = ["TOLERANCE", "Layers", "NotRecognised", "activation_of", "norm_kind"]
+
+x = known("x")
 
 #: relative difference from a formula that counts as rounding: norms divide by sqrt(variance + 1e-5)
 TOLERANCE = 1e-4
@@ -40,27 +45,25 @@ class Layers:
 
 
 def activation_of(function: Callable[[Tensor], Tensor], path: str) -> Activation:
-    """The activation of the catalogue with the values of a function, by name of the function if there is none."""
+    """The activation of the catalogue that has the values of a function; raises NotRecognised with its name where none has."""
     at = torch.linspace(-4, 4, 33, dtype=torch.float64)
-    slope = getattr(function, "negative_slope", getattr(function, "alpha", None))
     with torch.no_grad():
         seen = function(at.clone())
-    for phi in activations.values():
-        if not isinstance(phi, Activation):
-            try:
-                phi = phi(slope) if isinstance(slope, float) else None
-            except (TypeError, ValueError):
-                continue
-        if phi is None or phi.expression.free_symbols - {s for s in phi.expression.free_symbols if s.name == "x"}:
-            continue
-        try:
-            expected = tensor_function(phi.expression)(at)
-        except ValueError:
-            continue
-        if torch.allclose(seen, expected, rtol=1e-6, atol=1e-7):
+    for phi in _candidates(function):
+        if torch.allclose(seen, tensor_function(phi.expression)(at), rtol=1e-6, atol=1e-7):
             return phi
     kind = getattr(function, "__name__", type(function).__name__)
     raise NotRecognised(f"{path} ({kind}) has the values of no activation in mf.activations")
+
+
+def _candidates(function: Callable[[Tensor], Tensor]) -> Iterator[Activation]:
+    """the catalogue, and its families of one parameter at the slope that a torch module carries"""
+    slope = getattr(function, "negative_slope", getattr(function, "alpha", None))
+    for entry in activations.values():
+        if entry.expression.free_symbols == {x}:
+            yield entry
+        if isinstance(slope, float) and isinstance(entry, Family) and len(inspect.signature(entry).parameters) == 1 and slope > 0:
+            yield entry(slope)
 
 
 def norm_kind(norm: nn.Module, path: str) -> Block:
@@ -68,11 +71,11 @@ def norm_kind(norm: nn.Module, path: str) -> Block:
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
     width = None if weight is None else weight.shape[-1]
     width = width or int(torch.tensor(getattr(norm, "normalized_shape", (64,))).prod())
-    x = torch.linspace(-1, 2, width, dtype=torch.float64)[None] ** 3
-    x = x / x.square().mean().sqrt()
+    at = torch.linspace(-1, 2, width, dtype=torch.float64)[None] ** 3
+    at = at / at.square().mean().sqrt()
     with torch.no_grad():
-        seen = copy.deepcopy(norm).double().cpu()(x)
-        plainly = {LayerNorm(): nn.functional.layer_norm(x, (width,)), RMSNorm(): x / x.square().mean(-1, keepdim=True).sqrt()}
+        seen = copy.deepcopy(norm).double().cpu()(at)
+        plainly = {LayerNorm(): nn.functional.layer_norm(at, (width,)), RMSNorm(): at / at.square().mean(-1, keepdim=True).sqrt()}
         for kind, plain in plainly.items():
             expected = plain if weight is None else weight.double().cpu() * plain
             expected = expected if bias is None else expected + bias.double().cpu()
