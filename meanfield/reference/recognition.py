@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.norms import LayerNorm, RMSNorm
 from meanfield.catalogue import activations
-from meanfield.catalogue.families import Family
 from meanfield.reference.expressions import tensor_function
 from meanfield.symbols import known
 
@@ -57,13 +55,12 @@ def activation_of(function: Callable[[Tensor], Tensor], path: str) -> Activation
 
 
 def _candidates(function: Callable[[Tensor], Tensor]) -> Iterator[Activation]:
-    """the catalogue, and its families of one parameter at the slope that a torch module carries"""
-    slope = getattr(function, "negative_slope", getattr(function, "alpha", None))
-    for entry in activations.values():
-        if entry.expression.free_symbols == {x}:
-            yield entry
-        if isinstance(slope, float) and isinstance(entry, Family) and len(inspect.signature(entry).parameters) == 1 and slope > 0:
-            yield entry(slope)
+    """the catalogue, and its families at the parameter that a torch module carries"""
+    for attribute, families in (("negative_slope", ("leaky_relu",)), ("alpha", ("elu", "celu"))):
+        value = getattr(function, attribute, None)
+        if isinstance(value, float):
+            yield from (activations[name](value) for name in families)
+    yield from (entry for entry in activations.values() if entry.expression.free_symbols == {x})
 
 
 def norm_kind(norm: nn.Module, path: str) -> Block:
