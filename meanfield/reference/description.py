@@ -140,15 +140,18 @@ def _read_transformer(model: nn.Module) -> Layers:
         kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
         if kinds[-1] != kinds[0]:
             raise NotRecognised(f"{names[0]} and {name} are of different kinds: describe each part by itself")
-    *_, causal, _gated, rotary = kinds[0]
+    *_, causal, gated, rotary = kinds[0]
     inside = {id(w) for _, block in blocks for w in block.parameters()}
     outside = tuple(name for name, part in model.named_modules() if any(id(w) not in inside for w in part.parameters(recurse=False)))
     caveats = []
     if causal:
         strength = max((row["sigma_Q"] * row["sigma_K"]) ** 2 for row in rows)
-        caveats.append(f"causal mask: the law is that of uniform weights under it; here sigma_QK^2 is {strength:.3g} at most")
+        law = (
+            "uniform weights under it" if _tells_tokens_apart(gated) else "attention over all tokens (that of gated units has equal tokens)"
+        )
+        caveats.append(f"causal mask: the law is that of {law}; here sigma_QK^2 is {strength:.3g} at most")
     if rotary:
-        caveats.append("rotary position embedding: there is no law for it; without effect on uniform weights")
+        caveats.append("rotary position embedding: there is no law for it; its logits are taken as those without it")
     return Layers(rows, counts, lambda values: _transformer(values, *kinds[0][:5]), names, outside, tuple(caveats))
 
 
@@ -172,6 +175,11 @@ def _only_list(model: nn.Module) -> tuple[str, list[tuple[str, nn.Module]]]:
     name, first = lists[0] if lists else ("", model)
     read_block(first, f"{name}.0" if lists else type(model).__name__)
     raise NotRecognised(f"{type(model).__name__} has no list of blocks")
+
+
+def _tells_tokens_apart(gated: bool) -> bool:
+    """whether every part of a block has a law for tokens that differ in norm, which a causal mask makes of them"""
+    return not gated or Product.tokenwise
 
 
 def _is_causal(reading: Reading, block: nn.Module) -> bool:
@@ -210,7 +218,7 @@ def _transformer(s: Mapping[str, float], phi: Activation, norms: Sequence[Block]
             return norms[i - 1] >> Linear(gain, shift)
         return norms[i - 1] if gain == 1 else norms[i - 1] >> Scale(gain)
 
-    if causal:
+    if causal and _tells_tokens_apart(gated):
         attention: Block = CausalAttention(sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])
     else:
         attention = Attention(sigma_Q=s["sigma_Q"], sigma_K=s["sigma_K"], sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])

@@ -3,6 +3,7 @@ r"""Second moments of signals and gradients, measured on random networks of fini
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,11 @@ from torch import Tensor, nn
 
 from meanfield import arguments
 from meanfield.progress import track
+from meanfield.reference.description import block_lists
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.inputs import Start, default_tokens, start_of
 from meanfield.reference.listing import listing
+from meanfield.reference.walking import Step, Walk, evaluating, steps_of
 
 __all__ = ["Measurement", "measure"]
 
@@ -30,6 +33,8 @@ class Measurement:
     ----------
     width, n, samples, start
         Of the networks, their inputs, and the gradient at the output.
+    modules : tuple of str
+        What lies between two layers.
     q, p : arrays
         |h_a|^2/width and h_a . h_b/width, averaged over tokens and pairs.
     apjn, K : arrays
@@ -43,6 +48,7 @@ class Measurement:
     n: int
     samples: int
     start: str
+    modules: tuple[str, ...]
     q: Floats
     q_error: Floats
     p: Floats
@@ -86,7 +92,7 @@ class Measurement:
 
 
 def measure(
-    model: nn.Sequential,
+    model: nn.Module | Sequence[nn.Module],
     q: float | None = None,
     *,
     p: float | None = None,
@@ -94,35 +100,49 @@ def measure(
     gap: float | None = None,
     n: int | None = None,
     width: int | None = None,
+    modules: Sequence[str | nn.Module] | None = None,
+    inputs: Any = None,
+    fresh: bool | Callable[[nn.Module], object] | None = None,
     samples: int = 8,
     probes: int = 4,
     start: str = "token",
     seed: int = 0,
     device: str | torch.device = "auto",
 ) -> Measurement:
-    r"""Measure q, p and the gradient moments of a random network after each of its repeats.
+    r"""Measure q, p and the gradient moments of a network at the input and after each of its modules.
 
-    Each of `samples` networks has fresh weights and sees `probes` inputs, sets of n tokens with exactly the given Gram matrix. Each input
-    is paired with one random gradient at the output (signs, independent per coordinate), pulled back through the network. All of one
-    network counts as one observation: the standard errors are those of a mean over networks.
+    Each of `samples` draws sees `probes` inputs, sets of n tokens with exactly the given Gram matrix. Each input is paired with one random
+    gradient at the output (signs, independent per coordinate), pulled back through the network. All of one draw counts as one
+    observation: the standard errors are those of a mean over draws.
 
     The average squared partial Jacobian norm J^{L,l} = E |dh^L/dh^l|^2 / (n width) is the mean of |g^l|^2 with start="token".
 
+    Only the states (..., n, width) and the activations of one module are in memory at a time: backward, each module runs again.
+
     Parameters
     ----------
-    model : torch.nn.Sequential
-        A twin, or any series of layers (..., n, width) -> (..., n, width) whose modules with weights have `reset_parameters()`. It is
-        left as it is: the networks are copies.
+    model : torch.nn.Module or sequence of modules
+        A twin; a Sequential or sequence of layers (..., n, width) -> (..., n, width) or a tuple that starts with it; any other model. It
+        is left as it is: weights, mode, hooks, random state. All but twins are measured in eval mode.
     q, p, c, gap : number
-        The input, as in `mf.propagate`. Left out: the one the twin was built with.
+        The input, as in `mf.propagate`. Left out: the one the twin was built with, or the state that the model makes of `inputs`.
     n : whole number, optional
-        Tokens; left out, as many as the twin mixes, else 16 (1 without p, c and gap).
+        Tokens; left out, as many as the twin mixes or the model makes of `inputs`, else 16 (1 without p, c and gap).
     width : whole number, optional
-        Needed where the model is no twin.
+        Left out, that of the twin, or of the first Linear or LayerNorm of the first module.
+    modules : names or modules, optional
+        Neighbours on the main path, blocks or sublayers, whose inputs and outputs are the layers. Left out: the children of a
+        Sequential, or the blocks that `describe` knows.
+    inputs : tensor, tuple or mapping, optional
+        What the model is called with (token ids, images): then the modules get masks and embeddings of positions from it, and the state
+        before the first module is replaced. Without, the modules are called on the state alone.
+    fresh : bool or function, optional
+        Whether every draw has new weights, by `reset_parameters()` of every module with weights or by this function of the model. Left
+        out, twins get new weights and any other model is measured with the weights it has: the errors are then those over inputs.
     samples : whole number >= 2
-        Random networks.
+        Draws.
     probes : whole number >= 1
-        Inputs, each with a gradient, per network.
+        Inputs, each with a gradient, per draw.
     start : "token" or "pooled"
         The gradient at the output: independent at each token (K_L = 0 on average), or the same at all (K_L = J_L).
     seed : whole number
@@ -133,7 +153,8 @@ def measure(
     Raises
     ------
     ValueError, TypeError
-        An input out of range, no input at all, n that does not fit the network or is above its width, a module that cannot be redrawn.
+        An input out of range, no input at all, n that does not fit the network or is above its width, modules that are no chain, a module
+        that cannot be redrawn.
 
     Examples
     --------
@@ -143,26 +164,102 @@ def measure(
     >>> seen.q.shape, float(seen.apjn[-1])
     ((3,), 1.0)
     """
-    if not isinstance(model, nn.Sequential):
-        raise TypeError(f"model: expected a twin or another torch.nn.Sequential, one child per layer, got {type(model).__name__}")
+    if not isinstance(model, nn.Module):
+        model = nn.Sequential(*_checked(model))
     arguments.check_integer(samples, "samples", 2)
     arguments.check_integer(probes, "probes", 1)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
-    size = arguments.check_integer(getattr(model, "width", None) if width is None else width, "width", 1)
-    given = _input(model, q, p, c, gap, n)
+    names = _names(model, modules)
+    twin = hasattr(model, "net")
+    draw = redraw if fresh is True or (fresh is None and twin) else fresh or None
+    given = _input(model, q, p, c, gap, n) if inputs is None else None
+    own = q is None and p is c is gap is None  # the states that the model makes of the inputs
     where = place(device)
-    network = copy.deepcopy(model).to(where)
+    on_device = all(w.device == where for w in model.parameters())
+    network = model if draw is None and on_device else copy.deepcopy(model).to(where)
+    chain = [network.get_submodule(name) for name in names]
+    size = None if inputs is not None else arguments.check_integer(_width(model, chain[0]) if width is None else width, "width", 1)
     dtype = next((w.dtype for w in network.parameters()), torch.float64)
     rows = []
-    with seeded(seed, where):
+    shape = torch.Size()
+    with seeded(seed, where), evaluating(network, twin):
         for _ in track(range(samples), "measure", samples):
-            redraw(network)
-            rows.append(_observe(network, given.tokens(probes, size, dtype, where), start == "pooled"))
+            if draw is not None:
+                draw(network)
+            if inputs is not None:
+                seen = []
+                for _ in range(probes):
+                    replace = None if own else lambda x: _like(_input(model, q, p, c, gap, n or x.shape[-2]), x)
+                    steps, states = steps_of(network, chain, _moved(inputs, where), replace)
+                    seen.append(_observe(steps, states[0], start == "pooled"))
+                    shape = states[0].shape
+                rows.append(np.mean(seen, axis=0))
+            else:
+                assert given is not None
+                assert size is not None
+                x = given.tokens(probes, size, dtype, where)
+                rows.append(_observe([Step(m) for m in chain], x, start == "pooled"))
+                shape = x.shape
     observed = np.array(rows)
     mean, error = observed.mean(0), observed.std(0, ddof=1) / np.sqrt(samples)
     pairs = [a for pair in zip(mean, error, strict=True) for a in pair]
-    return Measurement(size, given.n, samples, start, *pairs)
+    return Measurement(shape[-1], shape[-2], samples, start, names, *pairs)
+
+
+def _checked(model: Any) -> list[nn.Module]:
+    parts = list(model) if isinstance(model, Sequence) else [model]
+    for part in parts:
+        if not isinstance(part, nn.Module):
+            raise TypeError(f"model: expected a torch.nn.Module or a sequence of them, got {type(part).__name__}")
+    return parts
+
+
+def _names(model: nn.Module, modules: Sequence[str | nn.Module] | None) -> tuple[str, ...]:
+    """the modules asked for by name, or the layers of the model"""
+    if modules is None:
+        if isinstance(model, nn.Sequential):
+            return tuple(name for name, _ in model.named_children())
+        lists = list(block_lists(model))
+        if len(lists) != 1:
+            raise ValueError(f"modules: which layers of {type(model).__name__} to measure is not known: give their names")
+        prefix, blocks = lists[0]
+        return tuple(f"{prefix}.{name}" for name, _ in blocks) if prefix else ("",)
+    known = {id(m): name for name, m in model.named_modules()}
+    names = [m if isinstance(m, str) else known.get(id(m), "") for m in modules]
+    for name, asked in zip(names, modules, strict=True):
+        if name not in known.values() or not name:
+            raise ValueError(f"modules: {asked if isinstance(asked, str) else type(asked).__name__} is no module of {type(model).__name__}")
+    if not names:
+        raise ValueError("modules is empty: give at least one name")
+    return tuple(names)
+
+
+def _width(model: nn.Module, first: nn.Module) -> int:
+    known = getattr(model, "width", None)
+    if isinstance(known, int):
+        return known
+    for part in first.modules():
+        if isinstance(part, nn.Linear):
+            return part.in_features
+        if isinstance(part, nn.LayerNorm):
+            return int(part.normalized_shape[-1])
+    raise TypeError(f"width: {type(first).__name__} does not say how wide it is; give a number")
+
+
+def _moved(inputs: Any, where: torch.device) -> Any:
+    if isinstance(inputs, Tensor):
+        return inputs.to(where)
+    if isinstance(inputs, Mapping):
+        return {k: _moved(v, where) for k, v in inputs.items()}
+    return tuple(_moved(v, where) for v in inputs) if isinstance(inputs, tuple) else inputs
+
+
+def _like(given: Start, x: Tensor) -> Tensor:
+    """tokens in the place of a state of the model"""
+    if x.dim() != 3 or x.shape[-2] != given.n:
+        raise ValueError(f"n = {given.n}: the model makes states of shape {tuple(x.shape)} of these inputs")
+    return given.tokens(x.shape[0], x.shape[-1], x.dtype, x.device)
 
 
 def _input(model: nn.Module, q: Any, p: Any, c: Any, gap: Any, n: int | None) -> Start:
@@ -178,18 +275,14 @@ def _input(model: nn.Module, q: Any, p: Any, c: Any, gap: Any, n: int | None) ->
     return start_of(q, p, c, gap, n or mixed or default_tokens(p, c, gap))
 
 
-def _observe(network: nn.Sequential, x: Tensor, pooled: bool) -> Floats:
+def _observe(steps: Sequence[Step], x: Tensor, pooled: bool) -> Floats:
     """q, p, J, K (rows) at every layer (columns), averaged over the inputs"""
-    states = [x.requires_grad_()]
-    for repeat in network:
-        states.append(repeat(states[-1]))
-    out = states[-1]
-    shape = (*out.shape[:-2], 1, out.shape[-1]) if pooled else out.shape
-    signs = (2 * torch.randint(0, 2, shape, device=out.device) - 1).to(out.dtype).expand_as(out)
-    gradients = torch.autograd.grad(out, states, signs)
-    with torch.no_grad():
-        moments = [(*_moments(h), *_moments(g)) for h, g in zip(states, gradients, strict=True)]
-        return np.array(moments, dtype=np.float64).T
+
+    def signs(out: Tensor) -> Tensor:
+        shape = (*out.shape[:-2], 1, out.shape[-1]) if pooled else out.shape
+        return (2 * torch.randint(0, 2, shape, device=out.device) - 1).to(out.dtype).expand_as(out)
+
+    return np.array(Walk(steps).moments(x, signs, lambda h, g: (*_moments(h), *_moments(g))), dtype=np.float64).T
 
 
 def _moments(h: Tensor) -> tuple[float, float]:

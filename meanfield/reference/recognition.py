@@ -44,7 +44,7 @@ class Layers:
 
 def activation_of(function: Callable[[Tensor], Tensor], path: str) -> Activation:
     """The activation of the catalogue that has the values of a function; raises NotRecognised with its name where none has."""
-    at = torch.linspace(-4, 4, 33, dtype=torch.float64)
+    at = torch.linspace(-12, 12, 193, dtype=torch.float64)
     with torch.no_grad():
         seen = function(at.clone())
     for phi in _candidates(function):

@@ -184,8 +184,9 @@ def test_any_series_of_torch_layers_is_measured():
     model = torch.nn.Sequential(*(torch.nn.Linear(300, 300) for _ in range(2)))
     seen = mf.reference.measure(model, q=1.0, c=0.5, n=4, width=300, device="cpu")
     assert seen.apjn == pytest.approx([1 / 9, 1 / 3, 1], rel=0.02)
-    with pytest.raises(TypeError, match="width"):
-        mf.reference.measure(model, q=1.0)
+    assert mf.reference.measure(model, q=1.0, device="cpu").width == 300
+    with pytest.raises(TypeError, match="width: Tanh does not say"):
+        mf.reference.measure(torch.nn.Sequential(torch.nn.Tanh()), q=1.0)
 
 
 def test_a_module_that_cannot_be_redrawn_is_named():
@@ -198,7 +199,7 @@ def test_a_module_that_cannot_be_redrawn_is_named():
             return self.gain * x
 
     with pytest.raises(TypeError, match=r"Gain has weights and no reset_parameters\(\)"):
-        mf.reference.measure(torch.nn.Sequential(Gain()), q=1.0, width=8)
+        mf.reference.measure(torch.nn.Sequential(Gain()), q=1.0, width=8, fresh=True)
 
 
 def test_single_input():
