@@ -29,6 +29,7 @@ LONGEST = 40
 
 #: the means of the Gaussian, where there are any
 M, M2 = sp.symbols("m m2", real=True)
+Means = tuple[sp.Expr, sp.Expr]
 
 
 @cache
@@ -62,19 +63,15 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
 
 
 @cache
-def cross(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
-    """E f(u) g(v), variances q, covariance p, radicands factored."""
-    return _closed(lambda a, b: moments.cross(a, b, (q, p, q), _means(centred)), f, g)
+def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
+    """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
+    return _closed(lambda a, b: moments.cross(a, b, (q, p, q), means), f, g)
 
 
 @cache
-def cross_unequal(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
+def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
-    return _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), _means(centred)), f, g)
-
-
-def _means(centred: bool) -> tuple[sp.Expr, sp.Expr]:
-    return (S.Zero, S.Zero) if centred else (M, M2)
+    return _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), means), f, g)
 
 
 def _closed(moment: Callable[..., sp.Expr], *functions: sp.Expr) -> sp.Expr | None:

@@ -42,6 +42,11 @@ def stated(e: sp.Expr) -> sp.Expr:
     return _STATED.get(e, e)
 
 
+def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """a form with values for its symbols, those that change"""
+    return form.xreplace({s: v for s, v in values.items() if s != v})
+
+
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
     if result != e and result.free_symbols == e.free_symbols:
         if len(_STATED) >= 4096:
@@ -80,13 +85,13 @@ class Node(sp.Expr):
     def closed(self) -> sp.Expr | None:
         """The closed form with factored radicands, or None."""
         form, values = self.form()
-        return None if form is None else form.subs(values, simultaneous=True)
+        return None if form is None else _put(form, values)
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self.form()
         if form is None:
             return self.conditioned().doit() if self.integrand.has(sp.DiracDelta) else self
-        return _remembered(literature(form).subs(values, simultaneous=True), self)
+        return _remembered(_put(literature(form), values), self)
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
@@ -303,11 +308,11 @@ class PairExpectation(Node):
             done = [PairExpectation(t, v1, cov, v2, m1, m2) for t in terms]
             total = sp.Add(*done).replace(lambda t: isinstance(t, Node), _closed_or_self)
             return None if total.has(Node) else total, {}
-        centred = m1 == 0 and m2 == 0
-        means = {closed.M: m1, closed.M2: m2}
+        means = (m1, m2) if m1 == m2 == 0 else (closed.M, closed.M if m1 == m2 else closed.M2)
+        values = dict(zip(means, (m1, m2), strict=True)) if m1 != 0 or m2 != 0 else {}
         if v1 == v2:
-            return closed.cross(*parts, centred), {q: v1, p: cov, **means}
-        return closed.cross_unequal(*parts, centred), {q1: v1, p: cov, q2: v2, **means}
+            return closed.cross(*parts, means), {q: v1, p: cov, **values}
+        return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]

@@ -19,8 +19,8 @@ from sympy.polys.rings import PolyElement
 
 __all__ = ["FracElement", "Fractions", "PolyElement"]
 
-#: longer polynomials are left expanded: their factors are rare and hard to find
-_FACTORABLE = 100
+#: polynomials with more terms, or of higher degree, are left expanded: their factors are rare and hard to find
+_FACTORABLE, _HIGHEST = 100, 40
 
 
 def _at(polynomial: PolyElement, point: Sequence[int]) -> int:
@@ -48,7 +48,8 @@ class Fractions:
         """content and irreducible factors, each positive at the probe"""
         found = self._factors.get(polynomial)
         if found is None:
-            content, factors = polynomial.factor_list() if len(polynomial) <= _FACTORABLE else (1, [(polynomial, 1)])
+            short = len(polynomial) <= _FACTORABLE and max(polynomial.degrees()) <= _HIGHEST
+            content, factors = polynomial.factor_list() if short or len(polynomial) == 1 else (1, [(polynomial, 1)])
             oriented = []
             for f, k in factors:
                 if _at(f, self._probe) < 0:
@@ -81,6 +82,8 @@ class Fractions:
         return (at == 0 or value % at == 0) and not num.rem(f)
 
     def plus(self, a: FracElement, b: FracElement) -> FracElement:
+        if a.denom == b.denom == 1:
+            return self.whole(a.numer + b.numer)
         if a.denom == b.denom:
             size, factors = self.factored(a.denom)
             return self._lowest(a.numer + b.numer, dict(factors), size)
@@ -96,7 +99,8 @@ class Fractions:
 
     def product(self, a: FracElement, b: FracElement) -> FracElement:
         if a.denom == 1 and b.denom == 1:
-            return self._field.raw_new(a.numer * b.numer, self.ring.one)
+            short, long = (a.numer, b.numer) if len(a.numer) < len(b.numer) else (b.numer, a.numer)
+            return self.whole(long.mul_term(short.LT) if len(short) == 1 else long * short)
         (n, first), (m, second) = self.factored(a.denom), self.factored(b.denom)
         a, b = self._lowest(a.numer, dict(second), m), self._lowest(b.numer, dict(first), n)  # across: neither is reducible in itself
         den = a.denom * b.denom

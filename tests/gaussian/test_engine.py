@@ -31,6 +31,7 @@ from cases import (
 )
 
 import meanfield as mf
+from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
 
 POINTS = (*EQUAL, *UNEQUAL)
 every = pytest.mark.parametrize("phi", CLOSED, ids=repr)
@@ -325,3 +326,15 @@ def test_open_expectation_says_so(name: str) -> None:
     assert not act.is_closed("kernel")
     if name != "softsign":
         assert act.is_closed("mean") == (name == "tanh")
+
+
+def test_high_powers_with_a_mean() -> None:
+    """the closed kernel and second moment against the integral, to digits"""
+    m = sp.Symbol("m", real=True)
+    for f in (mf.x**50, sp.Max(mf.x, 0) ** 20):
+        phi, law = mf.Activation(f), {mf.q: sp.Rational(3, 2), mf.p: sp.Rational(-1, 3), m: sp.Rational(2, 5)}
+        v, c, mean = law[mf.q], law[mf.p], law[m]
+        product = product_mean_of(f, f, law_of(v, c, v, mean, mean), 70)
+        assert abs(sp.N(phi.kernel(mf.q, mf.p, mean=m).xreplace(law), 40) / sp.Float(product, 30) - 1) < 1e-18
+        square = mean_of(f**2, mean, v, 70)
+        assert abs(sp.N(phi.second_moment(mf.q, mean=m).xreplace(law), 40) / sp.Float(square, 30) - 1) < 1e-18
