@@ -91,7 +91,8 @@ class Node(sp.Expr):
         form, values = self.form()
         if form is None:
             return self.conditioned().doit() if self.integrand.has(sp.DiracDelta) else self
-        return _remembered(_put(literature(form), values), self)
+        result = _put(literature(form), values)
+        return self if result.has(S.NaN, S.ComplexInfinity) else _remembered(result, self)  # 0/0 at correlation 1 or -1
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
@@ -99,7 +100,8 @@ class Node(sp.Expr):
         if self.integrand.has(sp.DiracDelta):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
         result = self.closed()
-        if result is not None and not result.has(BivariateNormalCDF):  # sums of these cancel: the integral is faster
+        # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
+        if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
             return settled(result, prec)
         return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
 

@@ -133,6 +133,15 @@ def test_a_piece_that_is_everything_closes() -> None:
     assert mf.E(sp.Piecewise((1, sp.Eq(sp.Max(x, 0), 0)), (0, True)), q).doit() == sp.Rational(1, 2)
 
 
+def test_correlation_one_where_the_closed_form_is_a_quotient_of_zeros() -> None:
+    phi = mf.Activation(sp.Piecewise((sp.Max(x, -1), x < 0), (x**2, x < 2), (4 * x - 4, True)))
+    for v in (1e-12, 1.0, 1e12):
+        for sign in (1, -1):
+            true = mf.evaluate(phi.kernel(q, p), q=v, p=sign * v, digits=18)
+            assert mf.evaluate(phi.kernel(q, p), q=v, p=sign * v) == pytest.approx(float(true), rel=1e-12)
+    assert abs(phi.kernel(1, 1).evalf(20) / phi.second_moment(1).evalf(20) - 1) < 1e-18
+
+
 # -- functions that are faint where the density is not -----------------------------------------------------------------------------------
 
 
