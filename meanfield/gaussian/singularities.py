@@ -19,11 +19,11 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
-from meanfield.gaussian.pieces import branch, edges, without_deltas
+from meanfield.gaussian.pieces import branch, edges, is_smooth, without_deltas
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Shape", "regular", "shape_of", "standardised"]
+__all__ = ["Shape", "mended", "regular", "shape_of", "standardised"]
 
 x = known("x")
 
@@ -98,6 +98,19 @@ def _equal(f: sp.Expr, g: sp.Expr) -> bool:
 def regular(f: sp.Expr) -> sp.Expr:
     """The derivative of f away from its jumps."""
     return without_deltas(f.diff(x))
+
+
+@cache
+def mended(g: sp.Expr) -> sp.Expr:
+    """A function that is a quotient of zeros at 0 with its Taylor series around there, (e^x - 1)/x or x/sinh(x); any other as it is."""
+    if g.free_symbols != {x} or not is_smooth(g) or not g.xreplace({x: sp.S.Zero}).has(sp.S.NaN, sp.S.ComplexInfinity):
+        return g
+    radius = _radii(g, (0.0,))[0]
+    if radius < 0.1:  # a pole, or a branch point
+        return g
+    near = sp.Rational(min(radius / 8, 0.5)).limit_denominator(64)
+    series = sp.horner(sp.Poly([sp.Float(c) for c in reversed(_taylor(g, min(radius / 2, 1.0)))], x).as_expr())
+    return sp.Piecewise((series, (x > -near) & (x < near)), (g, True))
 
 
 @cache

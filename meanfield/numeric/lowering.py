@@ -22,7 +22,7 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, 
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.pieces import almost_everywhere
-from meanfield.gaussian.singularities import Shape, regular, shape_of, standardised
+from meanfield.gaussian.singularities import Shape, mended, regular, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
@@ -186,7 +186,7 @@ class Lowering:
         return (1 - quiet) * sum(of("noise", *a) * sp.sqrt(of("square", *b)) for a, b in ((first, second), (second, first)))
 
     def _integrand(self, g: sp.Expr) -> Integrand:
-        g = almost_everywhere(g)
+        g = mended(almost_everywhere(g))
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:

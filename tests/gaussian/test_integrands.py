@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.gaussian.singularities import shape_of
+from meanfield.gaussian.singularities import mended, shape_of
 from meanfield.gaussian.stable import side
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted
@@ -140,6 +140,25 @@ def test_correlation_one_where_the_closed_form_is_a_quotient_of_zeros() -> None:
             true = mf.evaluate(phi.kernel(q, p), q=v, p=sign * v, digits=18)
             assert mf.evaluate(phi.kernel(q, p), q=v, p=sign * v) == pytest.approx(float(true), rel=1e-12)
     assert abs(phi.kernel(1, 1).evalf(20) / phi.second_moment(1).evalf(20) - 1) < 1e-18
+
+
+@pytest.mark.parametrize(
+    "f", [tanh(x) ** 2 / x, sp.Piecewise((1, sp.Eq(x, 0)), (x / sp.sinh(x), True)), sp.sin(x) / x * tanh(x + 1)], ids=str
+)
+def test_quotients_of_zeros(f: sp.Expr) -> None:
+    phi = mf.Activation(f)
+    for e, at in (
+        (phi.second_moment(q), {"q": 1e-12}),
+        (phi.second_moment(q), {"q": 1.0}),
+        (phi.kernel(q, p), {"q": 1.0, "p": 0.5}),
+        (phi.derivative.second_moment(q), {"q": 1.0}),
+    ):
+        assert mf.evaluate(e, **at) == pytest.approx(float(mf.evaluate(e, **at, digits=17)), rel=1e-13), (e, at)
+
+
+def test_poles_are_not_mended() -> None:
+    for f in (1 / x, tanh(x + 1) / x, log(x**2) * tanh(x + 1)):
+        assert mended(f) == f
 
 
 # -- functions that are faint where the density is not -----------------------------------------------------------------------------------
