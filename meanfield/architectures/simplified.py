@@ -15,6 +15,7 @@ from meanfield.architectures.sublayers import checked, normed
 from meanfield.blocks.algebra import Block, Residual, Serial
 from meanfield.blocks.attention import ShapedAttention, TokenMixing
 from meanfield.blocks.elementary import Scale
+from meanfield.blocks.softmax import Annealed, SoftmaxAverage
 from meanfield.symbols import known
 
 __all__ = ["downweighted", "sas", "sas_p", "shaped_attention", "value_skipinit"]
@@ -48,6 +49,8 @@ def shaped_attention(
     sigma_K: Any = None,
     sigma_V: Any = None,
     sigma_O: Any = None,
+    softmax_derivative: bool = True,
+    average: SoftmaxAverage | None = None,
     skip: Any = 1,
     scale: Any = _DOWN,
 ) -> Block:
@@ -59,7 +62,7 @@ def shaped_attention(
         In front of attention and of the MLP.
     mlp : Block, optional
         The branch of the second sublayer, skip x + scale mlp(norm(x)). Left out, the block is attention alone.
-    n, alpha, beta, gamma, sigma_Q, sigma_K, sigma_V, sigma_O
+    n, alpha, beta, gamma, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, average
         As in `mf.ShapedAttention`; at sigma_Q = 0 and sigma_V sigma_O = 1 attention starts as the identity.
 
     >>> import meanfield as mf
@@ -68,7 +71,12 @@ def shaped_attention(
     [1, 0],
     [0, 1]])
     """
-    attention = ShapedAttention(n, alpha, beta, gamma, sigma_Q, sigma_K, sigma_V, sigma_O)
+    attention = ShapedAttention(n, alpha, beta, gamma, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, average)
+    return _sublayers(norm, attention, mlp, skip, scale)
+
+
+def _sublayers(norm: Block | None, attention: Block, mlp: Block | None, skip: Any, scale: Any) -> Block:
+    """attention alone, or with the MLP behind it"""
     return normed(norm, attention) if mlp is None else downweighted(norm=norm, attention=attention, mlp=mlp, skip=skip, scale=scale)
 
 
@@ -83,6 +91,8 @@ def value_skipinit(
     sigma_K: Any = None,
     sigma_V: Any = None,
     sigma_O: Any = None,
+    softmax_derivative: bool = True,
+    average: SoftmaxAverage | None = None,
     skip: Any = 1,
     scale: Any = _DOWN,
 ) -> Block:
@@ -96,8 +106,8 @@ def value_skipinit(
     >>> [s.name for s in mf.recursion(mf.value_skipinit(beta=sp.Symbol("beta"), sigma_V=1, sigma_O=1)).parameters]
     ['beta', 'n', 'sigma_K', 'sigma_Q']
     """
-    scales = {"sigma_Q": sigma_Q, "sigma_K": sigma_K, "sigma_V": sigma_V, "sigma_O": sigma_O}
-    return shaped_attention(norm=norm, mlp=mlp, n=n, alpha=alpha, beta=beta, gamma=0, skip=skip, scale=scale, **scales)
+    attention = ShapedAttention(n, alpha, beta, 0, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, average)
+    return _sublayers(norm, attention, mlp, skip, scale)
 
 
 def sas(
@@ -110,6 +120,8 @@ def sas(
     gamma: Any = 1,
     sigma_Q: Any = None,
     sigma_K: Any = None,
+    softmax_derivative: bool = True,
+    average: SoftmaxAverage | None = None,
     skip: Any = 1,
     scale: Any = _DOWN,
 ) -> Serial:
@@ -121,7 +133,7 @@ def sas(
     >>> mf.recursion(mf.sas(mlp=mf.MLP(mf.relu, 2, 1), norm=mf.LayerNorm(), sigma_Q=0)).p.subs(mf.p, mf.q)
     1 + 2/L
     """
-    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K)
+    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, average or Annealed())
     return downweighted(norm=norm, attention=mixing, mlp=mlp, skip=skip, scale=scale)
 
 
@@ -135,6 +147,8 @@ def sas_p(
     gamma: Any = 1,
     sigma_Q: Any = None,
     sigma_K: Any = None,
+    softmax_derivative: bool = True,
+    average: SoftmaxAverage | None = None,
     scale: Any = _DOWN,
 ) -> Block:
     r"""The parallel one (sec. 4.3), without any skip: x <- M norm(x) + scale mlp(norm(x)).
@@ -144,5 +158,5 @@ def sas_p(
     51*q/50
     """
     checked(mlp=mlp)
-    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K)
+    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, average or Annealed())
     return normed(norm, mixing + (mlp >> Scale(arguments.coefficient(scale, "scale"))))

@@ -11,6 +11,8 @@ import sympy as sp
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
+from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 
 __all__ = ["checked", "normed", "with_gain"]
@@ -44,6 +46,16 @@ def _(block: Linear, gain: sp.Expr) -> Block:
 @with_gain.register
 def _(block: Attention, gain: sp.Expr) -> Block:
     return replace(block, sigma_V=gain * block.sigma_V, sigma_O=gain * block.sigma_O)
+
+
+@with_gain.register
+def _(block: FixedAttention, gain: sp.Expr) -> Block:
+    return replace(block, sigma_V=gain * block.sigma_V, sigma_O=gain * block.sigma_O)
+
+
+@with_gain.register
+def _(block: Product, gain: sp.Expr) -> Block:
+    return Product(with_gain(block.first, gain), with_gain(block.second, gain))
 
 
 @with_gain.register

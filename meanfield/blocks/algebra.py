@@ -13,7 +13,7 @@ gradients of different tokens as independent. Blocks compose by three laws, each
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ __all__ = [
     "Residual",
     "Serial",
     "Signal",
+    "agreed_tokens",
     "checked_block",
 ]
 
@@ -178,6 +179,11 @@ class Block(ABC):
     closes: bool = True
 
     @property
+    def tokens(self) -> sp.Expr | None:
+        """How many tokens it mixes: its `n`, if it has one; None if it acts on each token by itself."""
+        return getattr(self, "n", None)
+
+    @property
     def pattern(self) -> Mixing | None:
         """How it mixes tokens, if its weights for that are fixed: what the n x n Gram recursion needs of a block that is not tokenwise."""
         return None
@@ -194,6 +200,7 @@ class Block(ABC):
 
     def check(self) -> None:
         """Build the law on a Gaussian signal, so that nonsense is refused while the network is described."""
+        agreed_tokens((self,))
         self.law(probe())
 
 
@@ -216,6 +223,14 @@ def _checked_parts(values: tuple[Any, ...], name: str) -> None:
         checked_block(value, f"one of {name}")
 
 
+def agreed_tokens(blocks: Iterable[Block]) -> sp.Expr | None:
+    """The number of tokens that the blocks of one network mix, refused if they do not agree."""
+    found = list(dict.fromkeys(b.tokens for b in blocks if b.tokens is not None))
+    if len(found) > 1:
+        raise ValueError(f"blocks of one network mix n = {' and n = '.join(map(str, found))} tokens: give all of them the same n")
+    return found[0] if found else None
+
+
 def _parts(block: Block) -> tuple[Block, ...]:
     return block.blocks if isinstance(block, Serial) else (block,)
 
@@ -233,6 +248,10 @@ class Serial(Block):
     @property
     def affine(self) -> bool:  # type: ignore[override]
         return all(b.affine for b in self.blocks)
+
+    @property
+    def tokens(self) -> sp.Expr | None:
+        return agreed_tokens(self.blocks)
 
     @property
     def tokenwise(self) -> bool:  # type: ignore[override]
@@ -288,6 +307,10 @@ class Residual(Block):
         self.check()
 
     @property
+    def tokens(self) -> sp.Expr | None:
+        return agreed_tokens((self.branch,))
+
+    @property
     def tokenwise(self) -> bool:  # type: ignore[override]
         return self.branch.tokenwise
 
@@ -316,6 +339,10 @@ class Parallel(Block):
     def __post_init__(self) -> None:
         _checked_parts(self.branches, "branches (blocks)")
         self.check()
+
+    @property
+    def tokens(self) -> sp.Expr | None:
+        return agreed_tokens(self.branches)
 
     @property
     def tokenwise(self) -> bool:  # type: ignore[override]
@@ -355,6 +382,10 @@ class Repeat(Block):
         checked_block(self.block, "block")
         arguments.check_integer(self.times, "times", 1)
         self.check()
+
+    @property
+    def tokens(self) -> sp.Expr | None:
+        return agreed_tokens((self.block,))
 
     @property
     def tokenwise(self) -> bool:  # type: ignore[override]

@@ -13,7 +13,7 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Law, Serial, Signal, checked_block
+from meanfield.blocks.algebra import Block, Law, Serial, Signal, agreed_tokens, checked_block
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.catalogue import activations
 
@@ -62,6 +62,10 @@ class Product(Block):
         checked_block(self.first, "first")
         checked_block(self.second, "second")
         self.check()
+
+    @property
+    def tokens(self) -> sp.Expr | None:
+        return agreed_tokens((self.first, self.second))
 
     def law(self, signal: Signal) -> Law:
         f, g = (_readable(branch, branch.law(replace(signal, mixed=False))) for branch in (self.first, self.second))

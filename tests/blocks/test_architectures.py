@@ -167,6 +167,56 @@ def test_gain_is_not_put_on_queries_keys_and_biases() -> None:
     assert net == mf.Residual(mf.Attention(4, 1, 1, HALF, HALF)) >> NORM >> mf.Residual(branch) >> NORM
 
 
+def test_gain_on_gated_and_causal_branches() -> None:
+    net = mf.deep_norm(attention=mf.CausalAttention(4, 1, 1), mlp=mf.SwiGLU(1, 1, 1), alpha=1, lam=HALF)
+    assert net == mf.Residual(mf.CausalAttention(4, HALF, HALF)) >> NORM >> mf.Residual(mf.SwiGLU(HALF, HALF, HALF)) >> NORM
+
+
+def test_options_of_the_softmax_reach_the_attention() -> None:
+    options = {"softmax_derivative": False, "average": mf.Quenched()}
+    for build in (mf.shaped_attention, mf.value_skipinit):
+        net = build(mlp=RELU, **options)
+        assert (net.blocks[0].softmax_derivative, net.blocks[0].average) == (False, mf.Quenched())
+    assert mf.sas(mlp=RELU, **options).blocks[0].average == mf.Quenched()
+    assert not mf.sas_p(mlp=RELU, **options).branches[0].softmax_derivative
+
+
+def normalised(gram: np.ndarray) -> np.ndarray:
+    root = np.sqrt(np.diag(gram))
+    return gram / np.outer(root, root)
+
+
+def relu_branch(gram: np.ndarray) -> np.ndarray:
+    """W_2 relu(W_1 x), unit weights"""
+    angle = np.arccos(np.clip(normalised(gram), -1, 1))
+    root = np.sqrt(np.diag(gram))
+    return np.outer(root, root) * (np.sin(angle) + np.cos(angle) * (np.pi - angle)) / (2 * np.pi)
+
+
+def test_causal_attention_takes_the_place_of_attention() -> None:
+    """the n x n Gram matrix through each architecture, typed; at zero logits shaped attention is the identity under a mask too"""
+    n, mlp = 4, mf.MLP(mf.relu, 1, 1)
+    A = np.tril(1 / np.arange(1, n + 1)[:, None] * np.ones(n))
+    parts = {"norm": NORM, "attention": mf.CausalAttention(n, 1, 1), "mlp": mlp}
+    typed: dict[str, tuple[Any, Any]] = {
+        "pre_norm": (lambda G: G + A @ normalised(G) @ A.T, lambda G: G + relu_branch(normalised(G))),
+        "post_norm": (lambda G: normalised(G + A @ G @ A.T), lambda G: normalised(G + relu_branch(G))),
+        "sandwich_norm": (lambda G: G + normalised(A @ normalised(G) @ A.T), lambda G: G + normalised(relu_branch(normalised(G)))),
+        "parallel_block": (lambda G: G + A @ normalised(G) @ A.T + relu_branch(normalised(G)), lambda G: G),
+        "downweighted": (lambda G: A @ normalised(G) @ A.T, lambda G: G + relu_branch(normalised(G)) / 3),
+    }
+    for name, (first, second) in typed.items():
+        G = 1.2 * (0.7 * np.eye(n) + 0.3)
+        for _ in range(3):
+            G = second(first(G))
+        assert np.allclose(mf.propagate(getattr(mf, name)(**parts), 3, 1.2, c=0.3).gram[-1], G, rtol=1e-12), name
+    shaped = mf.downweighted(norm=NORM, attention=mf.CausalAttention(n, 1, 1, identity=1, uniform=0), mlp=mlp)
+    uniform = mf.propagate(mf.sas(norm=NORM, mlp=mlp, sigma_Q=0), 6, 1.2, c=0.3)
+    gram = mf.propagate(shaped, 6, 1.2, c=0.3).gram[-1]
+    assert relative(gram[0, 0], uniform.q[-1]) < 1e-12
+    assert relative(gram[3, 1], uniform.p[-1]) < 1e-12
+
+
 # -- post-norm and DeepNorm: theory.md 2 ------------------------------------------------------------------------------------------------
 
 
@@ -345,6 +395,9 @@ NONSENSE = {
     "Derf as post-norm": (lambda: mf.post_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=RELU), "insert a Linear before it"),
     "BatchNorm behind an activation": (lambda: mf.Activate(mf.tanh) >> mf.BatchNorm(), "insert a Linear before it"),
     "an activation behind dropout": (lambda: mf.Dropout(0.1) >> mf.Activate(mf.tanh), "insert a Linear before it"),
+    "two numbers of tokens": (lambda: mf.Residual(mf.Attention(4)) >> mf.Residual(mf.Attention(8)), "n = 4 and n = 8 tokens: give all"),
+    "tokens of unknown number": (lambda: mf.UniformAttention(4) + mf.CausalAttention(), "n = 4 and n = n tokens: give all"),
+    "a mean that a skip would carry": (lambda: mf.Residual(mf.Linear(1, 0) >> mf.Activate(mf.relu)), "end it with a Linear"),
     "a norm of nothing": (lambda: mf.Scale(0) >> NORM, "q is undefined"),
     "BatchNorm of equal tokens": (lambda: mf.UniformAttention(n=4) >> mf.BatchNorm(), "q is undefined"),
 }

@@ -103,7 +103,6 @@ def test_grids_and_trouble():
         (mf.CausalAttention() >> mf.Attention(), {"n": 4, "p": 0.1}, "permutation-symmetric"),
         (mf.CausalAttention(), {"n": 4}, "exactly one of p, c and gap"),
         (mf.CausalAttention(), {"n": [4, 5], "p": 0.1}, "one number"),
-        (mf.CausalAttention(n=3) >> mf.CausalAttention(n=4), {"p": 0.1}, r"\[3, 4\]"),
         (mf.CausalAttention(), {"n": 4, "p": -0.5}, "cannot all have"),
         (mf.Linear(1, 0) >> mf.Activate(mf.relu) >> mf.Residual(mf.LayerNorm() >> mf.CausalAttention()), {"n": 4, "p": 0.5}, "mean"),
         (mf.CausalAttention(), {"n": 4, "p": 0.5, "sigma_x": 1}, "unknown parameters: sigma_x"),
