@@ -25,6 +25,7 @@ from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, 
 from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
 from meanfield.blocks.fixed import CausalAttention, FixedAttention
 from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
+from meanfield.blocks.gau import GAU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.budgets import Budget, budget

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian import closed, quadrature
+from meanfield.gaussian.exchangeable import MOST, Exchangeable
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
@@ -80,6 +81,7 @@ class Lowering:
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
+    moments: set[tuple[sp.Expr, ...]] = field(default_factory=set)  # arguments of the calls that one function serves
 
     # -- expectations ---------------------------------------------------------------------------------------------------
     def numeric(self, e: sp.Expr) -> sp.Expr:
@@ -90,6 +92,8 @@ class Lowering:
         return angles(e)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Exchangeable):
+            return self._exchangeable(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
             return self.numeric(node.conditioned()) if form is None else form
@@ -143,12 +147,21 @@ class Lowering:
             return c * k * self._call("cross", (one,), a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
         return c * k * self._call("two", (one, two), a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2)
 
+    def _exchangeable(self, node: Exchangeable) -> sp.Expr:
+        held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
+        powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
+        integrands = (self._integrand(node.integrand), self._integrand(regular(node.integrand)))
+        code = sum((i + 16 * j) * 256**t for t, (i, j) in enumerate(powers))
+        arguments = (node.variance, node.gap, sp.Integer(node.spread), sp.Integer(code))
+        self.moments.add((*node.args[:1], *arguments))
+        return self._call("exchangeable", integrands, *arguments)
+
     def size(self, call: sp.Expr) -> sp.Expr:
         """The scale on which a quadrature call is exact: its value for a gap, the second moment or its root where signs may cancel."""
         name = type(call).__name__
         kind, integrands = name.partition("_")[0], self.calls[name]
-        if kind == "gap":
-            return call
+        if kind in ("gap", "exchangeable"):
+            return sp.Abs(call)
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self._call("square", integrands[:1], m1, v1) * self._call("square", integrands[1:], m2, v2))
@@ -161,9 +174,9 @@ class Lowering:
     def noise(self, call: sp.Expr) -> sp.Expr:
         """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
         E |r(u) f(v)| and so on by Cauchy's inequality."""
-        if not self.careful:
-            return sp.S.Zero
         name = type(call).__name__
+        if not self.careful or name.startswith("exchangeable"):
+            return sp.S.Zero
         kind, integrands = name.partition("_")[0], self.calls[name]
 
         def of(kind: str, k: int, *law: sp.Expr) -> sp.Expr:
@@ -190,7 +203,7 @@ class Lowering:
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
-        name = "_".join([kind, *(str(i.index) for i in (integrands if kind == "two" else integrands[:1]))])
+        name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _TWO else integrands[:1]))])
         self.calls[name] = integrands
         return sp.Function(name, real=True)(*args, *_parameters(integrands))
 
@@ -206,7 +219,7 @@ class Lowering:
     @property
     def work(self) -> int:
         """What a point costs in quadrature, in units of one expectation over one variable."""
-        calls = sum(_WORK[name.partition("_")[0]] for name in self.calls)
+        calls = sum(_WORK[name.partition("_")[0]] for name in self.calls) + _WORK["exchangeable"] * len(self.moments)
         return calls + sum(primitives.WORK.get(name, 0) for name in self.used)
 
     # -- source -----------------------------------------------------------------------------------------------------------
@@ -284,7 +297,9 @@ class Lowering:
 
 
 #: kind of quadrature function -> its cost in expectations over one variable
-_WORK = {"mean": 1, "square": 1, "noise": 2, "quiet": 0, "cross": 200, "two": 500, "gap": 2000}
+_WORK = {"mean": 1, "square": 1, "noise": 2, "quiet": 0, "cross": 200, "two": 500, "gap": 2000, "exchangeable": 500}
+#: kinds named after both of their integrands
+_TWO = ("two", "exchangeable")
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "reach": (),
@@ -298,6 +313,7 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "rate": (("cross", (1,)), ("mean", (1,))),
     "gap": (("reach", (0,)), ("reach", (1,)), ("pair", (0,)), ("rate", (0, 1))),
     "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
+    "exchangeable": (("reach", (0,)), ("reach", (1,))),
 }
 
 

@@ -47,3 +47,41 @@ def test_hidden_units_are_gated():
     x = torch.randn(3, 8, dtype=torch.float64)
     first, second = twin.parameters()
     assert torch.allclose(twin(x), (x * (x @ first.T)) @ second.T)
+
+
+#: gated attention units: activation, correlation, gain, tokens, features
+UNITS = [(mf.silu, 0.0, 1.0, 16, 32), (mf.silu, 0.4, 1.0, 16, 32), (mf.tanh, 0.8, 1.5, 8, 64)]
+#: the O(1/width) part: radial directions, which all three inputs of the product share; at most (degree 7)^2/width in the gradient
+RADIAL = {"q": 8.0, "p": 8.0, "J": 30.0, "J pooled": 49.0}
+
+
+@pytest.mark.parametrize("width", [128, 256])
+@pytest.mark.parametrize(("phi", "c", "lam", "n", "s"), UNITS)
+def test_gated_attention(phi, c, lam, n, s, width):
+    net = mf.GAU(phi, s=s, n=n, d=width, e=2 * width, lam=lam)
+    twin = mf.reference.build(net, width, 1, q=1.0, c=c, dtype=torch.float32, seed=width)
+    found, theory = {}, {}
+    for start, name in (("token", "J"), ("pooled", "J pooled")):
+        seen = mf.reference.measure(twin, samples=300, probes=1, start=start, device="cpu", seed=width)
+        run = mf.propagate(net, 1, q=1.0, c=c, start=start)
+        found |= {"q": (seen.q[-1], seen.q_error[-1]), "p": (seen.p[-1], seen.p_error[-1]), name: (seen.apjn[0], seen.apjn_error[0])}
+        theory |= {"q": run.q[-1], "p": run.p[-1], name: np.exp(run.log_apjn[0])}
+    for name, (value, error) in found.items():
+        assert error < 0.15 * value
+        assert abs(np.log(value / theory[name])) <= 3 * error / value + RADIAL[name] / width, name
+
+
+def test_gated_attention_without_its_coherent_part_is_no_match():
+    """the diagonal estimate is below the networks by more than anything allowed for"""
+    net = mf.GAU(mf.silu, s=32, n=64, d=256)
+    twin = mf.reference.build(net, 256, 1, q=1.0, c=0.0, dtype=torch.float32, seed=0)
+    seen = mf.reference.measure(twin, samples=50, probes=1, device="cpu")
+    diagonal = mf.propagate(net.diagonal, 1, q=1.0, c=0.0)
+    assert seen.q[-1] - 3 * seen.q_error[-1] > 1.5 * diagonal.q[-1]
+
+
+def test_gated_attention_with_hidden_units_of_its_own():
+    net = mf.GAU(mf.silu, s=4, n=2, d=8, e=24)
+    twin = mf.reference.build(net, 8, 1)
+    assert sorted(tuple(w.shape) for w in twin.parameters()) == [(4, 8), (8, 24), (24, 8), (24, 8)]
+    assert sorted(tuple(w.shape) for w in mf.reference.build(mf.GAU(mf.silu, s=4, n=2, d=8), 8, 1, hidden=2).parameters())[1] == (8, 16)

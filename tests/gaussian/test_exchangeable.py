@@ -1,0 +1,78 @@
+"""Moments of several exchangeable Gaussians: against a sum over nodes, their reductions, and gaps that do not cancel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.expectation import Expectation
+
+X, W = np.polynomial.hermite_e.hermegauss(120)
+W = W / W.sum()
+SILU = mf.silu.expression
+
+
+def by_nodes(powers: list[tuple[int, int]], q: float, delta: float, spread: bool) -> float:
+    u = np.sqrt(q - delta) * X[:, None] + np.sqrt(delta) * X[None, :]
+    z = u / (1 + np.exp(-u))
+    dz = 1 / (1 + np.exp(-u)) + u * np.exp(-u) / (1 + np.exp(-u)) ** 2
+    given = [(z**i * dz**j) @ W for i, j in powers]
+    if spread:
+        (a, _), (b, _) = powers[-2:]
+        given = [*given[:-2], (z ** (a + b)) @ W - given[-2] * given[-1]]
+    return float(W @ np.prod(given, axis=0))
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_against_a_sum_over_nodes(spread: bool) -> None:
+    for powers in ([(2, 0), (1, 0), (1, 0)], [(0, 1), (0, 1), (1, 0), (2, 0)], [(4, 0), (2, 0)]):
+        node = Exchangeable(SILU, powers, mf.q, mf.delta, spread=spread)
+        for q, delta in ((1.0, 0.6), (2.0, 0.3)):
+            assert mf.evaluate(node, q=q, delta=delta) == pytest.approx(by_nodes(powers, q, delta, spread), rel=1e-11)
+
+
+def test_spread_is_what_a_change_of_one_token_takes_away() -> None:
+    f = mf.relu.expression
+    one = Exchangeable(f, [(1, 0), (3, 0)], mf.q, mf.delta)
+    other = Exchangeable(f, [(1, 0), (2, 0), (1, 0)], mf.q, mf.delta)
+    spread = Exchangeable(f, [(1, 0), (2, 0), (1, 0)], mf.q, mf.delta, spread=True)
+    at = {"q": 1.0, "delta": 0.5}
+    assert mf.evaluate(spread, **at) == pytest.approx(mf.evaluate(one, **at) - mf.evaluate(other, **at), rel=1e-12)
+
+
+@pytest.mark.parametrize("phi", [mf.silu, mf.relu])
+def test_a_small_gap_does_not_cancel(phi: mf.Activation) -> None:
+    """delta E phi^2 phi'^2 to first order"""
+    node = Exchangeable(phi.expression, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta, spread=True)
+    slope = mf.evaluate(Expectation(phi.expression**2 * phi.derivative.expression**2, mf.q), q=1.0)
+    for delta in (1e-30, 1e-12):
+        assert mf.evaluate(node, q=1.0, delta=delta) / delta == pytest.approx(slope, rel=1e-11)
+
+
+def test_reductions() -> None:
+    q, f = mf.q, sp.tanh(mf.x)
+    assert Exchangeable(f, [(1, 0), (0, 0), (3, 0)], q, 0) == Expectation(f**4, q)
+    assert Exchangeable(f, [(2, 0), (2, 0)], q, q) == Expectation(f**2, q) ** 2
+    assert Exchangeable(f, [(2, 0), (1, 0), (1, 0)], q, 0, spread=True) == 0
+    assert Exchangeable(f, [(1, 0), (2, 0)], q, mf.delta) == Exchangeable(f, [(2, 0), (1, 0)], q, mf.delta)
+    assert Exchangeable(mf.x, [(1, 0), (1, 0)], q, mf.delta).doit() == q - mf.delta
+    with pytest.raises(ValueError, match="at most 4"):
+        Exchangeable(f, [(1, 0)] * 5, q, mf.delta)
+
+
+def test_polynomials_by_hand() -> None:
+    """Isserlis: E u_1^2 u_2 u_3 = q p + 2 p^2, E u_1 u_2 u_3 u_4 = 3 p^2, at negative covariance the linear part"""
+    q, p = 1.3, 0.4
+    for powers, truth in (([(2, 0), (1, 0), (1, 0)], q * p + 2 * p * p), ([(1, 0)] * 4, 3 * p * p)):
+        assert mf.evaluate(Exchangeable(mf.x, powers, mf.q, mf.delta), q=q, delta=q - p) == pytest.approx(truth, rel=1e-13)
+    node = Exchangeable(mf.x, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta)
+    assert mf.evaluate(node, q=1.0, delta=1.05) == pytest.approx(-0.05 - 2 * 0.05**2, rel=1e-12)
+
+
+def test_digits() -> None:
+    node = Exchangeable(SILU, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta)
+    exact = mf.evaluate(node, q=1, delta=sp.Rational(3, 5), digits=16)
+    assert mf.evaluate(node, q=1.0, delta=0.6) == pytest.approx(float(exact), rel=1e-14)
