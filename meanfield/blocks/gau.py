@@ -15,7 +15,7 @@ from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Law, Signal
 from meanfield.blocks.feature_path import FeaturePath
-from meanfield.blocks.overlaps import Kernel, Names, Overlaps
+from meanfield.blocks.overlaps import Kernel, Names, Overlaps, pair
 from meanfield.gaussian.exchangeable import Exchangeable
 
 __all__ = ["GAU", "DiagonalGAU"]
@@ -88,13 +88,13 @@ class GAU(Block):
         q, p, delta = signal.q, signal.p, signal.delta
         variance_z, gap_z = gains.z**2 * q, gains.z**2 * delta
         slope = self.phi.derivative
-        tangent = names("tangent_Z", gains.z**2 * slope._kernel(variance_z, gains.z**2 * p, variance_z), r"\dot p_Z")
+        tangent = names("tangent_Z", gains.z**2 * pair(slope, variance_z, gains.z**2 * p), r"\dot p_Z")
         spread = names("spread", (delta * (q + p) / q) ** 2 / self.d, r"\omega", nonnegative=True)  # of the overlaps x_a . x_b/d
         extra = names("extra", (self.s * tangent) ** 2 * spread, r"\omega_S", nonnegative=True)
         a = Overlaps.of(names, self.phi, self.s, z, variance_z, gap_z, extra)
         mixing = _Mixing.of(names, a, self.n, self.s)
         # V_a V_b deviates with x_a . x_b as S_ab does
-        value_tangent = names("tangent_V", gains.v**2 * slope._kernel(gains.v**2 * q, gains.v**2 * p, gains.v**2 * q), r"\dot p_V")
+        value_tangent = names("tangent_V", gains.v**2 * pair(slope, gains.v**2 * q, gains.v**2 * p), r"\dot p_V")
         deviation = 2 * (self.n - 1) * (a.mean_diagonal**2 + a.variance_diagonal) * a.off.values[1] * self.s * spread
         shift = names("shift", deviation * tangent * value_tangent / (self.n * self.s) ** 2, r"\omega_Y")
         y_q = names("Y_q", mixing.qq * v.q + mixing.qp * v.p + shift, "Y_q", positive=True)
@@ -194,4 +194,4 @@ def _kernels(names: Names, phi: Activation, gains: _Gains, signal: Signal) -> tu
 
 
 def _slopes(slope: Activation, gain: sp.Expr, signal: Signal) -> sp.Matrix:
-    return sp.diag(slope._second(gain * signal.q), slope._kernel(gain * signal.q, gain * signal.p, gain * signal.q))
+    return sp.diag(slope._second(gain * signal.q), pair(slope, gain * signal.q, gain * signal.p))

@@ -23,7 +23,7 @@ from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pieces import slope
 from meanfield.symbols import known
 
-__all__ = ["Kernel", "Names", "Overlaps"]
+__all__ = ["Kernel", "Names", "Overlaps", "Rectified", "pair"]
 
 x = known("x")
 
@@ -53,9 +53,16 @@ class Kernel:
     @classmethod
     def of(cls, names: Names, phi: Activation, q: sp.Expr, p: sp.Expr, delta: sp.Expr, index: str) -> Kernel:
         same = names(f"q_{index}", phi._second(q), f"q_{{{index}}}", positive=True)
+        if p == 0:
+            cross = names(f"p_{index}", pair(phi, q, p), f"p_{{{index}}}")
+            return cls(same, cross, same - cross)
         gap = names(f"delta_{index}", phi._gap(q, delta), rf"\delta_{{{index}}}", nonnegative=True)
-        cross = names(f"p_{index}", phi._kernel(q, p, q), f"p_{{{index}}}", kernel=same - gap)
-        return cls(same, cross, gap)
+        return cls(same, names(f"p_{index}", pair(phi, q, p), f"p_{{{index}}}", kernel=same - gap), gap)
+
+
+def pair(phi: Activation, q: sp.Expr, p: sp.Expr) -> sp.Expr:
+    """E phi(u) phi(v), a square where u and v are independent"""
+    return phi._mean(q) ** 2 if p == 0 else phi._kernel(q, p, q)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from meanfield.scaling.questions import (
     parameter_where,
 )
 from meanfield.scaling.reparametrisation import reparametrised
+from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees
 from meanfield.scaling.rules import Rule, Step
 from meanfield.scaling.width import depth_rule, golden_rules, key_query_rule, width_rule, with_key_query_rule
 from meanfield.symbols import known as _known
