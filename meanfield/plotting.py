@@ -15,6 +15,7 @@ from meanfield import symbols
 from meanfield.faces import plot
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
+from meanfield.scaling.gau import GAUCurve
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -90,6 +91,23 @@ def plot_gram(run: GramRun, ax: matplotlib.axes.Axes | None = None, layer: int =
     bar = ax.figure.colorbar(image, ax=ax)
     bar.set_label(r"$G_{ij}/\sqrt{G_{ii} G_{jj}}$")
     ax.set(xlabel="token $j$", ylabel="token $i$", title=f"layer {int(run.layers[layer])}")
+    return ax
+
+
+@plot.register(GAUCurve)
+def plot_gau(curve: GAUCurve, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """The published estimate of a gated attention unit and its whole law, over tokens or gains; sizes on logarithmic axes."""
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    for values, label, colour in ((curve.diagonal, "diagonal", DISTINCT[1]), (curve.full, "full", DISTINCT[0])):
+        ax.plot(curve.at, values, label=label, color=colour)
+    ax.set(xlabel=LABELS.get(curve.over, symbols.TABLE[curve.over].latex.join("$$")), ylabel=curve.quantity, xscale="log")
+    if curve.over == "n":
+        ax.set_yscale("log")
+    ax.legend()
     return ax
 
 

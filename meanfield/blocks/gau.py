@@ -92,6 +92,8 @@ class GAU(Block):
         spread = names("spread", (delta * (q + p) / q) ** 2 / self.d, r"\omega", nonnegative=True)  # of the overlaps x_a . x_b/d
         extra = names("extra", (self.s * tangent) ** 2 * spread, r"\omega_S", nonnegative=True)
         a = Overlaps.of(names, self.phi, self.s, z, variance_z, gap_z, extra)
+        for index, mean in zip(("ii", "ij"), a.first, strict=True):
+            names(f"A_{index}", mean / (self.n * self.s), rf"\mathbb{{E}} A_{{{index}}}")
         mixing = _Mixing.of(names, a, self.n, self.s)
         # V_a V_b deviates with x_a . x_b as S_ab does
         value_tangent = names("tangent_V", gains.v**2 * pair(slope, gains.v**2 * q, gains.v**2 * p), r"\dot p_V")

@@ -95,12 +95,15 @@ class Rectified:
 
 @dataclass(frozen=True)
 class Overlaps:
-    r"""Second moments of A_ab = relu(S_ab)^2 by token pattern, in units of 1/(n s)^2 (`unit`).
+    r"""Moments of relu(S_ab)^2 = n s A_ab by token pattern, without the factors 1/(n s).
 
-    `same`: E A_aa^2, E A_aa A_ab, E A_ab^2, E A_ab A_ac; `change`: what a change of one token takes away, E A_aa^2 - E A_aa A_bb,
-    E A_aa A_ab - E A_aa A_bc, E A_ab^2 - E A_ab A_ac, E A_ab A_ac - E A_ab A_cd.
+    `first`: E A_aa, E A_ab; `same`: E A_aa^2, E A_aa A_ab, E A_ab^2, E A_ab A_ac.
+
+    `change`, what a change of one token takes away: E A_aa^2 - E A_aa A_bb, E A_aa A_ab - E A_aa A_bc, E A_ab^2 - E A_ab A_ac,
+    E A_ab A_ac - E A_ab A_cd.
     """
 
+    first: tuple[sp.Expr, sp.Expr]
     same: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]
     change: tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr]
     mean_diagonal: sp.Expr
@@ -144,9 +147,10 @@ class Overlaps:
         e0, e1, e2, e3 = off.values
         h = e1 * e2
         skewed = third * e3 / 3
+        first = (mean_q**2 + var_q, e0 + skewed / 2)
         same = (
             mean_q**4 + 6 * mean_q**2 * var_q + 3 * var_q**2 + 4 * mean_q * third_q,
-            (mean_q**2 + var_q) * (e0 + skewed / 2) + 2 * mean_q * cov * e1 + cov**2 * e2 + third_qqp * e1 + third_qpp * mean_q * e2,
+            first[0] * first[1] + 2 * mean_q * cov * e1 + cov**2 * e2 + third_qqp * e1 + third_qpp * mean_q * e2,
             off.square + third * h,
             off.product(shared) + third_shared * h + e0 * skewed,
         )
@@ -159,4 +163,4 @@ class Overlaps:
             (s * d["211"] + extra) * off.rate(variance, shared) + s * (d["321"] - 2 * b * d["211"]) * h,
             s * d["1111"] * off.rate(shared, shared - s * d["1111"]) + s * (d["2121"] - 2 * b * d["1111"]) * h,
         )
-        return cls(same, change, mean_q, var_q, off, mean, variance)
+        return cls(first, same, change, mean_q, var_q, off, mean, variance)

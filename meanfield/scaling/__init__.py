@@ -1,9 +1,11 @@
 """Magnitudes read off laws: degrees, DeepNorm, golden rules, and questions solved on the recursion."""
 
+from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees
 from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTable, Tensor, convention_table
 from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
 from meanfield.scaling.degrees import Degree, degree, local_exponent
 from meanfield.scaling.depths import largest_depth
+from meanfield.scaling.gau import GAUCurve, GAUMagnitudes, GAUReport, gau
 from meanfield.scaling.gradients import GradientCheck, gradient_check
 from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer
 from meanfield.scaling.questions import (
@@ -15,7 +17,6 @@ from meanfield.scaling.questions import (
     parameter_where,
 )
 from meanfield.scaling.reparametrisation import reparametrised
-from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees
 from meanfield.scaling.rules import Rule, Step
 from meanfield.scaling.width import depth_rule, golden_rules, key_query_rule, width_rule, with_key_query_rule
 from meanfield.symbols import known as _known
@@ -29,6 +30,8 @@ __all__ = [
     "Degree", "degree", "local_exponent",
     # DeepNorm
     "GradientCheck", "OPTIMIZERS", "Optimizer", "deep_norm", "deepnet", "gradient_check",
+    # gated attention
+    "GAUCurve", "GAUMagnitudes", "GAUReport", "gau",
     # simplified blocks
     "reparametrised",
     # questions
