@@ -353,13 +353,23 @@ class PairExpectation(Node):
             return PairExpectation(g, v1, cov, v2, m1, m2)
 
         result = at(f.diff(s)) if s in f.free_symbols else S.Zero
-        dx, dy = slope(f), slope(f, y)
-        price = at(slope(dx, y))
+        dx, dy, dxy = self._slopes()
+        price = at(dxy)
         result += cov.diff(s) * price
         # d/dv1 at fixed covariance, through the scale of u: no second derivative of f
         result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)
         result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
         return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
+
+    def _slopes(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+        """df/dx, df/dy and d^2f/dxdy, products where f is one"""
+        parts = self.separated()
+        if parts is None:
+            dx = slope(self.integrand)
+            return dx, slope(self.integrand, y), slope(dx, y)
+        (g, h), (dg, dh) = parts, (slope(part) for part in parts)
+        h, dh = h.xreplace({x: y}), dh.xreplace({x: y})
+        return dg * h, g * dh, dg * dh
 
     def _about(self) -> tuple[sp.Expr, sp.Expr]:
         parts = self.separated()

@@ -7,8 +7,10 @@ at each \lambda, and its limits say what it becomes.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +22,8 @@ from meanfield.blocks.algebra import Block, Signal, checked_block
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
 from meanfield.scaling.gained import OUTPUT, Gained, gained, same_token_part
-from meanfield.scaling.homogeneity import Inhomogeneous, Undetermined, exponent_of, leading
+from meanfield.scaling.homogeneity import Inhomogeneous, exponent_of
+from meanfield.scaling.limits import Term, Undetermined, leading
 from meanfield.scaling.rules import Step, aligned
 from meanfield.symbols import known
 
@@ -40,17 +43,25 @@ class Degree:
     by_matrix : mapping of the names of weight scales to numbers or None
         The degree in the gain of one matrix alone; where all are numbers they add up to `value`.
     at_zero, at_infinity : sympy numbers, infinite, or None
-        The limits of the local exponent as the gain goes to 0 and to infinity, for 0 < p < q; None where no rule tells.
+        The limits of the local exponent as the gain goes to 0 and to infinity, for 0 < p < q; None where no rule tells. Worked out on
+        first use.
     steps : tuple of Step
     """
 
     block: Block
     value: sp.Expr | None
     by_matrix: Mapping[str, sp.Expr | None]
-    at_zero: sp.Expr | None
-    at_infinity: sp.Expr | None
     steps: tuple[Step, ...]
     reason: str
+    _system: Gained
+
+    @cached_property
+    def at_zero(self) -> sp.Expr | None:
+        return _limit(self._system, S.Zero) if self.value is None else self.value
+
+    @cached_property
+    def at_infinity(self) -> sp.Expr | None:
+        return _limit(self._system, S.Infinity) if self.value is None else self.value
 
     def _number(self) -> sp.Expr:
         if self.value is None:
@@ -76,8 +87,7 @@ class Degree:
         parts = " + ".join(f"{name}: {'local' if k is None else k}" for name, k in self.by_matrix.items())
         if self.value is not None:
             return f"{self.value} = {parts}"
-        limits = ", ".join(f"{'unknown' if k is None else k} as lam -> {at}" for k, at in ((self.at_zero, "0"), (self.at_infinity, "oo")))
-        return f"not homogeneous ({parts}); {limits}: {self.reason}"
+        return f"not homogeneous ({parts}): {self.reason}"
 
     def latex(self) -> str:
         """The steps as aligned equations."""
@@ -120,14 +130,21 @@ def _degrees(system: Gained, gains: Iterable[sp.Symbol]) -> tuple[dict[sp.Expr, 
 
 
 def _limit(system: Gained, point: sp.Expr) -> sp.Expr | None:
-    low, apart = sp.Dummy("p", positive=True), sp.Dummy("delta", positive=True)
-    known_terms: dict[sp.Expr, tuple[sp.Expr, sp.Expr]] = dict.fromkeys(system.gains, (S.One, S.One))
+    values = _generic(system)
+    terms: dict[sp.Expr, Term] = dict.fromkeys(system.gains, (1.0, S.One))
     try:
         for symbol, formula in system.chain:
-            known_terms[symbol] = leading(formula.xreplace({q: low + apart, p: low}), known_terms, point)
+            terms[symbol] = leading(formula.xreplace(values), terms, point)
     except Undetermined:
         return None
-    return known_terms[OUTPUT][1] / 2
+    return terms[OUTPUT][1] / 2
+
+
+def _generic(system: Gained) -> dict[sp.Expr, sp.Expr]:
+    """values at which nothing cancels by accident, 0 < p < q and all parameters positive"""
+    draw = random.Random(0)
+    values = {s: sp.Integer(draw.randint(5, 40)) if s.is_integer else sp.Rational(draw.randint(500, 2000), 1009) for s in system.parameters}
+    return values | {q: sp.Rational(1301, 1009), p: sp.Rational(631, 1009)}
 
 
 def degree(block: Block, *, part: str = "full", weights: Collection[str] | None = None) -> Degree:
@@ -188,8 +205,7 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     steps.append(Step("root of the output", sp.Eq(sp.Symbol("RMS"), sp.sqrt(OUTPUT))))
     if value is not None and all(k is not None for k in by_matrix.values()):
         steps.append(Step("the gains of one matrix at a time", sp.Eq(sp.Symbol("k"), sp.Add(*by_matrix.values(), evaluate=False))))
-    limits = (value, value) if value is not None else (_limit(system, S.Zero), _limit(system, S.Infinity))
-    return Degree(block, value, MappingProxyType(by_matrix), *limits, tuple(steps), reasons.get(OUTPUT, ""))
+    return Degree(block, value, MappingProxyType(by_matrix), tuple(steps), reasons.get(OUTPUT, ""), system)
 
 
 def local_exponent(
