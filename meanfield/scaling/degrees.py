@@ -272,6 +272,8 @@ def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
         moving = [s for s in formula.free_symbols if s in rates]
         speeds = {s: sp.Dummy(f"d_{s.name}", real=True) for s in moving}
         rate = sp.Add(*[formula.diff(s) * speeds[s] for s in moving])
+        if rate.has(sp.Derivative):
+            raise ValueError(f"p: {symbol} = {formula} has no rule for its derivative between correlated tokens; leave p at 0")
         known_values = values | {speeds[s].name: rates[s] for s in moving}
         values[symbol.name], rates[symbol] = (
             evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)
