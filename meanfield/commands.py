@@ -208,6 +208,73 @@ def _print_layers(run: Run) -> None:
     _print_table(title, ["l", *(labels[name] for name in curves)], rows)
 
 
+# -- scaling ------------------------------------------------------------------------------------------------------------------------
+
+
+@group.group()
+def scaling() -> None:
+    """Rules that scale with depth and width, symbolic or at numbers."""
+
+
+_LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print the derivation as LaTeX.")
+
+
+def _say_rule(rule: mf.scaling.Rule, sizes: dict[str, str | None], as_json: bool, as_latex: bool) -> None:
+    """a rule, and its values at the sizes that are given"""
+    given = {name: np.asarray(parse_values(text, name)) for name, text in sizes.items() if text is not None}
+    numbers = rule(**given) if given else {}
+    if as_latex:
+        click.echo(rule.latex())
+    elif as_json:
+        values = {name: {"expression": str(e), "latex": mf.latex(e), "value": numbers.get(name)} for name, e in rule.values.items()}
+        steps = [{"reason": step.reason, "latex": mf.latex(step.equation)} for step in rule.steps]
+        _print_json(
+            {"rule": rule.name, "values": values, "at": given, "steps": steps, "assumptions": rule.assumptions, "source": rule.source}
+        )
+    else:
+        click.echo(repr(rule))
+        for name, value in numbers.items():
+            click.echo(f"{name} = {np.array2string(np.asarray(value), precision=10)}")
+
+
+@scaling.command()
+@click.option(
+    "--optimizer", default="adam", show_default=True, metavar="NAME|K,J", help="sgd, adam, lamb, …, or powers of gradient and weight."
+)
+@click.option("--norm", type=click.Choice(["post", "pre"]), default="post", show_default=True, help="Where the norm stands.")
+@click.option("-N", "--blocks", "n", metavar="VALUES", help="Transformer blocks.")
+@_LATEX
+@_JSON
+def deepnorm(optimizer: str, norm: str, n: str | None, as_latex: bool, as_json: bool) -> None:
+    """Skip alpha and gain lam that keep the first update of the loss independent of depth."""
+    powers = optimizer.split(",")
+    method = tuple(parse_expression(text, "optimizer") for text in powers) if len(powers) > 1 else optimizer
+    _say_rule(mf.scaling.deep_norm(method, norm=norm), {"N": n}, as_json, as_latex)
+
+
+@scaling.command()
+@click.option("--stacks", type=click.Choice(["encoder", "decoder", "encoder-decoder"]), default="encoder", show_default=True)
+@click.option("-N", "--blocks", "n", metavar="VALUES", help="Blocks of the encoder, or of the one stack.")
+@click.option("-M", "--decoder-blocks", "m", metavar="VALUES", help="Blocks of the decoder beside an encoder.")
+@_LATEX
+@_JSON
+def deepnet(stacks: str, n: str | None, m: str | None, as_latex: bool, as_json: bool) -> None:
+    """The constants of the DeepNet paper."""
+    _say_rule(mf.scaling.deepnet(stacks), {"N": n, "M": m}, as_json, as_latex)
+
+
+@scaling.command()
+@click.option("--fan-in", type=int, help="Columns of a weight matrix.")
+@click.option("--fan-out", type=int, help="Its rows.")
+@click.option("--blocks", type=int, help="Residual branches.")
+@click.option("--d-key", type=int, help="Size of a head's keys.")
+@_LATEX
+@_JSON
+def golden(fan_in: int | None, fan_out: int | None, blocks: int | None, d_key: int | None, as_latex: bool, as_json: bool) -> None:
+    """Golden rules of width, depth and keys and queries."""
+    _say_rule(mf.scaling.golden_rules(fan_in, fan_out, blocks, d_key), {}, as_json, as_latex)
+
+
 # -- derive -------------------------------------------------------------------------------------------------------------------------
 
 

@@ -243,6 +243,18 @@ def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-W", "error", "-c", code, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
+def test_scaling_rules(capsys):
+    answer = json.loads(said(capsys, "scaling", "deepnorm", "--optimizer", "adam", "-N", "100", "--json"))
+    assert answer["values"]["alpha"] == {"expression": "sqrt(2)*sqrt(N)", "latex": r"\sqrt{2} \sqrt{N}", "value": 200**0.5}
+    assert "lam = 2**(2/3)/(2*N**(1/3))" in said(capsys, "scaling", "deepnorm", "--optimizer", "2,1", "--norm", "pre")
+    text = said(capsys, "scaling", "deepnet", "--stacks", "encoder-decoder", "-N", "6,18", "-M", "6")
+    assert "decoder_beta = 0.343294524" in text
+    assert "encoder_alpha = [1.4179" in text
+    assert "sigma = sqrt(3)/72 = 0.0240563" in said(capsys, "scaling", "golden", "--fan-in", "768", "--fan-out", "3072")
+    assert said(capsys, "scaling", "golden", "--latex").startswith(r"\begin{align*}")
+    assert "expected one of sgd" in refused(capsys, "scaling", "deepnorm", "--optimizer", "adagrad")
+
+
 def test_the_process_ends_with_the_code():
     done = process(MAIN, "derive", "x")
     assert (done.returncode, done.stderr) == (0, "")
