@@ -186,8 +186,8 @@ class _Problem:
         slope = float(curve(np.array([root.at]))[1][0])
         if root.crossing and slope:
             with mp.workdps(DIGITS):
-                exact = {s: rational(precise(square, at)) for s, square in squares.items()}
-                step = precise(self._put(equation, exact), at) / slope
+                exact = {s: rational(precise(square, {q: at})) for s, square in squares.items()}
+                step = precise(self._put(equation, exact), {q: at}) / slope
                 at = at * (1 - step) if abs(step) < 1e-6 else at
         point = self._point(squares, at)
         if point.status != "none":
@@ -229,7 +229,7 @@ class _Problem:
     def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:
         """the parameters at a variance, if their squares are not negative"""
         with mp.workdps(DIGITS):
-            numbers = {s: precise(square, at) for s, square in squares.items()}
+            numbers = {s: precise(square, {q: at}) for s, square in squares.items()}
             scale = max([mp.mpf(1), at, *map(abs, numbers.values())])
             numbers = {s: mp.mpf(0) if abs(value) < ZERO * scale else value for s, value in numbers.items()}
             for s, value in numbers.items():
@@ -238,11 +238,11 @@ class _Problem:
             exact = {s: rational(value) for s, value in numbers.items()}
             residuals = {}
             for name, e in (("chi", self.equations.chi), ("q", self.equations.fixed)):
-                residuals[name] = float(abs(precise(self._put(e, exact), at)))
+                residuals[name] = float(abs(precise(self._put(e, exact), {q: at})))
             if residuals["q"] > 1e-15 * at:
                 missed = f"chi = 1 leaves q' - q = {residuals['q']:.3g} at q = {mp.nstr(at, 6)}"
                 return Critical({}, "none", missed)
-            along = 1 + precise(self._put(self.equations.marginal, exact), at)
+            along = 1 + precise(self._put(self.equations.marginal, exact), {q: at})
             values = {s.name: float(mp.sqrt(value)) for s, value in numbers.items()}
         stable = along <= 1 + MARGINAL
         status = "ok" if stable else "unstable"

@@ -2,6 +2,7 @@ r"""The equations of criticality along the curve in q on which some of them hold
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -11,8 +12,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.elimination import in_squares, squared
-from meanfield.analysis.maps import values_of
-from meanfield.gaussian.expectation import Node
+from meanfield.analysis.maps import derivative, values_of
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.precise import mean_of
 from meanfield.symbols import known
 
 __all__ = ["DIGITS", "Curve", "precise", "rational"]
@@ -37,7 +39,7 @@ class Curve:
     def _expressions(self) -> tuple[sp.Expr, ...]:
         """the equation, then the solved ones; of each its derivatives by q and by the squares"""
         own = [in_squares(e, self.unknown) for e in (self.equation, *self.solved)]
-        return (*own, *(e.diff(s) for e in own for s in (q, *map(squared, self.unknown))))
+        return (*own, *(derivative(e, s) for e in own for s in (q, *map(squared, self.unknown))))
 
     def __call__(self, at: Floats) -> tuple[Floats, Floats, Floats]:
         """values, slopes in ln q and bounds"""
@@ -65,13 +67,17 @@ def rational(value: mp.mpf) -> sp.Rational:
     return sp.Rational((-1) ** sign * int(mantissa)) * sp.Integer(2) ** exponent
 
 
-def precise(e: sp.Expr, at: mp.mpf) -> mp.mpf:
-    """The value of an expression in q alone; each expectation is computed once, with digits for what cancels"""
-    here = e.subs(q, rational(at)).replace(lambda t: isinstance(t, Node), _number)
+def precise(e: sp.Expr, values: Mapping[sp.Symbol, mp.mpf]) -> mp.mpf:
+    """The value of an expression; each expectation is computed once, with digits for what cancels."""
+    put = {s: rational(v) for s, v in values.items()}
+    here = e.subs(put, simultaneous=True).replace(lambda t: isinstance(t, Node), _number)
     with mp.workdps(DIGITS):
         return +sp.N(here, DIGITS + SPARE)._to_mpmath(mp.mp.prec)
 
 
 @lru_cache(maxsize=256)
 def _number(node: Node) -> sp.Expr:
+    if isinstance(node, Expectation) and node.mean != 0 and not node.integrand.has(sp.DiracDelta):  # closed forms are long
+        bits = mp.libmp.dps_to_prec(DIGITS + SPARE)
+        return sp.Float._new(mean_of(node.integrand, node.mean, node.variance, bits)._mpf_, bits)
     return sp.N(node, DIGITS + SPARE)

@@ -26,7 +26,7 @@ from meanfield.numeric.store import execute
 from meanfield.recurrence import Recursion, recursion
 from meanfield.symbols import known
 
-__all__ = ["Program", "StepMap", "at_zero", "map_of", "program", "slope_at_zero", "values_of"]
+__all__ = ["Program", "StepMap", "at_zero", "derivative", "map_of", "program", "slope_at_zero", "values_of"]
 
 Floats = NDArray[np.float64]
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
@@ -90,18 +90,21 @@ def _order(expressions: tuple[sp.Expr, ...]) -> tuple[sp.Symbol, ...]:
     return tuple(sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: s.name))
 
 
-def values_of(expressions: tuple[sp.Expr, ...], given: Mapping[str, Any], scale: Any = 0.0) -> tuple[Floats, Floats]:
+def values_of(
+    expressions: tuple[sp.Expr, ...], given: Mapping[str, Any], scale: Any = 0.0, by_quadrature: bool = False
+) -> tuple[Floats, Floats]:
     """Values (one row each) over arrays of their symbols, by name, with a rounding bound on the first.
 
-    Where a closed form cancels, to less than 12 digits of its value or of `scale`, it is evaluated by quadrature.
+    Where a closed form cancels, to less than 12 digits of its value or of `scale`, it is evaluated by quadrature, as everything is if
+    `by_quadrature`.
     """
     order = _order(expressions)
     arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in given.values()))
     columns = dict(zip(given, (a.ravel() for a in arrays), strict=True))
     table = np.array([columns[s.name] for s in order]).reshape(len(order), arrays[0].size)
-    out = program(expressions, order)(table)
+    out = program(expressions, order, by_quadrature)(table)
     poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
-    if poor.any() and any(e.has(Node) for e in expressions):
+    if not by_quadrature and poor.any() and any(e.has(Node) for e in expressions):
         again = program(expressions, order, by_quadrature=True)(np.ascontiguousarray(table[:, poor]))
         better = ~(again[-1] >= out[-1][poor])
         out[:, poor] = np.where(better, again, out[:, poor])
@@ -118,6 +121,12 @@ def _merged(node: PairExpectation) -> sp.Expr:
     return Expectation(node.integrand.xreplace({known("y"): x}), node.args[1], node.args[4])
 
 
+def derivative(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
+    """e.diff(s), with a symbol of no sign in its place: sympy looks for signs of derivatives, and stumbles over expectations in them."""
+    plain = sp.Dummy(s.name)
+    return e.xreplace({s: plain}).diff(plain).xreplace({plain: s})
+
+
 def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
     """The derivative by q or delta, with that of a gap in products f(x) g(y), which are what can be lowered.
 
@@ -129,7 +138,7 @@ def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
     slopes: dict[sp.Symbol, sp.Expr] = {}
 
     def by(part: sp.Expr) -> sp.Expr:
-        return part.diff(s) + sp.Add(*[part.diff(symbol) * rate for symbol, rate in slopes.items()])
+        return derivative(part, s) + sp.Add(*[part.diff(symbol) * rate for symbol, rate in slopes.items()])
 
     for node, symbol in held.items():  # those inside others come first
         slopes[symbol] = _gap_slope(node, by(node.args[1]), by(node.args[2]))
@@ -162,7 +171,7 @@ def slope_at_zero(e: sp.Expr) -> sp.Expr:
         constant, rate = _expanded(node)
         return constant + rate * node.variance
 
-    return at_zero(e.replace(lambda t: isinstance(t, Expectation) and t.variance.subs(q, 0) == 0, linear).diff(q))
+    return at_zero(derivative(e.replace(lambda t: isinstance(t, Expectation) and t.variance.subs(q, 0) == 0, linear), q))
 
 
 def _expanded(node: Expectation) -> tuple[sp.Expr, sp.Expr]:
@@ -212,7 +221,7 @@ class StepMap:
     @cached_property
     def stages_identical(self) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
         """q', dq'/dq and d delta'/d delta of each stage at delta = 0."""
-        return tuple((identical(a), identical(a).diff(q), identical(differentiated(b, delta))) for a, b in self.stages)
+        return tuple((identical(a), derivative(identical(a), q), identical(differentiated(b, delta))) for a, b in self.stages)
 
     @cached_property
     def stages_pair(self) -> tuple[tuple[sp.Expr, ...], ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.maps import values_of
+from meanfield.analysis.maps import derivative, values_of
 
 __all__ = ["solutions"]
 
@@ -30,7 +30,7 @@ def solutions(
 ) -> list[tuple[tuple[float, ...], float, bool]]:
     """Distinct solutions, each with its residual and whether the Jacobian there determines every unknown."""
     names = [s.name for s in unknown]
-    expressions = (*system, *(e.diff(s) * s for e in system for s in unknown))
+    expressions = (*system, *(derivative(e, s) * s for e in system for s in unknown))
     at = np.array(list(itertools.product(STARTS, repeat=len(unknown)))).T
     m, k = len(system), len(unknown)
 

@@ -1,0 +1,62 @@
+"""What shaping makes of an activation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from meanfield.activation import Activation
+from meanfield.faces import latex
+from meanfield.symbols import known
+
+__all__ = ["Shaped"]
+
+x = known("x")
+
+
+@dataclass(frozen=True, repr=False)
+class Shaped:
+    """A shaped activation: output_scale (phi(input_scale x + input_shift) + output_shift).
+
+    Attributes
+    ----------
+    phi : the activation it was made from.
+    input_scale, input_shift, output_scale, output_shift : alpha, beta, gamma, delta.
+    activation : the shaped one, its numbers to the last digit of a double.
+    local : what each layer has been given: the slope C'(1), the curvature C''(1), or C(0).
+    network : what the network then has, over its subnetworks.
+    residuals : by how much each condition is missed, at 25 digits.
+    status : "ok", or which condition could not be asked for.
+    parameters : what was solved for inside phi (the slope of a leaky ReLU).
+    """
+
+    phi: Activation
+    input_scale: float
+    input_shift: float
+    output_scale: float
+    output_shift: float
+    local: float
+    network: float
+    residuals: dict[str, float] = field(default_factory=dict)
+    status: str = "ok"
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def activation(self) -> Activation:
+        a, b, c, d = (sp.Rational(v) for v in (self.input_scale, self.input_shift, self.output_scale, self.output_shift))
+        return Activation(c * (self.phi.expression.subs(x, a * x + b) + d), name=f"shaped {self.phi!r}")
+
+    def __repr__(self) -> str:
+        numbers = (self.output_scale, self.input_scale, self.input_shift, self.output_shift)
+        c, a, b, d = (f"{v:.6g}" for v in numbers)
+        note = "" if self.status == "ok" else f", {self.status}"
+        return f"Shaped({c} ({self.phi!r}({a} x + {b}) + {d}){note})"
+
+    def latex(self) -> str:
+        r"""The shaped function with six digits."""
+        a, b, c, d = (sp.Float(v, 6) for v in (self.input_scale, self.input_shift, self.output_scale, self.output_shift))
+        return rf"\hat\phi(x) = {latex(c)} \left({latex(self.phi.expression.subs(x, a * x + b) + d)}\right)"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"

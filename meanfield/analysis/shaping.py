@@ -1,0 +1,161 @@
+r"""Activations shaped for a network's depth: gamma (phi(alpha x + beta) + delta) with maps of q and c that stay tame through it.
+
+Deep kernel shaping (Martens et al. 2021, arXiv:2110.01765) asks for Q(1) = 1, Q'(1) = 1, C(0) = 0, C'(1) = psi, tailored
+transformations (Zhang et al. 2022, arXiv:2203.08120) for Q(1) = 1, Q'(1) = 1, C'(1) = 1, C''(1) = kappa, or a slope of leaky ReLU; psi,
+kappa and the slope are such that the largest slope C_f'(1), curvature C_f''(1) or value C_f(0) over subnetworks f is what is asked for.
+With u = alpha z + beta everything is a moment of phi over N(beta, alpha^2), gamma and delta follow, and two equations are left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+
+from meanfield import arguments
+from meanfield.activation import Activation
+from meanfield.analysis.curves import precise
+from meanfield.analysis.depth_maps import increasing, network_map
+from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, excess, moment, solved, tilted
+from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
+from meanfield.analysis.shaped import Shaped
+from meanfield.symbols import known
+
+__all__ = ["deep_kernel_shaping", "tailored", "tailored_leaky_relu"]
+
+x = known("x")
+
+
+def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shaped:
+    r"""Deep kernel shaping: Q(1) = 1, Q'(1) = 1, C(0) = 0, and the largest slope C_f'(1) over subnetworks f equal to zeta.
+
+    A homogeneous phi (phi(t x) = t phi(x), t > 0) has Q'(1) = 1 at no shift: of leaky ReLU the slope is solved for
+    (`mf.leaky_relu(None)`); ReLU has only one shape left and misses Q'(1) = 1, which its status says.
+
+    Parameters
+    ----------
+    phi : Activation
+    net : whole number, Block or function (x, r)
+        The structure: a number of nonlinear layers, a block whose activations are the layers, or the largest value over subnetworks
+        as a function of where they start and of the map r of a layer.
+    zeta : number > 1
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument out of range, or no input scale and shift meet the conditions.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.deep_kernel_shaping(mf.erf, 100)
+    Shaped(...)
+    >>> mf.deep_kernel_shaping(mf.leaky_relu(None), 100).parameters
+    {'slope': ...}
+    """
+    _checked(phi, zeta, "zeta", 1.0)
+    compose = network_map(net)
+    psi = increasing(lambda t: compose(mp.mpf(1), lambda y: t * y), zeta, mp.mpf(1), "zeta")
+    if homogeneous(phi):
+        return by_shape(phi, psi, zeta)
+    _without_parameters(phi)
+    f, slope = phi.expression, phi.derivative.expression
+    mean = moment(f)
+    spread = moment(f**2) - mean**2
+    along = tilted(f * slope) - mean * tilted(slope)
+    rise = alpha**2 * moment(slope**2)
+    equations = ((along / spread - 1) / excess, (rise / spread - 1) / excess - 1)
+    a, b, residuals = solved(phi, equations, psi - 1, DKS)
+    values = {alpha: a, beta: b}
+    gamma, delta = 1 / mp.sqrt(precise(spread, values)), -precise(mean, values)
+    found = dict(zip(("Q'(1)", "C'(1)"), residuals, strict=True))
+    return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(psi), float(zeta), found)
+
+
+def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
+    r"""The tailored transformation of a smooth phi: Q(1) = 1, Q'(1) = 1, C'(1) = 1, and the largest C_f''(1) equal to tau.
+
+    Parameters
+    ----------
+    phi : Activation
+        Without kinks: for leaky ReLU see `tailored_leaky_relu`.
+    net : whole number, Block or function (x, r)
+        The structure, as for `deep_kernel_shaping`.
+    tau : number > 0
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument out of range, a kink in phi, or no input scale and shift meet the conditions.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.tailored(mf.erf, 50)
+    Shaped(...)
+    """
+    _checked(phi, tau, "tau", 0.0)
+    _without_parameters(phi)
+    compose = network_map(net)
+    f, slope, curve = phi.expression, phi.derivative.expression, phi.derivative.derivative.expression
+    if curve.has(sp.DiracDelta):
+        raise ValueError(f"phi = {phi!r}: it has a kink, so that C''(1) is infinite; a leaky ReLU is tailored by its slope")
+    kappa = increasing(lambda t: compose(mp.mpf(0), lambda y: y + t), tau, mp.mpf(0), "tau")
+    rise = alpha**2 * moment(slope**2)
+    shift = (rise - tilted(f * slope)) / (alpha**2 * moment(curve))
+    second = moment(f**2) + 2 * shift * moment(f) + shift**2
+    equations = ((second / rise - 1) / excess, alpha**4 * moment(curve**2) / rise / excess - 1)
+    a, b, residuals = solved(phi, equations, kappa, TAT)
+    values = {alpha: a, beta: b}
+    gamma, delta = 1 / mp.sqrt(precise(rise, values)), precise(shift, values)
+    found = dict(zip(("Q(1)", "C''(1)"), residuals, strict=True))
+    return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(kappa), float(tau), found)
+
+
+def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
+    r"""The leaky ReLU whose network has C_f(0) at most eta over subnetworks: its slope s, and sqrt(2/(1 + s^2)) in front.
+
+    C(c) = [2 (1 - s)^2 kappa(c) + 2 s c]/(1 + s^2) with the arc-cosine kernel kappa.
+
+    Parameters
+    ----------
+    net : whole number, Block or function (x, r)
+        The structure, as for `deep_kernel_shaping`.
+    eta : number between 0 and 1
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument out of range, or an eta beyond that of ReLU (slope 0).
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.tailored_leaky_relu(50)
+    Shaped(...)
+    """
+    eta = _real(eta, "eta")
+    if not 0 < eta < 1:
+        raise ValueError(f"eta = {eta}: expected a number between 0 and 1")
+    return by_value(network_map(net), eta)
+
+
+def _real(value: Any, name: str) -> float:
+    number = arguments.number_array(value, name)
+    if number.ndim:
+        raise TypeError(f"{name} = {value!r}: expected one number")
+    return float(number)
+
+
+def _checked(phi: Any, value: Any, name: str, low: float) -> None:
+    if not isinstance(phi, Activation):
+        raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
+    if not _real(value, name) > low:
+        raise ValueError(f"{name} = {value}: it must be larger than {low:g}")
+
+
+def _without_parameters(phi: Activation) -> None:
+    left = sorted(s.name for s in phi.expression.free_symbols - {x})
+    if left:
+        raise ValueError(f"phi = {phi!r}: give numbers to its parameters {', '.join(left)}")
