@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Definition, Law, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.blocks.algebra import LONGEST, Block, Definition, Law, Parallel, Repeat, Residual, Serial, Signal
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known, merged, reserved
@@ -23,10 +23,11 @@ q, p, delta = known("q"), known("p"), known("delta")
 
 @dataclass(frozen=True)
 class Stage:
-    """One sublayer: its block and its law on the signal of the plain symbols q, p, delta."""
+    """One sublayer: its block and its law on the signal of the plain symbols q, p, delta, and how often it is applied in a row."""
 
     block: Block
     law: Law
+    times: int = 1
 
     @property
     def values(self) -> dict[sp.Expr, sp.Expr]:
@@ -77,10 +78,24 @@ class Recursion:
             found |= {s for s in _symbols(stage.law) - named if s.name not in reserved}
         return tuple(sorted(found, key=lambda s: s.name))
 
+    @property
+    def unrolled(self) -> tuple[Stage, ...]:
+        """The stages one by one, repeated ones as often as they occur.
+
+        Raises
+        ------
+        ValueError
+            They are too many for one formula.
+        """
+        count = sum(stage.times for stage in self.stages)
+        if count > LONGEST:
+            raise ValueError(f"one repeat has {count} layers, too many for one formula (at most {LONGEST}): read the laws of rec.stages")
+        return tuple(stage for stage in self.stages for _ in range(stage.times))
+
     @cached_property
     def _composed(self) -> tuple[sp.Expr, sp.Expr, sp.Matrix, sp.Expr]:
         at_q, at_p, transfer, chi = q, p, sp.eye(2), sp.S.One
-        for stage in self.stages:
+        for stage in self.unrolled:
             values, law = stage.values, stage.law
             put = {q: at_q, p: at_p}
             parts = [explicit(e, values).xreplace(put) for e in (law.output.q, law.output.p, law.chi, *law.transfer)]
@@ -118,7 +133,7 @@ class Recursion:
         Theta*sigma_w**2/2 + q*sigma_w**2/2 + sigma_b**2
         """
         at_q, at_p, theta = q, p, (known("Theta"), known("Theta_p"))
-        for stage in self.stages:
+        for stage in self.unrolled:
             values, law, put = stage.values, stage.law, {q: at_q, p: at_p}
             if law.tangent is None or not law.transfer.is_diagonal():
                 raise ValueError(f"{stage.block} mixes tokens or does not say what its weights add to the tangent kernel (Law.tangent)")
@@ -147,16 +162,20 @@ class Recursion:
         return latex(self)
 
 
-def _cut(block: Block) -> list[Block]:
-    """the stages of a block: one for each residual or parallel sublayer, with what follows it"""
+def _cut(block: Block) -> list[tuple[Block, int]]:
+    """the stages of a block and how often each occurs in a row: each residual or parallel sublayer, with what follows it"""
     parts = block.blocks if isinstance(block, Serial) else (block,)
-    groups: list[list[Block]] = []
-    for part in parts:
-        if not groups or isinstance(part, (Residual, Parallel, Repeat)):
-            groups.append([part])
+    groups: list[tuple[list[Block], int]] = []
+    for given in parts:
+        part, times = given, 1
+        while isinstance(part, Repeat):
+            times *= part.times
+            part = part.block
+        if not groups or times > 1 or groups[-1][1] > 1 or isinstance(part, (Residual, Parallel)):
+            groups.append(([part], times))
         else:
-            groups[-1].append(part)
-    return [g[0] if len(g) == 1 else Serial(tuple(g)) for g in groups]
+            groups[-1][0].append(part)
+    return [(g[0] if len(g) == 1 else Serial(tuple(g)), times) for g, times in groups]
 
 
 def _expressions(law: Law) -> tuple[sp.Expr, ...]:
@@ -212,15 +231,18 @@ def recursion(block: Block) -> Recursion:
     mean = sp.Dummy("mean", real=True)
     stages: list[Stage] = []
     gaussian, carried = True, sp.S.Zero
-    for part in _cut(block):
-        law = part.law(Signal(q, p, delta, carried, gaussian))
-        stages.append(Stage(part, law))
-        gaussian, carried = law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
+    for part, times in _cut(block):
+        while times:
+            law = part.law(Signal(q, p, delta, carried, gaussian))
+            before, gaussian, carried = (gaussian, carried), law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
+            in_a_row = times if before == (gaussian, carried) else 1  # what comes out need not be what went in
+            stages.append(Stage(part, law, in_a_row))
+            times -= in_a_row
     following = stages[0].block.law(Signal(q, p, delta, carried, gaussian))  # what the next repeat starts from
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
-    return Recursion(block, tuple(Stage(s.block, _renamed(s.law, one)) if one else s for s in stages))
+    return Recursion(block, tuple(replace(s, law=_renamed(s.law, one)) if one else s for s in stages))
 
 
 def _symbols(law: Law) -> set[sp.Basic]:

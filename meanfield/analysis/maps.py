@@ -211,7 +211,7 @@ class StepMap:
     @cached_property
     def stages(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """q' and delta' of each stage, in the q and delta before it."""
-        return tuple(_explicit(stage.law) for stage in self.recursion.stages)
+        return tuple(_explicit(stage.law) for stage in self.recursion.unrolled)
 
     @cached_property
     def coupled(self) -> bool:

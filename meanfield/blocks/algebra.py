@@ -24,6 +24,7 @@ from meanfield import arguments
 from meanfield.symbols import known
 
 __all__ = [
+    "LONGEST",
     "NO_WEIGHTS",
     "TOKENS",
     "Block",
@@ -162,6 +163,8 @@ class Mixing:
     matrices: int
 
 
+#: layers up to which a law is written out as one formula
+LONGEST = 32
 #: the tangent of a block without weights
 NO_WEIGHTS = (S.Zero, S.Zero)
 #: the indices of two tokens, 1 ... n
@@ -201,7 +204,11 @@ class Block(ABC):
     def check(self) -> None:
         """Build the law on a Gaussian signal, so that nonsense is refused while the network is described."""
         agreed_tokens((self,))
-        self.law(probe())
+        self.after(probe())
+
+    def after(self, signal: Signal) -> Signal:
+        """What the block leaves of that signal."""
+        return self.law(signal).output
 
 
 def probe(*, gaussian: bool = True) -> Signal:
@@ -244,6 +251,11 @@ class Serial(Block):
     def __post_init__(self) -> None:
         _checked_parts(self.blocks, "blocks")
         self.check()
+
+    def after(self, signal: Signal) -> Signal:
+        for block in self.blocks:
+            signal = replace(block.after(signal), q=signal.q, p=signal.p, delta=signal.delta)
+        return signal
 
     @property
     def affine(self) -> bool:  # type: ignore[override]
@@ -395,5 +407,13 @@ class Repeat(Block):
     def closes(self) -> bool:  # type: ignore[override]
         return self.block.closes
 
+    def after(self, signal: Signal) -> Signal:
+        return Serial((self.block,) * min(self.times, 2)).after(signal)
+
     def law(self, signal: Signal) -> Law:
+        if self.times > LONGEST:
+            raise ValueError(
+                f"{self.times} repeats inside of another block make a formula too long (at most {LONGEST}): end the residual or parallel "
+                "branch before the repeat, or spell the network as first >> Repeat(block, times) >> last"
+            )
         return Serial((self.block,) * self.times).law(signal)

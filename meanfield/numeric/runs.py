@@ -251,11 +251,12 @@ class _Output:
 
 def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output) -> None:
     count = q0.shape[0]
-    small = count == 1 and depth * max(1, kernel.work) <= INTERPRETED
+    layers = max(depth, 1) * kernel.layers
+    small = count == 1 and layers * max(1, kernel.work) <= INTERPRETED
     lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
-    segment = min(max(depth, 1), max(SEGMENT, math.isqrt(depth))) if every else max(depth, 1)
+    segment = min(layers, max(SEGMENT, math.isqrt(layers))) if every else layers
     rest = (every, segment, float(pooled), table, q0, delta0, *out.arrays, *(i.shapes(kernel.parameters, table) for i in kernel.integrands))
-    blocks = max(1, CHUNK // (lanes * max(depth, 1) * (1000 if kernel.integrands else max(1, kernel.work))))
+    blocks = max(1, CHUNK // (lanes * layers * (1000 if kernel.integrands else max(1, kernel.work))))
     for first in track(range(0, count, lanes * blocks), "propagate", math.ceil(count / (lanes * blocks))):
         execute(text, "trajectories", (first, min(first + lanes * blocks, count), depth, *rest), small)

@@ -23,7 +23,7 @@ import sympy as sp
 from meanfield.numeric import elementary, tracing
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
-from meanfield.recurrence import Recursion
+from meanfield.recurrence import Recursion, Stage
 from meanfield.symbols import known
 
 __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
@@ -31,7 +31,7 @@ __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
-FUSED = ("step", "multiply", "multiply_back", "angle_minus_sine", "angle_difference")
+FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference")
 #: points in a block of a grid
 BLOCK = 64
 
@@ -87,23 +87,14 @@ def begin(s, i, second):
     s[LOWEST + i] = 1.0
 
 
-def move(s, i, l, L{shape_names}):
-    """The state after layer l, which stays where it went bad, and the transfer of the layer."""
-    {step}
-    {store}
-    was = s[ALIVE + i] > 0.0
-    s[Q + i] = q if was else s[Q + i]
-    s[DELTA + i] = delta if was else s[DELTA + i]
-    alive = 1.0 if was & (q > 1e-300) & (q < 1e300) & (delta == delta) else 0.0
-    s[ALIVE + i] = alive
-    s[GOOD + i] += alive
-    s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
+{moves}
 
 
-def multiply(s, i):
-    """The row times the transfer."""
+def multiply(s, i, fresh):
+    """The row times the transfer, and the chi of the repeat, of which this is the first layer or another."""
     {row}
     {chi}
+    s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])
 
 
 def multiply_back(s, i):
@@ -112,9 +103,9 @@ def multiply_back(s, i):
     {chi}
 
 
-def code(q, started, least, mantissa, lowest, good, depth):
+def code(q, started, least, mantissa, lowest, good, layers):
     """The status of a point after the last layer."""
-    if good < depth:
+    if good < layers:
         return 1 if q >= 1e300 else 2 if q <= 1e-300 else 3
     if not mantissa < math.inf:
         return 6
@@ -151,22 +142,22 @@ def copy(size, target, at, source, start):
 
 
 def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
-    """Layers start to stop of a block, or these again for their transfers, which leaves the product as it was."""
+    """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
     product = workspace(PRODUCT)
     copy(PRODUCT, product, 0, s, A)
-    for l in range(start, stop):
+    for m in range(start, stop):
+        position = m % LAYERS
+        l = m // LAYERS
         kept = every > 0 and not again and l % every == 0
-        if kept:
+        if kept and position == 0:
             keep(s, l // every, origin, lanes, pooled, q_out, delta_out, forward)
-        for i in range(LANES):
-            move(s, i, float(l), L{shape_names})
-            multiply(s, i)
+        {advance}
         if every > 0:
-            copy(KEPT, w, (l - start) * KEPT, s, T00)
-        if kept:
+            copy(KEPT, w, (m - start) * KEPT, s, T00)
+        if kept and position == LAYERS - 1:
             chi_row = chi_out[l // every, origin : origin + lanes]
             for i in range(lanes):
-                chi_row[i] = s[CHI + i]
+                chi_row[i] = s[WHOLE + i]
     if again:
         copy(PRODUCT, s, A, product, 0)
 
@@ -174,8 +165,9 @@ def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delt
 def trajectories(
     first, last, depth, every, segment, pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status{shapes}
 ):
-    """Layers 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone."""
-    segments = (max(depth, 1) + segment - 1) // segment
+    """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone."""
+    layers = depth * LAYERS
+    segments = (max(layers, 1) + segment - 1) // segment
     s = workspace(SIZE)
     w = workspace(segment * KEPT if every > 0 else 1)
     starts = workspace(segments * STATE)
@@ -189,19 +181,19 @@ def trajectories(
             begin(s, i, 0.0)
         for k in range(segments):
             copy(STATE, starts, k * STATE, s, 0)
-            stop = min(depth, (k + 1) * segment)
+            stop = min(layers, (k + 1) * segment)
             sweep(s, w, k * segment, stop, every, False, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
         keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
         for i in range(lanes):
             g = origin + i
-            status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], L)
+            status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
             if every == 0:
                 backward[0, g] = forward[0, g]
                 chi_sum[0, g] = {chi_total}
                 if depth > 0:
-                    chi_out[0, g] = s[CHI + i]
+                    chi_out[0, g] = s[WHOLE + i]
             if status[g] > 0 and status[g] < 4:
-                reached = int(s[GOOD + i]) // every + 1 if every > 0 else 0  # records from here on are beyond the last good state
+                reached = int(s[GOOD + i]) // (every * LAYERS) + 1 if every > 0 else 0  # records beyond the last good state
                 for r in range(reached, end + 1):
                     q_out[r, g] = math.nan
                     delta_out[r, g] = math.nan
@@ -214,16 +206,16 @@ def trajectories(
             keep_back(s, end, origin, lanes, backward, chi_sum)
             for k in range(segments - 1, -1, -1):
                 start = k * segment
-                stop = min(depth, start + segment)
+                stop = min(layers, start + segment)
                 if k < segments - 1:
                     copy(STATE, s, 0, starts, k * STATE)
                     sweep(s, w, start, stop, every, True, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
-                for l in range(stop - 1, start - 1, -1):
-                    copy(KEPT, s, T00, w, (l - start) * KEPT)
+                for m in range(stop - 1, start - 1, -1):
+                    copy(KEPT, s, T00, w, (m - start) * KEPT)
                     for i in range(LANES):
                         multiply_back(s, i)
-                    if l % every == 0:
-                        keep_back(s, l // every, origin, lanes, backward, chi_sum)
+                    if m % (every * LAYERS) == 0:
+                        keep_back(s, m // (every * LAYERS), origin, lanes, backward, chi_sum)
             for i in range(lanes):
                 if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
                     status[origin + i] = 5
@@ -234,9 +226,27 @@ def trajectories(
                     chi_sum[r, origin + i] = math.nan
 '''
 
-#: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (six)
-_ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWEST")
+#: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (seven)
+_ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWEST", "WHOLE")
 
+_MOVE = """
+def move_{k}(s, i, l, L{shape_names}):
+    '''The state after a layer of repeat l, which stays where it went bad, and the transfer of the layer.'''
+    {step}
+    {store}
+    was = s[ALIVE + i] > 0.0
+    s[Q + i] = q if was else s[Q + i]
+    s[DELTA + i] = delta if was else s[DELTA + i]
+    alive = 1.0 if was & (q > 1e-300) & (q < 1e300) & (delta == delta) else 0.0
+    s[ALIVE + i] = alive
+    s[GOOD + i] += alive
+    s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
+"""
+_ADVANCE = """
+for i in range(LANES):
+    move_{k}(s, i, float(l), L{shape_names})
+    multiply(s, i, position == 0)
+"""
 #: the product of transfers from the left, its first row, and from the right
 _FORWARD = """
 a = s[A + i] * s[T00 + i] + s[B + i] * s[T10 + i]
@@ -267,12 +277,14 @@ s[XE + i] += up(x)
 
 @dataclass(frozen=True)
 class Kernel:
-    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature and the work these are."""
+    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, and the
+    layers of a repeat."""
 
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: int
+    layers: int
 
     @property
     def interpreted(self) -> str:
@@ -307,39 +319,88 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
         parameters.append(given[symbol])
     mixed = paired and any(stage.law.transfer[0, 1] != 0 for stage in rec.stages)
     split = mixed or any(stage.law.chi != stage.law.transfer[0, 0] for stage in rec.stages)
-    lines = [] if paired else ["delta = 0.0"]
-    results = _stages(rec, paired, mixed, split, lowering, given, taken, lines)
-    if split and results["chi"] == results["t00"]:
-        del results["chi"]
-    hoisted, lines = _hoisted(lines, {*parameters, *lowering.used, "L"})
-    held = [*parameters, *(line.partition(" = ")[0] for line in hoisted)]
+    parts = []
+    for stages, times in _phases(rec.stages):
+        lines = [] if paired else ["delta = 0.0"]
+        results = _stages(stages, paired, mixed, split, lowering, given, taken, lines)
+        parts.append(_Part(lines, results, times))
+    same = all(part.results.get("chi") == part.results["t00"] for part in parts)
+    for part in parts:
+        if split and same:
+            del part.results["chi"]
+    prepared = [_hoisted(part.lines, {*parameters, *lowering.used, "L"}) for part in parts]
+    held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for hoisted, _ in prepared for line in hoisted)]))
+    labels = list(parts[0].results)
+    shape_names = "".join(f", {name}" for name in lowering.shape_names)
 
-    step = f"def step({', '.join(['q', 'delta', *held, 'l', 'L', *lowering.shape_names])}):\n    "
-    step += "\n    ".join([*lines, f"return q, delta, {', '.join(results.values())}"]) + "\n"
+    steps, moves = [], []
     call = ", ".join(["s[Q + i]", "s[DELTA + i]", *(f"s[V_{name} + i]" for name in held), "l", "L", *lowering.shape_names])
+    for k, (part, (_, lines)) in enumerate(zip(parts, prepared, strict=True)):
+        head = f"def step_{k}({', '.join(['q', 'delta', *held, 'l', 'L', *lowering.shape_names])}):\n    "
+        steps.append(head + "\n    ".join([*lines, f"return q, delta, {', '.join(part.results.values())}"]) + "\n")
+        put = {
+            "k": str(k),
+            "shape_names": shape_names,
+            "step": f"q, delta, {', '.join(labels)} = step_{k}({call})",
+            "store": "\n".join(f"s[{label.upper()} + i] = {label}" for label in labels),
+        }
+        moves.append(_filled(_MOVE, put).strip())
     put = {
-        "rows": _rows(held, list(results)),
+        "rows": _rows(held, labels, sum(part.times for part in parts)),
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),
-                *hoisted,
+                *(line for hoisted, _ in prepared for line in hoisted),
                 *(f"s[V_{name} + i] = {name}" for name in held),
             ]
         ),
-        "step": f"q, delta, {', '.join(results)} = step({call})",
-        "store": "\n".join(f"s[{label.upper()} + i] = {label}" for label in results),
+        "moves": "\n\n\n".join(moves),
+        "advance": _advance([part.times for part in parts], shape_names),
         "row": (_FORWARD if mixed else _ALONE) + _RESCALE,
         "column": (_BACK if mixed else _ALONE) + _RESCALE,
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
-        "shape_names": "".join(f", {name}" for name in lowering.shape_names),
+        "shape_names": shape_names,
     }
     title = f"one repeat on {'two tokens' if paired else 'one token'}, parameters {', '.join(s.name for s in rec.parameters) or 'none'}"
     header = _HEADER.format(title=title, version=_version())
-    text = "\n\n".join([header, lowering.helpers(), step, _filled(_LOOPS, put)])
-    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work)
+    text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
+    layers = sum(part.times for part in parts)
+    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Lines that take (q, delta) one layer on, what the entries of its transfer are called in them, and how often it is repeated."""
+
+    lines: list[str]
+    results: dict[str, str]
+    times: int
+
+
+def _phases(stages: tuple[Stage, ...]) -> list[tuple[list[Stage], int]]:
+    """the stages of one repeat, neighbours that occur once together"""
+    phases: list[tuple[list[Stage], int]] = []
+    for stage in stages:
+        if phases and phases[-1][1] == stage.times == 1:
+            phases[-1][0].append(stage)
+        else:
+            phases.append(([stage], stage.times))
+    return phases
+
+
+def _advance(times: list[int], shape_names: str) -> str:
+    """the loop over a block of points for the layer at a position of the repeat"""
+    loops = [_filled(_ADVANCE, {"k": str(k), "shape_names": shape_names}).strip().split("\n") for k in range(len(times))]
+    if len(loops) == 1:
+        return "\n".join(loops[0])
+    lines = []
+    for k, loop in enumerate(loops):
+        lines += ["else:" if k == len(loops) - 1 else f"{'elif' if k else 'if'} position < {sum(times[: k + 1])}:"]
+        lines += [f"    {line}" for line in loop]
+    return "\n".join(lines)
 
 
 @lru_cache(maxsize=256)
@@ -347,7 +408,7 @@ def _fused(text: str) -> str:
     """the arithmetic of the step with a*b + c as one operation"""
     tree = ast.parse(text.replace("{lanes}", "LANES_"))
     for f in tree.body:
-        if isinstance(f, ast.FunctionDef) and f.name in FUSED:
+        if isinstance(f, ast.FunctionDef) and (f.name in FUSED or f.name.startswith("step_")):
             f.body = [_Fusing().visit(line) for line in f.body]
     return ast.unparse(ast.fix_missing_locations(tree)).replace("LANES_", "{lanes}")
 
@@ -367,11 +428,17 @@ class _Fusing(ast.NodeTransformer):
         return node
 
 
-def _rows(held: list[str], results: list[str]) -> str:
+def _rows(held: list[str], results: list[str], layers: int) -> str:
     """where the rows of the workspace begin; those of the transfer lie together"""
     rows = [*_ROWS, *(f"V_{name}" for name in held), *(label.upper() for label in results)]
     lines = [f"{name} = {k} * LANES" for k, name in enumerate(rows)]
-    lines += ["STATE = 3 * LANES", "PRODUCT = 6 * LANES", f"KEPT = {len(results)} * LANES", f"SIZE = {len(rows)} * LANES"]
+    lines += [
+        "STATE = 3 * LANES",
+        "PRODUCT = 7 * LANES",
+        f"KEPT = {len(results)} * LANES",
+        f"SIZE = {len(rows)} * LANES",
+        f"LAYERS = {layers}",
+    ]
     return "\n".join([*lines, *["CHI = T00"] * ("chi" not in results)])
 
 
@@ -390,7 +457,7 @@ def _filled(template: str, put: dict[str, str]) -> str:
 
 
 def _stages(
-    rec: Recursion,
+    stages: list[Stage],
     paired: bool,
     mixed: bool,
     split: bool,
@@ -399,11 +466,11 @@ def _stages(
     taken: set[str],
     lines: list[str],
 ) -> dict[str, str]:
-    """adds the lines of each stage; what the entries of the transfer of the whole repeat, and chi, are called"""
+    """adds the lines of each stage; what the entries of the transfer of all of them, and chi, are called"""
     q, p, delta = known("q"), known("p"), known("delta")
     labels = ["t00", *(["t01", "t10", "t11"] * mixed)]
     total: dict[str, str] = {}
-    for k, stage in enumerate(rec.stages):
+    for k, stage in enumerate(stages):
         law = stage.law
         view: dict[sp.Expr, sp.Expr] = {p: q - delta}  # covariances are not computed: kernels see q and delta
         view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}

@@ -52,7 +52,8 @@ def _(thing: Recursion) -> str:
     page = _Page()
     parts = []
     for stage in thing.stages:
-        heading = rf"& \textbf{{{stage_title(stage.block)}}} \\" + "\n" if len(thing.stages) > 1 else ""
+        title = stage_title(stage.block) if stage.times == 1 else f"{stage.times} times {stage_title(stage.block)}"
+        heading = rf"& \textbf{{{title}}} \\" + "\n" if len(thing.stages) > 1 or stage.times > 1 else ""
         parts.append("\\begin{align*}\n" + heading + " \\\\\n".join(page.stage(stage)) + "\n\\end{align*}")
     text = "\n".join(parts)
     definitions = page.definitions()

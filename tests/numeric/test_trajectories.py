@@ -35,6 +35,7 @@ import meanfield as mf
 from meanfield.numeric import runs
 
 ALPHAS = np.linspace(0.1, 2, 20)
+RELU = mf.mlp(mf.relu, sigma_b=0)
 
 
 def vit(norm: str = "layer", depth: int = 128, softmax_derivative: bool = False, **changes: Any) -> mf.Run:
@@ -287,6 +288,32 @@ def test_repeat_and_scale_of_depth() -> None:
     assert relative(run.q, 1 + np.concatenate([[0], np.cumsum(1 / np.arange(1.0, 51.0))])) < 1e-14
 
 
+def test_a_thousand_repeats_between_two_maps() -> None:
+    """first >> Repeat(block, 1000) >> last is a loop, with the numbers of the block at depth 1000 and of the maps around it"""
+    block = transformer("derf", True)
+    settings = {**VIT, "alpha": np.linspace(0.3, 1.2, 7)}
+    run = mf.propagate(mf.Linear(1.3, 0) >> mf.Repeat(mf.Repeat(block, 250), 4) >> mf.Linear(0.7, 0), 1, 1.0, p=0.4, **settings)
+    alone = mf.propagate(block, 1000, 1.69, p=0.4 * 1.69, record="last", **settings)
+    assert (run.status == "ok").all()
+    assert relative(run.q[:, -1], 0.49 * alone.q[:, 0]) < 1e-14
+    assert relative(run.gap[:, -1], alone.gap[:, 0]) < 1e-14
+    for name in ("log_apjn", "log_chi_product"):
+        assert np.abs(getattr(run, name)[:, 0] - getattr(alone, name)[:, 0] - math.log(1.69 * 0.49)).max() < 1e-13
+    with pytest.raises(ValueError, match="1002 layers"):
+        _ = run.recursion.q
+    with pytest.raises(ValueError, match="40 repeats inside"):
+        mf.recursion(mf.Residual(mf.Repeat(mf.Linear(1, 0), 40)))
+
+
+def test_overflow_inside_of_a_repeat() -> None:
+    net = mf.Repeat(RELU, 40) >> mf.Linear(0.5, 0)
+    run = mf.propagate(net, 10, 1.0, c=0.5, sigma_w=[1.0, 10.0])
+    assert run.status.tolist() == ["ok", "overflow"]
+    good = np.isfinite(run.q[1])
+    assert good.tolist() == [True] * 5 + [False] * 6  # 50^176 < 1e300 < 50^177, a quarter lost after every 40 layers
+    assert relative(run.q[1][good], (50.0**40 / 4) ** np.arange(5.0)) < 1e-12
+
+
 # -- what a run returns ------------------------------------------------------------------------------------------------------------------
 
 
@@ -414,8 +441,6 @@ def test_segments_keep_the_bits() -> None:
 
 
 # -- statuses ----------------------------------------------------------------------------------------------------------------------------
-
-RELU = mf.mlp(mf.relu, sigma_b=0)
 
 
 def finite_or_marked(run: mf.Run) -> None:
