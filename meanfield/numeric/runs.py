@@ -14,9 +14,9 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
-from meanfield.numeric.store import execute
+from meanfield.numeric.store import compiled, execute
+from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
-from meanfield.progress import track
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ Floats = NDArray[np.float64]
 
 #: layer-points below which a single trajectory runs as plain Python rather than wait for the compiler
 INTERPRETED = 50_000
-#: layer-points between two looks at the clock and the keyboard
-CHUNK = 2_000_000
+#: layer-points that a thread does at a time
+CHUNK = 250_000
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
 #: least number of layers whose transfers are kept for the backward pass at a time
@@ -255,8 +255,14 @@ def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q
     small = count == 1 and layers * max(1, kernel.work) <= INTERPRETED
     lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
-    segment = min(layers, max(SEGMENT, math.isqrt(layers))) if every else layers
-    rest = (every, segment, float(pooled), table, q0, delta0, *out.arrays, *(i.shapes(kernel.parameters, table) for i in kernel.integrands))
-    blocks = max(1, CHUNK // (lanes * layers * (1000 if kernel.integrands else max(1, kernel.work))))
-    for first in track(range(0, count, lanes * blocks), "propagate", math.ceil(count / (lanes * blocks))):
-        execute(text, "trajectories", (first, min(first + lanes * blocks, count), depth, *rest), small)
+    halt = np.zeros(1, dtype=np.int64)
+    rest = (float(pooled), table, q0, delta0, *out.arrays, *(i.shapes(kernel.parameters, table) for i in kernel.integrands))
+    rest = (depth, every, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
+    if small:
+        execute(text, "trajectories", (0, count, *rest), small)
+        return
+    run = compiled(text, "trajectories")
+    run(0, 0, *rest)  # compiles
+    size = lanes * max(1, CHUNK // (lanes * layers * (1000 if kernel.integrands else max(1, kernel.work))))
+    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
+    share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -163,14 +163,15 @@ def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delt
 
 
 def trajectories(
-    first, last, depth, every, segment, pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status{shapes}
+    first, last, depth, every, segment, halt,
+    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status{shapes}
 ):
-    """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone."""
+    """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone. halt[0] > 0 ends it."""
     layers = depth * LAYERS
     segments = (max(layers, 1) + segment - 1) // segment
     s = workspace(SIZE)
     w = workspace(segment * KEPT if every > 0 else 1)
-    starts = workspace(segments * STATE)
+    starts = workspace(segments * STATE if every > 0 else 1)
     L = float(depth)
     end = q_out.shape[0] - 1
     for origin in range(first, last, LANES):
@@ -180,7 +181,10 @@ def trajectories(
             load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
             begin(s, i, 0.0)
         for k in range(segments):
-            copy(STATE, starts, k * STATE, s, 0)
+            if halt[0] > 0:
+                return
+            if every > 0:
+                copy(STATE, starts, k * STATE, s, 0)
             stop = min(layers, (k + 1) * segment)
             sweep(s, w, k * segment, stop, every, False, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
         keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
@@ -207,6 +211,8 @@ def trajectories(
             for k in range(segments - 1, -1, -1):
                 start = k * segment
                 stop = min(layers, start + segment)
+                if halt[0] > 0:
+                    return
                 if k < segments - 1:
                     copy(STATE, s, 0, starts, k * STATE)
                     sweep(s, w, start, stop, every, True, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})

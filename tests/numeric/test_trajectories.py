@@ -32,7 +32,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import runs
+from meanfield.numeric import runs, threads
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)
@@ -383,6 +383,26 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
         assert (square[name].reshape(20, 65) == values).all()
         assert (chunks[name] == values).all()
         assert (np.array([run[name] for run in alone]) == values).all()
+
+
+def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """the bits of one thread, whatever their number; an interrupt ends what is running"""
+    monkeypatch.setattr(runs, "INTERPRETED", -1)
+    monkeypatch.setattr(runs, "CHUNK", 64 * 64)
+    settings = {"alpha": np.linspace(0.1, 2, 300), "p": 0.3}
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    alone = columns(vit("derf", 64, True, **settings))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    for name, values in columns(vit("derf", 64, True, **settings)).items():
+        assert (values == alone[name]).all(), name
+    monkeypatch.setattr(threads, "as_completed", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # unless it stopped, this would take hours
+        vit("derf", 10**10, True, record="last", **settings)
+
+
+def interrupted(futures: Any) -> Iterator[Any]:
+    raise KeyboardInterrupt
+    yield
 
 
 def test_shapes() -> None:
