@@ -10,10 +10,25 @@ except ImportError as missing:
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
 from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
 from meanfield.reference import normalising as _normalising  # noqa: F401
+from meanfield.reference import rules
 from meanfield.reference.comparison import Comparison, compare
 from meanfield.reference.description import Description, describe
+from meanfield.reference.initialisation import Initialisation, initialise_
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.recognition import NotRecognised
 from meanfield.reference.twin import Twin, build
 
-__all__ = ["Comparison", "Description", "Measurement", "NotRecognised", "Twin", "build", "compare", "describe", "measure"]
+__all__ = [
+    "Comparison",
+    "Description",
+    "Initialisation",
+    "Measurement",
+    "NotRecognised",
+    "Twin",
+    "build",
+    "compare",
+    "describe",
+    "initialise_",
+    "measure",
+    "rules",
+]

@@ -2,11 +2,14 @@ r"""Reading a torch model: the library's network with the scales that its weight
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -44,6 +47,8 @@ class Description:
         What a torch.nn.Sequential does before the first repeat and after the last.
     scales : mapping of names to arrays over the layers
         sigma = sqrt(fan_in mean W^2) of every matrix, root mean squares of biases, norm gains and layer scales.
+    alike : bool
+        Whether the layers are one: their scales agree within 4 standard errors of the estimates from so many weights.
     modules : tuple of str
         The names of the layers in the model, as `measure` takes them.
     outside : tuple of str
@@ -52,19 +57,48 @@ class Description:
         Where the law is not that of the model, by name.
     """
 
-    net: Block
-    depth: int
-    blocks: tuple[Block, ...]
-    before: Block | None
-    after: Block | None
+    layers: Layers
     scales: Mapping[str, Floats]
-    modules: tuple[str, ...]
-    outside: tuple[str, ...]
-    caveats: tuple[str, ...]
+    alike: bool
+
+    @property
+    def depth(self) -> int:
+        return len(self.layers.rows) if self.alike else 1
+
+    @cached_property
+    def net(self) -> Block:
+        if not self.alike:
+            return Serial(self.blocks)
+        counts = {name: np.array([count[name] for count in self.layers.counts]) for name in self.scales}
+        return self.layers.built({name: _pooled(values, counts[name]) for name, values in self.scales.items()})
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        return tuple(self.layers.built(row) for row in self.layers.rows)
+
+    @property
+    def before(self) -> Block | None:
+        return self.layers.before
+
+    @property
+    def after(self) -> Block | None:
+        return self.layers.after
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return self.layers.names
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        return self.layers.outside
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return self.layers.caveats
 
     def __repr__(self) -> str:
-        layers = len(self.blocks)
-        head = f"{layers} layer{'s' * (layers > 1)}" + (", all alike" if self.depth == layers else ", scales differ between layers")
+        layers = len(self.modules)
+        head = f"{layers} layer{'s' * (layers > 1)}" + (", all alike" if self.alike else ", scales differ between layers")
         rows = [("layer", [str(i) for i in range(layers)])]
         neutral = {name: 1.0 if name.startswith(("gain", "layer_scale")) else 0.0 for name in self.scales}
         rows += [(name, [f"{v:.4g}" for v in values]) for name, values in self.scales.items() if (values != neutral[name]).any()]
@@ -114,13 +148,17 @@ def describe(model: nn.Module) -> Description:
 
 def _assembled(layers: Layers) -> Description:
     scales = {name: np.array([row[name] for row in layers.rows]) for name in layers.rows[0]}
-    pooled = {name: float(np.sqrt(np.mean(column**2))) for name, column in scales.items()}
-    allowed = {name: SAMPLING / np.sqrt([2 * count[name] for count in layers.counts]) for name in scales}
-    alike = all((np.abs(column - pooled[name]) <= allowed[name] * pooled[name]).all() for name, column in scales.items())
-    blocks = tuple(layers.built(row) for row in layers.rows)
-    net = layers.built(pooled) if alike else Serial(blocks) if len(blocks) > 1 else blocks[0]
-    depth = len(blocks) if alike else 1
-    return Description(net, depth, blocks, layers.before, layers.after, scales, layers.names, layers.outside, layers.caveats)
+    alike = True
+    for name, values in scales.items():
+        counts = np.array([count[name] for count in layers.counts])
+        pooled = _pooled(values, counts)
+        alike &= bool((np.abs(values - pooled) <= SAMPLING / np.sqrt(2 * counts) * pooled).all())
+    return Description(layers, scales, alike)
+
+
+def _pooled(values: Floats, counts: NDArray[np.int64]) -> float:
+    """the root mean square over all weights"""
+    return float(np.sqrt(np.average(values**2, weights=counts)))
 
 
 # -- transformers -----------------------------------------------------------------------------------------------------
@@ -152,6 +190,10 @@ def _read_transformer(model: nn.Module) -> Layers:
         caveats.append(f"causal mask: the law is that of {law}; here sigma_QK^2 is {strength:.3g} at most")
     if rotary:
         caveats.append("rotary position embedding: there is no law for it; its logits are taken as those without it")
+    if len(blocks) > 1 and _same_weights([block for _, block in blocks]):
+        caveats.append(
+            "equal weights: neighbouring blocks are copies, as torch.nn.TransformerEncoder makes them; the law is for independent ones"
+        )
     return Layers(rows, counts, lambda values: _transformer(values, *kinds[0][:5]), names, outside, tuple(caveats))
 
 
@@ -175,6 +217,12 @@ def _only_list(model: nn.Module) -> tuple[str, list[tuple[str, nn.Module]]]:
     name, first = lists[0] if lists else ("", model)
     read_block(first, f"{name}.0" if lists else type(model).__name__)
     raise NotRecognised(f"{type(model).__name__} has no list of blocks")
+
+
+def _same_weights(blocks: Sequence[nn.Module]) -> bool:
+    """whether two neighbours have the same matrices"""
+    rows = [[w for w in block.parameters() if w.dim() > 1] for block in blocks]
+    return any(all(torch.equal(a, b) for a, b in zip(*pair, strict=True)) for pair in itertools.pairwise(rows))
 
 
 def _tells_tokens_apart(gated: bool) -> bool:

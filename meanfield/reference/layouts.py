@@ -60,11 +60,6 @@ LAYOUTS = (
         "attention.v_proj", "attention.o_proj", "mlp.fc1", "mlp.fc2", "mlp.activation_fn",
     ),
     Layout(
-        "transformers ViTLayer (before version 5)", ("layernorm_before", "layernorm_after"), "attention.attention",
-        "attention.attention.query", "attention.attention.key", "attention.attention.value", "attention.output.dense",
-        "intermediate.dense", "output.dense", "intermediate.intermediate_act_fn",
-    ),
-    Layout(
         "transformers BertLayer", ("attention.output.LayerNorm", "output.LayerNorm"), "attention.self", "attention.self.query",
         "attention.self.key", "attention.self.value", "attention.output.dense", "intermediate.dense", "output.dense",
         "intermediate.intermediate_act_fn",

@@ -1,0 +1,418 @@
+"""Models as people build them: read, predicted, measured and initialised. Hugging Face models are built from small configs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+WIDTH, LAYERS, TOKENS = 128, 3, 8
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(before)
+
+
+class TimmAttention(torch.nn.Module):
+    """the parts of timm's Attention, from its documentation"""
+
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.num_heads, self.scale = num_heads, (dim // num_heads) ** -0.5
+        self.qkv, self.proj = torch.nn.Linear(dim, 3 * dim), torch.nn.Linear(dim, dim)
+        torch.nn.init.zeros_(self.qkv.bias)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).movedim(-3, 0).transpose(-2, -3)
+        mixed = torch.softmax(self.scale * q @ k.transpose(-1, -2), -1) @ v
+        return self.proj(mixed.transpose(-2, -3).flatten(-2))
+
+
+class TimmMlp(torch.nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.fc1, self.act, self.fc2 = torch.nn.Linear(dim, hidden), torch.nn.GELU(), torch.nn.Linear(hidden, dim)
+
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(x)))
+
+
+class Factor(torch.nn.Module):
+    def __init__(self, dim, value):
+        super().__init__()
+        self.gamma = torch.nn.Parameter(torch.full((dim,), value))
+
+    def forward(self, x):
+        return x * self.gamma
+
+
+class TimmBlock(torch.nn.Module):
+    def __init__(self, dim=WIDTH, heads=4, hidden=4 * WIDTH):
+        super().__init__()
+        self.norm1, self.attn, self.ls1 = torch.nn.LayerNorm(dim), TimmAttention(dim, heads), Factor(dim, 0.5)
+        self.norm2, self.mlp, self.ls2 = torch.nn.LayerNorm(dim), TimmMlp(dim, hidden), torch.nn.Identity()
+
+    def forward(self, x):
+        x = x + self.ls1(self.attn(self.norm1(x)))
+        return x + self.ls2(self.mlp(self.norm2(x)))
+
+
+def encoder(norm_first: bool) -> torch.nn.Module:
+    layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, 0.1, "gelu" if norm_first else "relu", 1e-5, True, norm_first)
+    return torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+
+
+def hugging(name: str, **options):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 2 * WIDTH}
+    if name == "ViT":
+        options |= {"image_size": 16, "patch_size": 4}
+    elif name == "GPT2":
+        sizes = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
+    else:
+        options |= {"vocab_size": 50}
+    config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=WIDTH**-0.5, **options)
+    return getattr(transformers, f"{name}Model")(config)
+
+
+MODELS: dict[str, Callable[[], torch.nn.Module]] = {
+    "encoder, pre-norm": lambda: encoder(True),
+    "encoder, post-norm": lambda: encoder(False),
+    "timm": lambda: torch.nn.Sequential(*(TimmBlock() for _ in range(LAYERS))),
+    "ViT": lambda: hugging("ViT"),
+    "BERT": lambda: hugging("Bert"),
+    "GPT-2": lambda: hugging("GPT2"),
+    "Llama": lambda: hugging("Llama", num_key_value_heads=2),
+}
+#: what makes the blocks of a model call for masks and positions
+INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama")}
+
+PARTS = {
+    "encoder, pre-norm": ("layers.{}", "self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight"),
+    "timm": ("{}", "attn.qkv.weight", "attn.proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
+    "ViT": ("layers.{}", "attention.q_proj.weight", "attention.o_proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
+    "BERT": (
+        "encoder.layer.{}", "attention.self.query.weight", "attention.output.dense.weight", "intermediate.dense.weight",
+        "output.dense.weight",
+    ),
+    "GPT-2": ("h.{}", "attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"),
+    "Llama": ("layers.{}", "self_attn.q_proj.weight", "self_attn.o_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"),
+}  # fmt: skip
+LETTERS = ("sigma_Q", "sigma_O", "sigma_1", "sigma_2")
+
+
+# -- reading --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_scale_is_read(name):
+    """one matrix at a time tripled in all layers: its letter follows, no other does; in one layer: the layers differ"""
+    model = MODELS[name]()
+    before = mf.reference.describe(model)
+    assert before.depth == LAYERS
+    where, *paths = PARTS[name]
+    for letter, path in zip(LETTERS, paths, strict=True):
+        weights = [model.get_parameter(f"{where.format(i)}.{path}") for i in range(LAYERS)]
+        for w in weights:
+            w.data *= 3
+        after = mf.reference.describe(model)
+        packed = ("sigma_Q", "sigma_K", "sigma_V") if letter == "sigma_Q" and name in ("encoder, pre-norm", "timm", "GPT-2") else (letter,)
+        for other, values in before.scales.items():
+            assert after.scales[other] == pytest.approx(values * (3 if other in packed else 1), rel=1e-6), (letter, other)
+        assert after.depth == LAYERS
+        for w in weights[1:]:
+            w.data /= 3
+        uneven = mf.reference.describe(model)
+        assert (uneven.alike, uneven.depth) == (False, 1)
+        weights[0].data /= 3
+
+
+def test_layers_that_differ_are_described_one_by_one():
+    model = MODELS["timm"]()
+    model[0].mlp.fc2.weight.data *= 3
+    seen = mf.reference.describe(model)
+    assert seen.net == mf.Serial(seen.blocks)
+    assert [float(block.blocks[1].branch.blocks[-1].sigma_w) for block in seen.blocks] == pytest.approx(seen.scales["sigma_2"], rel=1e-12)
+    assert "scales differ between layers" in repr(seen)
+    found = mf.reference.measure(model, q=1.0, p=0.4, n=TOKENS, samples=4, probes=4, device="cpu")
+    theory = mf.propagate(seen.net, 1, 1.0, p=0.4, n=TOKENS)
+    assert found.q[-1] == pytest.approx(theory.q[-1], rel=0.1)
+
+
+def test_biases_gains_and_layer_scales_are_read():
+    model = MODELS["timm"]()
+    for block in model:
+        assert mf.reference.describe(block).scales["layer_scale_1"] == pytest.approx([0.5])
+        for part, value in ((block.norm1.weight, 2.0), (block.norm2.bias, 0.3), (block.attn.proj.bias, 0.1), (block.mlp.fc2.bias, 0.7)):
+            part.data.normal_().mul_(value / part.data.square().mean().sqrt())
+        block.attn.qkv.bias.data[: 2 * WIDTH] = 0
+        block.attn.qkv.bias.data[2 * WIDTH :] = 0.2 * torch.randn(WIDTH).sign()
+    seen = mf.reference.describe(model)
+    expected = {"gain_1": 2, "gain_2": 1, "shift_1": 0, "shift_2": 0.3, "bias_V": 0.2, "bias_O": 0.1, "bias_2": 0.7}
+    for letter, value in expected.items():
+        assert seen.scales[letter] == pytest.approx([value] * LAYERS), letter
+    predicted(model, seen, 0.12)
+    model[1].attn.qkv.bias.data[:WIDTH] = 0.5
+    with pytest.raises(mf.reference.NotRecognised, match="1: the bias of the queries is not zero"):
+        mf.reference.describe(model)
+
+
+def predicted(model, seen, allowed, inputs=None) -> None:
+    """q, p and ln J after every layer"""
+    found = mf.reference.measure(model, q=1.0, p=0.4, n=TOKENS, samples=4, probes=4, inputs=inputs, device="cpu")
+    theory = mf.propagate(seen.net, seen.depth, 1.0, p=0.4, n=TOKENS)
+    assert np.abs(np.log(found.q / theory.q)).max() < allowed
+    assert np.abs(found.p / found.q - theory.p / theory.q).max() < allowed
+    assert np.abs(found.log_apjn - theory.log_apjn).max() < 2 * allowed
+
+
+@pytest.mark.parametrize("name", ["timm", "ViT", "BERT", "encoder, post-norm"])
+def test_real_models_are_predicted(name):
+    """one draw at width 128: scatter of a few per cent"""
+    model = MODELS[name]()
+    if name.startswith("encoder"):
+        assert "equal weights" in mf.reference.describe(model).caveats[0]
+        for layer in model.layers:
+            layer.self_attn._reset_parameters()
+            layer.linear1.reset_parameters()
+            layer.linear2.reset_parameters()
+    seen = mf.reference.describe(model)
+    assert not seen.caveats
+    predicted(model, seen, 0.1)
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama"])
+def test_causal_models_say_so(name):
+    """nearly uniform weights: sigma_QK = 1/9"""
+    model = MODELS[name]() if name == "Llama" else hugging("GPT2", activation_function="relu")
+    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 / 3 if slot.part in ("query", "key") else None)
+    seen = mf.reference.describe(model)
+    assert seen.caveats[0].startswith("causal mask")
+    assert ("rotary" in seen.caveats[-1]) == (name == "Llama")
+    if name == "GPT-2":
+        predicted(model, seen, 0.1, INPUTS[name])
+
+
+def test_perceptrons():
+    sizes = (40, 300, 300, 300, 10)
+    layers = [part for a, b in itertools.pairwise(sizes) for part in (torch.nn.Linear(a, b), torch.nn.ELU(0.5))]
+    model = torch.nn.Sequential(torch.nn.Sequential(*layers[:4]), torch.nn.Dropout(), *layers[4:])
+    mf.reference.initialise_(model, {"linear": 1.2, "bias": 0.3}, seed=0)
+    seen = mf.reference.describe(model)
+    assert (seen.depth, seen.modules, seen.before.sigma_b == 0) == (3, ("0.2", "2", "4"), False)
+    assert seen.after == mf.Serial((mf.Activate(mf.elu(0.5)),))
+    assert [float(s) for s in (seen.net.blocks[1].sigma_w, seen.net.blocks[1].sigma_b)] == pytest.approx([1.2, 0.3], rel=0.05)
+    block = [torch.nn.RMSNorm(64), torch.nn.Tanh(), torch.nn.Linear(64, 64, bias=False)]
+    normed = mf.reference.describe(torch.nn.Sequential(*block))
+    assert normed.net == mf.Serial((mf.RMSNorm(), mf.Activate(mf.tanh), normed.net.blocks[-1]))
+
+
+# -- what is not recognised -----------------------------------------------------------------------------------------------------------
+
+
+def test_altered_blocks_are_named():
+    class Doubled(TimmBlock):
+        def forward(self, x):
+            return x + super().forward(x)
+
+    class Extra(TimmBlock):
+        def __init__(self):
+            super().__init__()
+            self.temperature = torch.nn.Parameter(torch.ones(()))
+
+    altered = MODELS["timm"]()
+    altered[1].mlp.act = torch.nn.LogSigmoid()
+    for block, name in (
+        (torch.nn.Sequential(TimmBlock(), Doubled()), r"1 \(Doubled\) does not compute what a timm Block does: the nearest"),
+        (torch.nn.Sequential(TimmBlock(), Extra()), r"1 \(Extra\): temperature has no place in a timm Block"),
+        (torch.nn.Sequential(TimmBlock(), torch.nn.LSTM(8, 8)), r"1 \(LSTM\) has no known layout"),
+        (altered, "0 and 1 are of different kinds"),
+        (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Conv1d(4, 4, 1)), r"1 \(Conv1d\) is no Linear"),
+        (torch.nn.LSTM(8, 8), r"LSTM \(LSTM\) has no known layout"),
+        (torch.nn.ModuleList([torch.nn.Bilinear(3, 3, 3)]), r"\.0 \(Bilinear\) has no known layout"),
+    ):
+        with pytest.raises(mf.reference.NotRecognised, match=name):
+            mf.reference.describe(block)
+    hooked = MODELS["timm"]()
+    hooked[2].register_forward_hook(lambda module, args, out: 1.5 * out)
+    with pytest.raises(mf.reference.NotRecognised, match=r"2 \(TimmBlock\) does not compute"):
+        mf.reference.describe(hooked)
+
+    class Cube(torch.nn.Module):
+        def forward(self, x):
+            return torch.sinh(x) / 8
+
+    with pytest.raises(mf.reference.NotRecognised, match=r"1 of Sequential \(Cube\) has the values of no activation"):
+        mf.reference.describe(torch.nn.Sequential(torch.nn.Linear(4, 4), Cube(), torch.nn.Linear(4, 4)))
+    with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
+        mf.reference.describe(mf.mlp(mf.tanh))
+
+
+def test_altered_hugging_face_block_is_named():
+    model = MODELS["ViT"]()
+    forward = model.layers[1].mlp.forward
+    model.layers[1].mlp.forward = lambda x: 2 * forward(x)
+    with pytest.raises(mf.reference.NotRecognised, match=r"layers\.1 \(ViTLayer\) does not"):
+        mf.reference.describe(model)
+
+
+# -- measuring ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ViT", "GPT-2"])
+def test_a_measured_model_is_left_as_it_was(name):
+    model = MODELS[name]().train()
+    model.get_submodule(PARTS[name][0].format(1)).eval()
+    modes = [m.training for m in model.modules()]
+    weights = {k: v.clone() for k, v in model.state_dict().items()}
+    state = torch.random.get_rng_state()
+    for _ in range(2):
+        mf.reference.measure(model, q=1.0, p=0.2, n=TOKENS, samples=2, probes=1, inputs=INPUTS.get(name), device="cpu")
+    assert [m.training for m in model.modules()] == modes
+    assert all(torch.equal(weights[k], v) for k, v in model.state_dict().items())
+    assert all(w.grad is None for w in model.parameters())
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_hooks_go_when_the_model_fails():
+    model = MODELS["timm"]()
+    with pytest.raises(RuntimeError, match="shape"):
+        mf.reference.measure(model, q=1.0, p=0.2, modules=["1"], inputs=torch.zeros(1, TOKENS, 7), samples=2, device="cpu")
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_modules_by_name_and_embeddings():
+    model = MODELS["GPT-2"]()
+    ids = {"input_ids": torch.arange(TOKENS)[None]}
+    blocks = [f"h.{i}" for i in range(LAYERS)]
+    own = mf.reference.measure(model, modules=blocks, inputs=ids, samples=2, probes=1, device="cpu")
+    states = model.eval()(**ids, output_hidden_states=True).hidden_states
+    assert own.modules == tuple(blocks)
+    assert own.q[:LAYERS] == pytest.approx([float(h.detach().double().square().mean()) for h in states[:LAYERS]], rel=1e-5)
+    some = mf.reference.measure(model, modules=blocks[1:], inputs=ids, samples=2, probes=1, device="cpu")
+    assert some.q == pytest.approx(own.q[1:])
+    for modules, message in ((["h.1", "h.0"], "in that order"), (["h.0", "h.2"], "number 1 is not called on"), (["g"], "g is no module")):
+        with pytest.raises(ValueError, match=message):
+            mf.reference.measure(model, modules=modules, inputs=ids, samples=2, device="cpu")
+
+
+def test_sublayers_of_a_twin():
+    """the four branches of two blocks one by one: every second state is that of a block"""
+    net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(n=4), mlp=mf.MLP(mf.relu))
+    values = {"sigma_V": 1, "sigma_O": 1, "sigma_1": 1, "sigma_2": 1}
+    twin = mf.reference.build(net, 32, 2, q=1.0, p=0.3, seed=0, **values)
+    parts = [part for block in twin for part in block]
+    each = mf.reference.measure(twin, modules=parts, samples=2, fresh=False, device="cpu")
+    whole = mf.reference.measure(twin, samples=2, fresh=False, device="cpu")
+    assert each.modules == ("0.0", "0.1", "1.0", "1.1")
+    assert np.allclose(each.q[::2], whole.q)
+    assert np.allclose(each.apjn[::2], whole.apjn)
+    assert np.allclose(mf.reference.measure(parts, q=1.0, p=0.3, n=4, samples=2, width=32, device="cpu").q, each.q)
+
+
+def test_memory_does_not_grow_with_what_a_module_holds():
+    """graphs of one module at a time: tensors saved for backward, counted as they are saved and freed"""
+
+    class Counted(torch.nn.Module):
+        alive = most = 0
+
+        def forward(self, x):
+            def save(t):
+                Counted.alive += 1
+                Counted.most = max(Counted.most, Counted.alive)
+                return t
+
+            def load(t):
+                Counted.alive -= 1
+                return t
+
+            with torch.autograd.graph.saved_tensors_hooks(save, load):
+                return torch.tanh(torch.sin(x))
+
+    mf.reference.measure([Counted() for _ in range(50)], q=1.0, width=16, samples=2, probes=1, device="cpu")
+    assert 0 < Counted.most <= 4
+
+
+def test_dropout_of_a_twin_is_the_same_backward():
+    """the module runs again with the same random numbers: x is a gradient of x^2/2 through a mask"""
+    net = mf.Dropout(sp.Rational(1, 2)) >> mf.Linear(1, 0)
+    twin = mf.reference.build(net, 64, 3, q=1.0, seed=0)
+    twin.requires_grad_(False)
+    seen = mf.reference.measure(twin, samples=30, fresh=False, device="cpu")
+    assert seen.apjn[0] == pytest.approx(8, rel=0.2)
+
+
+# -- initialising ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_initialise_reports_what_it_did():
+    model = MODELS["GPT-2"]()
+    names = {name for name, _ in model.named_parameters()}
+    state = torch.random.get_rng_state()
+    done = mf.reference.initialise_(model, mf.reference.rules.gpt2(0.1), seed=1)
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert {c.slot.name for c in done.changes} == names
+    for change in done.changes:
+        slot = change.slot
+        asked = {"bias": 0.0, "other": None}.get(slot.part, 0.1 / math.sqrt(2 * LAYERS) if slot.ends_branch else 0.1)
+        assert change.asked == (asked if asked is None else pytest.approx(asked))
+        if asked:
+            assert change.after == pytest.approx(asked, rel=0.05)
+        elif asked is None:
+            assert change.after == change.before
+    packed = [c.slot.part for c in done.changes if c.slot.name == "h.1.attn.c_attn.weight"]
+    assert packed == ["query", "key", "value"]
+    seen = mf.reference.describe(model)
+    assert seen.scales["sigma_O"] == pytest.approx([0.1 * math.sqrt(WIDTH / (2 * LAYERS))] * LAYERS, rel=0.03)
+    assert seen.scales["sigma_K"] == pytest.approx([0.1 * math.sqrt(WIDTH)] * LAYERS, rel=0.03)
+    assert "h.2.mlp.c_proj.weight" in repr(done)
+
+
+def test_rules():
+    model = MODELS["ViT"]()
+    beta = mf.scaling.deepnet("encoder")(N=LAYERS)["beta"]
+    for rule, scales in (
+        (mf.reference.rules.deep_norm(), {"sigma_Q": 1, "sigma_V": beta, "sigma_O": beta, "sigma_1": beta * math.sqrt(2 / 3)}),
+        (mf.reference.rules.deep_norm(0.2), {"sigma_K": 1, "sigma_V": 0.2}),
+        (mf.reference.rules.gains(mf.relu), {"sigma_O": 1, "sigma_1": 1, "sigma_2": math.sqrt(2)}),
+        (mf.reference.rules.golden_rules(), {"sigma_V": 0.5, "sigma_1": math.sqrt(2) / (1 + math.sqrt(2))}),
+        ({"value": 3.0, "down": 0.0}, {"sigma_V": 3, "sigma_2": 0}),
+    ):
+        mf.reference.initialise_(model, rule, seed=2)
+        seen = mf.reference.describe(model)
+        for letter, value in scales.items():
+            assert seen.scales[letter] == pytest.approx([value] * LAYERS, rel=0.03), letter
+    for rule, error, message in (
+        ("xavier", TypeError, "rule = 'xavier'"),
+        (lambda slot: -1.0, ValueError, r"standard deviation of -1\.0 for embeddings"),
+    ):
+        weights = {k: v.clone() for k, v in model.state_dict().items()}
+        with pytest.raises(error, match=message):
+            mf.reference.initialise_(model, rule)
+        assert all(torch.equal(weights[k], v) for k, v in model.state_dict().items())
+
+
+def test_critical_perceptron_keeps_its_variance():
+    model = torch.nn.Sequential(*(part for _ in range(6) for part in (torch.nn.Tanh(), torch.nn.Linear(400, 400))))
+    mf.reference.initialise_(model, mf.reference.rules.critical(mf.tanh, 1.0), seed=0)
+    seen = mf.reference.describe(model)
+    assert [float(seen.net.blocks[1].sigma_w) ** 2, float(seen.net.blocks[1].sigma_b) ** 2] == pytest.approx([2.1533, 0.15096], rel=0.02)
+    run = mf.propagate(seen.net, 6, 1.0)
+    assert run.q[-1] == pytest.approx(1, rel=0.05)
+    with pytest.raises(ValueError, match="would be negative"):
+        mf.reference.rules.critical(mf.softplus, 1.0)
