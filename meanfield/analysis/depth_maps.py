@@ -18,7 +18,8 @@ import sympy as sp
 from meanfield import arguments
 from meanfield.analysis.curves import DIGITS
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
-from meanfield.blocks.elementary import Activate, Identity, LayerNorm, Linear, RMSNorm, Scale
+from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
+from meanfield.blocks.norms import LayerNorm, RMSNorm
 
 __all__ = ["LayerMap", "NetworkMap", "increasing", "largest", "network_map"]
 

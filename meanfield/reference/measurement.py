@@ -241,7 +241,7 @@ def _width(model: nn.Module, first: nn.Module) -> int:
         return known
     for part in first.modules():
         if isinstance(part, nn.Linear):
-            return part.in_features
+            return int(part.in_features)
         if isinstance(part, nn.LayerNorm):
             return int(part.normalized_shape[-1])
     raise TypeError(f"width: {type(first).__name__} does not say how wide it is; give a number")
