@@ -253,8 +253,12 @@ class Serial(Block):
         self.check()
 
     def after(self, signal: Signal) -> Signal:
+        """Its moments stay symbols but where they vanish: a formula of every part is not needed to refuse nonsense."""
         for block in self.blocks:
-            signal = replace(block.after(signal), q=signal.q, p=signal.p, delta=signal.delta)
+            out = block.after(signal)
+            pairs = ((signal.q, out.q), (signal.p, out.p), (signal.delta, out.delta))
+            q, p, delta = (new if 0 in (old, new) else old for old, new in pairs)
+            signal = replace(out, q=q, p=p, delta=delta)
         return signal
 
     @property

@@ -409,6 +409,12 @@ def test_nonsense_is_refused_while_building(name: str) -> None:
         build()
 
 
+def test_what_vanished_may_come_back() -> None:
+    """by biases, and nothing else of it is refused"""
+    assert mf.Scale(0) >> mf.Linear(1, 0.3) >> NORM >> mf.Linear(1, 0)
+    assert mf.UniformAttention(4) >> mf.Dropout(0.1) >> mf.Linear(1, 0) >> mf.BatchNorm()
+
+
 def test_dropout_rate_is_held_against_its_range() -> None:
     for rate in (1, 1.5):
         with pytest.raises(ValueError, match=r"rate = .*it must be below 1"):
