@@ -232,7 +232,7 @@ def local_exponent(
     part, weights
         As for `degree`.
     **parameters : number or array
-        The parameters of the block. Weight scales that are left out are 1.
+        The parameters of the block. Weight scales that are left out are 1; so is what the exponent does not depend on.
 
     Returns
     -------
@@ -255,6 +255,8 @@ def local_exponent(
     names = {s.name for s in system.parameters} - {"q", "p"}
     scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
     values = dict.fromkeys(scales, 1.0) | parameters
+    # what multiplies the output by a power of its own does not move the exponent
+    values |= {s.name: 1.0 for s in system.parameters if s.name in names - set(values) and OUTPUT in _degrees(system, (s,))[0]}
     if missing := sorted(names - set(values)):
         raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
     if unknown := sorted(set(parameters) - names):

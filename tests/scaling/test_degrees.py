@@ -56,6 +56,7 @@ def test_swish_is_seven_in_both_limits_and_more_between() -> None:
     np.testing.assert_allclose(at[:3], [7.67682369463168, 8.03556432459253, 7.75540494], rtol=1e-9)
     np.testing.assert_allclose(at[:2], [7.67682369463168, 8.03556432459253], rtol=1e-14)
     assert round(at[3], 3) == 7.692
+    assert local_exponent(Gated(mf.silu), 1.0) == pytest.approx(at[1], rel=1e-14)  # s and n only multiply
     small = 1e-3
     assert abs(local_exponent(Gated(mf.silu), small, s=128, n=512) - (7 + 4.5 * small**2)) < 1e-10
     with pytest.raises(ValueError, match="not homogeneous"):
@@ -105,6 +106,13 @@ def test_limits_of_what_is_not_homogeneous(block: mf.Block, zero: int, infinity:
         assert abs(local_exponent(block, lam, p=0.4, **values) - limit) < 2e-3
 
 
+def test_limits_of_the_whole_gated_attention_unit() -> None:
+    found = degree(mf.GAU(mf.silu))
+    assert (found.at_zero, found.at_infinity) == (7, 7)
+    with pytest.raises(ValueError, match="leave p at 0"):
+        local_exponent(mf.GAU(mf.silu, s=128, n=512, d=768, e=1536), 1.0, p=0.3)
+
+
 def test_limits_behind_another_matrix() -> None:
     found = degree(mf.Linear(sigma_b=0) >> mf.Attention())
     assert (found.value, found.at_zero, found.at_infinity) == (None, 3, 3)
@@ -112,10 +120,12 @@ def test_limits_behind_another_matrix() -> None:
 
 def test_a_local_exponent_is_the_slope_of_propagated_moments() -> None:
     net, step = mf.LayerNorm() >> mf.Attention() >> mf.MLP(mf.relu), 1e-4
-    lam = 1.3 * np.exp(np.array([-step, step]))
-    scaled = {k: v * lam if k.startswith("sigma") else v for k, v in VIT.items()}
-    run = mf.propagate(net, 1, 2.0, p=0.7, **scaled)
-    slope = np.diff(np.log(run.q[:, -1]))[0] / (2 * 2 * step)
+
+    def log_q(lam: float) -> float:
+        scaled = {k: v * lam if k.startswith("sigma") else v for k, v in VIT.items()}
+        return float(np.log(mf.propagate(net, 1, 2.0, p=0.7, **scaled).q[-1]))
+
+    slope = (log_q(1.3 * np.exp(step)) - log_q(1.3 * np.exp(-step))) / (2 * 2 * step)
     assert abs(local_exponent(net, 1.3, q=2.0, p=0.7, **VIT) - slope) < 1e-7
 
 
