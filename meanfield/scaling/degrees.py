@@ -103,7 +103,8 @@ def _(thing: Degree) -> str:
 
 
 def _law(block: Any, part: str, weights: Collection[str] | None, signal: Signal | None = None) -> Gained:
-    checked_block(block, "block")
+    if not checked_block(block, "block").closes:
+        raise ValueError(f"block = {block}: it tells tokens apart and has no law in (q, p) to read a degree off")
     if part not in ("full", "diagonal"):
         raise ValueError(f"part = {part!r}: expected 'full' or 'diagonal'")
     system = gained(block if part == "full" else same_token_part(block), weights, signal)

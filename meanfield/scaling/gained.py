@@ -62,10 +62,10 @@ def gained(block: Block, weights: Collection[str] | None = None, signal: Signal 
         if isinstance(value, Block):
             return _rebuilt(value, {name: multiplied(v, name) for name, v in _fields(value).items()})
         if isinstance(value, sp.Expr) and value != 0:
-            name = value.name if isinstance(value, sp.Symbol) else field
-            if is_weight(name) or is_weight(field):
+            named = [s.name for s in value.free_symbols if is_weight(s.name)]
+            if named or is_weight(field):
                 seen.update(value.free_symbols)
-                return value * gain(name)
+                return value * gain(named[0] if len(named) == 1 else field)
         return value
 
     output, definitions = _chained(multiplied(block, ""), probe() if signal is None else signal)

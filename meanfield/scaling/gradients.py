@@ -15,6 +15,7 @@ from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import UniformAttention
 from meanfield.blocks.elementary import MLP
 from meanfield.catalogue import activations
+from meanfield.faces import latex
 from meanfield.numeric.propagation import propagate
 from meanfield.symbols import known
 
@@ -41,11 +42,25 @@ class GradientCheck:
     def holds(self) -> NDArray[np.bool_]:
         return np.asarray(np.abs(np.log(self.apjn)) <= np.log(self.factor))
 
+    def latex(self) -> str:
+        """The same as a tabular."""
+        rows = [" & ".join(f"{v:.6g}" for v in row) for row in zip(self.N, self.alpha, self.lam, self.apjn, self.c, strict=True)]
+        lines = [r"\begin{tabular}{rrrrr}", r"$N$ & $\alpha$ & $\lambda$ & $\mathcal{J}^{L,0}$ & $c_L$ \\ \hline"]
+        return "\n".join([*lines, *(f"{row} \\\\" for row in rows), r"\end{tabular}"])
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
     def __repr__(self) -> str:
         lines = [f"{'N':>6} {'alpha':>10} {'lam':>10} {'J':>12} {'c':>10}  within a factor {self.factor:g} of 1"]
         for row in zip(self.N, self.alpha, self.lam, self.apjn, self.c, self.holds, strict=True):
             lines.append("{:>6} {:>10.6g} {:>10.6g} {:>12.6g} {:>10.6g}  {}".format(*row[:5], "yes" if row[5] else "no"))
         return "\n".join(lines)
+
+
+@latex.register
+def _(thing: GradientCheck) -> str:
+    return thing.latex()
 
 
 def _block(width: sp.Expr) -> Block:

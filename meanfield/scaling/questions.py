@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.faces import latex
 from meanfield.numeric.propagation import parameters, propagate
 from meanfield.numeric.runs import Run
 from meanfield.scaling.crossings import first_crossing
+from meanfield.symbols import TABLE
 
 __all__ = [
     "OBSERVABLES",
@@ -40,6 +42,8 @@ OBSERVABLES: Final[dict[str, Callable[[Run], Floats]]] = {
     "c": lambda run: run.c,
     "log_gap": lambda run: np.asarray(np.log(run.gap)),
 }
+
+_LETTERS: Final = {"log_apjn": r"$\ln \mathcal{J}$", "log_q": r"$\ln q$", "c": "$c$", "log_gap": r"$\ln(1 - c)$"}
 
 #: samples of the bracket in which a change of sign is looked for
 POINTS: Final = 65
@@ -75,6 +79,17 @@ class Answer:
     holds: Any
     status: Any
 
+    def latex(self) -> str:
+        """A tabular: each setting's value, what it achieves and was asked for, and the bracket."""
+        columns = [np.ravel(np.asarray(v)) for v in (self.value, self.achieved, self.target, self.low, self.high)]
+        name = TABLE[self.parameter].latex if self.parameter in TABLE else rf"\text{{{self.parameter}}}"
+        rows = [" & ".join([*(f"{v:.10g}" for v in row[:-1]), str(row[-1])]) for row in zip(*columns, np.ravel(self.status), strict=True)]
+        heading = rf"${name}$ & {_LETTERS[self.observable]} & asked & from & to & status \\ \hline"
+        return "\\begin{tabular}{rrrrrl}\n" + " \\\\\n".join([heading, *rows]).replace("\\hline \\\\", "\\hline") + "\n\\end{tabular}"
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
+
     def __repr__(self) -> str:
         if np.ndim(self.value):
             words, counts = np.unique(self.status, return_counts=True)
@@ -84,6 +99,11 @@ class Answer:
             f"Answer({self.parameter} = {self.value:.10g}: {self.observable} = {self.achieved:.10g}, asked {self.target:.10g}; "
             f"in [{self.low:.10g}, {self.high:.10g}], {self.status})"
         )
+
+
+@latex.register
+def _(thing: Answer) -> str:
+    return thing.latex()
 
 
 def observable_of(name: str) -> Callable[[Run], Floats]:
@@ -124,7 +144,7 @@ def parameter_where(
     ----------
     net : Block
     parameter : str
-        One of `mf.recursion(net).parameters`, or "q" is not: the start is given.
+        One of `mf.recursion(net).parameters`.
     observable : "log_apjn", "log_q", "c" or "log_gap"
         ln J^{L,0}, ln q_L, c_L or ln(1 - c_L).
     target : number or array

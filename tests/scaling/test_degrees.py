@@ -140,6 +140,8 @@ def test_the_diagonal_part_is_the_law_a_block_states_for_it() -> None:
 
 
 def test_only_the_weights_named() -> None:
+    names = degree(mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.relu))).by_matrix
+    assert list(names) == ["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2"]
     found = degree(mf.Attention(), weights=("sigma_V", "sigma_O"))
     assert found == 2
     assert degree(mf.Attention()).by_matrix["sigma_Q"] is None
@@ -164,6 +166,7 @@ def test_a_degree_shows_its_steps() -> None:
     [
         (lambda: degree(mf.relu), "expected a block"),
         (lambda: degree(mf.LayerNorm()), "no weight scales named sigma"),
+        (lambda: degree(mf.LayerNorm() >> mf.CausalAttention()), "tells tokens apart"),
         (lambda: degree(mf.MLP(mf.relu), weights=("sigma_9",)), "of the names sigma_9"),
         (lambda: local_exponent(mf.MLP(mf.relu), 0), "positive"),
         (lambda: local_exponent(mf.Attention(), 1), "missing parameters: n"),
