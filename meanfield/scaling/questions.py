@@ -46,7 +46,7 @@ OBSERVABLES: Final[dict[str, Callable[[Run], Floats]]] = {
 _LETTERS: Final = {"log_apjn": r"$\ln \mathcal{J}$", "log_q": r"$\ln q$", "c": "$c$", "log_gap": r"$\ln(1 - c)$"}
 
 #: samples of the bracket in which a change of sign is looked for
-POINTS: Final = 65
+POINTS: Final = 33
 
 
 @dataclass(frozen=True, repr=False, eq=False)
