@@ -22,8 +22,9 @@ CLOSED = 4e-15
 
 @dataclass(frozen=True)
 class Crossing:
-    """Per grid point: the place, the value there, the bracket, the number of sign changes seen, and the sign to the left of the first.
+    """Per grid point: the place and the value there, the bracket, the number of sign changes, and the sign to the left of the first.
 
+    Where the value is exactly 0, the bracket is the place itself.
     Where no sign changes, the place is NaN and `first_sign` the sign throughout, NaN if nothing could be evaluated.
     """
 
@@ -87,4 +88,5 @@ def _closed_in(
             safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
             step = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
         t = np.where(safe & np.isfinite(step), step, 0.5)
-    return best, least, np.minimum(a, b), np.maximum(a, b)
+    hit = least == 0
+    return best, least, np.where(hit, best, np.minimum(a, b)), np.where(hit, best, np.maximum(a, b))
