@@ -15,7 +15,10 @@ from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.criticality import critical
 from meanfield.analysis.fixed import fixed_points
+from meanfield.analysis.phases import PhaseDiagram, phase_diagram
 from meanfield.analysis.points import FixedPoint, FixedPoints
+from meanfield.analysis.shaped import Shaped
+from meanfield.analysis.shaping import deep_kernel_shaping, tailored, tailored_leaky_relu
 from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
 from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
 from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
@@ -82,6 +85,7 @@ __all__ = [
     "MLP",
     "PairRun",
     "Parallel",
+    "PhaseDiagram",
     "Product",
     "Quenched",
     "RMSNorm",
@@ -92,6 +96,7 @@ __all__ = [
     "Run",
     "Scale",
     "Serial",
+    "Shaped",
     "ShapedAttention",
     "Signal",
     "SwiGLU",
@@ -101,6 +106,7 @@ __all__ = [
     "activations",
     "budget",
     "critical",
+    "deep_kernel_shaping",
     "deep_norm",
     "downweighted",
     "evaluate",
@@ -111,6 +117,7 @@ __all__ = [
     "mlp",
     "ntk",
     "parallel_block",
+    "phase_diagram",
     "post_norm",
     "pre_norm",
     "propagate",
@@ -124,6 +131,8 @@ __all__ = [
     "scaling",
     "shaped_attention",
     "skip_init",
+    "tailored",
+    "tailored_leaky_relu",
     "unrolled",
     "value_skipinit",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.analysis.phases import PhaseDiagram
 from meanfield.faces import plot
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import matplotlib.cm
     import matplotlib.colorbar
 
-__all__ = ["DISTINCT", "LABELS", "colour_bar", "colour_scale", "draw_grid", "plot_run", "require_matplotlib"]
+__all__ = ["DISTINCT", "LABELS", "PHASE_LABELS", "colour_bar", "colour_scale", "draw_grid", "plot_phases", "plot_run", "require_matplotlib"]
 
 #: what can be plotted, and how its axis is labelled
 LABELS: Final = {
@@ -200,6 +201,63 @@ def colour_bar(axes: Any, scale: matplotlib.cm.ScalarMappable, name: str) -> mat
 
 def _style(layers: Any) -> dict[str, Any]:
     return {"linewidth": 1.4, "marker": "o" if len(layers) == 1 else None}
+
+
+#: what a phase diagram can show, and how its colour bar is labelled
+PHASE_LABELS: Final = {
+    "chi": r"$\chi = \partial c'/\partial c$ at $c = 1$",
+    "chi_parallel": r"$\chi_\parallel = \partial q'/\partial q$",
+    "xi_c": r"$\xi_c$",
+    "xi_q": r"$\xi_q$",
+    "c": r"$c^*$",
+    "gap": "$1 - c^*$",
+    "q": "$q^*$",
+}
+
+
+@plot.register(PhaseDiagram)
+def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
+    r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched.
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity.
+    ImportError
+        matplotlib is not installed.
+    """
+    if quantity not in PHASE_LABELS:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(PHASE_LABELS)}")
+    require_matplotlib()
+    from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
+
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    (first, x), (second, y) = diagram.axes.items()
+    values = np.where(diagram.phase == "divergent", np.nan, getattr(diagram, quantity))
+    seen = values[np.isfinite(values)]
+    colours: str | Colormap = colour_scale(np.zeros(1)).get_cmap()
+    norm = Normalize()
+    if quantity == "chi" and seen.size and seen.min() < 1 < seen.max():
+        colours, norm = "PuOr_r", CenteredNorm(1.0, float(max(1 - seen.min(), seen.max() - 1)))
+    elif quantity in ("xi_c", "xi_q", "q") and seen.size and (seen > 0).all():
+        norm = LogNorm(np.quantile(seen, 0.001), np.quantile(seen, 0.999))
+    mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
+    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
+    if (diagram.phase == "divergent").any():
+        ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
+        ax.plot([], [], linestyle="none", marker="$///$", color=DISTINCT[0], label=r"$q \to \infty$")
+    for i, line in enumerate(diagram.critical_lines):
+        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="best")
+    names = symbols.latex_names()
+    for set_label, name in ((ax.set_xlabel, first), (ax.set_ylabel, second)):
+        symbol = symbols.parameter(name)
+        set_label(f"${names.get(symbol, sp.latex(symbol))}$")
+    return ax
 
 
 def _varying(run: Run | PairRun) -> tuple[str, np.ndarray]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import sympy as sp
+
 from meanfield.analysis.roots import Root
 
 __all__ = ["FixedPoint", "FixedPoints", "attracts", "fixed_point"]
@@ -51,6 +53,16 @@ class FixedPoint:
         scales = f"xi_q={self.xi_q:.6g}, xi_c={self.xi_c:.6g}"
         return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {kind}, {scales}{note})"
 
+    def latex(self) -> str:
+        """q*, c* and the slopes there, to six digits."""
+        c = _latex_number(self.c) if self.gap == 0 or self.gap > 1e-5 else f"1 - {_latex_number(self.gap)}"
+        letters = ("q^*", "c^*", r"\chi", r"\chi_\parallel")
+        values = (_latex_number(self.q), c, _latex_number(self.chi), _latex_number(self.chi_parallel))
+        return r",\quad ".join(f"{letter} = {value}" for letter, value in zip(letters, values, strict=True))
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
 
 class FixedPoints(tuple[FixedPoint, ...]):
     """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
@@ -69,6 +81,18 @@ class FixedPoints(tuple[FixedPoint, ...]):
     def __repr__(self) -> str:
         inside = ",\n ".join(map(repr, self))
         return f"[{inside}]" if self.status == "ok" else f"FixedPoints({self.status}: {self.reason})"
+
+    def latex(self) -> str:
+        """A line for each point, or what there is instead."""
+        lines = [point.latex() for point in self] or [rf"\text{{{self.reason}}}"]
+        return "\\begin{gathered}" + r" \\ ".join(lines) + "\\end{gathered}"
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
+
+def _latex_number(value: float) -> str:
+    return r"\infty" if math.isinf(value) else str(sp.latex(sp.Float(value, 6)))
 
 
 def fixed_point(

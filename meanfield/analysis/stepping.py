@@ -2,6 +2,7 @@ r"""One repeat in numbers, stage by stage, with its derivatives: values multiply
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ class Steps:
     """The map of a repeat at parameter values, over arrays of states."""
 
     step: StepMap
-    parameters: dict[str, float]
+    parameters: Mapping[str, float | Floats]
 
     def identical(self, at: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """q', dq'/dq and d delta'/d delta at delta = 0, and a bound on the rounding of q'"""

@@ -10,6 +10,9 @@ from sympy.printing.latex import LatexPrinter
 
 from meanfield import symbols
 from meanfield.activation import Activation
+from meanfield.analysis.critical_points import Critical
+from meanfield.analysis.points import FixedPoint, FixedPoints
+from meanfield.analysis.shaped import Shaped
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
@@ -64,7 +67,11 @@ def _(thing: Recursion) -> str:
 @latex.register(Identity)
 @latex.register(Gain)
 @latex.register(Unrolled)
-def _(thing: Expansion | Identity | Gain | Unrolled) -> str:
+@latex.register(Critical)
+@latex.register(FixedPoint)
+@latex.register(FixedPoints)
+@latex.register(Shaped)
+def _(thing: Expansion | Identity | Gain | Critical | FixedPoint | FixedPoints | Shaped | Unrolled) -> str:
     return thing.latex()
 
 

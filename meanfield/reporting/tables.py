@@ -1,4 +1,4 @@
-"""Runs as labelled arrays."""
+"""Runs and phase diagrams as labelled arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meanfield.analysis.phases import PhaseDiagram
 from meanfield.faces import dataset
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
@@ -14,7 +15,7 @@ from meanfield.numeric.runs import Run
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["to_xarray"]
+__all__ = ["phases_to_xarray", "to_xarray"]
 
 _MEANING = {
     "q": "variance of a component of a token",
@@ -89,3 +90,27 @@ def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]
             dims[i] = name
             coords[name] = np.moveaxis(full, i, 0).reshape(full.shape[i], -1)[:, 0]
     return dims, coords
+
+
+_PHASES = {
+    "q": "fixed point of the variance",
+    "c": "fixed point of the correlation",
+    "gap": "1 - c*",
+    "chi": "dc'/dc at c = 1",
+    "chi_parallel": "dq'/dq",
+    "xi_c": "depth scale of c",
+    "xi_q": "depth scale of q",
+    "phase": "what signals do",
+}
+
+
+@dataset.register(PhaseDiagram)
+def phases_to_xarray(diagram: PhaseDiagram) -> xarray.Dataset:
+    """A dataset over the two parameters; each critical line is an attribute, its points (first, second) in a row."""
+    import xarray
+
+    names = tuple(diagram.axes)
+    data = {name: (names, getattr(diagram, name), {"long_name": meaning, "units": "1"}) for name, meaning in _PHASES.items()}
+    attrs: dict[str, object] = {"latex": diagram.recursion.latex(), "start": diagram.start, **diagram.parameters}
+    attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}
+    return xarray.Dataset(data, dict(diagram.axes), attrs)

@@ -1,0 +1,210 @@
+r"""Fixed points of many settings at once: the variance that q = 1 flows to, and the correlation that pairs flow to.
+
+All settings take their steps together through the compiled map. From q = 1 a setting moves along the sign of ln q'/q, in steps that
+grow, until the sign turns, and then by safeguarded Newton steps; what leaves the range of variances is divergent, or collapses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.analysis.maps import StepMap
+from meanfield.analysis.stepping import Steps
+from meanfield.analysis.tables import Table, tabulated
+from meanfield.symbols import known
+
+__all__ = ["Grid", "Variances"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+#: between which variances a fixed point is one
+LOWEST, HIGHEST = 1e-12, 1e12
+STEPS = 80
+#: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c)
+ZERO = 4e-15
+#: repeats after which a net that mixes tokens is near where it goes
+REPEATS = 200
+
+
+@dataclass(frozen=True)
+class Variances:
+    """q* (0 or infinite where there is none in range) with its slopes, a value for each setting."""
+
+    q: Floats
+    chi_parallel: Floats
+    chi: Floats
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A map at many settings: an array for each parameter, all of one length."""
+
+    step: StepMap
+    parameters: dict[str, Floats]
+
+    def take(self, part: NDArray[np.int64] | Bools) -> Grid:
+        return Grid(self.step, {name: v[part] for name, v in self.parameters.items()})
+
+    @property
+    def size(self) -> int:
+        return next(iter(self.parameters.values())).size
+
+    @cached_property
+    def maps(self) -> tuple[_Map, _Map] | None:
+        """q' with its slopes on identical inputs, and delta', through tables; None where a parameter stays inside an expectation"""
+        return _maps(self.step)
+
+    def identical(self, at: Floats) -> tuple[Floats, Floats, Floats]:
+        """ln q'/q, its slope in ln q, and d delta'/d delta at delta = 0"""
+        maps = self.maps
+        new, along, across = maps[0](at, self.parameters) if maps else Steps(self.step, self.parameters).identical(at)[:3]
+        return np.log(new / at), at * along / new - 1, across
+
+    def spread(self, at: Floats, d: Floats) -> Floats:
+        """delta' where q' does not depend on delta"""
+        maps = self.maps
+        return maps[1](at, self.parameters, d)[1] if maps else Steps(self.step, self.parameters).spread(at, d)[0]
+
+    def variances(self, start: Floats) -> Variances:
+        """The first fixed point in the direction of flow from each start."""
+        with np.errstate(all="ignore"):
+            at = self._roots(start)
+            inside = np.clip(at, LOWEST, HIGHEST)
+            value, slope, chi = self.identical(inside)
+            return Variances(at, (slope + 1) * np.exp(value), chi)
+
+    def _roots(self, start: Floats) -> Floats:
+        u = np.log(start)
+        low, high = np.full(u.size, -np.inf), np.full(u.size, np.inf)  # flow is up at low, down at high
+        stride = np.full(u.size, 0.25)
+        result = np.full(u.size, np.nan)
+        active = np.arange(u.size)
+        for _ in range(STEPS):
+            at = u[active]
+            value, slope, _ = self.take(active).identical(np.exp(at))
+            up = value > 0
+            low[active[up]], high[active[~up]] = at[up], at[~up]
+            newton = at - value / slope
+            bounded = np.isfinite(low[active]) & np.isfinite(high[active])
+            inside = (newton > low[active]) & (newton < high[active])
+            towards = (slope < 0) & (np.abs(newton - at) < stride[active])  # a short step down the slope needs no bracket
+            middle = (low[active] + high[active]) / 2
+            march = at + np.where(up, 1.0, -1.0) * stride[active]
+            u[active] = np.where(bounded, np.where(inside, newton, middle), np.where(towards, newton, march))
+            stride[active] = np.minimum(2 * stride[active], 4.0)
+            done = (np.abs(value) <= ZERO) | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
+            result[active[done]] = np.exp(at[done])
+            result[active[~done & (at > np.log(HIGHEST))]] = np.inf
+            result[active[~done & (at < np.log(LOWEST))]] = 0.0
+            result[active[np.isposinf(value)]] = np.inf
+            active = active[np.isnan(result[active]) & ~np.isnan(value)]
+            if not active.size:
+                break
+        return result
+
+    # -- correlations -----------------------------------------------------------------------------------------------------
+    def gaps(self, at: Floats, chi: Floats) -> Floats:
+        """1 - c* between c = 0 and 1 for settings with chi > 1 and q* = at, by regula falsi (Illinois) in ln (1 - c)"""
+        result, active = np.full(at.size, np.nan), np.arange(at.size)
+        low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
+        with np.errstate(all="ignore"):
+
+            def rise(part: NDArray[np.int64], u: Floats) -> Floats:
+                d = np.exp(u) * at[part]
+                return np.log(self.take(part).spread(at[part], d) / d)
+
+            f_low, f_high, side = np.log(chi), rise(active, high), np.zeros(at.size)
+            result[f_high >= -ZERO] = 1.0  # c = 0 to rounding: phi without mean, no bias
+            active = np.flatnonzero(f_high < -ZERO)
+            for _ in range(STEPS):
+                a, b, fa, fb = low[active], high[active], f_low[active], f_high[active]
+                u = (a * fb - b * fa) / (fb - fa)
+                u = np.where((u > a) & (u < b), u, (a + b) / 2)
+                value = rise(active, u)
+                up = value > 0
+                f_high[active] = np.where(up & (side[active] > 0), fb / 2, np.where(up, fb, value))
+                f_low[active] = np.where(~up & (side[active] < 0), fa / 2, np.where(up, value, fa))
+                low[active], high[active] = np.where(up, u, a), np.where(up, b, u)
+                side[active] = np.where(up, 1, -1)
+                done = (np.abs(value) <= ZERO) | (high[active] - low[active] < 1e-13)
+                result[active[done]] = np.exp(u[done])
+                active = active[~done & ~np.isnan(value)]
+                if not active.size:
+                    break
+        return result
+
+    def jointly(self) -> tuple[Floats, Floats]:
+        """q* and 1 - c* where q depends on c: many repeats from q = 1, c = 1/2, then Newton steps in both"""
+        steps = Steps(self.step, self.parameters)
+        with np.errstate(all="ignore"):
+            at, d = np.ones(self.size), np.full(self.size, 0.5)
+            for _ in range(REPEATS):
+                at, d, _, _ = steps.pair(at, d)
+                d = np.clip(d, 1e-300, 2 * at)
+            for _ in range(30):
+                new, newer, jacobian, _ = steps.pair(at, d)
+                # in logarithms of both
+                rows = np.array([np.log(new / at), np.log(newer / d)])
+                scaled = jacobian * np.array([[at / new, d / new], [at / newer, d / newer]]) - np.eye(2)[:, :, None]
+                step = -np.linalg.solve(np.moveaxis(scaled, 2, 0), rows.T[:, :, None])[:, :, 0].T
+                at, d = at * np.exp(np.clip(step[0], -1, 1)), d * np.exp(np.clip(step[1], -1, 1))
+                d = np.minimum(d, 2 * at)
+        return at, d / at
+
+
+class _Map:
+    """Some expressions of each stage, through tables, over arrays."""
+
+    def __init__(self, stages: list[tuple[sp.Expr, ...]], tables: dict[str, Table], names: list[sp.Symbol]) -> None:
+        arguments = [known("q"), known("delta"), *names]
+        self.names = [s.name for s in names]
+        self.functions = [sp.lambdify(arguments, stage, modules=[tables, "numpy"], cse=True) for stage in stages]
+
+    def __call__(self, at: Floats, parameters: dict[str, Floats], d: Floats | None = None) -> list[Floats]:
+        """values of the last stage, slopes multiplied up; the state is the first two expressions, or the first"""
+        slopes = [np.ones(at.size)] * (len(self.functions) and 2)
+        given = [parameters[name] for name in self.names]
+        for f in self.functions:
+            rows = [np.broadcast_to(v, at.shape) for v in f(at, d, *given)]
+            if d is None:
+                slopes = [a * b for a, b in zip(slopes, rows[1:], strict=True)]
+            else:
+                d = rows[1]
+            at = rows[0]
+        return [at, *slopes] if d is None else [at, d]
+
+
+@lru_cache(maxsize=64)
+def _maps(step: StepMap) -> tuple[_Map, _Map] | None:
+    tables: dict[str, Table] = {}
+
+    def through(e: sp.Expr) -> sp.Expr:
+        found = tabulated(e)
+        if found is None:
+            raise _NoTables
+        expression, own = found
+        for name, table in own.items():
+            new = next((n for n, t in tables.items() if t is table), f"table{len(tables)}")
+            tables[new] = table
+            expression = expression.replace(sp.Function(name), sp.Function(f"held_{new}"))
+        return expression.replace(lambda t: str(t.func).startswith("held_"), lambda t: sp.Function(str(t.func)[5:])(*t.args))
+
+    if step.coupled:
+        return None
+    try:
+        identical = [tuple(map(through, own)) for own in step.stages_identical]
+        pair = [tuple(map(through, own[:2])) for own in step.stages_pair]
+    except _NoTables:
+        return None
+    names = list(step.recursion.parameters)
+    return _Map(identical, tables, names), _Map(pair, tables, names)
+
+
+class _NoTables(Exception):
+    """An expectation of the map cannot be tabulated."""

@@ -1,0 +1,174 @@
+r"""Phase diagrams: over two parameters of a network, where signals order, where they decorrelate, and the critical line between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from meanfield import arguments, faces
+from meanfield.analysis.contours import zero_curves
+from meanfield.analysis.grids import Grid
+from meanfield.analysis.maps import map_of
+from meanfield.blocks.algebra import Block
+from meanfield.numeric.runs import bound_parameters
+from meanfield.recurrence import Recursion
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import xarray
+
+__all__ = ["PhaseDiagram", "phase_diagram"]
+
+Floats = NDArray[np.float64]
+
+#: what a setting can be, in the order of `phase_code`
+PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved")
+#: |chi - 1| up to which a setting is critical
+CRITICAL = 1e-9
+
+
+@dataclass(frozen=True, repr=False)
+class PhaseDiagram:
+    r"""Fixed points over a grid of two parameters, arrays of shape (len(first axis), len(second axis)).
+
+    Attributes
+    ----------
+    axes : the two parameters that vary, by name, and their values.
+    parameters : the others.
+    q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*.
+    chi, chi_parallel : dc'/dc at c = 1, and dq'/dq.
+    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|.
+    phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
+    critical_lines : curves of chi = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the grid.
+    """
+
+    recursion: Recursion
+    axes: Mapping[str, Floats]
+    parameters: Mapping[str, float]
+    start: float
+    q: Floats
+    gap: Floats
+    chi: Floats
+    chi_parallel: Floats
+    phase: NDArray[np.str_]
+    critical_lines: tuple[Floats, ...]
+
+    @property
+    def c(self) -> Floats:
+        return np.asarray(1.0 - self.gap)
+
+    @property
+    def xi_c(self) -> Floats:
+        return _scale(self.chi)
+
+    @property
+    def xi_q(self) -> Floats:
+        return _scale(self.chi_parallel)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(f"{name} {v.min():g} ... {v.max():g} ({v.size})" for name, v in self.axes.items())
+        names, counts = np.unique(self.phase, return_counts=True)
+        parts = ", ".join(f"{count / self.phase.size:.1%} {name}" for name, count in zip(names, counts, strict=True))
+        lines = len(self.critical_lines)
+        return f"PhaseDiagram({shape}; {parts}; {lines} critical line{'s' * (lines != 1)})"
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The diagram as a labelled dataset (extra `xarray`)."""
+        result: xarray.Dataset = faces.dataset(self)
+        return result
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
+        """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap" or "q" with the critical line (extra `plot`)."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
+        return axes
+
+
+def _scale(multiplier: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.abs(1 / np.log(np.abs(multiplier))))
+
+
+def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> PhaseDiagram:
+    r"""The phases of a network over two of its parameters.
+
+    Parameters
+    ----------
+    net : Block
+        One repeat of the network.
+    q : number > 0
+        The variance the flow starts from; it matters where there are several fixed points.
+    **parameters : numbers, and two arrays
+        A value for each of `mf.recursion(net).parameters`; the two that are one-dimensional arrays in ascending order span the grid, in
+        the order in which they are given.
+
+    Returns
+    -------
+    PhaseDiagram
+
+    Raises
+    ------
+    TypeError, ValueError
+        Missing or unknown parameters (with both lists), a value out of range, or not exactly two ascending arrays.
+
+    Examples
+    --------
+    >>> import meanfield as mf, numpy as np
+    >>> mf.phase_diagram(mf.mlp(mf.erf), sigma_w=np.linspace(0.5, 2, 20), sigma_b=np.linspace(0.05, 0.5, 20))
+    PhaseDiagram(sigma_w 0.5 ... 2 (20) x sigma_b 0.05 ... 0.5 (20); ... chaotic, ... ordered; 1 critical line)
+    """
+    step = map_of(net)
+    given = bound_parameters(step.recursion.parameters, parameters)
+    names = [name for name in parameters if given[name].ndim]
+    if len(names) != 2 or any(given[name].ndim != 1 or given[name].size < 2 for name in names):
+        shapes = ", ".join(f"{name} {given[name].shape}" for name in names) or "none"
+        raise ValueError(f"a phase diagram is over two parameters, one-dimensional arrays of at least 2 values: got {shapes}")
+    for name in names:
+        if (np.diff(given[name]) <= 0).any():
+            raise ValueError(f"{name}: expected values in ascending order")
+    start = arguments.variance_array(q, "q")
+    if start.ndim:
+        raise ValueError(f"q = an array of shape {start.shape}: expected one number")
+    x, y = (given[name] for name in names)
+    fixed = {name: float(v) for name, v in given.items() if name not in names}
+
+    def grid(a: Floats, b: Floats) -> Grid:
+        own = {names[0]: a, names[1]: b, **{name: np.full(a.size, v) for name, v in fixed.items()}}
+        return Grid(step, own)
+
+    first, second = (m.ravel() for m in np.meshgrid(x, y, indexing="ij"))
+    everything = grid(first, second)
+    begin = float(start)
+    found = everything.variances(np.full(first.size, begin))
+
+    def excess(a: Floats, b: Floats) -> Floats:
+        return np.asarray(grid(a, b).variances(np.full(a.size, begin)).chi - 1)
+
+    shape = (x.size, y.size)
+    lines = zero_curves(x, y, (found.chi - 1).reshape(shape), excess)
+    at, chi = found.q, found.chi
+    gap = _correlations(everything, at, chi)
+    if step.coupled:
+        joint_q, joint_gap = everything.jointly()
+        apart = (chi > 1) & np.isfinite(joint_q) & (joint_gap > 0)
+        at, gap = np.where(apart, joint_q, at), np.where(apart, joint_gap, gap)
+    phase = np.select(
+        [np.isnan(at) | np.isnan(chi), np.isinf(at), np.abs(chi - 1) <= CRITICAL, chi > 1],
+        [PHASES[4], PHASES[3], PHASES[1], PHASES[2]],
+        PHASES[0],
+    )
+    axes = {name: given[name] for name in names}
+    at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel, phase))
+    return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, lines)
+
+
+def _correlations(grid: Grid, at: Floats, chi: Floats) -> Floats:
+    """1 - c* of each setting, nan where there is no q*"""
+    gap = np.where(np.isfinite(at), 0.0, np.nan)
+    wanted = np.flatnonzero((chi > 1 + CRITICAL) & np.isfinite(at) & (at > 0))
+    if not grid.step.coupled and wanted.size:
+        gap[wanted] = grid.take(wanted).gaps(at[wanted], chi[wanted])
+    return gap

@@ -1,0 +1,169 @@
+"""Phase diagrams: each setting as fixed_points has it, the critical line as critical has it, what diverges, figures and labels."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.analysis import contours, grids
+
+WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)
+
+
+def settings_agree(net: mf.Block, names: tuple[str, str], diagram: mf.PhaseDiagram, count: int) -> None:
+    """settings drawn from the grid against the certified search at one setting"""
+    x, y = diagram.axes.values()
+    rng = np.random.default_rng(7)
+    for i, j in zip(rng.integers(0, x.size, count), rng.integers(0, y.size, count), strict=True):
+        found = mf.fixed_points(net, **{names[0]: float(x[i]), names[1]: float(y[j])})
+        (at_one,) = [f for f in found if f.c == 1 and f.q > 0]
+        assert diagram.q[i, j] == pytest.approx(at_one.q, rel=1e-12)
+        assert diagram.chi[i, j] == pytest.approx(at_one.chi, rel=1e-11)
+        assert diagram.chi_parallel[i, j] == pytest.approx(at_one.chi_parallel, abs=1e-11)
+        below = [f for f in found if 0 < f.gap <= 1]
+        assert diagram.phase[i, j] == ("chaotic" if below else "ordered")
+        if below:
+            assert diagram.gap[i, j] == pytest.approx(below[0].gap, rel=1e-10 / abs(at_one.chi - 1))
+        else:
+            assert diagram.c[i, j] == 1
+
+
+@pytest.mark.parametrize("phi", [mf.tanh, mf.sin], ids=["tanh", "sin"])
+def test_each_setting(phi: mf.Activation) -> None:
+    net = mf.mlp(phi)
+    diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
+    assert diagram.q.shape == (37, 27)
+    settings_agree(net, ("sigma_w", "sigma_b"), diagram, 6)
+
+
+def test_critical_line() -> None:
+    net = mf.mlp(mf.tanh)
+    diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
+    (line,) = diagram.critical_lines
+    for w, b in line[::12]:
+        point = mf.critical(net, sigma_b=float(b))
+        assert point["sigma_w"] == pytest.approx(float(w), rel=1e-11)
+    assert np.all(np.hypot(*np.diff(line, axis=0).T) < 0.08)  # a curve, one edge after another
+
+
+def test_many_settings_take_seconds_of_work() -> None:
+    """a grid of 160 000 settings asks for the expectations no more often than one of 1 600: tables hold them"""
+    net = mf.mlp(mf.tanh)
+    calls: list[int] = []
+    right = grids.Table._made
+
+    def counted(self: grids.Table, v: np.ndarray) -> np.ndarray | None:
+        calls.append(v.size)
+        return right(self, v)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grids.Table, "_made", counted)
+        mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
+        calls.clear()
+        big = mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 400), sigma_b=np.linspace(0.01, 1, 400))
+    assert big.q.size == 160_000
+    assert not np.isnan(big.gap).any()
+    assert len(calls) < 8
+
+
+def test_divergence_and_homogeneity() -> None:
+    diagram = mf.phase_diagram(mf.mlp(mf.relu), sigma_w=WEIGHTS, sigma_b=BIASES)
+    (line,) = diagram.critical_lines
+    assert line[:, 0] == pytest.approx(math.sqrt(2), rel=1e-12)
+    assert ((diagram.phase == "divergent") == (WEIGHTS[:, None] ** 2 > 2)).all()
+    assert np.isinf(diagram.q[diagram.phase == "divergent"]).all()
+    gelu = mf.phase_diagram(mf.mlp(mf.gelu), sigma_w=np.linspace(1.3, 1.6, 31), sigma_b=np.linspace(0.02, 0.9, 31))
+    (line,) = gelu.critical_lines  # where q* vanishes with chi < 1 nothing is critical
+    assert line[:, 1].min() > 0.41
+    assert {"ordered", "chaotic", "divergent"} == set(gelu.phase.ravel().tolist())
+
+
+def test_other_parameters() -> None:
+    """a skip of a normalised residual net, the slope inside a Derf, and the weights of a transformer"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(sigma_b=sp.Rational(1, 2)), skip=sp.Symbol("mu"))
+    diagram = mf.phase_diagram(net, mu=np.linspace(0.1, 0.9, 9), sigma_w=np.linspace(0.5, 3, 26))
+    edge = 0.5 / math.sqrt(4 / (math.pi * math.sqrt(5)) - 2 / math.pi * math.asin(2 / 3))
+    (line,) = diagram.critical_lines
+    assert line[:, 1] == pytest.approx(edge, rel=1e-11)
+    slope = mf.phase_diagram(mf.mlp(mf.derf(None)), alpha=np.linspace(0.2, 2, 19), sigma_w=np.linspace(0.5, 2, 16), sigma_b=0.1)
+    (w,) = [c[1] for curve in slope.critical_lines for c in curve if c[0] == slope.axes["alpha"][9]]
+    assert mf.critical(mf.mlp(mf.derf(None)), alpha=float(slope.axes["alpha"][9]), sigma_b=0.1)["sigma_w"] == pytest.approx(w, rel=1e-11)
+    block = mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu), skip=sp.Rational(9, 10))
+    scales = {"n": 16, **dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1"], 1.0)}
+    coupled = mf.phase_diagram(block, alpha=np.linspace(0.5, 3.5, 7), sigma_2=np.linspace(0.5, 2, 7), **scales)
+    i, j = 6, 5
+    values = {**scales, "alpha": float(coupled.axes["alpha"][i]), "sigma_2": float(coupled.axes["sigma_2"][j])}
+    (apart,) = [f for f in mf.fixed_points(block, **values) if f.stable]
+    assert coupled.phase[i, j] == "chaotic"
+    assert (coupled.q[i, j], coupled.gap[i, j]) == (pytest.approx(apart.q, rel=1e-11), pytest.approx(apart.gap, rel=1e-11))
+
+
+def test_contours() -> None:
+    """a circle in one piece, and no curve where the function jumps over zero"""
+    x, y = np.linspace(-2, 2, 21), np.linspace(-2, 2, 19)
+
+    def circle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray(a**2 + b**2 - 1.7)
+
+    (curve,) = contours.zero_curves(x, y, circle(x[:, None], y[None, :]), circle)
+    assert np.hypot(*curve.T) == pytest.approx(math.sqrt(1.7), rel=1e-13)
+    assert (curve[0] == curve[-1]).all()
+
+    def step(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where(a + b > 0.3, 1.0, -1.0)
+
+    assert contours.zero_curves(x, y, step(x[:, None], y[None, :]), step) == ()
+
+
+def test_a_wrong_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = grids.Table.__call__
+
+    def wrong(self: grids.Table, *args: np.ndarray) -> np.ndarray:
+        return right(self, *args) * (1 + 1e-9)
+
+    monkeypatch.setattr(grids.Table, "__call__", wrong)
+    net = mf.mlp(mf.sin)
+    diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
+    with pytest.raises(AssertionError):
+        settings_agree(net, ("sigma_w", "sigma_b"), diagram, 6)
+
+
+def test_figures_and_labels() -> None:
+    diagram = mf.phase_diagram(mf.mlp(mf.erf), sigma_w=np.linspace(0.5, 2, 12), sigma_b=np.linspace(0.05, 0.5, 10))
+    assert repr(diagram).startswith("PhaseDiagram(sigma_w 0.5 ... 2 (12) x sigma_b 0.05 ... 0.5 (10)")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    for quantity in ("chi", "xi_c", "c"):
+        ax = diagram.plot(quantity=quantity)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == (r"$\sigma_w$", r"$\sigma_b$")
+        assert len(ax.lines) == 1
+        pyplot.close(ax.figure)
+    with pytest.raises(ValueError, match="quantity = 'J'"):
+        diagram.plot(quantity="J")
+    if importlib.util.find_spec("xarray") is None:
+        with pytest.raises(ImportError, match="xarray"):
+            diagram.to_xarray()
+        return
+    data = diagram.to_xarray()
+    assert data["chi"].dims == ("sigma_w", "sigma_b")
+    assert data.sizes == {"sigma_w": 12, "sigma_b": 10}
+
+
+def test_bad_input() -> None:
+    net = mf.mlp(mf.tanh)
+    with pytest.raises(ValueError, match="over two parameters"):
+        mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=0.1)
+    with pytest.raises(ValueError, match="ascending"):
+        mf.phase_diagram(net, sigma_w=WEIGHTS[::-1], sigma_b=BIASES)
+    with pytest.raises(ValueError, match="missing parameters: sigma_b"):
+        mf.phase_diagram(net, sigma_w=WEIGHTS)
+    with pytest.raises(ValueError, match="q = 0"):
+        mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES, q=0)

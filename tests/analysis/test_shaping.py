@@ -1,0 +1,132 @@
+"""Shaped activations: each condition checked on the function that comes out, published parameters, structures, no answer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath as mp
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.analysis import near_linear
+
+
+def mean(f: Any) -> mp.mpf:
+    """E f(z), z ~ N(0, 1), by the trapezoidal rule"""
+    h = mp.mpf("0.05")
+    total = sum((f(h * k) * mp.exp(-((h * k) ** 2) / 2) for k in range(-250, 251)), mp.mpf(0))
+    return total * h / mp.sqrt(2 * mp.pi)
+
+
+def conditions(phi: mf.Activation) -> dict[str, mp.mpf]:
+    """Q(1), Q'(1), C(0), C'(1) and C''(1) of a smooth function, by their definitions"""
+    f, slope, curve = (sp.lambdify(mf.x, phi.expression.diff(mf.x, k), "mpmath") for k in range(3))
+    return {
+        "Q": mean(lambda z: f(z) ** 2),
+        "Q'": mean(lambda z: z * f(z) * slope(z)),
+        "C0": mean(f) ** 2,
+        "C'": mean(lambda z: slope(z) ** 2),
+        "C''": mean(lambda z: curve(z) ** 2),
+    }
+
+
+def modified_resnet(x: Any, r: Any) -> Any:
+    """the residual network for which parameters were published: four groups, skip weight 0.6, branches of three layers"""
+    branch = r(r(r(x)))
+    for blocks in (3, 4, 23, 3):
+        for j in range(blocks):
+            skip = r(x) if j == 0 else x
+            x = mp.mpf("0.36") * skip + mp.mpf("0.64") * r(r(r(x)))
+    return max(r(x), branch)
+
+
+@pytest.mark.parametrize("phi", [mf.tanh, mf.softplus], ids=["tanh", "softplus"])
+def test_deep_kernel_shaping(phi: mf.Activation) -> None:
+    shaped = mf.deep_kernel_shaping(phi, modified_resnet, zeta=1.2)
+    published = {  # github.com/google-deepmind/dks, tests/test_activation_transform.py; good to about 1e-8
+        "tanh": (0.07461073057540868, 0.5566915199964182, -0.5034378768692127, 18.002635964442558),
+        "softplus": (0.18761008168267976, 0.40688063442262007, -0.9213466151411376, 8.878672543665223),
+    }[repr(phi)]
+    found = (shaped.input_scale, shaped.input_shift, shaped.output_shift, shaped.output_scale)
+    assert found == pytest.approx(published, rel=2e-7)
+    with mp.workdps(30):
+        seen = conditions(shaped.activation)
+        assert abs(seen["Q"] - 1) < 1e-12
+        assert abs(seen["Q'"] - 1) < 1e-12
+        assert seen["C0"] < 1e-24
+        assert abs(seen["C'"] - shaped.local) < 1e-12
+        assert abs(modified_resnet(mp.mpf(1), lambda y: seen["C'"] * y) - 1.2) < 1e-9
+    assert max(shaped.residuals.values()) < 1e-18
+
+
+def test_tailored() -> None:
+    shaped = mf.tailored(mf.tanh, modified_resnet, tau=0.2)
+    found = (shaped.input_scale, shaped.input_shift, shaped.output_shift, shaped.output_scale)
+    published = (0.0580205218578313, 0.5218639804099805, -0.4796430704354356, 22.36066263761713)
+    assert found == pytest.approx(published, rel=2e-7)
+    with mp.workdps(30):
+        seen = conditions(shaped.activation)
+        assert abs(seen["Q"] - 1) < 1e-12
+        assert abs(seen["Q'"] - 1) < 1e-12
+        assert abs(seen["C'"] - 1) < 1e-12
+        assert abs(modified_resnet(mp.mpf(0), lambda y: y + seen["C''"]) - 0.2) < 1e-10
+
+
+def test_rectified_shapes() -> None:
+    leaky = mf.tailored_leaky_relu(modified_resnet, eta=0.75)
+    assert leaky.parameters["slope"] == pytest.approx(0.6291800290346146, rel=1e-7)
+    s = leaky.parameters["slope"]
+    assert leaky.output_scale == pytest.approx(math.sqrt(2 / (1 + s**2)), rel=1e-15)
+    shaped = mf.deep_kernel_shaping(mf.leaky_relu(None), modified_resnet, zeta=1.2)
+    assert shaped.parameters["slope"] == pytest.approx(0.8761257073473065, rel=1e-7)
+    phi = shaped.activation
+    assert mf.evaluate(phi.second_moment(1)) == pytest.approx(1, rel=1e-13)
+    assert mf.evaluate(phi.mean(1)) == pytest.approx(0, abs=1e-13)
+    assert mf.evaluate(phi.derivative.second_moment(1)) == pytest.approx(shaped.local, rel=1e-13)
+    relu = mf.deep_kernel_shaping(mf.relu, modified_resnet, zeta=1.2)
+    assert "Q'(1) = 0.975" in relu.status
+    assert mf.evaluate(relu.activation.derivative.second_moment(1)) == pytest.approx(relu.local, rel=1e-12)
+
+
+def test_depth_of_an_mlp_and_of_blocks() -> None:
+    """the C map of the run of a shaped network: C_f'(1) = zeta, and C_f(0) of the leaky ReLU = eta"""
+    leaky = mf.tailored_leaky_relu(20, eta=0.8)
+    net = mf.Activate(leaky.activation) >> mf.Linear(sigma_w=1, sigma_b=0)
+    run = mf.propagate(net, 20, 1.0, c=0.0)
+    assert float(run.c[-1]) == pytest.approx(0.8, rel=1e-12)
+    assert run.q == pytest.approx(1, rel=1e-12)
+    layer = mf.Activate(mf.relu) >> mf.Linear()
+    assert mf.deep_kernel_shaping(mf.leaky_relu(None), mf.Repeat(layer, 50)).local == pytest.approx(1.5 ** (1 / 50), rel=1e-14)
+    w, k = sp.Rational(3, 5), 2
+    block = mf.Residual(mf.Repeat(layer, k), skip=w, scale=sp.Rational(4, 5))
+    psi = mf.deep_kernel_shaping(mf.leaky_relu(None), mf.Repeat(block, 16), zeta=1.5).local
+    assert (0.36 + 0.64 * psi**k) ** 16 == pytest.approx(1.5, rel=1e-13)
+    branch = mf.Residual(mf.Repeat(layer, 30), skip=sp.Rational(99, 100), scale=sp.Rational(1, 10))  # its inside is the steepest subnetwork
+    assert mf.deep_kernel_shaping(mf.leaky_relu(None), branch).local == pytest.approx(1.5 ** (1 / 30), rel=1e-14)
+
+
+def test_a_wrong_condition_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """the certificate is in the function: with E (u - beta) f off by 1e-9 the shaped function misses Q'(1) = 1"""
+    monkeypatch.setattr("meanfield.analysis.shaping.tilted", lambda f: near_linear.tilted(f) * (1 + sp.Rational(1, 10**9)))
+    shaped = mf.deep_kernel_shaping(mf.sin, 30)
+    with mp.workdps(30):
+        assert abs(conditions(shaped.activation)["Q'"] - 1) > 1e-10
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="zeta = 1"):
+        mf.deep_kernel_shaping(mf.tanh, 10, zeta=1)
+    with pytest.raises(ValueError, match="net = 0"):
+        mf.deep_kernel_shaping(mf.tanh, 0)
+    with pytest.raises(TypeError, match="phi = 3"):
+        mf.tailored(3, 10)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kink"):
+        mf.tailored(mf.relu, 10)
+    with pytest.raises(ValueError, match="eta = 1"):
+        mf.tailored_leaky_relu(10, eta=1)
+    with pytest.raises(ValueError, match="ReLU itself reaches only"):
+        mf.tailored_leaky_relu(2, eta=0.95)
+    with pytest.raises(ValueError, match="no activation"):
+        mf.tailored_leaky_relu(mf.Linear())
