@@ -25,6 +25,7 @@ class Critical(dict[str, Any]):
     residuals : by how much chi = 1 and q' = q (and chi_parallel = 1) are missed.
     bracket : variances between which the eliminated equation is certain to change its sign, where there was one to solve.
     squares : what was derived for the squares of the parameters, as expressions in q.
+    exact : q as an expression, where it is the root of a polynomial.
     others : further solutions.
     """
 
@@ -37,6 +38,7 @@ class Critical(dict[str, Any]):
         self.residuals: dict[str, float] = rest.get("residuals", {})
         self.bracket: tuple[float, float] | None = rest.get("bracket")
         self.squares: dict[str, sp.Expr] = rest.get("squares", {})
+        self.exact: sp.Expr | None = None
         self.others: tuple[Critical, ...] = rest.get("others", ())
 
     def __missing__(self, name: str) -> Any:
@@ -50,6 +52,7 @@ class Critical(dict[str, Any]):
         r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere."""
         if self.squares:
             lines = [rf"{latex(parameter(name))}^{{2}} &= {latex(value)}" for name, value in self.squares.items()]
+            lines += [] if self.exact is None else [rf"q &= {latex(self.exact)}"]
         else:
             lines = [rf"{latex(parameter(name))} &= {latex(sp.sympify(value))}" for name, value in self.items()]
         return "\\begin{aligned}" + r" \\ ".join(lines) + "\\end{aligned}"

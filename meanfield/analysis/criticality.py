@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from meanfield import arguments
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.curves import DIGITS, Curve, precise, rational
-from meanfield.analysis.elimination import Equations, equations, linear_solution, relation
+from meanfield.analysis.elimination import Equations, derived, equations, exact_root, linear_solution, relation
 from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
 from meanfield.analysis.newton import solutions
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.blocks.algebra import Block
-from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known
 
 __all__ = ["critical"]
@@ -193,6 +192,8 @@ class _Problem:
         if point.status != "none":
             point["q"] = float(at)
             point.bracket = (root.low, root.high)
+            e = self.equations
+            point.exact = exact_root(e.marginal - e.chi, float(at)) if equation == e.marginal else None
         return point
 
     def _every(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical:
@@ -208,22 +209,19 @@ class _Problem:
 
     def _origin(self) -> Critical | None:
         """the point q = 0, where phi(0) = 0 and there is no bias"""
-        e = self.equations
-        system = tuple(at_zero(x) for x in (e.chi, e.fixed))
+        system = tuple(at_zero(x) for x in (self.equations.chi, self.equations.fixed))
         unsolved = tuple(x for x in system if x.free_symbols & set(self.open))
         if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
             return None
         squares = linear_solution(unsolved, self.open) if len(unsolved) == len(self.open) else None
         if squares is None or any(not x.is_number or x.is_negative for x in squares.values()):
             return None
-        new = self.new.subs(self.bound, simultaneous=True)
-        along = slope_at_zero(self._put(new, squares))
+        along = slope_at_zero(self._put(self.new.subs(self.bound, simultaneous=True), squares))
         if not along.is_number or abs(float(along) - 1) > MARGINAL:
             return None
         values = {s.name: float(sp.sqrt(square)) for s, square in squares.items()} | {"q": 0.0}
-        residuals = {"chi": 0.0, "q": 0.0, "chi_parallel": 0.0}
-        shown = {s.name: square for s, square in squares.items()}
-        return Critical(values, "ok", "q* = 0", q=0.0, chi=1.0, chi_parallel=1.0, residuals=residuals, squares=shown)
+        exact = dict.fromkeys(("chi", "q", "chi_parallel"), 0.0)
+        return Critical(values, "ok", "q* = 0", q=0.0, chi=1.0, chi_parallel=1.0, residuals=exact, squares=_shown(squares))
 
     # -- points -----------------------------------------------------------------------------------------------------------------
     def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:
@@ -254,12 +252,12 @@ class _Problem:
         """chi = 1 where q' does not depend on q through an activation"""
         if at == sp.oo:
             return Critical({}, "everywhere", "q grows by the same amount in each repeat and chi -> 1 for any parameters", q=sp.oo, chi=1)
-        shown = {s.name: sp.factor_terms(_derived(square))}
+        shown = {s.name: sp.factor_terms(derived(square))}
         value = sp.sqrt(shown[s.name])
         others = [x for x in self.open if x != s]
         if _negative(shown[s.name], others):
             return Critical({}, "none", f"{s.name}^2 = {shown[s.name]} < 0", squares=shown)
-        fixed = sp.factor_terms(_derived(at).subs(s, value))
+        fixed = sp.factor_terms(derived(at).subs(s, value))
         rest = ", ".join(x.name for x in others)
         reason = f"chi = 1 is a line: {s.name} in terms of {rest or 'numbers'}"
         return Critical(
@@ -299,8 +297,4 @@ def _negative(e: sp.Expr, unknown: list[sp.Symbol]) -> bool:
 
 def _shown(squares: dict[sp.Symbol, sp.Expr]) -> dict[str, sp.Expr]:
     """with expectations in closed form where they have one"""
-    return {s.name: _derived(square) for s, square in squares.items()}
-
-
-def _derived(e: sp.Expr) -> sp.Expr:
-    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+    return {s.name: derived(square) for s, square in squares.items()}

@@ -15,7 +15,7 @@ from meanfield.analysis.maps import StepMap
 from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known
 
-__all__ = ["Equations", "equations", "in_squares", "linear_solution", "relation", "squared"]
+__all__ = ["Equations", "derived", "equations", "exact_root", "in_squares", "linear_solution", "relation", "squared"]
 
 q = known("q")
 
@@ -84,6 +84,26 @@ def linear_solution(system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...])
         return e
 
     return {s: shown(_shortest(v)) for s, v in zip(unknown, values, strict=True)}
+
+
+def derived(e: sp.Expr) -> sp.Expr:
+    """The expression with expectations in closed form where they have one."""
+    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+
+
+def exact_root(e: sp.Expr, near: float) -> sp.Expr | None:
+    """A root of an expression in q next to a number, where a factor of its closed form is a polynomial that vanishes there."""
+    form = derived(e)
+    if form.has(Node):
+        return None
+    form = sp.numer(sp.factor(sp.expand(form.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z)))))
+    for part in sp.Mul.make_args(sp.factor(form)):
+        base = part.as_base_exp()[0]
+        if base.is_polynomial(q) and base.free_symbols == {q}:
+            for root in sp.roots(sp.Poly(base, q)):
+                if abs(complex(root) - near) < 1e-12 * near:
+                    return root
+    return None
 
 
 def _shortest(e: sp.Expr) -> sp.Expr:

@@ -46,7 +46,7 @@ class Steps:
         """q', delta', the Jacobian (2, 2, points) and a bound on the rounding of q'"""
         jacobian, error = np.eye(2)[:, :, None] * np.ones(at.size), np.zeros(at.size)
         for expressions in self.step.stages_pair:
-            rows, bound = values_of(expressions, {"q": at, "delta": d, **self.parameters})
+            rows, bound = values_of(expressions, {"q": at, "delta": d, **self.parameters}, np.inf)  # the bound says what is lost
             own = rows[2:].reshape(2, 2, at.size)
             at, d, jacobian = rows[0], rows[1], np.einsum("ijg,jkg->ikg", own, jacobian)
             error = _passed_on(own[0, 0], error) + bound

@@ -34,6 +34,7 @@ def test_published_points_at_a_variance() -> None:
 def test_half_stable_points() -> None:
     gelu = mf.critical(mf.mlp(mf.gelu))
     assert gelu["q"] == pytest.approx((3 + math.sqrt(17)) / 2, rel=4e-16)
+    assert gelu.exact == (3 + sp.sqrt(17)) / 2
     assert gelu["sigma_w"] == pytest.approx(1.40821101311, rel=1e-11)
     assert gelu["sigma_b"] == pytest.approx(0.415839380959, rel=1e-11)
     assert gelu.chi_parallel == pytest.approx(1, abs=1e-14)

@@ -125,9 +125,9 @@ def test_jumps() -> None:
 
 def test_residual_and_normalised_nets() -> None:
     mu, w, b = 0.6, 1.1, 0.2
-    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.tanh) >> mf.Linear(), skip=sp.Symbol("mu"))
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=sp.Symbol("mu"))
     point = mf.fixed_points(net, mu=mu, sigma_w=w, sigma_b=b)[0]
-    A, C = 0.394294490397841, 0.464402902448268
+    A, C = 2 / math.pi * math.asin(2 / 3), 4 / (math.pi * math.sqrt(5))
     assert point.q == pytest.approx((w**2 * A + b**2) / (1 - mu**2), rel=1e-12)
     assert point.chi == pytest.approx(mu**2 + (1 - mu**2) * w**2 * C / (w**2 * A + b**2), rel=1e-12)
     assert point.chi_parallel == pytest.approx(mu**2, rel=1e-12)
