@@ -15,8 +15,11 @@ from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.criticality import critical
 from meanfield.analysis.fixed import fixed_points
+from meanfield.analysis.growth_laws import GrowthLaw, growth
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.phases import PhaseDiagram, phase_diagram
 from meanfield.analysis.points import FixedPoint, FixedPoints
+from meanfield.analysis.sensitivities import Sensitivity, sensitivity
 from meanfield.analysis.shaped import Shaped
 from meanfield.analysis.shaping import deep_kernel_shaping, tailored, tailored_leaky_relu
 from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
@@ -78,6 +81,8 @@ __all__ = [
     "GLU",
     "Gain",
     "GramRun",
+    "Growth",
+    "GrowthLaw",
     "Identity",
     "Law",
     "LayerNorm",
@@ -95,6 +100,7 @@ __all__ = [
     "Residual",
     "Run",
     "Scale",
+    "Sensitivity",
     "Serial",
     "Shaped",
     "ShapedAttention",
@@ -112,6 +118,7 @@ __all__ = [
     "evaluate",
     "fixed_points",
     "gain",
+    "growth",
     "latex",
     "layer_scale",
     "mlp",
@@ -129,6 +136,7 @@ __all__ = [
     "sas",
     "sas_p",
     "scaling",
+    "sensitivity",
     "shaped_attention",
     "skip_init",
     "tailored",

@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.faces import plot
 from meanfield.numeric.gram_runs import GramRun, PairRun
@@ -23,7 +24,18 @@ if TYPE_CHECKING:
     import matplotlib.cm
     import matplotlib.colorbar
 
-__all__ = ["DISTINCT", "LABELS", "PHASE_LABELS", "colour_bar", "colour_scale", "draw_grid", "plot_phases", "plot_run", "require_matplotlib"]
+__all__ = [
+    "DISTINCT",
+    "LABELS",
+    "PHASE_LABELS",
+    "colour_bar",
+    "colour_scale",
+    "draw_grid",
+    "plot_check",
+    "plot_phases",
+    "plot_run",
+    "require_matplotlib",
+]
 
 #: what can be plotted, and how its axis is labelled
 LABELS: Final = {
@@ -167,6 +179,31 @@ def plot_run(run: Run | PairRun, ax: matplotlib.axes.Axes | None = None, quantit
         ax.set_yscale("log")
     ax.set_xlabel("$l$ (blocks)")
     ax.set_ylabel(labels[quantity])
+    return ax
+
+
+@plot.register(Check)
+def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """ln J^{l, 0} of a run over l, and the predicted asymptote, whose free constant is set at the last layer."""
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    run, law = check.run, check.law.apjn
+    later = run.layers[run.layers > 0]
+    ax.plot(later, run.log_apjn_forward[run.layers > 0], color=DISTINCT[0], label="recursion", linewidth=1.4)
+    if law.asymptote is not None:
+        values = {s: sp.Float(check.parameters[s.name]) for s in law.asymptote.free_symbols if s.name in check.parameters}
+        predicted = (
+            sp.lambdify(sp.Symbol("l", positive=True), sp.N(law.asymptote.xreplace(values)), "numpy")(later.astype(float)) + 0.0 * later
+        )
+        shift = run.log_apjn_forward[-1] - predicted[-1]
+        ax.plot(later, predicted + shift, color=DISTINCT[2], linestyle="--", label=f"predicted ({law.kind})", linewidth=1.4)
+    ax.set_xscale("log")
+    ax.set_xlabel("$l$ (blocks)")
+    ax.set_ylabel(LABELS["log_apjn_forward"])
+    ax.legend(frameon=False)
     return ax
 
 

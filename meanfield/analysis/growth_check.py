@@ -1,0 +1,174 @@
+r"""A growth law beside a long run: the fitted constant, what a shorter run gives, and whether the two close in on the prediction.
+
+Over the last decades of l the run is fitted by least squares with what the law says and the corrections that come next:
+
+    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge)
+    logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
+    stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l where the law has it)
+    exponential         ln y   on  l, 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield import arguments
+from meanfield.numeric.runs import Run, propagate
+from meanfield.recurrence import recursion
+
+if TYPE_CHECKING:
+    from meanfield.analysis.growth_laws import GrowthLaw
+    from meanfield.analysis.growth_records import Growth
+
+__all__ = ["Check", "Fit", "check"]
+
+Floats = NDArray[np.float64]
+
+#: what a symbol is taken as where check is given no value
+DEFAULTS: dict[str, float] = {"n": 8}
+#: points of a fit
+POINTS = 60
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two."""
+
+    quantity: str
+    name: str
+    predicted: float
+    fitted: float
+    change: float
+    verdict: str
+
+    def __repr__(self) -> str:
+        return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.change:.1g}, {self.verdict}"
+
+
+@dataclass(frozen=True, repr=False)
+class Check:
+    """The fits of a law, at these parameters, and the run they were made on."""
+
+    law: GrowthLaw
+    parameters: dict[str, float]
+    fits: tuple[Fit, ...]
+    run: Run
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every constant of the law that was fitted agrees."""
+        return all(f.verdict == "agrees" for f in self.fits)
+
+    def __repr__(self) -> str:
+        at = ", ".join(f"{k} = {v:g}" for k, v in self.parameters.items())
+        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *(f"  {f!r}" for f in self.fits)])
+
+
+def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -> Check:
+    """Run the recursion of a law over `depth` repeats from q and 1 - c = gap, and fit its constants.
+
+    Symbols of the law that are given no value are taken as 1 (n as 8).
+
+    Raises
+    ------
+    ValueError
+        A parameter is unknown, the depth is below 1000, or the run does not last.
+    """
+    depth = arguments.check_integer(depth, "depth", 1000)
+    rec = recursion(law.block)
+    unknown = sorted(parameters.keys() - ({s.name for s in rec.parameters} - law.parameters.keys()))
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(unknown)}. Free in this law: {', '.join(s.name for s in rec.parameters)}")
+    given = {s.name: DEFAULTS.get(s.name, 1.0) for s in rec.parameters} | parameters
+    free = {name: float(v) for name, v in given.items() if name not in law.parameters}
+    fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
+    exponential = "exponential" in (law.q.kind, law.gap.kind, law.apjn.kind)
+    if exponential:
+        depth = min(depth, 2000)
+    single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
+    run = propagate(law.block, depth, q, gap=None if single else gap, record=max(1, depth // 50_000), **{**given, **fixed})
+    lasts = np.isfinite(run.q) & (run.layers > 0)
+    last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
+    if last < 100:
+        raise ValueError(f"the run ends after {last} layers: {run.status}")
+    series = {"q": np.log(run.q), "1 - c": np.full_like(run.q, np.nan) if single else _log(run.gap), "J": run.log_apjn_forward}
+    fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free)]
+    return Check(law, free, tuple(fits), run)
+
+
+def _log(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))
+
+
+def _number(e: sp.Expr, values: dict[str, float]) -> float:
+    e = sp.sympify(e)
+    return float(sp.N(e.subs({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values}), 15))
+
+
+def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float]) -> list[Fit]:
+    """the constants of one quantity"""
+    good = np.flatnonzero((layers > 0) & np.isfinite(logs) & ((g.quantity != "1 - c") | (logs > -600)))
+    if g.kind in ("bounded", "undetermined") or len(good) < 100:
+        return []
+    l, y = layers[good].astype(float), logs[good]
+    found = []
+
+    def fit(name: str, predicted: float, y: Floats, columns: Any, which: int = 0, weight: float = 1.0) -> None:
+        whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
+        fitted, change = weight * whole[which], abs(weight * (whole[which] - part[which]))
+        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change)))
+
+    if g.kind == "power":
+        exponent = _number(g.exponent, values)
+        nu = _rate(g, exponent, values)
+        fit("exponent", exponent, y, lambda l: [np.log(l), np.ones_like(l), l**-nu])
+        if g.rate is not None:
+            rate = _number(g.rate, values)
+            fit("rate", rate, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l), np.ones_like(l)])
+    elif g.kind == "logarithmic":
+        exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
+        slope = scale ** (1 / exponent)
+        fit("coefficient", slope, np.exp(y / exponent), lambda l: [np.log(l), np.ones_like(l), 1 / np.log(l + 2)])
+    elif g.kind == "stretched":
+        s, rate = _number(g.stretch, values), _number(g.rate, values)
+
+        def columns(l: Floats) -> list[Floats]:
+            more = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
+            return [l**s, np.log(l), np.ones_like(l), l**-s, np.log(l) * l**-s, *more]
+
+        fit("rate^stretch", rate**s, y, columns)
+    elif g.kind == "exponential" and math.isfinite(predicted := _number(g.rate, values)):
+        fit("rate", predicted, y, lambda l: [l, np.ones_like(l)])
+    return found
+
+
+def _rate(g: Growth, exponent: float, values: dict[str, float]) -> float:
+    """how fast the local exponent converges: with the mode that comes second, with sqrt(1 - c), or with 1/l"""
+    others = [_number(e, values) for _, e in g.terms]
+    if len(others) == 2:
+        return max(abs(others[0] - others[1]), 1e-2)
+    return min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
+
+
+def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:
+    """least squares over the last three decades below `top`, at points evenly spread in ln l"""
+    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], top / 1000), top, POINTS)).clip(0, len(l) - 1))
+    matrix = np.array(columns(l[at])).T
+    scale = np.abs(matrix).max(axis=0)
+    solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
+    return solution
+
+
+def _verdict(predicted: float, fitted: float, change: float) -> str:
+    """agrees: no farther from the prediction than the fit still moves, and not moving much"""
+    size = max(abs(predicted), 1e-3)
+    if change > 0.1 * size:
+        return "not settled at this depth"
+    return "agrees" if abs(fitted - predicted) <= 5 * change + 1e-3 * size else "disagrees"

@@ -1,0 +1,334 @@
+r"""The laws of a repeat: where its q goes, the expansion there, and what follows for q, 1 - c and J."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+from sympy import S
+
+from meanfield.analysis.growth_rates import (
+    Approach,
+    Motion,
+    Undetermined,
+    at_gap,
+    attractor,
+    coefficient,
+    coupled,
+    eigenvalues,
+    gap_fixed,
+    gap_slow,
+    motion,
+    slow_exponents,
+    stretched,
+    tidied,
+)
+from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.implicit import VarianceRoot
+from meanfield.analysis.limits import NoExpansion
+from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, stepped, vanishes
+from meanfield.recurrence import Stage
+from meanfield.symbols import known
+
+__all__ = ["joint_limit", "laws", "letters"]
+
+x = known("x")
+
+#: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
+_FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
+
+
+def letters(stage: Stage) -> set[sp.Basic]:
+    """The symbols of a stage."""
+    law = stage.law
+    everything = (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
+    return set().union(*(e.free_symbols for e in everything))
+
+
+# -- where q goes ------------------------------------------------------------------------------------------------------
+
+
+def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
+    """The laws of q, 1 - c and J of a repeat that stays the same."""
+    try:
+        place = _place(stages)
+        if isinstance(place, tuple):
+            return _moving(*place)
+        return _settled(stages, place)
+    except (Undetermined, NoExpansion) as reason:
+        return tuple(Growth(name, "undetermined", reason=str(reason)) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]
+
+
+def _far(stages: Sequence[Stage], direction: int) -> Repeat:
+    return expanded(stages, x**direction, GAP * x**direction, 2 if direction > 0 else 4)
+
+
+def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
+    """the expansion of a repeat where q goes to infinity or to 0, or the fixed point q*"""
+    numeric = not any(letters(s) - _own(s) for s in stages)
+    variance = sp.Dummy("q", positive=True)
+    if numeric:
+        after, _, _ = stepped(stages, variance, variance / 2)
+        direction = _direction(after, variance)
+    else:
+        direction = None
+    for side in (1, -1):
+        if direction in (None, side):
+            repeat = _far(stages, side)
+            move = motion(repeat, side)
+            if move is not None and (move.slow or not vanishes(move.factor - 1)):
+                return repeat, move
+            if move is not None:
+                return variance  # any variance stays
+            if direction is not None:
+                raise Undetermined("the recursion and its expansion disagree about where q goes")
+    fixed = _fixed_variance(stages, variance)
+    return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
+
+
+def _own(stage: Stage) -> set[sp.Basic]:
+    return {known("q"), known("p"), known("delta"), *(d.symbol for d in stage.law.definitions)}
+
+
+def _direction(after: sp.Expr, variance: sp.Expr) -> int:
+    """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point or stays"""
+
+    def drift(v: sp.Expr) -> int:
+        value = sp.N(after.xreplace({variance: v}), 35)
+        return int(sp.sign(value - v)) if abs(value - v) > sp.Float("1e-28") * v else 0
+
+    first = drift(S.One)
+    if first == 0:
+        return 1 if drift(sp.Integer(3)) == 0 and drift(sp.Rational(1, 3)) == 0 else 0
+    return first if all(drift(v**first) == first for v in _FAR) else 0
+
+
+def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:
+    """q* with c = 1"""
+    repeat = expanded(stages, variance, variance / x, 2)
+    after = closed(at_zero := repeat.q.get((S.Zero, 0), S.Zero))
+    if variance not in at_zero.free_symbols:
+        return after
+    if after.is_polynomial(variance) and sp.degree(after, variance) == 1:
+        slope, constant = sp.Poly(after, variance).all_coeffs()
+        return tidied(constant / (1 - slope))
+    return VarianceRoot(after - variance, variance)
+
+
+# -- q far out or near 0 -----------------------------------------------------------------------------------------------
+
+
+def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
+    try:
+        approach: Approach | Undetermined = _approach(repeat, move)
+    except (Undetermined, NoExpansion) as reason:
+        approach = Undetermined(str(reason))
+    gap = approach.limit if isinstance(approach, Approach) else None
+    try:
+        q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
+    except Undetermined as reason:
+        q = Growth("q", "undetermined", reason=str(reason if isinstance(approach, Approach) else approach))
+    law = _gap_law(move, approach, gap)
+    try:
+        return q, law, _apjn_law(repeat, move, approach)
+    except (Undetermined, NoExpansion) as reason:
+        return q, law, Growth("J", "undetermined", reason=str(reason))
+
+
+def _approach(repeat: Repeat, move: Motion) -> Approach:
+    image = coefficient(repeat.gap, 0)
+    if not move.slow or not vanishes(image - GAP):
+        return gap_fixed(image)
+    faster = [key for key in repeat.gap if -move.kappa < key[0] < 0]
+    if faster:
+        raise Undetermined("1 - c moves faster than q")
+    return gap_slow(coefficient(repeat.gap, -move.kappa))
+
+
+def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
+    if gap is None:
+        raise Undetermined("the growth of q depends on c, which stays where it starts")
+    if move.slow:
+        rate = tidied(move.kappa * at_gap(move.beta, gap))
+        return Growth("q", "power", exponent=move.direction / move.kappa, rate=rate)
+    return Growth("q", "exponential", rate=sp.log(tidied(at_gap(move.factor, gap))))
+
+
+def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | None) -> Growth:
+    if isinstance(approach, Undetermined):
+        return Growth("1 - c", "undetermined", reason=str(approach))
+    if gap is None:
+        return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
+    if gap != 0:
+        return Growth("1 - c", "bounded", limit=gap)
+    theta, h = approach.theta, approach.h
+    if move.slow:
+        beta = at_gap(move.beta, gap)
+        if theta == 1:
+            return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
+        scale = tidied((theta - 1) * -h / (beta * move.kappa))
+        return Growth("1 - c", "logarithmic", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
+    return _gap_steps(approach)
+
+
+def _gap_steps(approach: Approach) -> Growth:
+    """e <- h e, or e <- e + h e^theta"""
+    theta, h = approach.theta, approach.h
+    if theta == 1:
+        if h == 0:
+            return Growth("1 - c", "exponential", rate=-S.Infinity, reason="1 - c vanishes faster than any exponential")
+        return Growth("1 - c", "exponential", rate=sp.log(tidied(h)))
+    scale = tidied((theta - 1) * -h)
+    return Growth("1 - c", "power", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
+
+
+def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -> Growth:
+    settled = approach if isinstance(approach, Approach) else Approach(None)
+    needs = coupled(repeat) or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
+    if isinstance(approach, Undetermined) and needs:
+        raise approach
+    if not move.slow:
+        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+    try:
+        eta, m = slow_exponents(repeat, settled.limit)
+    except ValueError:
+        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+    gap = settled.limit if settled.limit is not None else S.Half if GAP not in move.beta.free_symbols else None
+    if gap is None:
+        raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
+    beta, kappa = at_gap(move.beta, gap), move.kappa
+    if eta > kappa:
+        return Growth("J", "bounded")
+    modes = [(share, tidied(mu / (beta * kappa))) for mu, share in eigenvalues(m)]
+    if eta == kappa:
+        return _competing(modes, "power")
+    s = kappa - eta
+    top = modes[0] if len(modes) == 1 else _fastest(modes)
+    leading = tidied(top[1] * beta * kappa)
+    side = sign(leading)
+    if side is None or side < 0:
+        raise Undetermined(f"the sign of {leading} decides whether J grows or decays")
+    rate = tidied(closed(kappa * beta * (leading / (beta * s)) ** (kappa / s)))
+    try:
+        one, two = stretched(repeat, move, settled, eta, leading)
+        one, two = (one + 2 * two * sp.log(kappa * beta) / kappa) / kappa, two / kappa**2
+        beside = {"log_coefficient": tidied(sp.expand(closed(one))), "log_squared_coefficient": None if vanishes(two) else tidied(two)}
+        reason = ""
+    except (Undetermined, NoExpansion) as why:
+        beside, reason = {}, f"the next term is not given: {why}"
+    return Growth("J", "stretched", rate=rate, stretch=s / kappa, reason=reason, **beside)
+
+
+def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:
+    both = coupled(repeat)
+    entries = [coefficient(t, 0) if both or i == 0 else S.Zero for i, t in enumerate(repeat.transfer)]
+    if any(key[0] > 0 for t in (repeat.transfer if both else repeat.transfer[:1]) for key in t):
+        raise Undetermined("the transfer grows without bound: J grows faster than exponentially")
+    if gap is None and any(GAP in e.free_symbols for e in entries):
+        raise Undetermined("J depends on 1 - c, which stays where it starts")
+    return sp.Matrix(2, 2, [at_gap(e, S.Half if gap is None else gap) for e in entries])
+
+
+def _apjn_steps(transfer: sp.Matrix) -> Growth:
+    """J ~ powers of the eigenvalues of a transfer that stays the same"""
+    modes = [(share, mu) for mu, share in eigenvalues(transfer)]
+    if len(modes) == 1 and modes[0][1] == 0:
+        raise Undetermined("J vanishes to the order of the expansions")
+    return _competing([(share, sp.log(mu)) for share, mu in modes], "exponential")
+
+
+def _competing(modes: list[tuple[sp.Expr, sp.Expr]], kind: str) -> Growth:
+    """a power of l, or an exponential, for each mode: the fastest wins in the end"""
+    share, top = _fastest(modes) if len(modes) > 1 else modes[0]
+    field = {"exponent": top} if kind == "power" else {"rate": top}
+    crossover = None
+    if len(modes) == 2:
+        other = next(e for _, e in modes if e is not top)
+        modes = sorted(modes, key=lambda t: t[1] is top)
+        crossover = share ** (-1 / tidied(top - other)) if kind == "power" else sp.log(1 / share) / (top - other)
+    if vanishes(top):
+        return Growth("J", "bounded", terms=tuple(modes), crossover=crossover, limit=None)
+    return Growth("J", kind, terms=tuple(modes), crossover=crossover, **field)
+
+
+def _fastest(modes: list[tuple[sp.Expr, sp.Expr]]) -> tuple[sp.Expr, sp.Expr]:
+    (_, a), (_, b) = modes
+    difference = a - b
+    if isinstance(a, sp.log) and isinstance(b, sp.log):
+        difference = a.args[0] - b.args[0]
+    side = sign(difference)
+    if side is None:
+        side = sign(sp.factor(sp.together(difference)))
+    if side is None:
+        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters")
+    return modes[0] if side > 0 else modes[1]
+
+
+# -- q settles ---------------------------------------------------------------------------------------------------------
+
+
+def _settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
+    """q goes to `variance` (a symbol where every variance stays)"""
+    free = isinstance(variance, sp.Dummy)
+    letter = variance if free else sp.Dummy("q", positive=True)
+    put = {} if free else {letter: variance}
+    q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
+    after, gap_after, transfer = stepped(stages, letter, letter * GAP)
+    near = expanded(stages, letter, letter / x, 3)
+    image = closed(gap_after / letter)
+    try:
+        found = _settled_approach(near, image, after, letter, put)
+        approach: Approach | Undetermined = found
+        law = _settled_gap(found)
+    except (Undetermined, NoExpansion) as reason:
+        approach = Undetermined(str(reason))
+        law = Growth("1 - c", "undetermined", reason=str(reason))
+    try:
+        return q, law, _settled_apjn(near, transfer, approach, put)
+    except (Undetermined, NoExpansion) as reason:
+        return q, law, Growth("J", "undetermined", reason=str(reason))
+
+
+def _settled_gap(approach: Approach) -> Growth:
+    if approach.limit is None:
+        return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
+    return Growth("1 - c", "bounded", limit=approach.limit) if approach.limit != 0 else _gap_steps(approach)
+
+
+def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
+    terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
+    approach = attractor((image - GAP).xreplace(put), terms, S.One)
+    if approach.limit not in (None, S.Zero) and GAP in closed(after).free_symbols:
+        raise Undetermined("q and c settle together at c < 1, where they have no closed form: see fixed_points")
+    return approach
+
+
+def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
+    at_one = sp.Matrix(2, 2, [t.get((S.Zero, 0), S.Zero) for t in near.transfer])
+    if any(key[0] > 0 for t in near.transfer[:1] for key in t):
+        raise Undetermined("the transfer is infinite at c = 1")
+    both = coupled(near)
+    if not both and GAP not in closed(transfer[0, 0]).free_symbols:
+        return _apjn_steps(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
+    if isinstance(approach, Undetermined):
+        raise approach
+    if approach.limit is None:
+        raise Undetermined("J depends on 1 - c, which stays where it starts")
+    if approach.limit == 0:
+        return _apjn_steps(at_one.applyfunc(closed).xreplace(put))
+    return _apjn_steps(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
+
+
+# -- scales that vanish with the number of repeats ---------------------------------------------------------------------
+
+
+def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
+    """Every repeat is 1 + O(1/L): the state after t L repeats solves a differential equation, and J^{L, 0} with it"""
+    total, variance = known("L"), sp.Symbol("q", positive=True)
+    after, gap_after, transfer = stepped(stages, variance, variance * GAP)
+    for change in (after - variance, gap_after - variance * GAP, transfer[0, 0] - 1):
+        leading = sp.limit(closed(change) * total, total, sp.oo) if not vanishes(change) else S.Zero
+        if not leading.is_finite and leading.is_finite is not None:
+            raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
+    reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"
+    return tuple(Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]

@@ -1,0 +1,304 @@
+r"""How q, 1 - c and J move over many repeats, from the series of one repeat.
+
+Far out (q = X -> oo) or near 0 (q = 1/X) one repeat takes X to A X, or, where A = 1, moves it slowly:
+
+    d ln X/dl = \beta X^{-\kappa} (1 + (b_1 + b_1' ln X) X^{-s} + ...),   X ~ (\kappa \beta l)^{1/\kappa},
+    d e/d ln X = H(e)/\beta,   e = 1 - c,   d ln J/dl = m X^{-\eta} (1 + (m_1 + m_1' ln X) X^{-s} + ...),
+
+so that e goes to a root of H, or to 0 as a power of X (H ~ h e) or of ln X (H ~ h e^\theta, \theta > 1), and J is a power of X
+(\eta = \kappa) or, with s = \kappa - \eta > 0,
+
+    ln J = \frac{m}{\beta s} X^s + \frac{m}{\beta} \Bigl[\frac{b_1'}{\kappa - s} + m_1 - b_1\Bigr] ln X
+           + \frac{m}{2 \beta} (m_1' - b_1') ln^2 X + O(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+from sympy import S
+
+from meanfield.analysis.implicit import CorrelationRoot, Implicit
+from meanfield.analysis.limits import REST
+from meanfield.analysis.repeats import GAP, Repeat, Terms, closed, sign, small, vanishes
+from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.finite_parts import FinitePart
+
+__all__ = [
+    "Approach",
+    "Motion",
+    "Undetermined",
+    "at_gap",
+    "attractor",
+    "coefficient",
+    "coupled",
+    "eigenvalues",
+    "gap_fixed",
+    "gap_slow",
+    "motion",
+    "slow_exponents",
+    "stretched",
+    "tidied",
+]
+
+
+class Undetermined(Exception):
+    """The question has no answer here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What a repeat does to X: A X, or the slow drift beta X^(1 - kappa) if A = 1; drift 0 where X stays."""
+
+    direction: int  # 1: q = X, -1: q = 1/X
+    factor: sp.Expr
+    kappa: sp.Expr = S.Zero
+    beta: sp.Expr = S.Zero
+
+    @property
+    def slow(self) -> bool:
+        return bool(self.beta != 0)
+
+
+def coefficient(terms: Terms, exponent: sp.Expr, logarithms: int = 0) -> sp.Expr:
+    """The coefficient of one term; Undetermined where it is not known."""
+    c = terms.get((sp.sympify(exponent), logarithms), S.Zero)
+    if c.has(REST):
+        raise Undetermined("a term beyond those that the expansions give is needed")
+    return c
+
+
+def tidied(e: sp.Expr) -> sp.Expr:
+    """Closed forms put in, and cancelled where that is cheap."""
+    e = closed(e)
+    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit, sp.Function), key=str))}
+    lettered = e.xreplace(letters)
+    if not lettered.is_rational_function() or sp.count_ops(lettered) > 150:
+        return e
+    return sp.factor(sp.cancel(lettered)).xreplace({letter: t for t, letter in letters.items()})
+
+
+def motion(repeat: Repeat, direction: int) -> Motion | None:
+    """How X moves; None where it does not go to infinity."""
+    (first, logarithms), factor = next(iter(repeat.q.items()), ((-S.Infinity, 0), S.Zero))
+    if first != direction or logarithms:
+        if first > direction and direction > 0:
+            raise Undetermined(f"q' grows like q^{first}: q leaves every number behind within a few repeats, or falls, as it starts")
+        if first < direction < 0:
+            raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
+        return None
+    grows = sign((factor - 1) * direction)
+    if grows is None and len(repeat.q) > 1:
+        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}")
+    if grows != 0:
+        return Motion(direction, factor) if grows is None or grows > 0 else None
+    rest = list(repeat.q.items())[1:]
+    if not rest:
+        return Motion(direction, S.One)
+    (a, j), c = rest[0]
+    if c.has(REST):
+        raise Undetermined("the slow drift of q is beyond the terms that the expansions give")
+    if j:
+        raise Undetermined("q' - q has a leading logarithm")
+    ahead = sign(at_gap(c, None) * direction)
+    if ahead is None:
+        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}")
+    return Motion(direction, S.One, direction - a, direction * c) if ahead > 0 else None
+
+
+def _names(e: sp.Expr) -> str:
+    return ", ".join(sorted(s.name for s in e.free_symbols - {GAP})) or "its parameters"
+
+
+def at_gap(e: sp.Expr, gap: sp.Expr | None) -> sp.Expr:
+    """An expression in GAP at its value: in the limit where that is 0, in between (at 1/2, for its sign) where it is not known."""
+    if GAP not in e.free_symbols:
+        return e
+    if gap is None:
+        return e.xreplace({GAP: sp.S.Half})
+    if gap != 0:
+        return e.xreplace({GAP: gap})
+    there = e.xreplace({GAP: S.Zero}).replace(_on_diagonal, _single)
+    if not there.has(sp.oo, sp.zoo, sp.nan, sp.DiracDelta):
+        return there
+    (a, _), c = next(iter(small(e).items()), ((S.One, 0), S.Zero))
+    if a < 0 or c.has(REST):
+        raise Undetermined("the limit c -> 1 is singular")
+    return c if a == 0 else S.Zero
+
+
+def _on_diagonal(e: sp.Expr) -> bool:
+    return isinstance(e, PairExpectation) and e.args[1] == e.args[2] == e.args[3] and e.separated() is not None
+
+
+def _single(e: sp.Expr) -> sp.Expr:
+    f, g = e.separated()
+    return Expectation(f * g, e.args[1])
+
+
+@dataclass(frozen=True)
+class Approach:
+    """Where e = 1 - c goes and how: limit, and e' - e or de/d ln X ~ h e^theta near 0."""
+
+    limit: sp.Expr | None  # None: anywhere, as it starts
+    theta: sp.Expr = S.One
+    h: sp.Expr = S.Zero
+
+
+def gap_slow(drift: sp.Expr) -> Approach:
+    """The attractor of de/d ln X = drift(e)."""
+    if vanishes(drift):
+        return Approach(None)
+    return attractor(drift, small(drift), S.Zero)
+
+
+def gap_fixed(image: sp.Expr) -> Approach:
+    """The attractor of e <- image(e)."""
+    if vanishes(image - GAP):
+        return Approach(None)
+    return attractor(image - GAP, small(image), S.One)
+
+
+def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
+    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order."""
+    terms = iter(near.items())
+    (theta, j), h = next(terms, ((S.One, 0), S.Zero))
+    if j:
+        raise Undetermined("1 - c has a logarithm near c = 1")
+    if theta == 1 and not (neutral == 1 and vanishes(h - 1)):
+        side = sign(h - neutral)
+    elif theta > 1 and neutral == 1:
+        return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself
+    else:
+        if theta == 1:
+            (theta, j), h = next(terms, ((S.One, 0), S.Zero))
+        side = sign(h)
+    if h.has(REST):
+        raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
+    if side is None:
+        raise Undetermined(f"whether c = 1 attracts depends on the sign of {tidied(h - neutral if theta == 1 else h)}: bind {_names(h)}")
+    if side < 0:
+        return Approach(S.Zero, theta, h)
+    rho = sp.Dummy("rho", positive=True)
+    equation = closed(-drift).xreplace({GAP: 1 - rho})
+    if vanishes(equation.subs(rho, 0).doit()):
+        return Approach(S.One)
+    return Approach(1 - CorrelationRoot(equation, rho))
+
+
+def coupled(repeat: Repeat) -> bool:
+    """Whether J and K feed each other."""
+    _, a, b, _ = repeat.transfer
+    return bool(a) and bool(b)
+
+
+def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
+    """(eigenvalue, share of e_1 e_1^T in its projector) of a 2 x 2 matrix, those without a share left out."""
+    m = m.applyfunc(closed)
+    if m[0, 1] == 0 or m[1, 0] == 0:
+        return [(tidied(m[0, 0]), S.One)]
+    mu = sp.Dummy("mu")
+    polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
+    if m.is_symbolic() or sp.count_ops(m) < 60:
+        _, factors = sp.factor_list(sp.expand(polynomial), mu) if polynomial.is_rational_function() else (None, [])
+        roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
+    else:
+        roots = []
+    if len(roots) != 2:
+        middle, half = m.trace() / 2, sp.sqrt(((m[0, 0] - m[1, 1]) / 2) ** 2 + m[0, 1] * m[1, 0])
+        roots = [middle - half, middle + half]
+    first, second = (tidied(r) for r in roots)
+    if vanishes(first - second):
+        return [(first, S.One)]
+    found = [(a, tidied((m[0, 0] - b) / (a - b))) for a, b in ((first, second), (second, first))]
+    return [(a, share) for a, share in found if not vanishes(share)]
+
+
+def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, sp.Matrix]:
+    """(eta, M): T = 1 + M X^-eta + ...; eta = oo where T is 1 to the order of the expansions."""
+    both = coupled(repeat)
+    entries = [dict(t) for t in repeat.transfer]
+    for i in (0, 3):
+        one = entries[i].pop((S.Zero, 0), S.Zero)
+        if (i == 0 or both) and not vanishes(one - 1):
+            raise ValueError("the transfer does not go to 1")
+    used = entries if both else entries[:1]
+    top = max((next(iter(t)) for t in used if t), default=None)
+    if top is None:
+        return S.Infinity, sp.zeros(2, 2)
+    if top[1]:
+        raise Undetermined("the transfer has a leading logarithm")
+    if both and top[0] >= 0:
+        raise ValueError("the transfer does not go to 1")
+
+    def value(t: Terms) -> sp.Expr:
+        c = coefficient(t, top[0])
+        if GAP in c.free_symbols and gap is None:
+            raise Undetermined("J depends on 1 - c, which stays where it starts")
+        return at_gap(c, gap)
+
+    values = [value(t) if both or i == 0 else S.Zero for i, t in enumerate(entries)]
+    return -top[0], sp.Matrix(2, 2, values)
+
+
+def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Coefficients of ln X and of ln^2 X in ln J; Undetermined where other terms come in between."""
+    kappa, s, gap = move.kappa, move.kappa - eta, approach.limit
+    if kappa <= s:
+        raise Undetermined("the correction to ln J is not a logarithm")
+    for terms, first in ((repeat.q, move.direction - kappa), (repeat.transfer[0], -eta)):
+        between = [a for (a, _), c in terms.items() if first - s < a < first and a != 0]
+        if between:
+            raise Undetermined("powers between the leading one and the logarithm come in")
+
+    def pair(terms: Terms, exponent: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        return coefficient(terms, exponent), coefficient(terms, exponent, 1)
+
+    direction = move.direction
+    (b1, b1_log), (m1, m1_log) = pair(repeat.q, direction - kappa - s), pair(repeat.transfer[0], -eta - s)
+    b1, b1_log = direction * b1, direction * b1_log
+    leading = coefficient(repeat.transfer[0], -eta)
+    m1 -= leading**2 / 2 if s == eta else 0
+    if s > eta:
+        raise Undetermined("powers between the leading one and the logarithm come in")
+    if coupled(repeat):
+        lower = [repeat.transfer[i] for i in (2, 3)]
+        if any(coefficient(t, -eta) != 0 for t in lower):
+            raise Undetermined("both components of the gradient grow at the same rate")
+        m1 += coefficient(repeat.transfer[1], -eta) * coefficient(lower[0], -eta - s) / leading
+    shift: sp.Expr = S.Zero
+    if any(GAP in c.free_symbols for c in (move.beta, leading)):
+        shift = _shift(repeat, move, approach, s)
+    beta = move.beta
+
+    def fixed(c: sp.Expr) -> sp.Expr:
+        if gap is None and GAP in c.free_symbols:
+            raise Undetermined("J depends on 1 - c, which stays where it starts")
+        return at_gap(c, gap)
+
+    b1, m1 = fixed(b1) + shift * fixed(beta.diff(GAP)), fixed(m1) + shift * fixed(leading.diff(GAP))
+    b1_log, m1_log, beta = fixed(b1_log), fixed(m1_log), fixed(beta)
+    # in units of beta and m: b1/beta, m1/m
+    first = m / beta * (b1_log / beta / (kappa - s) - b1 / beta) + m1 / beta
+    second = (m1_log / m - b1_log / beta) * m / (2 * beta)
+    return first, second
+
+
+def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> sp.Expr:
+    """e = e* + shift X^-s, as e follows the root of its slowly changing drift"""
+    gap = approach.limit
+    if gap is None or gap == 0:
+        raise Undetermined("J depends on 1 - c, which is on its way")
+    drift, correction = (coefficient(repeat.gap, -move.kappa - k) for k in (S.Zero, s))
+    if any((-move.kappa - s, j) in repeat.gap for j in (1, 2)):
+        raise Undetermined("the correction to 1 - c has a logarithm")
+    beta = at_gap(move.beta, gap)
+    slope = at_gap(closed(drift).diff(GAP), gap)
+    behind = slope / beta + s
+    side = sign(behind)
+    if side is None:
+        raise Undetermined("whether 1 - c settles before the logarithm in ln J depends on the parameters")
+    if side >= 0:
+        raise Undetermined("1 - c goes to its limit more slowly than the logarithm in ln J")
+    return -at_gap(closed(correction), gap) / (slope + s * beta)

@@ -1,0 +1,79 @@
+"""What is said of one quantity over many repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from meanfield import faces
+
+__all__ = ["Growth"]
+
+
+@dataclass(frozen=True, repr=False)
+class Growth:
+    r"""What one quantity does as l -> oo. What does not apply is None.
+
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), or "undetermined" with the reason.
+    exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
+        stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
+    log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
+    limit : bounded: where it goes, None if that depends on the start.
+    terms : J as a sum of modes: (share of the mode, exponent or rate); up to constants that depend on the first repeats.
+    crossover : the l at which the faster mode has made up for its small share.
+    reason : why something is not given.
+    """
+
+    quantity: str
+    kind: str
+    exponent: sp.Expr | None = None
+    rate: sp.Expr | None = None
+    stretch: sp.Expr | None = None
+    coefficient: sp.Expr | None = None
+    log_coefficient: sp.Expr | None = None
+    log_squared_coefficient: sp.Expr | None = None
+    limit: sp.Expr | None = None
+    terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
+    crossover: sp.Expr | None = None
+    reason: str = ""
+
+    @property
+    def asymptote(self) -> sp.Expr | None:
+        """The quantity (for J its logarithm) as an expression in l, up to what the kind leaves open."""
+        l = sp.Symbol("l", positive=True)
+        if self.kind == "power":
+            value = (self.rate * l) ** self.exponent if self.rate is not None else l**self.exponent
+            return self.exponent * sp.log(l) if self.quantity == "J" else value
+        if self.kind == "exponential":
+            return self.rate * l if self.quantity == "J" else sp.exp(self.rate * l)
+        if self.kind == "stretched":
+            beside = (self.log_coefficient or 0) * sp.log(l) + (self.log_squared_coefficient or 0) * sp.log(l) ** 2
+            return (self.rate * l) ** self.stretch + beside
+        if self.kind == "logarithmic":
+            return self.coefficient * sp.log(l) ** self.exponent
+        return self.limit
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={getattr(self, name)}" for name in _SHOWN if getattr(self, name) not in (None, ())]
+        return f"{self.quantity}: {', '.join([self.kind, *shown])}" + (f" ({self.reason})" if self.reason else "")
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {faces.latex(self)}$"
+
+
+_SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "limit", "terms", "crossover")
+
+
+@faces.latex.register(Growth)
+def _growth_latex(law: Growth) -> str:
+    r"""one line: ln J for J, up to an additive constant"""
+    left = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}[law.quantity]
+    if law.kind == "undetermined" or law.asymptote is None:
+        return rf"{left} \quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"
+    relation = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}[law.kind]
+    value = law.asymptote
+    also = ""
+    if law.crossover is not None:
+        also = rf", \qquad l_{{\times}} \sim {faces.latex(law.crossover)}"
+    return rf"{left} {relation} {faces.latex(value)}{also}".replace("+ -", "- ")

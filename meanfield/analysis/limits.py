@@ -1,0 +1,294 @@
+r"""Expressions of a law as series in a variable x -> oo, q and delta given in x: x = q far out, 1/q near 0, q/delta near c = 1.
+
+An expectation is replaced by what it is in that limit, judged by its variance V and gap D: the asymptotic or Taylor series where V grows
+or vanishes; Price's theorem about the limit where V and D settle; and, where D vanishes beside V, the kernel near its diagonal,
+
+    E f(u)^2 - E f(u) f(v) = 2 J \sqrt{D/(4 \pi)} + ...   if f jumps,   J = \sum_j (jump of f)^2 n_V(x_j),
+                           = C D - (4/3) S D^{3/2}/\sqrt{4 \pi} + ...   if f' does,   C = E f'^2,  S = \sum_j (jump of f')^2 n_V(x_j),
+                           = C D - E f''^2 D^2/2 + ...                  if neither does,
+
+n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D)). The sum of powers and logarithms that is left is
+expanded by `gaussian.series`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import sympy as sp
+from sympy import Rational, S
+
+from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.pieces import deltas, slope
+from meanfield.gaussian.series import LOG, NoExpansion, at_infinity
+from meanfield.symbols import known
+
+__all__ = ["REST", "Limit", "NoExpansion", "small_gap"]
+
+x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
+
+#: how far expansions of expectations go, in powers of the variance
+ORDER = 2
+#: the coefficient of a term that is not known
+REST = sp.Symbol("unknown", real=True)
+
+_V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
+
+
+class Limit:
+    """Series in x of expressions in symbols whose own series are known.
+
+    A coefficient that is more than a letter gets a letter of its own, which `whole` replaces by what it stands for: expressions stay
+    small, and only what is asked for is written out.
+    """
+
+    def __init__(self, values: Mapping[sp.Expr, sp.Expr], order: int = 2) -> None:
+        self.values = dict(values)
+        self.order = order
+        self._letters: dict[sp.Expr, sp.Dummy] = {}
+        self._meaning: dict[sp.Expr, sp.Expr] = {}
+
+    def define(self, symbol: sp.Expr, value: sp.Expr) -> None:
+        """Give a symbol the first terms of the series of its value: less than one power of x, and that there are more."""
+        self.values[symbol] = self._first(self.terms(value))
+
+    def _first(self, terms: Mapping[tuple[sp.Expr, int], sp.Expr]) -> sp.Expr:
+        first = next(iter(terms), (S.Zero, 0))[0]
+        kept = {key: c for key, c in terms.items() if key[0] > first - 1}
+        return self._sum(kept) + (REST * x ** (first - 1) if len(kept) < len(terms) else 0)
+
+    def series(self, e: sp.Expr) -> sp.Expr:
+        """The terms of e that are above x^-order."""
+        return self._sum(self.terms(e))
+
+    def _sum(self, terms: Mapping[tuple[sp.Expr, int], sp.Expr]) -> sp.Expr:
+        return sp.Add(*[self.letter(c) * x**a * sp.log(x) ** j for (a, j), c in terms.items()])
+
+    def terms(self, e: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
+        """(exponent of x, power of log x) -> coefficient, the largest first."""
+        flat = self._flat(e.replace(lambda t: isinstance(t, Node), self._node).xreplace(self.values))
+        # functions of sums are functions of a series: coefficients that are letters do not swell
+        flat = flat.replace(_is_composed, lambda t: t.func(self._argument(t.args[0]), *t.args[1:]))
+        return self._expanded(flat)
+
+    def _argument(self, e: sp.Expr) -> sp.Expr:
+        terms = self._expanded(e)
+        return self._first(terms) if len(terms) > 3 else self._sum(terms)
+
+    def _expanded(self, flat: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
+        found: dict[tuple[sp.Expr, int], sp.Expr] = {}
+        for a, c in sorted(at_infinity(flat, self.order).items(), reverse=True):
+            for j, b in reversed(list(enumerate(sp.Poly(c, LOG).all_coeffs()[::-1]))):
+                if b != 0:
+                    found[a, j] = b
+        return found
+
+    def quotient(self, a: sp.Expr, b: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
+        """The terms of the quotient of two series."""
+        return self._expanded(a / b)
+
+    def letter(self, c: sp.Expr) -> sp.Expr:
+        """A letter for a coefficient."""
+        if c.is_Rational or c.is_Symbol:
+            return c
+        if c.is_Mul and c.args[0].is_Rational:
+            return c.args[0] * self.letter(c / c.args[0])
+        if c not in self._letters:
+            sure = {"positive": True} if c.is_positive else {"negative": True} if c.is_negative else {"real": True}
+            self._letters[c] = sp.Dummy("c", **sure)
+            self._meaning[self._letters[c]] = c
+        return self._letters[c]
+
+    def whole(self, e: sp.Expr) -> sp.Expr:
+        """The expression with all letters written out."""
+        while found := {s: self._meaning[s] for s in e.free_symbols & self._meaning.keys()}:
+            e = e.xreplace(found)
+        return e
+
+    def _flat(self, e: sp.Expr) -> sp.Expr:
+        """the expression with letters for expectations and integrals that do not depend on x"""
+        return e.replace(lambda t: isinstance(t, (Node, FinitePart)), self.letter)
+
+    # -- expectations ---------------------------------------------------------------------------------------------------
+    def _node(self, node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Expectation):
+            if node.mean != 0:
+                raise NoExpansion(f"{node} is not centred")
+            return self._single(node.integrand, node.variance)
+        if isinstance(node, Gap):
+            f, v, d = node.args
+            return self._pair(f, f, v, d, gap=True)
+        parts = node.separated()
+        _, v1, cov, v2, m1, m2 = node.args
+        if parts is None or v1 != v2 or m1 != 0 or m2 != 0:
+            raise NoExpansion(f"{node} is no product of functions of two variables with one law")
+        return self._pair(parts[0], parts[1], v1, sp.expand(v1 - cov), gap=False)
+
+    def _leading(self, e: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+        """leading exponent and coefficient of an expression, and its series"""
+        terms = self.terms(e)
+        series = self._sum(terms)
+        if not terms:
+            return -S.Infinity, S.Zero, series
+        (a, j), c = next(iter(terms.items()))
+        if j:
+            raise NoExpansion(f"{e} has a leading logarithm")
+        return a, self.letter(c), series
+
+    def _single(self, f: sp.Expr, variance: sp.Expr) -> sp.Expr:
+        if f.has(sp.DiracDelta):
+            return self._conditioned(Expectation(f, variance))
+        a, v0, v = self._leading(variance)
+        if a == 0:
+            if v == v0:
+                return Expectation(f, v0)
+            node = Expectation(f, _V)
+            slopes = [node, node.diff(_V), node.diff(_V, 2)]
+            return sp.Add(*[d.xreplace({_V: v0}) * (v - v0) ** k / sp.factorial(k) for k, d in enumerate(slopes)]) + REST * (v - v0) ** 3
+        found, rest = _wide(f) if a > 0 else _narrow(f)
+        return sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + REST * v**rest
+
+    def _conditioned(self, node: sp.Expr) -> sp.Expr:
+        value = node.conditioned()
+        if value.has(sp.oo, sp.zoo):
+            raise NoExpansion(f"{node} is infinite")
+        result: sp.Expr = value.replace(lambda t: isinstance(t, Node), self._node)
+        return result
+
+    def _pair(self, f: sp.Expr, g: sp.Expr, variance: sp.Expr, gap_: sp.Expr, gap: bool) -> sp.Expr:
+        (a, v0, v), (b, d0, d) = self._leading(variance), self._leading(gap_)
+        if b is -S.Infinity:
+            return S.Zero if gap else self._single(f * g, variance)
+        if b < a:
+            value = small_gap(f, g, v, d)
+            return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
+        if a == 0:
+            return self._settled(f, g, (v0, v), (d0, d), gap)
+        rho, shift = 1 - d0 / v0, d0 / v0 - d / v
+        found, rest = _pair_terms(f, g, a > 0)
+        put = {p: rho, q: S.One}
+        value = (
+            sp.Add(*[(self.letter(c.xreplace(put)) + self.letter(c1.xreplace(put)) * shift) * v**e for c, c1, e in found]) + REST * v**rest
+        )
+        return self._single(f * g, variance) - value if gap else value
+
+    def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:
+        (v0, v), (d0, d) = vs, ds
+        node = Gap(f, _V, _D) if gap else PairExpectation(f * g.xreplace({x: y}), _V, _V - _D, _V)
+        put = {_V: v0, _D: d0}
+        if v == v0 and d == d0:
+            return node.xreplace(put)
+        second = (v - v0) ** 2 + (d - d0) ** 2
+        return node.xreplace(put) + node.diff(_V).xreplace(put) * (v - v0) + node.diff(_D).xreplace(put) * (d - d0) + REST * second
+
+
+def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """E f(u) g(v) - E f g to two orders in the gap d."""
+    jump = _edges(f, g, v)
+    if jump != 0:
+        return -2 * jump * sp.sqrt(d / (4 * sp.pi)) + REST * d
+    f1, g1 = slope(f), slope(g)
+    first = -Expectation(f1 * g1, v) * d
+    if f1.has(sp.DiracDelta) or g1.has(sp.DiracDelta):
+        product = PairExpectation(f1 * g1.xreplace({x: y}), v, v, v)
+        raise NoExpansion(f"{product} near its diagonal")
+    kink = _edges(f1, g1, v)
+    if kink != 0:
+        return first + Rational(4, 3) * kink * d ** Rational(3, 2) / sp.sqrt(4 * sp.pi)
+    f2, g2 = slope(f1), slope(g1)
+    return first + Expectation(f2 * g2, v) * d**2 / 2
+
+
+def _edges(f: sp.Expr, g: sp.Expr, v: sp.Expr) -> sp.Expr:
+    """sum over common jumps of the product of their heights and the density there"""
+    heights: list[dict[sp.Expr, sp.Expr]] = []
+    for h in (f, g):
+        own: dict[sp.Expr, sp.Expr] = {}
+        for jump in deltas(slope(h))[1]:
+            if jump.order == 0:
+                own[jump.place] = own.get(jump.place, S.Zero) + jump.factor.xreplace({x: jump.place})
+        heights.append(own)
+    first, second = heights
+    return sp.Add(*[c * second[at] * sp.exp(-(at**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v) for at, c in first.items() if at in second])
+
+
+def _is_composed(e: sp.Expr) -> bool:
+    """a function or a power other than a polynomial, of a sum in x"""
+    return (
+        e.has(x)
+        and (isinstance(e, sp.Function) or (e.is_Pow and not e.exp.is_positive))
+        and not e.args[0].is_Symbol
+        and not isinstance(e, sp.log)
+    )
+
+
+@cache
+def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
+    """(coefficient, exponent, power of the logarithm) of E f(u) as its variance grows, and the exponent of what is left out"""
+    node = Expectation(f, q)
+    constant, node = node.as_independent(q) if not isinstance(node, Node) else (S.One, node)
+    if not isinstance(node, Node):
+        return ((constant * node, S.Zero, 0),), -sp.Integer(ORDER)
+    form = node.closed()
+    if form is not None and not form.has(*FOR_READING):
+        try:
+            found = at_infinity(form.xreplace({q: x}), ORDER)
+            return _unfolded([(constant * c, a) for a, c in found.items()], LOG), -sp.Integer(ORDER)
+        except NoExpansion:
+            pass
+    for count in (2, 3, 4):
+        try:
+            expansion = node.asymptotic(count)
+        except ValueError as reason:
+            raise NoExpansion(str(reason)) from None
+        rest = _exponent(expansion.remainder, -sp.Integer(ORDER))
+        if rest <= -Rational(3, 2):
+            break
+    logarithm = sp.log(q)
+    return _unfolded([(constant * c, e) for c, e in expansion.terms], logarithm), rest
+
+
+def _unfolded(terms: list[tuple[sp.Expr, sp.Expr]], logarithm: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, int], ...]:
+    """coefficients by powers of the logarithm"""
+    letter = sp.Dummy()
+    found = []
+    for c, e in terms:
+        for j, b in enumerate(sp.Poly(sp.expand(c).xreplace({logarithm: letter}), letter).all_coeffs()[::-1]):
+            if b != 0:
+                found.append((b, e, j))
+    return tuple(found)
+
+
+def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
+    """the power of q in the order of a remainder; of one that is no power, none"""
+    if remainder == 0 or remainder.has(sp.exp):
+        return otherwise
+    return sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)]).as_base_exp()[1] if remainder.has(q) else S.Zero
+
+
+@cache
+def _narrow(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
+    """the same as the variance goes to 0"""
+    try:
+        expansion = Expectation(f, q).as_independent(q)[1].taylor(ORDER)
+    except (ValueError, AttributeError) as reason:
+        raise NoExpansion(str(reason)) from None
+    constant = Expectation(f, q).as_independent(q)[0]
+    return tuple((constant * c, e, 0) for c, e in expansion.terms), _exponent(expansion.remainder, sp.Integer(ORDER + 1))
+
+
+@cache
+def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...], sp.Expr]:
+    """(function of p at q = 1, its derivative, degree) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
+    node = PairExpectation(f * g.xreplace({x: y}), q, p, q)
+    constant, node = node.as_independent(q, p)
+    if not isinstance(node, PairExpectation):
+        raise NoExpansion(f"{f} and {g} share no law")
+    try:
+        expansion = node.asymptotic(1) if wide else node.taylor(ORDER)
+    except ValueError as reason:
+        raise NoExpansion(str(reason)) from None
+    found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)
+    return found, _exponent(expansion.remainder, sp.Integer(-ORDER if wide else ORDER + 1))

@@ -1,0 +1,248 @@
+"""mf.growth: constants in closed form against theory.md 2, 3, 4.4, 4.5, 4.7 and 6, against integrals by mpmath, and against long runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.analysis.limits import small_gap
+
+x = mf.x
+a, w = sp.symbols("a w", positive=True)
+sigma_w, sigma_b, alpha = (sp.Symbol(s, positive=True) for s in ("sigma_w", "sigma_b", "alpha"))
+
+
+def equal(found: sp.Expr, expected: Any) -> bool:
+    return sp.simplify(found - expected) == 0
+
+
+def toy(phi: mf.Activation, weight: Any = None, bias: Any = None) -> mf.Residual:
+    return mf.Residual(mf.Activate(phi) >> mf.Linear(weight, bias))
+
+
+# -- power laws --------------------------------------------------------------------------------------------------------
+
+
+def test_pre_norm_mlp() -> None:
+    law = mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu)))
+    s1, s2 = sp.symbols("sigma_1 sigma_2", positive=True)
+    assert (law.q.kind, law.q.exponent) == ("power", 1)
+    assert equal(law.q.rate, s1**2 * s2**2 / 2)
+    assert (law.apjn.kind, law.apjn.exponent) == ("power", 1)
+    assert (law.gap.kind, law.gap.exponent, law.gap.coefficient) == ("logarithmic", -2, 9 * sp.pi**2 / 2)
+
+
+@pytest.mark.parametrize("name", ["tanh", "silu", "elu"])
+def test_zeta(name: str) -> None:
+    """sigma_w^2 C/(sigma_w^2 A + sigma_b^2), A and C at variance 1 by quadrature in mpmath"""
+    phi = mf.activations[name]
+    phi = phi if isinstance(phi, mf.Activation) else phi()
+    found = mf.growth(mf.Residual(mf.LayerNorm() >> mf.Activate(phi) >> mf.Linear())).apjn.exponent
+    with mp.workdps(25):
+
+        def mean(e: sp.Expr) -> mp.mpf:
+            f = sp.lambdify(x, e**2, "mpmath")
+            return mp.quad(lambda z: f(z) * mp.npdf(z), [-15, -4, 0, 4, 15])
+
+        A, C = mean(phi.expression), mean(phi.expression.diff(x))
+    value = found.subs({sigma_w: sp.Rational(6, 5), sigma_b: sp.Rational(1, 3)})
+    assert abs(sp.N(value, 20) - 1.44 * C / (1.44 * A + mp.mpf(1) / 9)) < 1e-12
+
+
+def test_biased_mlp_reaches_a_correlation_or_one() -> None:
+    """c = 1 attracts where sigma_b^2 > sigma_w^2 (C - A), as a power with exponent -(1 - zeta)"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear())
+    free = mf.growth(net)
+    assert free.gap.kind == "undetermined"
+    assert "sigma_b" in free.gap.reason
+    ordered = mf.growth(net, sigma_w=1, sigma_b=1)
+    assert ordered.gap.kind == "power"
+    assert equal(ordered.gap.exponent, ordered.apjn.exponent - 1)
+    chaotic = mf.growth(net, sigma_w=1, sigma_b=0.1)
+    assert chaotic.gap.kind == "bounded"
+    rho = 1 - sp.N(chaotic.gap.limit, 20)
+    total = 2 / sp.pi * sp.asin(sp.Rational(2, 3)) + sp.Rational(1, 100)
+    assert abs(sp.N(2 / sp.pi * sp.asin(2 * rho / 3) + sp.Rational(1, 100) - rho * total, 18)) < 1e-15
+
+
+def test_two_power_laws_with_attention() -> None:
+    law = mf.growth(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    s1, s2, so, sv = sp.symbols("sigma_1 sigma_2 sigma_O sigma_V", positive=True)
+    put = {s1 * s2: sp.sqrt(w), so * sv: sp.sqrt(a)}
+
+    def at(e: sp.Expr) -> sp.Expr:
+        return sp.simplify(e.subs({s1: put[s1 * s2], s2: 1, so: put[so * sv], sv: 1}))
+
+    B = a + w / 2
+    assert equal(at(law.q.rate), B)
+    assert equal(at(law.gap.exponent), -a / B)
+    assert law.apjn.exponent == 1
+    (slow, fast) = law.apjn.terms
+    assert equal(at(slow[1]), w / 2 / B)
+    assert equal(fast[0], 1 / mf.n)
+    assert equal(slow[0], 1 - 1 / mf.n)
+    assert equal(sp.log(at(law.apjn.crossover)).expand(force=True), sp.log(mf.n) * B / a)
+
+
+# -- stretched exponentials --------------------------------------------------------------------------------------------
+
+
+def test_derf_and_dyt() -> None:
+    S = sigma_w**2 + sigma_b**2
+    law = mf.growth(toy(mf.derf(alpha)))
+    assert (law.q.kind, law.apjn.kind) == ("power", "stretched")
+    assert equal(law.apjn.rate, 16 * alpha**2 * sigma_w**4 / (sp.pi**2 * S))
+    a_phi, c_phi = 2 / (sp.pi * alpha), 2 * alpha / sp.pi
+    assert equal(law.apjn.log_coefficient, sigma_w**4 * a_phi * c_phi / S**2 - sigma_w**4 * c_phi**2 / (2 * S))
+    law = mf.growth(toy(mf.dyt(alpha), None, 0))
+    assert equal(law.apjn.rate, 32 * alpha**2 * sigma_w**2 / (9 * sp.pi))
+    assert equal(law.apjn.log_coefficient, 4 / (3 * sp.pi) - 4 * alpha**2 * sigma_w**2 / (9 * sp.pi))
+
+
+UNSEEN = {
+    "tanh^3": sp.tanh(x) ** 3,
+    "2 Phi - 1": sp.erf(x / sp.sqrt(2)),
+    "x/sqrt(1+x^2)": x / sp.sqrt(1 + x**2),
+    "hard tanh": sp.Max(-1, sp.Min(1, x)),
+    "gaussian bump": x * sp.exp(-(x**2)) + sp.erf(x),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_any_saturating_function(name: str) -> None:
+    """1 - E phi^2 ~ a/sqrt q and E phi'^2 ~ c/sqrt q with a and c by numerical integration"""
+    f = UNSEEN[name]
+    law = mf.growth(toy(mf.Activation(f), 1, 0))
+    slope = {"hard tanh": sp.Heaviside(1 - x) * sp.Heaviside(x + 1)}.get(name, f.diff(x))
+    with mp.workdps(20):
+
+        def integral(e: sp.Expr) -> mp.mpf:
+            g = sp.lambdify(x, e, "mpmath")
+            return 2 * mp.quad(g, [0, 1, 3, 10, 30, 100, 1e3, 1e5, mp.inf]) / mp.sqrt(2 * mp.pi)
+
+        c = integral(slope**2 if name != "hard tanh" else sp.Heaviside(1 - x))
+        tail = integral(1 - f**2) if name != "hard tanh" else mp.mpf(4) / 3 / mp.sqrt(2 * mp.pi)
+    assert law.apjn.kind == "stretched"
+    assert abs(float(law.apjn.rate) - 4 * c**2) < 1e-9
+    assert abs(float(law.apjn.log_coefficient) - (tail * c - c**2 / 2)) < 1e-6
+
+
+def test_tails_like_1_over_x_bring_a_squared_logarithm() -> None:
+    """softsign: 1 - E phi^2 ~ sqrt(2/pi) ln q/sqrt q, so ln J = sqrt(l/lambda) + c a' ln^2 l/2 + ..., a' = sqrt(2/pi)"""
+    law = mf.growth(toy(mf.activations["softsign"], 1, 0))
+    c = sp.sqrt(2 / sp.pi) / 3
+    assert equal(law.apjn.rate, 4 * c**2)
+    assert equal(law.apjn.log_squared_coefficient, c * sp.sqrt(2 / sp.pi) / 2)
+
+
+def test_derf_with_attention_goes_through_rho() -> None:
+    """lambda = B/(4 c_phi^2 G^2): n = 16, a = 1, w = 2, s = 0 of theory.md 4.5"""
+    attention = mf.Attention(16, 0, 0, 1, 1, softmax_derivative=False)
+    law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=attention, mlp=mf.MLP(mf.relu, 1, sp.sqrt(2))))
+    rho = 1 - sp.N(law.gap.limit, 15)
+    assert abs(rho - sp.Float("0.79103065")) < 1e-8
+    assert abs(sp.N(alpha**2 / law.apjn.rate, 15) - sp.Float("0.87814396")) < 1e-8
+    r = 2 / sp.pi * sp.asin(rho)
+    assert abs(sp.N(law.q.rate - (r + (1 - r) / 16 + 1), 15)) < 1e-10
+
+
+# -- exponential and bounded -------------------------------------------------------------------------------------------
+
+
+def test_critical_and_ordered_networks() -> None:
+    relu = mf.growth(mf.mlp(mf.relu, sp.sqrt(2), 0))
+    assert (relu.q.kind, relu.apjn.kind, relu.gap.exponent, relu.gap.coefficient) == ("bounded", "bounded", -2, 9 * sp.pi**2 / 2)
+    critical = mf.growth(mf.mlp(mf.erf, sp.sqrt(sp.pi) / 2, 0))
+    assert (critical.q.kind, critical.q.exponent, critical.apjn.kind, critical.apjn.exponent) == ("power", -1, "power", -1)
+    tanh = mf.growth(mf.mlp(mf.tanh, 0.9, 0.05))
+    assert tanh.q.kind == "bounded"
+    assert abs(tanh.q.limit - sp.Float("0.011974982803115")) < 1e-14
+    assert abs(sp.N(sp.exp(tanh.apjn.rate), 15) - sp.Float("0.791372621206")) < 1e-11
+    assert tanh.gap.kind == "exponential"
+
+
+def test_skipless_and_post_norm_exponents() -> None:
+    """theory.md 4.7 with A = sigma_w^2/2 = chi (ReLU), and 2: the uniform mode of post-norm does not decay"""
+    attention, mlp = mf.Attention(8, 0, 0, 1, 1), mf.MLP(mf.relu, 2, 1)
+    skip, scale = sp.sqrt(3) / 2, sp.Rational(1, 2)
+    net = mf.Residual(mf.LayerNorm() >> attention, skip, scale) >> mf.Residual(mf.LayerNorm() >> mlp, skip, scale)
+    law = mf.growth(net)
+    q = sp.Rational(11, 7)
+    assert law.q.limit == q
+    q_1 = sp.Rational(3, 4) * q + sp.Rational(1, 4)
+    mlp_factor = sp.Rational(3, 4) + 2 / (4 * q_1)
+    rates = dict(law.apjn.terms)
+    assert equal(rates[sp.Rational(7, 8)], sp.log(sp.Rational(3, 4) * mlp_factor))
+    assert equal(rates[sp.Rational(1, 8)], sp.log((sp.Rational(3, 4) + 1 / (4 * q)) * mlp_factor))
+    assert equal(law.gap.rate, rates[sp.Rational(7, 8)])
+    post = mf.growth(mf.Residual(attention) >> mf.LayerNorm() >> mf.Residual(mlp) >> mf.LayerNorm())
+    assert (post.apjn.kind, dict(post.apjn.terms)[sp.Rational(7, 8)]) == ("bounded", -sp.log(2))
+
+
+def test_scales_that_vanish_with_depth() -> None:
+    law = mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.L)))
+    assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"bounded"}
+    assert "joint limit" in law.q.reason
+    with pytest.raises(ValueError, match="change with the index l"):
+        mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.l + 1)))
+    with pytest.raises(ValueError, match="no joint limit"):
+        mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=mf.L))
+
+
+def test_what_depends_on_values_says_so() -> None:
+    law = mf.growth(mf.mlp(mf.relu))
+    assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"undetermined"}
+    assert "bind sigma_w" in law.q.reason
+    with pytest.raises(ValueError, match=r"unknown parameters: alpha\."):
+        mf.growth(mf.mlp(mf.relu), alpha=1)
+
+
+# -- the kernel near its diagonal, and long runs -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [sp.sign(x), sp.Max(0, x), sp.Max(0, x - 1) + sp.tanh(x), sp.erf(x)], ids=str)
+def test_kernels_near_the_diagonal(f: sp.Expr) -> None:
+    """what is left shrinks faster than the last term"""
+    v = sp.Integer(2)
+    d = [sp.Rational(1, 10**4), sp.Rational(1, 10**6)]
+    rest = []
+    for gap in d:
+        near = small_gap(f, f, v, gap).subs(sp.Symbol("unknown", real=True), 0)
+        rest.append(abs(float(sp.N(mf.Activation(f).gap(v, gap), 20) + sp.N(near, 20)) / float(sp.N(near, 20))))
+    assert rest[0] < 0.03
+    assert rest[1] < rest[0] / 20
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        toy(mf.derf(alpha)),
+        mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu)),
+        mf.mlp(mf.relu, sp.sqrt(2), 0),
+        mf.mlp(mf.erf, sp.sqrt(sp.pi) / 2, 0),
+    ],
+    ids=["derf", "pre-norm", "critical relu", "critical erf"],
+)
+def test_long_runs_agree(net: mf.Block) -> None:
+    seen = mf.growth(net).check(depth=50_000)
+    assert seen.fits
+    assert seen.agrees, seen
+
+
+def test_a_wrong_constant_disagrees() -> None:
+    from dataclasses import replace
+
+    law = mf.growth(toy(mf.derf(alpha)))
+    wrong = replace(law, apjn=replace(law.apjn, rate=law.apjn.rate * sp.Rational(51, 50)))
+    assert [f.verdict for f in wrong.check(depth=50_000).fits if f.quantity == "J"] == ["disagrees"]
+
+
+def test_faces() -> None:
+    law = mf.growth(toy(mf.derf(alpha)))
+    assert r"\ln \mathcal{J}^{\,l,0} &\simeq" in mf.latex(law)
+    assert "stretched" in repr(law)
+    assert law.apjn._repr_latex_().startswith("$")

@@ -1,0 +1,103 @@
+"""mf.sensitivity against central differences of the recursion iterated with 60 digits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.analysis.repeats import closed, stepped
+
+STEP = sp.Rational(1, 10**20)
+
+NETS: dict[str, tuple[mf.Block, int, dict[str, Any]]] = {
+    "erf": (mf.mlp(mf.erf), 6, {"sigma_w": 1.3, "sigma_b": 0.2}),
+    "relu": (mf.mlp(mf.relu), 6, {"sigma_w": 1.3, "sigma_b": 0.2}),
+    "derf": (
+        mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
+        3,
+        {"alpha": 0.7, "n": 5, "sigma_Q": 0.9, "sigma_K": 1.1, "sigma_V": 0.8, "sigma_O": 1, "sigma_1": 0.8, "sigma_2": 1.2},
+    ),
+}
+
+
+def final(net: mf.Block, depth: int, q: Any, gap: Any, values: dict[str, Any]) -> list[mp.mpf]:
+    """q_L, 1 - c_L and ln J in the working precision of mpmath"""
+    rec = mf.recursion(net)
+    put = {s: values[s.name] for s in rec.parameters}
+    v, d = sp.Symbol("v", positive=True), sp.Symbol("d", positive=True)
+    after_q, after_gap, transfer = stepped(rec.stages, v, d)
+    step = sp.lambdify((v, d), [plain(e.xreplace(put)) for e in (after_q, after_gap, *transfer)], "mpmath")
+    q, delta, row = number(q), number(q * gap), mp.matrix([[1, 0]])
+    for _ in range(depth):
+        q, delta, *t = (mp.re(value) for value in step(q, delta))
+        row = row * mp.matrix([t[:2], t[2:]])
+    return [q, delta / q, mp.log(row[0])]
+
+
+def plain(e: sp.Expr) -> sp.Expr:
+    """closed forms in functions that mpmath has"""
+    return closed(e).replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+
+
+def number(value: Any) -> mp.mpf:
+    return sp.N(value, 70)._to_mpmath(240)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_against_differences_of_sixty_digits(name: str) -> None:
+    net, depth, values = NETS[name]
+    names = [s for s in ("sigma_w", "sigma_b", "alpha", "sigma_O", "sigma_K") if s in values] + ["q", "gap"]
+    found = mf.sensitivity(net, depth, 1.5, gap=0.4, with_respect_to=tuple(names), **values)
+    exact = {k: sp.Rational(str(v)) for k, v in values.items()}
+    for wrt in names:
+        ends = []
+        for side in (1, -1):
+            moved = {**exact, "q": sp.Rational(3, 2), "gap": sp.Rational(2, 5)}
+            moved[wrt] += side * STEP
+            with mp.workdps(60):
+                ends.append(final(net, depth, moved["q"], moved["gap"], moved))
+        with mp.workdps(60):
+            truth = [float((up - down) / number(2 * STEP)) for up, down in zip(*ends, strict=True)]
+        assert found.dgap is not None
+        for mine, true in zip((found.dq[wrt], found.dgap[wrt], found.dlog_apjn[wrt]), truth, strict=True):
+            assert abs(mine - true) <= 1e-11 * (1 + abs(true)), (wrt, mine, true)
+
+
+def test_open_expectations() -> None:
+    """tanh, by quadrature: one layer against Price's theorem in 25 digits, many against differences of propagate"""
+    net, values = mf.mlp(mf.tanh), {"sigma_w": 1.3, "sigma_b": 0.2}
+    one = mf.sensitivity(net, 1, 1.5, with_respect_to="q", **values)
+    second = sp.Rational(169, 100) * mf.tanh.second_moment(mf.q).diff(mf.q).subs(mf.q, sp.Rational(3, 2))
+    square = mf.E(mf.tanh.derivative.expression**2, mf.q)
+    log = (square.diff(mf.q) / square).subs(mf.q, sp.Rational(3, 2))
+    assert abs(one.dq["q"] - float(sp.N(second, 25))) < 1e-12
+    assert abs(one.dlog_apjn["q"] - float(sp.N(log, 25))) < 1e-12
+    h, many = 1e-5, mf.sensitivity(net, 8, 1.5, with_respect_to="sigma_w", **values)
+    ends = [mf.propagate(net, 8, 1.5, record="last", sigma_w=1.3 + s * h, sigma_b=0.2) for s in (1, -1)]
+    assert abs(many.dq["sigma_w"] - (ends[0].q[-1] - ends[1].q[-1]) / (2 * h)) < 1e-8
+    assert abs(many.dlog_apjn["sigma_w"] - (ends[0].log_apjn[-1] - ends[1].log_apjn[-1]) / (2 * h)) < 1e-8
+
+
+def test_grids_and_deep_runs() -> None:
+    """a grid is its points; thousands of layers; the fixed point moves as the implicit function theorem says"""
+    widths = np.array([0.8, 1.0, 1.2])
+    found = mf.sensitivity(mf.mlp(mf.erf), 3000, 1.0, sigma_w=widths, sigma_b=0.3, with_respect_to=("sigma_w", "q"))
+    for i, width in enumerate(widths):
+        q = sp.Float(found.q[i])
+        moment = mf.erf.second_moment(mf.q)
+        slope = width**2 * moment.diff(mf.q).subs(mf.q, q)
+        assert abs(found.dq["sigma_w"][i] - float(2 * width * moment.subs(mf.q, q) / (1 - slope))) < 1e-10
+        assert abs(found.dq["q"][i]) < 1e-300 + 1e-15
+    assert found.gap is None
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
+        mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
+    with pytest.raises(ValueError, match="mixes tokens"):
+        mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
