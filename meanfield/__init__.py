@@ -5,51 +5,51 @@ Describe a block once; read the formulas off it (`recursion`), run them over dep
 
 from __future__ import annotations
 
+import ast
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meanfield import catalogue as _catalogue
-from meanfield import plotting as _plotting  # registers its figures
-from meanfield import scaling
 from meanfield import symbols as _symbols
-from meanfield.activation import Activation
-from meanfield.analysis.critical_points import Critical
-from meanfield.analysis.criticality import critical
-from meanfield.analysis.fixed import fixed_points
-from meanfield.analysis.growth_laws import GrowthLaw, growth
-from meanfield.analysis.growth_records import Growth
-from meanfield.analysis.phases import PhaseDiagram, phase_diagram
-from meanfield.analysis.points import FixedPoint, FixedPoints
-from meanfield.analysis.sensitivities import Sensitivity, sensitivity
-from meanfield.analysis.shaped import Shaped
-from meanfield.analysis.shaping import deep_kernel_shaping, tailored, tailored_leaky_relu
-from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
-from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
-from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
-from meanfield.blocks.algebra import TOKENS as _TOKENS
-from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
-from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, UniformAttention
-from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
-from meanfield.blocks.fixed import CausalAttention, FixedAttention
-from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
-from meanfield.blocks.gau import GAU
-from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
-from meanfield.blocks.softmax import Annealed, Quenched
-from meanfield.budgets import Budget, budget
-from meanfield.catalogue import activations
-from meanfield.faces import latex
-from meanfield.gains import Gain, gain
-from meanfield.gaussian.expectation import E
-from meanfield.numeric.evaluation import evaluate
-from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
-from meanfield.numeric.propagation import propagate
-from meanfield.numeric.runs import Run
-from meanfield.recurrence import Recursion, recursion
-from meanfield.reporting import tables as _tables  # registers its datasets
-from meanfield.reporting.article import report
-from meanfield.unrolling import Unrolled, unrolled
 
-if TYPE_CHECKING:
-    from meanfield import reference
+if TYPE_CHECKING:  # what stands here is imported where it is first asked for
+    from meanfield import reference, scaling
+    from meanfield.activation import Activation
+    from meanfield.analysis.critical_points import Critical
+    from meanfield.analysis.criticality import critical
+    from meanfield.analysis.fixed import fixed_points
+    from meanfield.analysis.growth_laws import GrowthLaw, growth
+    from meanfield.analysis.growth_records import Growth
+    from meanfield.analysis.phases import PhaseDiagram, phase_diagram
+    from meanfield.analysis.points import FixedPoint, FixedPoints
+    from meanfield.analysis.sensitivities import Sensitivity, sensitivity
+    from meanfield.analysis.shaped import Shaped
+    from meanfield.analysis.shaping import deep_kernel_shaping, tailored, tailored_leaky_relu
+    from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
+    from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
+    from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
+    from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
+    from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, UniformAttention
+    from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
+    from meanfield.blocks.fixed import CausalAttention, FixedAttention
+    from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
+    from meanfield.blocks.gau import GAU
+    from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
+    from meanfield.blocks.softmax import Annealed, Quenched
+    from meanfield.budgets import Budget, budget
+    from meanfield.catalogue import activations
+    from meanfield.faces import latex
+    from meanfield.gains import Gain, gain
+    from meanfield.gaussian.expectation import E
+    from meanfield.numeric.evaluation import evaluate
+    from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
+    from meanfield.numeric.propagation import propagate
+    from meanfield.numeric.runs import Run
+    from meanfield.recurrence import Recursion, recursion
+    from meanfield.reporting.article import report
+    from meanfield.unrolling import Unrolled, unrolled
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,6 @@ __version__ = "0.1.0"
 x, y = _symbols.known("x"), _symbols.known("y")
 q, p, delta = _symbols.known("q"), _symbols.known("p"), _symbols.known("delta")
 q1, q2, rho = _symbols.known("q1"), _symbols.known("q2"), _symbols.known("rho")
-i, j = _TOKENS
 L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
 
 __all__ = [
@@ -146,16 +145,38 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The activations of the catalogue by name, and the torch twin on first use."""
-    if name == "reference":
-        import importlib
+@cache
+def _homes() -> dict[str, tuple[str, str]]:
+    """Where the names live that this file imports for type checkers."""
+    tree = ast.parse(Path(__file__).read_text())
+    imports = [node for branch in tree.body if isinstance(branch, ast.If) for node in branch.body if isinstance(node, ast.ImportFrom)]
+    return {a.asname or a.name: (str(node.module), a.name) for node in imports for a in node.names if node.module != __name__}
 
-        return importlib.import_module("meanfield.reference")
-    if name in _catalogue.activations:
-        return _catalogue.activations[name]
-    raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+
+@cache
+def _submodules() -> frozenset[str]:
+    return frozenset(m.name for m in pkgutil.iter_modules(__path__))
+
+
+def __getattr__(name: str) -> Any:
+    """Public names on first use, the activations of the catalogue and the indices i, j of tokens among them."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+    if name in _submodules():
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _homes():
+        home, attribute = _homes()[name]
+        value = getattr(importlib.import_module(home), attribute)
+    elif name in ("i", "j"):
+        value = importlib.import_module("meanfield.blocks.algebra").TOKENS[name == "j"]
+    elif name in importlib.import_module("meanfield.catalogue").activations:
+        value = importlib.import_module("meanfield.catalogue").activations[name]
+    else:
+        raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_catalogue.activations, "reference"})
+    activations = importlib.import_module("meanfield.catalogue").activations
+    return sorted({*globals(), *__all__, *_homes(), *activations, "i", "j", "reference", "scaling"})

@@ -1,15 +1,29 @@
 """How objects show themselves: questions asked on the lower floors and answered on the upper ones.
 
 A recursion has `.latex()` and a run has `.plot()`, but neither knows how: these functions dispatch on the kind of object, and the
-rules are registered where LaTeX, figures and tables are made.
+rules are registered where LaTeX, figures and tables are made, which is imported on the first question.
 """
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
 __all__ = ["dataset", "latex", "plot"]
+
+
+#: where the rules are
+RULES = ("meanfield.reporting.formulas", "meanfield.reporting.tables", "meanfield.plotting")
+
+
+def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
+    """the rule for a kind of object, now that all are known"""
+    for home in RULES:
+        importlib.import_module(home)
+    rule: Callable[..., Any] = face.dispatch(type(thing))
+    return None if rule is face.dispatch(object) else rule
 
 
 @singledispatch
@@ -41,6 +55,9 @@ def latex(thing: Any) -> str:
     \dot\kappa\left(\rho\right) &= \frac{\pi - \arccos{\left(\rho \right)}}{2 \pi}
     \end{align*}
     """
+    rule = _rule(latex, thing)
+    if rule is not None:
+        return str(rule(thing))
     known = "an expression, an activation, a derivation, an expansion, an identity, a gain, a block or a recursion"
     raise TypeError(f"no LaTeX for {type(thing).__name__}: expected {known}")
 
@@ -48,10 +65,16 @@ def latex(thing: Any) -> str:
 @singledispatch
 def plot(thing: Any, **options: Any) -> Any:
     """A figure of an object: takes and returns matplotlib axes."""
+    rule = _rule(plot, thing)
+    if rule is not None:
+        return rule(thing, **options)
     raise TypeError(f"no figure for {type(thing).__name__}")
 
 
 @singledispatch
 def dataset(thing: Any) -> Any:
     """An object as a labelled xarray dataset."""
+    rule = _rule(dataset, thing)
+    if rule is not None:
+        return rule(thing)
     raise TypeError(f"no dataset for {type(thing).__name__}")

@@ -19,7 +19,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.numeric.runs import Run, propagate
+from meanfield.numeric.propagation import propagate
+from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
 
 if TYPE_CHECKING:

@@ -156,7 +156,7 @@ def sensitivity(
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
-    values = bound_parameters(rec, parameters)
+    values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
         raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
