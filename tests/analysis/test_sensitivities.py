@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -25,16 +26,21 @@ NETS: dict[str, tuple[mf.Block, int, dict[str, Any]]] = {
 }
 
 
-def final(net: mf.Block, depth: int, q: Any, gap: Any, values: dict[str, Any]) -> list[mp.mpf]:
-    """q_L, 1 - c_L and ln J in the working precision of mpmath"""
-    rec = mf.recursion(net)
-    put = {s: values[s.name] for s in rec.parameters}
+@cache
+def step_of(net: mf.Block) -> Any:
+    """q', delta' and the transfer as a function of q, delta and the parameters, for mpmath"""
     v, d = sp.Symbol("v", positive=True), sp.Symbol("d", positive=True)
+    rec = mf.recursion(net)
     after_q, after_gap, transfer = stepped(rec.stages, v, d)
-    step = sp.lambdify((v, d), [plain(e.xreplace(put)) for e in (after_q, after_gap, *transfer)], "mpmath")
-    q, delta, row = number(q), number(q * gap), mp.matrix([[1, 0]])
+    return sp.lambdify((v, d, *rec.parameters), [plain(e) for e in (after_q, after_gap, *transfer)], "mpmath", cse=True)
+
+
+def final(net: mf.Block, depth: int, values: dict[str, Any]) -> list[mp.mpf]:
+    """q_L, 1 - c_L and ln J in the working precision of mpmath"""
+    step, parameters = step_of(net), [number(values[s.name]) for s in mf.recursion(net).parameters]
+    q, delta, row = number(values["q"]), number(values["q"] * values["gap"]), mp.matrix([[1, 0]])
     for _ in range(depth):
-        q, delta, *t = (mp.re(value) for value in step(q, delta))
+        q, delta, *t = (mp.re(value) for value in step(q, delta, *parameters))
         row = row * mp.matrix([t[:2], t[2:]])
     return [q, delta / q, mp.log(row[0])]
 
@@ -60,7 +66,7 @@ def test_against_differences_of_sixty_digits(name: str) -> None:
             moved = {**exact, "q": sp.Rational(3, 2), "gap": sp.Rational(2, 5)}
             moved[wrt] += side * STEP
             with mp.workdps(60):
-                ends.append(final(net, depth, moved["q"], moved["gap"], moved))
+                ends.append(final(net, depth, moved))
         with mp.workdps(60):
             truth = [float((up - down) / number(2 * STEP)) for up, down in zip(*ends, strict=True)]
         assert found.dgap is not None
