@@ -6,6 +6,7 @@ single curves.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from meanfield import symbols
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.faces import plot
+from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.scaling.gau import GAUCurve
@@ -203,6 +205,27 @@ def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotl
     ax.set_xscale("log")
     ax.set_xlabel("$l$ (blocks)")
     ax.set_ylabel(LABELS["log_apjn_forward"])
+    ax.legend(frameon=False)
+    return ax
+
+
+@plot.register(Beside)
+def plot_beside(beside: Beside, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """Theory as a line in the band of one standard deviation of a single draw, measurements as points with their standard errors."""
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    theory, band = beside.theory, beside.scatter
+    ax.fill_between(beside.layers, theory - band, theory + band, color=DISTINCT[6], alpha=0.4, linewidth=0, label=beside.scatter_is)
+    ax.plot(beside.layers, theory, color=DISTINCT[0], linewidth=1.4, label="theory")
+    ax.errorbar(
+        beside.layers, beside.measured, beside.error, color=DISTINCT[2], fmt="o", markersize=3.5, capsize=2, linewidth=1, label="measured"
+    )
+    ax.set_xlabel("$l$ (blocks)")
+    ax.set_ylabel(LABELS[beside.quantity])
+    ax.set_title(textwrap.fill(beside.title, 70), fontsize="small")
     ax.legend(frameon=False)
     return ax
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import sympy as sp
@@ -93,7 +93,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if exponential:
         depth = min(depth, 2000)
     single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
-    run = propagate(law.block, depth, q, gap=None if single else gap, record=max(1, depth // 50_000), **{**given, **fixed})
+    kept, bound = max(1, depth // 50_000), {**given, **fixed}
+    run = cast(Run, propagate(law.block, depth, q, gap=None if single else gap, record=kept, **bound))
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:

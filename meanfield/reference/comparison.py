@@ -3,22 +3,27 @@ r"""Theory beside random networks, with the part of the difference that finite w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
+from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
-from meanfield.numeric.runs import Run
+from meanfield.numeric.runs import Run, initial_moments
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
+from meanfield.reference.scatter import Scatter, scatter
 from meanfield.reference.twin import build
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -51,7 +56,10 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`."""
+    """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
+
+    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons (None for other networks).
+    """
 
     theory: Run | GramRun | PairRun
     wide: Measurement
@@ -59,6 +67,7 @@ class Comparison:
     q: Difference
     p: Difference | None
     log_apjn: Difference
+    scatter: Scatter | None = None
 
     @property
     def differences(self) -> dict[str, Difference]:
@@ -87,6 +96,24 @@ class Comparison:
             bound = f"no |z| is above {self.limit:.1f} (3 standard errors, {self.wide.samples} networks)"
             return f"Theory and networks agree: {bound}. At most, {fact}."
         return f"Theory and networks disagree: {fact}, and chance stays below {self.limit:.1f}."
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+        """Theory, the larger networks with their standard errors and the verdict (extra `plot`): "log_apjn", "q" or "p".
+
+        The band is the scatter of a single draw: as predicted for perceptrons, elsewhere and for p as seen over the draws.
+        """
+        found = {"log_apjn": self.log_apjn, "q": self.q, "p": self.p}.get(quantity)
+        if found is None:
+            raise ValueError(f"quantity = {quantity!r}: expected 'log_apjn', 'q' or, for two inputs, 'p'")
+        predicted = (
+            None if self.scatter is None else {"log_apjn": self.scatter.log_apjn, "q": found.theory * self.scatter.log_q}.get(quantity)
+        )
+        band = found.error * np.sqrt(self.wide.samples) if predicted is None else predicted
+        name = "one draw, as seen" if predicted is None else "one draw, predicted"
+        axes: matplotlib.axes.Axes = faces.plot(
+            Beside(quantity, self.wide.layers, found.theory, found.measured, found.error, band, name, self.verdict), ax=ax
+        )
+        return axes
 
     def __repr__(self) -> str:
         head = (
@@ -173,4 +200,15 @@ def compare(
         return Difference(expected, at, error, bias, (at - bias - expected) / spread)
 
     two = not p is c is gap is None
-    return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"))
+    q0, delta = initial_moments(q, p, c, gap)
+    spread = scatter(
+        net,
+        width,
+        depth,
+        q=float(q0),
+        delta=None if delta is None else float(delta),
+        tokens=wide.n,
+        probes=probes,
+        parameters=parameters,
+    )
+    return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), spread)

@@ -1,0 +1,92 @@
+"""How q and ln J scatter over draws of a perceptron, and the figure that shows it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+WIDTH, DEPTH, DRAWS = 128, 5, 300
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("phi", "values", "n", "probes"),
+    [
+        (mf.relu, {"sigma_w": 2**0.5, "sigma_b": 0}, 1, 1),
+        (mf.relu, {"sigma_w": 1.2, "sigma_b": 0.5}, 4, 2),
+        (mf.tanh, {"sigma_w": 1.5, "sigma_b": 0.3}, 1, 1),
+        (mf.tanh, {"sigma_w": 1.5, "sigma_b": 0.3}, 4, 2),
+    ],
+)
+def test_scatter_of_draws(phi, values, n, probes):
+    """standard deviations of 300 draws are known to 4 %; 12 % are 3 of them, 10 % are for the next order in depth/width"""
+    from meanfield.reference.scatter import scatter
+
+    start = {} if n == 1 else {"c": 0.4}
+    net = mf.mlp(phi)
+    found = scatter(net, WIDTH, DEPTH, q=1.0, delta=0.6 if start else None, tokens=n, probes=probes, parameters=values)
+    twin = mf.reference.build(net, WIDTH, DEPTH, q=1.0, n=n, dtype=torch.float32, **start, **values)
+    seen = mf.reference.measure(twin, samples=DRAWS, probes=probes, device="cpu")
+    spread_q, spread_j = (e / m * math.sqrt(DRAWS) for e, m in ((seen.q_error, seen.q), (seen.apjn_error, seen.apjn)))
+    assert found.log_q[0] == found.log_apjn[-1] == 0
+    assert found.log_q[1:] == pytest.approx(spread_q[1:], rel=0.22)
+    assert found.log_apjn[:-1] == pytest.approx(spread_j[:-1], rel=0.22)
+
+
+@pytest.mark.parametrize(("phi", "sigma_w", "factor"), [(mf.identity, 1.0, 2), (mf.relu, 2**0.5, 5)])
+def test_homogeneous_layers(phi, sigma_w, factor):
+    """2/n of a linear layer, 5/n of a ReLU layer in the gradient, so that ln J has the variance 2 L/n and 5 L/n (theory.md 6)"""
+    from meanfield.reference.scatter import scatter
+
+    values = {"sigma_w": sigma_w, "sigma_b": 0}
+    found = scatter(mf.mlp(phi), 50, 8, q=1.0, delta=None, tokens=1, probes=1, parameters=values)
+    assert found.log_apjn**2 == pytest.approx(factor * np.arange(8, -1, -1) / 50)
+    assert np.diff(found.log_q[1:] ** 2) == pytest.approx(factor / 50)
+
+
+def test_only_perceptrons_are_predicted():
+    from meanfield.reference.scatter import scatter
+
+    net = mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0))
+    assert scatter(net, 8, 2, q=1.0, delta=None, tokens=1, probes=1, parameters={}) is None
+
+
+def test_figure():
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot
+
+    values = {"sigma_w": 1.5, "sigma_b": 0.1}
+    seen = mf.reference.compare(mf.mlp(mf.erf), 64, 3, q=1.0, c=0.5, n=4, samples=4, device="cpu", **values)
+    for quantity, band in (("log_apjn", seen.scatter.log_apjn), ("q", seen.q.theory * seen.scatter.log_q), ("p", 2 * seen.p.error)):
+        _, ax = pyplot.subplots()
+        assert seen.plot(ax, quantity) is ax
+        line, points = ax.lines[0], ax.containers[0].lines[0]
+        theory = seen.differences["ln J" if quantity == "log_apjn" else quantity]
+        assert np.array_equal(line.get_ydata(), theory.theory)
+        assert np.array_equal(points.get_ydata(), theory.measured)
+        edge = ax.collections[0].get_paths()[0].vertices[:, 1]
+        assert edge.max() == pytest.approx((theory.theory + band).max())
+        assert ax.get_title().replace("\n", " ") == seen.verdict
+        pyplot.close(ax.figure)
+    with pytest.raises(ValueError, match="quantity = 'chi'"):
+        seen.plot(quantity="chi")
+    net = mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0))
+    other = mf.reference.compare(net, 32, 2, q=1.0, samples=3, device="cpu")
+    assert other.scatter is None
+    ax = other.plot(quantity="q")
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["one draw, as seen", "theory", "measured"]
+    pyplot.close(ax.figure)
