@@ -99,7 +99,7 @@ def _variances(phi: Activation, linear: Linear, run: Any) -> Floats:
 
     def slope(e: sp.Expr) -> Floats:
         """d E f / d ln v, by d/dv E f = E f (x^2/v - 1)/(2 v)"""
-        return (mean(e * x**2) / v[:-1] - mean(e)) / 2
+        return np.asarray((mean(e * x**2) / v[:-1] - mean(e)) / 2)
 
     m, big_c = mean(f), mean(g)
     ff, gf, gg = pair(f, f) / m**2 - 1, pair(g, f) / (big_c * m) - 1, pair(g, g) / big_c**2 - 1
