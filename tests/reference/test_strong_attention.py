@@ -17,7 +17,7 @@ SOFTMAX = mf.Attention(n=4, sigma_Q=2, sigma_K=1, sigma_V=1, sigma_O=1, average=
 NETS = {
     "post_norm": mf.post_norm(norm=NORM, attention=SOFTMAX, mlp=FEED),
     "parallel_block": mf.parallel_block(norm=NORM, attention=SOFTMAX, mlp=FEED),
-    "shaped_attention": mf.shaped_attention(norm=NORM, n=4, sigma_Q=2, sigma_K=1, sigma_V=1, sigma_O=1, average=mf.Quenched()),
+    "shaped_attention": mf.shaped_attention(norm=NORM, mlp=FEED, n=4, sigma_Q=2, sigma_K=1, sigma_V=1, sigma_O=1, average=mf.Quenched()),
 }
 
 
