@@ -148,7 +148,8 @@ class _Search:
 
     def _opposite(self, root: Root) -> list[Root]:
         """c = -1, where phi is odd and there is no bias"""
-        value, _, bound = self.spread(root.at, np.array([2.0]))
+        with np.errstate(all="ignore"):  # delta' is 0 there for an even phi
+            value, _, bound = self.spread(root.at, np.array([2.0]))
         return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= bound[0] else []
 
     # -- where q' depends on c --------------------------------------------------------------------------------------------

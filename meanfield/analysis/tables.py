@@ -27,6 +27,8 @@ q, delta, x = known("q"), known("delta"), known("x")
 
 #: width of a panel in ln q, points on it
 WIDTH, POINTS = float(np.log(4.0)), 24
+#: ratio of values on a panel beyond which their logarithm is interpolated
+STEEP = 1e3
 #: points in sqrt(1 - c): from, to; size of the last coefficients at which they are enough
 FEWEST, MOST, NEGLIGIBLE = 33, 257, 1e-13
 
@@ -50,6 +52,7 @@ class Table:
 
     node: sp.Expr
     panels: dict[int, Floats | None] = field(default_factory=dict)
+    steep: dict[int, bool] = field(default_factory=dict)  # panels of logarithms
 
     def __call__(self, v: Floats, d: Floats | None = None) -> Floats:
         v = np.asarray(v, dtype=np.float64)
@@ -69,7 +72,7 @@ class Table:
                 across = chebyshev.chebvander(2 * np.sqrt(np.clip(eps, 0, 1)) - 1, panel.shape[1] - 1)
                 out[here] = rest[0][here] * np.einsum("pi,pi->p", along @ panel, across)
             else:
-                out[here] = along @ panel
+                out[here] = np.exp(along @ panel) if self.steep.get(int(i)) else along @ panel
         return out
 
     def _panel(self, i: int) -> Floats | None:
@@ -80,7 +83,11 @@ class Table:
     def _made(self, v: Floats) -> Floats | None:
         if isinstance(self.node, Expectation):
             (values,), _ = values_of((self.node,), {"q": v})
-            return _coefficients(values) if np.isfinite(values).all() else None
+            if not np.isfinite(values).all():
+                return None
+            steep = bool(values.min() > 0 and values.max() > STEEP * values.min())
+            self.steep[int(np.floor(np.log(v[0]) / WIDTH))] = steep
+            return _coefficients(np.log(values) if steep else values)
         n = FEWEST
         while True:
             eps = ((_angles(n) + 1) / 2) ** 2

@@ -115,6 +115,13 @@ def test_none_and_continuum() -> None:
     assert not point.stable
 
 
+def test_even_activation() -> None:
+    """c = -1 is sent to c = 1"""
+    at_one, below = mf.fixed_points(mf.mlp(mf.cos), sigma_w=2, sigma_b=0.2)
+    assert not at_one.stable
+    assert below.c * below.q == pytest.approx(4 * math.exp(-below.q) * math.cosh(below.c * below.q) + 0.04, rel=1e-12)
+
+
 def test_jumps() -> None:
     at_one, below = mf.fixed_points(mf.mlp(mf.sign), sigma_w=0.9, sigma_b=0.3)
     assert at_one.chi == math.inf

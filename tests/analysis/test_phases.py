@@ -81,6 +81,9 @@ def test_divergence_and_homogeneity() -> None:
     (line,) = gelu.critical_lines  # where q* vanishes with chi < 1 nothing is critical
     assert line[:, 1].min() > 0.41
     assert {"ordered", "chaotic", "divergent"} == set(gelu.phase.ravel().tolist())
+    exp = mf.phase_diagram(mf.mlp(mf.exp), sigma_w=np.linspace(0.1, 2.5, 9), sigma_b=BIASES)  # e^{2q} leaves the doubles
+    assert {"ordered", "divergent"} == set(exp.phase.ravel().tolist())
+    assert exp.q[0, 0] == pytest.approx(mf.fixed_points(mf.mlp(mf.exp), sigma_w=0.1, sigma_b=0.02)[0].q, rel=1e-12)
 
 
 def test_other_parameters() -> None:
