@@ -14,6 +14,7 @@ from meanfield import arguments, faces
 from meanfield.analysis.growth_derivation import joint_limit, laws, letters
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import Implicit
+from meanfield.analysis.transition import transition_depth
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
@@ -51,6 +52,22 @@ class GrowthLaw:
         from meanfield.analysis.growth_check import check
 
         return check(self, depth, q, gap, **parameters)
+
+    def transition_depth(self, q: float, **parameters: Any) -> float:
+        r"""l_* = \int_q^{1/alpha^2} dq/(q' - q): where a stream from q outgrows the linear part of its norm phi(alpha x).
+
+        >>> import meanfield as mf
+        >>> law = mf.growth(mf.Residual(mf.Derf() >> mf.Linear()))
+        >>> round(law.transition_depth(1.0, alpha=0.05, sigma_w=1, sigma_b=0), 1)
+        2457.1
+        """
+        rec = recursion(self.block)
+        values = self.parameters | _bound(rec, parameters)
+        missing = sorted({s.name for s in rec.parameters} - values.keys())
+        if missing:
+            raise ValueError(f"missing parameters: {', '.join(missing)}")
+        stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.stages)
+        return transition_depth(stages, float(arguments.variance_array(q, "q")))
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, depth: int = 10**5, **parameters: Any) -> matplotlib.axes.Axes:
         """ln J over l with the predicted asymptote (extra `plot`)."""

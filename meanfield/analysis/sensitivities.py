@@ -150,7 +150,7 @@ def sensitivity(
     >>> import meanfield as mf
     >>> s = mf.sensitivity(mf.mlp(mf.erf), 1000, q=1.0, c=0.3, sigma_w=0.8, sigma_b=0.3, with_respect_to="sigma_w")
     >>> print(f"{s.dq['sigma_w']:.9f} {s.dlog_apjn['sigma_w']:.6f}")
-    0.531217318 1668.206361
+    0.533572232 1925.451047
     """
     rec = recursion(checked_block(net, "net"))
     depth = arguments.check_integer(depth, "depth", 0)

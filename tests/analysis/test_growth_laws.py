@@ -131,6 +131,18 @@ def test_any_saturating_function(name: str) -> None:
     assert abs(float(law.apjn.log_coefficient) - (tail * c - c**2 / 2)) < 1e-6
 
 
+@pytest.mark.parametrize(("norm", "C", "s"), [(mf.Derf(), "1.83472617546114", 4 / sp.pi), (mf.DyT(), "1.685379515", sp.Integer(1))])
+def test_transition_depth(norm: mf.Block, C: str, s: sp.Expr) -> None:
+    """(ln(1/(alpha^2 q_0)) + C)/(s alpha^2 sigma_w^2), theory.md 4.5, up to O(alpha^2 q_0)"""
+    law = mf.growth(mf.Residual(norm >> mf.Linear(1, 0)))
+    start, slope = 1e-6, sp.Rational(1, 5)
+    found = law.transition_depth(start, alpha=slope)
+    assert abs(found * float(s) * 0.04 - (float(sp.log(25 / sp.Float(start))) + float(C))) < 1e-6
+    assert law.transition_depth(30.0, alpha=slope) == 0.0
+    with pytest.raises(ValueError, match="no transition"):
+        mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1))).transition_depth(1.0)
+
+
 def test_tails_like_1_over_x_bring_a_squared_logarithm() -> None:
     """softsign: 1 - E phi^2 ~ sqrt(2/pi) ln q/sqrt q, so ln J = sqrt(l/lambda) + c a' ln^2 l/2 + ..., a' = sqrt(2/pi)"""
     law = mf.growth(toy(mf.activations["softsign"], 1, 0))
