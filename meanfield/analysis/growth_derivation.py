@@ -67,11 +67,11 @@ def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     """the expansion of a repeat where q goes to infinity or to 0, or the fixed point q*"""
     numeric = not any(letters(s) - _own(s) for s in stages)
     variance = sp.Dummy("q", positive=True)
-    if numeric:
-        after, _, _ = stepped(stages, variance, variance / 2)
-        direction = _direction(after, variance)
-    else:
-        direction = None
+    probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
+    after, _, _ = stepped(stages, probe, probe / 2)
+    if probe not in after.free_symbols:
+        return closed(after)  # a norm ends the repeat
+    direction = _direction(after, probe) if numeric else None
     for side in (1, -1):
         if direction in (None, side):
             repeat = _far(stages, side)

@@ -191,6 +191,10 @@ def test_skipless_and_post_norm_exponents() -> None:
     assert equal(rates[sp.Rational(7, 8)], sp.log(sp.Rational(3, 4) * mlp_factor))
     assert equal(rates[sp.Rational(1, 8)], sp.log((sp.Rational(3, 4) + 1 / (4 * q)) * mlp_factor))
     assert equal(law.gap.rate, rates[sp.Rational(7, 8)])
+    symbolic = mf.growth(mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    s = sp.Symbol("sigma_O", positive=True) ** 2 * sp.Symbol("sigma_V", positive=True) ** 2
+    assert (symbolic.apjn.kind, symbolic.apjn.terms[1]) == ("bounded", (1 / mf.n, 0))
+    assert equal(sp.exp(symbolic.gap.rate), 1 / (1 + s))
     post = mf.growth(mf.Residual(attention) >> mf.LayerNorm() >> mf.Residual(mlp) >> mf.LayerNorm())
     assert (post.apjn.kind, dict(post.apjn.terms)[sp.Rational(7, 8)]) == ("bounded", -sp.log(2))
 
