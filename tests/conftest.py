@@ -56,7 +56,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (runs, evaluation):
         monkeypatch.setattr(module, "execute", started)
     monkeypatch.setattr(runs, "kernel_of", started)
-    monkeypatch.setattr(runs, "compiled", started)
+    monkeypatch.setattr(runs, "ready", started)
     monkeypatch.setattr(store, "_write", started)
 
 

@@ -14,7 +14,7 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
-from meanfield.numeric.store import compiled, execute
+from meanfield.numeric.store import execute, ready
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
 from meanfield.recurrence import Recursion
@@ -191,7 +191,9 @@ def run_moments(
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
     out = _Output(count, len(layers), depth, every)
-    _fill(kernel_of(rec, delta0 is not None), depth, every, start == "pooled", table, flat[0], flat[1], out)
+    kernel = kernel_of(rec, delta0 is not None)
+    _fill(kernel, depth, every, start == "pooled", table, flat[0], flat[1], out)
+    out.blank(every, kernel.layers)
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
@@ -242,11 +244,19 @@ class _Output:
     def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
         self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
         self.chi = np.empty((kept - 1 if every else min(depth, 1), count))
-        self.status = np.zeros(count, dtype=np.int64)
+        self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status)
+        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status, self.good)
+
+    def blank(self, every: int, layers: int) -> None:
+        """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
+        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
+        first = self.good[bad] // (every * layers) + 1 if every else np.zeros(len(bad), dtype=np.int64)
+        for a in (self.q, self.delta, self.forward, self.chi):
+            a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
+        self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
 
 
 def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output) -> None:
@@ -261,8 +271,7 @@ def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return
-    run = compiled(text, "trajectories")
-    run(0, 0, *rest)  # compiles
+    run = ready(text, "trajectories", (0, 0, *rest))
     size = lanes * max(1, CHUNK // (lanes * layers * (1000 if kernel.integrands else max(1, kernel.work))))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -20,7 +20,7 @@ import numpy as np
 from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, primitives, tracing
 
-__all__ = ["compiled", "execute", "folder", "interpreted"]
+__all__ = ["compiled", "execute", "folder", "interpreted", "ready"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
@@ -28,6 +28,8 @@ OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "erro
 EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: functions that only compiled code calls need no way in from Python
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+#: functions of recursions that are called where no loop over points waits for them
+APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "code")
 
 
 def folder() -> Path:
@@ -35,13 +37,9 @@ def folder() -> Path:
     override = os.environ.get("MEANFIELD_CACHE_DIR")
     if override:
         return Path(override)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", str(Path.home()))
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-    return Path(base) / "meanfield" / "kernels"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("meanfield", appauthor=False) / "kernels"
 
 
 def _write(text: str) -> Path:
@@ -50,12 +48,12 @@ def _write(text: str) -> Path:
     for place in (folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"):
         path = place / name
         try:
-            if path.exists() and path.read_text() == text:
+            if path.exists() and path.read_bytes() == text.encode():
                 return path
             place.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
-            with os.fdopen(handle, "w") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(text.encode())
             os.replace(temporary, path)
             return path
         except OSError:
@@ -127,15 +125,28 @@ def compiled(text: str, entry: str) -> FunctionType:
     functions = {name: f for name, f in vars(module).items() if isinstance(f, FunctionType)}
     shared = {name for name, f in functions.items() if f.__module__ == quadrature.__name__}
     options, inner = OPTIONS, INNER
-    if vars(module)["math"] is elementary:
+    if vars(module).get("math") is elementary:
         vars(module)["math"] = _functions()
         if not shared:
             options, inner = EXACT, INNER | {"forceinline": True}
     for name, f in functions.items():
-        how = {"cache": True} if name == entry else INNER if name in (*primitives.NEEDS, "sweep") else inner
+        how = {"cache": True} if name == entry else INNER if name in (*primitives.NEEDS, *APART) else inner
         setattr(module, name, _rules()[name] if name in shared else numba.njit(**how, **options)(f))
     function: FunctionType = getattr(module, entry)
     return function
+
+
+def ready(text: str, entry: str, arguments: tuple[Any, ...]) -> FunctionType:
+    """The compiled function after a first call; machine code of an earlier run that cannot be read is thrown away."""
+    try:
+        compiled(text, entry)(*arguments)
+    except Exception:
+        path = _write(text)
+        for stale in (path.parent / "__pycache__").glob(f"{path.stem}.{entry}-*"):
+            stale.unlink(missing_ok=True)
+        compiled.cache_clear()
+        compiled(text, entry)(*arguments)
+    return compiled(text, entry)
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
@@ -147,4 +158,4 @@ def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> N
             return
         except (ZeroDivisionError, OverflowError, ValueError):
             pass  # the interpreter raises where compiled code returns inf or nan
-    compiled(text, entry)(*arguments)
+    ready(text, entry, arguments)

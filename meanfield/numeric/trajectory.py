@@ -94,7 +94,7 @@ def multiply(s, i, fresh):
     """The row times the transfer, and the chi of the repeat, of which this is the first layer or another."""
     {row}
     {chi}
-    s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])
+    {whole}
 
 
 def multiply_back(s, i):
@@ -152,6 +152,8 @@ def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delt
         if kept and position == 0:
             keep(s, l // every, origin, lanes, pooled, q_out, delta_out, forward)
         {advance}
+        for i in range(LANES):
+            multiply(s, i, position == 0)
         if every > 0:
             copy(KEPT, w, (m - start) * KEPT, s, T00)
         if kept and position == LAYERS - 1:
@@ -164,7 +166,7 @@ def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delt
 
 def trajectories(
     first, last, depth, every, segment, halt,
-    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status{shapes}
+    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
 ):
     """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone. halt[0] > 0 ends it."""
     layers = depth * LAYERS
@@ -180,60 +182,51 @@ def trajectories(
         for i in range(LANES):
             load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
             begin(s, i, 0.0)
-        for k in range(segments):
+        for turn in range(2 * segments if every > 0 else segments):
+            again = turn >= segments  # on the way back
+            k = 2 * segments - 1 - turn if again else turn
+            start = k * segment
+            stop = min(layers, start + segment)
             if halt[0] > 0:
                 return
-            if every > 0:
+            if again and k < segments - 1:
+                copy(STATE, s, 0, starts, k * STATE)
+            if every > 0 and not again:
                 copy(STATE, starts, k * STATE, s, 0)
-            stop = min(layers, (k + 1) * segment)
-            sweep(s, w, k * segment, stop, every, False, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
-        keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
-        for i in range(lanes):
-            g = origin + i
-            status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
-            if every == 0:
-                backward[0, g] = forward[0, g]
-                chi_sum[0, g] = {chi_total}
-                if depth > 0:
-                    chi_out[0, g] = s[WHOLE + i]
-            if status[g] > 0 and status[g] < 4:
-                reached = int(s[GOOD + i]) // (every * LAYERS) + 1 if every > 0 else 0  # records beyond the last good state
-                for r in range(reached, end + 1):
-                    q_out[r, g] = math.nan
-                    delta_out[r, g] = math.nan
-                    forward[r, g] = math.nan
-                for r in range(reached, chi_out.shape[0]):
-                    chi_out[r, g] = math.nan
-        if every > 0:
-            for i in range(LANES):
-                begin(s, i, pooled)
-            keep_back(s, end, origin, lanes, backward, chi_sum)
-            for k in range(segments - 1, -1, -1):
-                start = k * segment
-                stop = min(layers, start + segment)
-                if halt[0] > 0:
-                    return
-                if k < segments - 1:
-                    copy(STATE, s, 0, starts, k * STATE)
-                    sweep(s, w, start, stop, every, True, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+            if not again or k < segments - 1:
+                sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+            if again:
                 for m in range(stop - 1, start - 1, -1):
                     copy(KEPT, s, T00, w, (m - start) * KEPT)
                     for i in range(LANES):
                         multiply_back(s, i)
                     if m % (every * LAYERS) == 0:
                         keep_back(s, m // (every * LAYERS), origin, lanes, backward, chi_sum)
+            elif turn == segments - 1:
+                keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
+                for i in range(lanes):
+                    g = origin + i
+                    status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
+                    good[g] = int(s[GOOD + i])
+                if every == 0:
+                    for i in range(lanes):
+                        backward[0, origin + i] = forward[0, origin + i]
+                        chi_sum[0, origin + i] = {chi_total}
+                    if depth > 0:
+                        for i in range(lanes):
+                            chi_out[0, origin + i] = s[WHOLE + i]
+                else:
+                    for i in range(LANES):
+                        begin(s, i, pooled)
+                    keep_back(s, end, origin, lanes, backward, chi_sum)
+        if every > 0:
             for i in range(lanes):
                 if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
                     status[origin + i] = 5
-        for i in range(lanes):
-            if status[origin + i] > 0 and status[origin + i] < 4:
-                for r in range(end + 1):
-                    backward[r, origin + i] = math.nan
-                    chi_sum[r, origin + i] = math.nan
 '''
 
-#: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (seven)
-_ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWEST", "WHOLE")
+#: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (six)
+_ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWEST")
 
 _MOVE = """
 def move_{k}(s, i, l, L{shape_names}):
@@ -251,7 +244,6 @@ def move_{k}(s, i, l, L{shape_names}):
 _ADVANCE = """
 for i in range(LANES):
     move_{k}(s, i, float(l), L{shape_names})
-    multiply(s, i, position == 0)
 """
 #: the product of transfers from the left, its first row, and from the right
 _FORWARD = """
@@ -265,7 +257,6 @@ b = s[T10 + i] * s[A + i] + s[T11 + i] * s[B + i]
 #: where no layer mixes tokens
 _ALONE = """
 a = s[A + i] * s[T00 + i]
-b = 0.0
 """
 _RESCALE = """
 size = abs(a) + abs(b)
@@ -274,6 +265,7 @@ s[A + i] = a * rescale(size)
 s[B + i] = b * rescale(size)
 s[E + i] += up(size)
 """
+_RESCALE_ALONE = _RESCALE.replace(" + abs(b)", "").replace("s[B + i] = b * rescale(size)\n", "")
 _CHI = """
 x = s[X + i] * s[CHI + i]
 s[X + i] = x * rescale(x)
@@ -362,8 +354,9 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
         ),
         "moves": "\n\n\n".join(moves),
         "advance": _advance([part.times for part in parts], shape_names),
-        "row": (_FORWARD if mixed else _ALONE) + _RESCALE,
-        "column": (_BACK if mixed else _ALONE) + _RESCALE,
+        "row": _FORWARD + _RESCALE if mixed else _ALONE + _RESCALE_ALONE,
+        "column": _BACK + _RESCALE if mixed else _ALONE + _RESCALE_ALONE,
+        "whole": "s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])" if sum(part.times for part in parts) > 1 else "",
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
@@ -436,16 +429,17 @@ class _Fusing(ast.NodeTransformer):
 
 def _rows(held: list[str], results: list[str], layers: int) -> str:
     """where the rows of the workspace begin; those of the transfer lie together"""
-    rows = [*_ROWS, *(f"V_{name}" for name in held), *(label.upper() for label in results)]
+    rows = [*_ROWS, *["WHOLE"] * (layers > 1), *(f"V_{name}" for name in held), *(label.upper() for label in results)]
     lines = [f"{name} = {k} * LANES" for k, name in enumerate(rows)]
     lines += [
         "STATE = 3 * LANES",
-        "PRODUCT = 7 * LANES",
+        f"PRODUCT = {6 + (layers > 1)} * LANES",
         f"KEPT = {len(results)} * LANES",
         f"SIZE = {len(rows)} * LANES",
         f"LAYERS = {layers}",
     ]
-    return "\n".join([*lines, *["CHI = T00"] * ("chi" not in results)])
+    lines += ["CHI = T00"] * ("chi" not in results) + ["WHOLE = CHI"] * (layers == 1)
+    return "\n".join(lines)
 
 
 def _filled(template: str, put: dict[str, str]) -> str:

@@ -1,0 +1,93 @@
+"""Where generated kernels are kept: in the user's cache folder, whole or not at all, and never trusted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.numeric import store
+
+RUN = """
+import numpy as np, meanfield as mf
+print(*mf.propagate(mf.mlp(mf.relu), 8, 1.0, c=0.5, sigma_w=np.linspace(1, 1.4, 9), sigma_b=0, record="last").q[:, 0])
+"""
+
+
+def printed(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "MEANFIELD_CACHE_DIR": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_two_processes_and_damage(tmp_path: Path) -> None:
+    """two that write at once find the same; so does one that finds their files cut short"""
+    both = [printed(tmp_path), printed(tmp_path)]
+    first, second = (p.communicate() for p in both)
+    assert [p.returncode for p in both] == [0, 0], first[1] + second[1]
+    assert first[0] == second[0] != ""
+    assert not list(tmp_path.rglob("*.tmp"))
+    kept = [f for f in tmp_path.rglob("*") if f.suffix in (".py", ".nbi", ".nbc")]
+    assert {f.suffix for f in kept} == {".py", ".nbi", ".nbc"}
+    for f in kept:
+        f.write_bytes(f.read_bytes()[: f.stat().st_size // 2] if f.suffix != ".py" else b"\xff\x00 broken")
+    third = printed(tmp_path)
+    out, error = third.communicate()
+    assert third.returncode == 0, error
+    assert out == first[0]
+
+
+def test_a_file_that_is_not_the_text_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    path = store._write("x = 1\n")
+    for damage in (b"", b"x = 2\n", b"\xff\xfe\x00"):
+        path.write_bytes(damage)
+        assert store._write("x = 1\n") == path
+        assert path.read_bytes() == b"x = 1\n"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernels then go to the temporary folder; where that fails too, a sentence says what to set"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path / "closed"))
+    right = tempfile.mkstemp
+
+    def refuse(**where: Any) -> tuple[int, str]:
+        if "closed" in str(where["dir"]) or blocked:
+            raise PermissionError(13, "Permission denied")
+        return right(**where)
+
+    blocked = False
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    path = store._write(f"x = {os.getpid()}\n")
+    assert tmp_path not in path.parents
+    path.unlink()
+    blocked = True
+    with pytest.raises(OSError, match="MEANFIELD_CACHE_DIR"):
+        store._write("x = 3\n")
+
+
+def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEANFIELD_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    if sys.platform.startswith("linux"):
+        assert store.folder() == Path("/somewhere/meanfield/kernels")
+
+
+def test_one_kernel_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """compiled once for each structure: other values, starts and depths bring no new source"""
+    written: list[str] = []
+    right = store._write
+    monkeypatch.setattr(store, "_write", lambda text: written.append(text) or right(text))
+    store.interpreted.cache_clear()
+    net = mf.mlp(mf.erf)
+    for w, depth in ((1.1, 3), (1.7, 5), (np.pi, 8)):
+        mf.propagate(net, depth, 0.3 * depth, c=0.1 * depth, sigma_w=w, sigma_b=0.1)
+    assert len(set(written)) == 1
