@@ -19,7 +19,7 @@ from meanfield.faces import plot
 from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
-from meanfield.scaling.gau import GAUCurve
+from meanfield.scaling.gated_attention import GAUCurve
 
 if TYPE_CHECKING:
     import matplotlib.axes

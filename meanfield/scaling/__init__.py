@@ -5,7 +5,7 @@ from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTab
 from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
 from meanfield.scaling.degrees import Degree, degree, local_exponent
 from meanfield.scaling.depths import largest_depth
-from meanfield.scaling.gau import GAUCurve, GAUMagnitudes, GAUReport, gau
+from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes, GAUReport, gau
 from meanfield.scaling.gradients import GradientCheck, gradient_check
 from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer
 from meanfield.scaling.questions import (
