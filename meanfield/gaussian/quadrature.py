@@ -369,10 +369,15 @@ def reach_<i>(shape, mu, s, y, w<x>):
             twice = max(twice, 2.0 * w[count] - 0.5 * z * z)
             count += 1
     far = WINDOW
+    peak = 0.0
     for i in range(count):
         z = abs(y[i])
+        if w[i] - 0.5 * z * z == once or 2.0 * w[i] - 0.5 * z * z == twice:
+            peak = max(peak, z)
         if z > far and (w[i] - 0.5 * z * z > once - NATS or 2.0 * w[i] - 0.5 * z * z > twice - NATS):
             far = z
+    if peak > 0.5 * WINDOW:  # the whole of it is out there
+        far = max(far, peak + WINDOW, FAINT + 0.1)
     steps = True
     while steps and far < PROBES[-1]:
         steps = False
@@ -422,6 +427,55 @@ def noise_<i>(shape, mu, q<x>):
 def quiet_<i>(shape, mu, q<x>):
     """1 where f_<i> is summed by its Taylor series and never called, else 0."""
     return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS] else 0.0
+''',
+    "reaches": r'''
+def reaches_<i>(shape, mu, s<x>):
+    """1 where panels resolve f_<i> as far as N(mu, s^2) matters, else 0."""
+    breaks = breaks_of(shape)
+    return 1.0 if shape[SMOOTH] > 0.0 or (breaks[0] < mu - FAINT * s and mu + FAINT * s < breaks[-1]) else 0.0
+''',
+    "near": r'''
+def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
+    """E h_<i>(X, Y) for independent X and Y of variances wide and narrow, the mean mu in X, or where mirrored in Y.
+
+    The trapezoidal rule in Y, halved until it settles; h_<i> varies with X as shape does at X + Y and X - Y.
+    """
+    a = math.sqrt(wide)
+    s = math.sqrt(narrow)
+    if not (0.0 < a < math.inf and s < math.inf):
+        return math.nan
+    centre, start = (0.0, mu) if mirrored > 0.0 else (mu, 0.0)
+    back = -a if mirrored > 0.0 else a
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    width = max(shape[WIDTH], settled[WIDTH])
+    h = (0.5 if s < 8.0 * width else max(4.0 * width / s, 1e-3)) / shape[DETAIL]
+    before = math.nan
+    total = 0.0
+    size = 0.0
+    fresh = 1
+    while WINDOW / h < CAPACITY:
+        most = math.floor(WINDOW / h)
+        for k in range(-most, most + 1):
+            if k % fresh == 0 and fresh > 1:
+                continue
+            t = start + s * h * k
+            first = centre + t
+            second = t if mirrored > 0.0 else centre - t
+            count = nodes_of_two(shape, shape, first, a, 0.0, second, back, 0.0, FAINT, y, w)
+            if count < 0:
+                return math.nan
+            density = math.exp(-0.5 * (h * k) ** 2) / math.sqrt(2.0 * math.pi)
+            for i in range(count):
+                term = density * w[i] * h_<i>(y[i] - t, t<x>)
+                total += term
+                size += abs(term)
+        if abs(total * h - before) <= 1e-12 * size * h:  # what is left is the square of that
+            return total * h
+        before = total * h
+        h *= 0.5
+        fresh = 2
+    return math.nan
 ''',
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):

@@ -8,6 +8,7 @@ into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,13 +20,15 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
+from meanfield.gaussian.oscillations import Tails, product_mean, tails
 from meanfield.gaussian.pieces import branch, edges, is_smooth, without_deltas
+from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Shape", "mended", "regular", "shape_of", "standardised"]
+__all__ = ["Settled", "Shape", "lost", "mended", "regular", "settled", "shape_of", "standardised"]
 
-x = known("x")
+x, y = known("x"), known("y")
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -36,6 +39,9 @@ _REACH = 1e20  # the line is cut up to here
 _PANELS = 200  # at most so many panels on either side of 0
 _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
+# a harmonic nu under a smooth step of width w and a Gaussian of deviation s is lost: exp(-nu^2 / (2/w^2 + 2/s^2)) = 1e-15
+_STEP, _APART = 10.0, 15.0  # nu w, nu s
+_NEARBY = 20.0
 _SMALLEST = 1e-7  # relative length of the shortest panel
 
 
@@ -61,6 +67,7 @@ class Shape:
     analytic: bool
     right: tuple[float, ...]
     left: tuple[float, ...]
+    noisy: bool = False  # terms of f cancel on a panel near 0, so that it is known to few digits there
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -113,6 +120,77 @@ def mended(g: sp.Expr) -> sp.Expr:
     return sp.Piecewise((series, (x > -near) & (x < near)), (g, True))
 
 
+@dataclass(frozen=True)
+class Settled:
+    """A function that oscillates for ever, for wide Gaussians: f near 0 and the mean over a period far out, and likewise (for what the
+    square of the first leaves out) 0 near 0 and the variance over a period far out; the lowest frequency; and where and how it changes."""
+
+    function: sp.Expr
+    variance: sp.Expr
+    frequency: float
+    start: sp.Expr
+    width: sp.Expr
+
+    def pair(self, f: sp.Expr, v: sp.Expr, near: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        """For inputs u = x + y and v = +-(x - y): a function that varies with x as f(u) and f(v) do, and f(u) f(v) settled in x.
+
+        `near` is that product as a function of x and y where |x| is not large.
+        """
+        found = tails(f)
+        assert found is not None
+        left, right = found
+        mirrored = v.coeff(x) < 0
+        start, end, radius = self.start, self.start + 18 * self.width, sp.Abs(y)
+        room = sp.Rational(2**0.5 * quadrature.WINDOW * lost(self)).limit_denominator(100)  # 2 |y|, y of variance s^2/2
+        product, pattern = [], []
+        for sign, here, there in ((-1, left, right if mirrored else left), (1, right, left if mirrored else right)):
+            beyond = product_mean(here, there, v, sign)
+            inside = NormalCDF((start + 9 * self.width + radius - sign * x) / self.width)
+            product += [(beyond, sign * x > end + radius), (beyond + (near - beyond) * inside, sign * x > start + radius)]
+            weighted = [sp.Rational(7 + k, 11) * c for k, c in enumerate((*here.coefficients, *there.coefficients))]
+            pattern.append((sp.Add(*weighted), sign * x > end + room))
+        return sp.Piecewise(*pattern, (f, True)), sp.Piecewise(*product, (near, True))
+
+
+def _reach_of_features(f: sp.Expr, found: tuple[Tails, Tails], slowest: float) -> float | None:
+    """beyond which everything but the harmonics themselves is analytic far into the complex plane"""
+    radius = max((abs(k) for k in _kinks(f)), default=0.0)
+    for sign, tail in zip((-1.0, 1.0), found, strict=True):
+        for part in tail.coefficients:
+            value = _real(part)
+            ends = _march(value, float(np.nanmax(np.abs(value(np.linspace(-8.0, 8.0, 64))))), sign * radius, sign * _REACH)
+            if abs(ends[-1]) < _REACH:
+                return None
+            # analytic about two half-lengths around a panel: enough for the complex shift by nu w^2
+            radius = max([radius, *(abs(b) for a, b in itertools.pairwise(ends) if abs(b - a) < _STEP**2 / slowest)])
+    return radius
+
+
+@cache
+def settled(f: sp.Expr) -> Settled | None:
+    """f without its oscillations far out, where it is known how it oscillates; None of any other function."""
+    found = tails(f)
+    if found is None:
+        return None
+    slowest = min(t.slowest for t in found)
+    radius = _reach_of_features(f, found, slowest)
+    if radius is None:
+        return None
+    width = sp.Rational(_STEP / slowest).limit_denominator(10**6)
+    start = sp.Rational(radius).limit_denominator(10**6) + width
+    outside, blended = [], []
+    for sign, tail in zip((-1, 1), found, strict=True):
+        inside, end = NormalCDF((start + 9 * width - sign * x) / width), start + 18 * width
+        outside += [(tail.mean, sign * x > end), (tail.mean + (f - tail.mean) * inside, sign * x > start)]
+        blended += [(tail.variance, sign * x > end), (tail.variance * (1 - inside**2), sign * x > start)]
+    return Settled(sp.Piecewise(*outside, (f, True)), sp.Piecewise(*blended, (0, True)), slowest, start, width)
+
+
+def lost(calm: Settled) -> float:
+    """The deviation of what two inputs do not share from which on every harmonic of one is lost given the other."""
+    return _APART / calm.frequency
+
+
 @cache
 def shape_of(g: sp.Expr) -> Shape:
     """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
@@ -126,7 +204,7 @@ def shape_of(g: sp.Expr) -> Shape:
     real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1]]
     kinks, pieces = tuple(written[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     cuts = (-np.inf, *kinks, np.inf)
-    if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0):
+    if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0) and tails(g) is None:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(
@@ -139,6 +217,7 @@ def shape_of(g: sp.Expr) -> Shape:
         tuple(b in kinks for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
         *_start(pieces, kinks),
+        _noisy(g, breaks, size),
     )
     return shape if written else _smooth_or(shape, g, functions[0])
 
@@ -225,12 +304,23 @@ def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
 # -- panels ---------------------------------------------------------------------------------------------------------------------------
 
 
+def _density(z: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
 def _vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """g over arrays, real or complex"""
     from scipy import special
 
     z = sp.Symbol("z")
-    heads = {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "expm1": special.expm1, "log1p": special.log1p}
+    heads = {
+        "erf": special.erf,
+        "erfc": special.erfc,
+        "NormalCDF": special.ndtr,
+        "NormalDensity": _density,
+        "expm1": special.expm1,
+        "log1p": special.log1p,
+    }
     numeric = sp.lambdify(z, g.xreplace({x: z}), [heads, "numpy", "scipy"])
     return lambda values: numeric(values) + 0 * values
 
@@ -255,6 +345,11 @@ def _coefficients(values: Floats) -> Floats:
         return np.abs(np.fft.rfft(np.concatenate((values, values[-2:0:-1]))).real) / (len(values) - 1)
 
 
+def _rounding(here: float) -> float:
+    """relative size of what may be rounding: the exponential of a large number is known to fewer digits"""
+    return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
+
+
 def _resolved(f: Real, size: float, a: float, b: float) -> bool:
     """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
     values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
@@ -262,7 +357,18 @@ def _resolved(f: Real, size: float, a: float, b: float) -> bool:
         return False
     rest = _coefficients(values)[_RESOLVED:].max()
     here = max(np.abs(values).max(), 1e-40 * size)
-    return bool(rest <= 3e-14 * here or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+    return bool(rest <= _rounding(here) * here or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+
+
+def _noisy(g: sp.Expr, breaks: list[float], size: float) -> bool:
+    """whether rounding shows in the Chebyshev coefficients on a panel that is not far away"""
+    for low, high in itertools.pairwise(breaks):
+        if low >= -_NEARBY and high <= _NEARBY:
+            values = _real(branch(g, sp.Float((low + high) / 2)))(low + (high - low) * (0.5 + 0.5 * _POINTS))
+            largest = float(np.abs(values).max())
+            if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
+                return True
+    return False
 
 
 def _panels(f: Real, size: float, low: float, high: float) -> list[float]:
@@ -303,7 +409,10 @@ def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
 def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
     points = a + (c - a) * (0.5 + 0.5 * _POINTS)
     values = f(points)
-    if not np.isfinite(values).all() or _coefficients(values)[_RESOLVED:].max() > 3e-14 * max(np.abs(values).max(), 1e-40 * size):
+    if not np.isfinite(values).all():
+        return False
+    here = max(float(np.abs(values).max()), 1e-40 * size)
+    if _coefficients(values)[_RESOLVED:].max() > _rounding(here) * here:
         return False
     fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
     for low, high in ((a, b), (b, c)):
@@ -339,9 +448,9 @@ def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
     def analytic(r: float) -> bool | None:
         with np.errstate(all="ignore"):
             values = f(centre + r * circle)
+            modes = np.abs(np.fft.fft(values)) / count
         if not np.isfinite(values).all():
             return None
-        modes = np.abs(np.fft.fft(values)) / count
         return bool(modes[count // 2 + count // 4 :].max() <= 1e-9 * np.abs(values).max())
 
     low, high = _NARROWEST / 2, _WIDEST
@@ -386,7 +495,7 @@ def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool
     below = sum(k < 0 for k in kinks)
     left, right = pieces[below], pieces[below + (0.0 in kinks)]
     nothing = (0.0,) * quadrature.TERMS
-    radius = min([_radii(piece, (0.0,))[0] for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
+    radius = min([_own_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
     if radius <= 1e-3:
         return 0.0, False, nothing, nothing
     try:
@@ -395,6 +504,26 @@ def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool
     except (ValueError, ZeroDivisionError, TypeError):
         return 0.0, False, nothing, nothing
     return radius, forward == backward, forward, backward
+
+
+def _own_radius(piece: sp.Expr) -> float:
+    """how far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
+    radius = _radii(piece, (0.0,))[0]
+    if radius > 1e-3 or x not in piece.free_symbols:
+        return radius
+    f = sp.lambdify(x, piece, "mpmath")
+
+    def precise(z: NDArray[Any]) -> NDArray[Any]:
+        """scaled, so that only the ratio of values is seen"""
+        with mp.workdps(45):
+            try:
+                values = [mp.mpmathify(f(mp.mpmathify(complex(t)))) for t in z]
+            except (ValueError, ZeroDivisionError, TypeError):
+                return np.full(len(z), np.nan)
+            size = max(map(abs, values)) or mp.mpf(1)
+            return np.array([complex(v / size) for v in values])
+
+    return _radius(precise, 0.0)
 
 
 def _taylor(piece: sp.Expr, r: float) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.gaussian.expectation import Node, stated
+from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.precise import settled
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 #: relative error at which a closed form counts as cancelled
 CANCELLED = 1e-13
+#: relative error of a quadrature at which an integrand whose own terms cancel takes digits
+NOISE = 1e-11
 #: points, and expectations over one variable, up to which a job runs as plain Python
 INTERPRETED = 5000
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
@@ -61,8 +63,10 @@ class Program:
 
 
 @lru_cache(maxsize=512)
-def _program(e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False) -> Program:
-    lowering = Lowering(by_quadrature, careful)
+def _program(
+    e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False, patient: bool = False
+) -> Program:
+    lowering = Lowering(by_quadrature, careful, patient)
     taken = {"math", "np", "expression", "grid"}
     given = {s: parameter_name(s.name, taken) for s in order}
     lowered = lowering.numeric(e)
@@ -107,7 +111,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     ValueError
         Missing or unused names (both lists shown), values outside the range of a parameter.
     ArithmeticError
-        A value that quadrature cannot resolve.
+        A value that quadrature cannot resolve in float64: of a function that oscillates for ever inside another one, of one that oscillates
+        and has kinks, its kernel near correlation 1 or -1 at a large variance.
     OverflowError
         A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
 
@@ -179,9 +184,26 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     program = _program(e, order)
     out, bound = program(table)
     if program.integrands:
-        if error:
-            program = _program(e, order, careful=True)
+        shapes = [i.shape for i in program.integrands if not i.parameters]
+        grows = any(shape.growth for shape in shapes)
+        if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
+            for g in np.flatnonzero(np.isnan(out))[:FEW]:  # a growing function counts beyond where the density underflows
+                out[g] = float(_precise(e, _point(order, table[:, g]), 20, log=False))
+        if grows and np.isnan(out).any():
+            raise OverflowError(
+                f"{int(np.isnan(out).sum())} of {out.size} values count where the normal density is no double, the function grows so "
+                "fast: pass digits="
+            )
+        patient = bool(np.isnan(out).any()) and _program(e, order, patient=True).source != program.source
+        noisy = any(shape.noisy for shape in shapes)
+        if patient or error or noisy:
+            program = _program(e, order, careful=error or noisy, patient=patient)
             out, bound = program(table)
+        if noisy:
+            for g in np.flatnonzero(~(bound <= NOISE * np.abs(out)))[:FEW]:
+                precise = _precise(e, _point(order, table[:, g]), 20, log=False)
+                out[g], bound[g] = float(precise), np.spacing(abs(float(precise)))
+        if error:
             difference = np.abs(program(table, DETAIL)[0] - out)
             bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
         bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
@@ -224,7 +246,7 @@ def _refuse_abnormal(result: Floats) -> None:
     if unresolved.any():
         raise ArithmeticError(
             f"{int(unresolved.sum())} of {unresolved.size} values cannot be resolved by quadrature in float64: the integrand varies too "
-            "fast for such a variance. Pass digits="
+            "fast for such a variance. digits= may take very long there"
         )
     bad = _abnormal(result)
     if bad.any():

@@ -23,7 +23,7 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, 
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.pieces import almost_everywhere
-from meanfield.gaussian.singularities import Shape, mended, regular, shape_of, standardised
+from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
@@ -34,7 +34,7 @@ __all__ = ["Body", "Lowering"]
 
 Floats = NDArray[np.float64]
 
-x, q, p, delta = known("x"), known("q"), known("p"), known("delta")
+x, y, q, p, delta = known("x"), known("y"), known("q"), known("p"), known("delta")
 
 
 @dataclass
@@ -51,15 +51,21 @@ class Integrand:
 
     expression: sp.Expr
     index: int
+    pair: sp.Expr | None = None  # of x and y: varies with x as the expression does at x + y and x - y
 
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]:
         return tuple(sorted(self.expression.free_symbols - {x}, key=lambda s: s.name))
 
+    @property
+    def shape(self) -> Shape:
+        """How it looks, without parameters."""
+        return shape_of(self.expression)
+
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
         if not self.parameters:
-            return shape_of(self.expression).row(detail)[None]
+            return self.shape.row(detail)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]
         values, which = np.unique(own, axis=1, return_inverse=True)
         rows = [self._at(column).row(detail) for column in values.T]
@@ -78,6 +84,7 @@ class Lowering:
 
     by_quadrature: bool = False  # also where there is a closed form
     careful: bool = False  # count the rounding of integrands
+    patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
@@ -113,7 +120,18 @@ class Lowering:
         if form is not None:
             return form
         c, g, a = standardised(node.integrand)
-        return c * self._call("mean", (self._integrand(g),), a * node.mean, a**2 * node.variance)
+        return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+
+    def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+        near, calm = self._call("mean", (self._integrand(g),), mean, variance), settled(mended(g))
+        if calm is None:
+            return near
+        far = self._call("mean", (self._integrand(calm.function),), mean, variance)
+        return sp.Piecewise((near, self._reaches(g, mean, variance)), (far, True))
+
+    def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+        """whether g itself is resolved by panels as far as the Gaussian goes"""
+        return self._call("reaches", (self._integrand(g),), mean, sp.sqrt(variance)) > 0
 
     def _gap(self, node: Gap) -> sp.Expr:
         f, (v, d) = node.integrand, node.args[1:]
@@ -121,7 +139,38 @@ class Lowering:
         if form is not None:
             return form.xreplace({q: v, delta: d})
         c, g, a = standardised(f)
-        return c**2 * self._call("gap", (self._integrand(g), self._integrand(regular(g))), a**2 * v, a**2 * d)
+        return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
+
+    def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+        def gap(h: sp.Expr) -> sp.Expr:
+            return self._call("gap", (self._integrand(h), self._integrand(regular(h))), v, d)
+
+        near, calm = gap(g), settled(mended(g))
+        if calm is None:
+            return near
+        if g.xreplace({x: -x}) == g:
+            d = sp.Min(d, 2 * v - d)
+        law, apart = (sp.S.Zero, v, d, 2 * v - d), sp.Float(lost(calm) ** 2)
+        far = gap(calm.function) + self._call("mean", (self._integrand(calm.variance),), sp.S.Zero, v)
+        opposite = self._mean_of(g**2, sp.S.Zero, v) - self._near(g, calm, law, mirrored=True)
+        return sp.Piecewise(
+            (near, sp.And(self._reaches(g, sp.S.Zero, v), self._reaches(regular(g), sp.S.Zero, v))),
+            (far, sp.Min(d, 2 * v - d) >= apart),
+            (opposite, d > v),
+            (sp.nan, True),
+        )
+
+    def _near(self, g: sp.Expr, calm: Settled, law: tuple[sp.Expr, ...], mirrored: bool = False) -> sp.Expr:
+        """E g(u) g(v) where u and v, or u and -v, are near each other against a period"""
+        if not self.patient:
+            return sp.nan
+        mean, _, d, total = law
+        own = self._integrand(g)
+        value, v = sp.Function(f"f_{own.index}", real=True), y - x if mirrored else x - y
+        found = calm.pair(own.expression, v, value(x + y) * value(v))
+        integrand = self.integrands.setdefault(sp.Tuple(*found), Integrand(found[0], len(self.integrands), found[1]))
+        wide, narrow = (d, total) if mirrored else (total, d)
+        return self._call("near", (integrand, self._integrand(calm.function)), sp.Integer(mirrored), mean, wide / 2, narrow / 2)
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
         _, v1, cov, v2, m1, m2 = node.args
@@ -144,8 +193,34 @@ class Lowering:
         k, second, b = standardised(g)
         one, two = self._integrand(first), self._integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
-            return c * k * self._call("cross", (one,), a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
-        return c * k * self._call("two", (one, two), a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2)
+            law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
+            return c * k * self._cross_of(first, law)
+        return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
+
+    def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
+        near, calm = self._call("cross", (self._integrand(g),), *law), settled(mended(g))
+        if calm is None:
+            return near
+        mean, v, d, total = law
+        far = self._call("cross", (self._integrand(calm.function),), *law)
+        return sp.Piecewise(
+            (near, self._reaches(g, mean, v)),
+            (far, sp.Min(d, total) >= lost(calm) ** 2),
+            (self._near(g, calm, law, mirrored=True), d > v),
+            (self._near(g, calm, law), d > 0),
+            (self._mean_of(g**2, mean, v), True),
+        )
+
+    def _two_of(self, f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
+        near, found = self._call("two", (self._integrand(f), self._integrand(g)), *law), [settled(mended(h)) for h in (f, g)]
+        if found == [None, None]:
+            return near
+        m1, m2, v1, cov, v2 = law
+        calm = [self._integrand(h if c is None else c.function) for h, c in zip((f, g), found, strict=True)]
+        rest = sp.expand(v1 * v2 - cov**2) / 2
+        lose = [rest >= v * sp.Float(lost(c) ** 2) for c, v in zip(found, (v2, v1), strict=True) if c is not None]
+        reached = [self._reaches(h, m, v) for h, m, v, c in zip((f, g), (m1, m2), (v1, v2), found, strict=True) if c is not None]
+        return sp.Piecewise((near, sp.And(*reached)), (self._call("two", tuple(calm), *law), sp.And(*lose)), (sp.nan, True))
 
     def _exchangeable(self, node: Exchangeable) -> sp.Expr:
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
@@ -162,6 +237,9 @@ class Lowering:
         kind, integrands = name.partition("_")[0], self.calls[name]
         if kind in ("gap", "exchangeable"):
             return sp.Abs(call)
+        if kind == "near":
+            m, wide, narrow = call.args[1:]
+            return self._call("square", integrands[1:], m, wide + narrow)
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self._call("square", integrands[:1], m1, v1) * self._call("square", integrands[1:], m2, v2))
@@ -188,6 +266,9 @@ class Lowering:
             varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
             sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
             return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
+        if kind == "near":
+            m, v = call.args[1], call.args[2] + call.args[3]
+            return 2 * of("noise", 1, m, v) * sp.sqrt(of("square", 1, m, v))
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             first, second = (0, m1, v1), (1, m2, v2)
@@ -255,6 +336,7 @@ class Lowering:
     def helpers(self) -> str:
         """Source of every function the printed bodies call: primitives, quadrature rules, integrands."""
         sources = [self._integrand_source(i) for i in self.integrands.values()]
+        sources += [self._pair_source(i) for i in self.integrands.values() if i.pair is not None]
         sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
         functions = self._functions()
         parts = _primitives_source(self.used)
@@ -271,6 +353,13 @@ class Lowering:
         lines += [f"    return {right}"] if left == right else ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
         self.used |= printer.used
         return "\n".join(lines) + "\n"
+
+    def _pair_source(self, integrand: Integrand) -> str:
+        """what is integrated over two variables, in terms of the functions of one"""
+        printer = KernelPrinter({x: "x", y: "y"}, {f"f_{i.index}": [] for i in self.integrands.values()})
+        text = printer.doprint(integrand.pair)
+        self.used |= printer.used
+        return f"def h_{integrand.index}(x, y):\n    return {text}\n"
 
     def _rounding_source(self, integrand: Integrand) -> str:
         """the rounding error of the integrand in units of 2^-53, as a function"""
@@ -297,7 +386,18 @@ class Lowering:
 
 
 #: kind of quadrature function -> its cost in expectations over one variable
-_WORK = {"mean": 1, "square": 1, "noise": 2, "quiet": 0, "cross": 200, "two": 500, "gap": 2000, "exchangeable": 500}
+_WORK = {
+    "mean": 1,
+    "square": 1,
+    "noise": 2,
+    "quiet": 0,
+    "reaches": 0,
+    "near": 20000,
+    "cross": 200,
+    "two": 500,
+    "gap": 2000,
+    "exchangeable": 500,
+}
 #: kinds named after both of their integrands
 _TWO = ("two", "exchangeable")
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
@@ -307,6 +407,8 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "square": (("reach", (0,)),),
     "noise": (("reach", (0,)),),
     "quiet": (),
+    "reaches": (),
+    "near": (),
     "smoothed": (("reach", (0,)),),
     "pair": (("mean", (0,)), ("smoothed", (0,))),
     "cross": (("reach", (0,)), ("pair", (0,))),
