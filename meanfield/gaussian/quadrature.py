@@ -466,10 +466,14 @@ def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
             if count < 0:
                 return math.nan
             density = math.exp(-0.5 * (h * k) ** 2) / math.sqrt(2.0 * math.pi)
+            inner = 0.0  # sums of sums: millions of terms in a row round to 1e-12
+            around = 0.0
             for i in range(count):
-                term = density * w[i] * h_<i>(y[i] - t, t<x>)
-                total += term
-                size += abs(term)
+                term = w[i] * h_<i>(y[i] - t, t<x>)
+                inner += term
+                around += abs(term)
+            total += density * inner
+            size += density * around
         if abs(total * h - before) <= 1e-12 * size * h:  # what is left is the square of that
             return total * h
         before = total * h

@@ -91,10 +91,56 @@ def test_what_quadrature_cannot_do_is_refused(f: sp.Expr, reason: str) -> None:
 
 
 def test_a_variance_too_wide_for_an_oscillation_is_refused() -> None:
-    wave = mf.E(sp.sin(x) * tanh(x), q)
+    wave = mf.E(sqrt(2 + sp.sin(x)) * tanh(x - 1), q)
     assert mf.evaluate(wave, q=2.0) == pytest.approx(float(mf.evaluate(wave, q=2, digits=20)), rel=1e-13)
     with pytest.raises(ArithmeticError, match="cannot be resolved"):
         mf.evaluate(wave, q=1e9)
+
+
+def test_an_endless_oscillation_under_any_variance() -> None:
+    r"""\int tanh(x) sin(x) dx = pi/sinh(pi/2) in Abel's sense; its square is 1/2 - (1 - tanh^2 - ...)/2 far out"""
+    wave = mf.Activation(sp.sin(x) * tanh(x))
+    wide = np.array([1e9, 1e12])
+    assert mf.evaluate(wave.mean(q), q=wide) == pytest.approx(np.sqrt(np.pi / 2 / wide) / np.sinh(np.pi / 2), rel=2e-9)
+    narrow = mf.evaluate(wave.mean(q), q=[2.0, 1.4e4])
+    assert narrow == pytest.approx([float(mf.evaluate(wave.mean(v), digits=18)) for v in (2, 14000)], rel=1e-12)
+    # both sides of where panels for the function itself end
+    assert mf.evaluate(mf.E(sp.Max(x, sp.sin(x)) ** 2, q), q=[1e6, 1e12]) == pytest.approx([5e5 + 0.25, 5e11 + 0.25], rel=1e-11)
+
+
+def test_kernels_of_an_endless_oscillation() -> None:
+    """E (tanh u + sin u)(tanh v + sin v): the parts are known, and the mixed one is of order e^{-delta}"""
+    delta = np.array([45.0, 100.0, 1e3, 1e8, 1.9e8])
+    f = mf.Activation(sp.sin(x) + tanh(x))
+    for v in (1e8, 1e12):
+        expected = mf.evaluate(mf.tanh.kernel(q, p), q=v, p=v - delta) + (np.exp(-delta) - np.exp(delta - 2 * v)) / 2
+        size = mf.evaluate(f.second_moment(q), q=v)
+        assert mf.evaluate(f.kernel(q, p), q=v, p=v - delta) == pytest.approx(expected, abs=1e-12 * size)
+        apart = delta[2:]
+        spread = size - mf.evaluate(f.kernel(q, p), q=v, p=v - apart)
+        assert mf.evaluate(f.gap(q, mf.delta), q=v, delta=apart) == pytest.approx(spread, rel=1e-11)
+
+
+@pytest.mark.parametrize(("q_", "p_"), [(1.0, -0.5), (1.0, 0.3), (1.0, 0.9)])
+def test_a_narrow_bump_far_out(q_: float, p_: float) -> None:
+    bump = mf.Activation(exp(-100 * (x - 9) ** 2) * tanh(x))
+    assert mf.evaluate(bump.kernel(q, p), q=q_, p=p_) == pytest.approx(
+        float(mf.evaluate(bump.kernel(q, p), q=q_, p=p_, digits=15)), rel=1e-12, abs=0
+    )
+    assert mf.evaluate(bump.second_moment(q), q=q_) == pytest.approx(float(mf.evaluate(bump.second_moment(1), digits=15)), rel=1e-12, abs=0)
+
+
+def test_an_integrand_whose_terms_cancel_takes_digits() -> None:
+    faint = mf.Activation(tanh(x - 8) + tanh(x + 8))
+    for v in (1e-12, 0.2):
+        exact = float(mf.evaluate(faint.kernel(q, p), q=v, p=v / 2, digits=15))
+        assert mf.evaluate(faint.kernel(q, p), q=v, p=v / 2) == pytest.approx(exact, rel=1e-11, abs=0)
+
+
+def test_what_is_too_large_for_a_double_says_so() -> None:
+    with pytest.raises(OverflowError, match="no normal double"):
+        mf.evaluate(mf.E(exp(x) * tanh(x), q), q=1e6)
+    assert mf.evaluate(mf.E(exp(x) * tanh(x), q), q=1e6, log=True) == pytest.approx(5e5, rel=1e-12)
 
 
 # -- values at single points ------------------------------------------------------------------------------------------------------------
