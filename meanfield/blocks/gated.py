@@ -67,15 +67,27 @@ class Product(Block):
     def tokens(self) -> sp.Expr | None:
         return agreed_tokens((self.first, self.second))
 
+    @property
+    def tokenwise(self) -> bool:  # type: ignore[override]
+        return self.first.tokenwise and self.second.tokenwise
+
     def law(self, signal: Signal) -> Law:
         f, g = (_readable(branch, branch.law(replace(signal, mixed=False))) for branch in (self.first, self.second))
         a, b = f.output, g.output
         if not (a.mixed or b.mixed):
             raise ValueError(f"neither {self.first} nor {self.second} has random weights, their product is correlated: put a Linear in one")
-        delta = (a.delta * (b.q + b.p) + b.delta * (a.q + a.p)) / 2
-        output = Signal(a.q * b.q, a.p * b.p, delta, a.mean * b.mean, gaussian=False, mixed=signal.mixed or (a.mixed and b.mixed))
+        q, p, mean, mixed = a.q * b.q, a.p * b.p, a.mean * b.mean, signal.mixed or (a.mixed and b.mixed)
+        if signal.q2 is None:
+            delta = (a.delta * (b.q + b.p) + b.delta * (a.q + a.p)) / 2
+            output = Signal(q, p, delta, mean, gaussian=False, mixed=mixed)
+        else:
+            q2, mean2 = a.second * b.second, a.second_mean * b.second_mean
+            output = Signal(q, p, (q + q2) / 2 - p, mean, gaussian=False, mixed=mixed, q2=q2, mean2=mean2)
         transfer = f.transfer * sp.diag(b.q, b.p) + g.transfer * sp.diag(a.q, a.p)
-        return Law(output, transfer, f.chi * b.q + g.chi * a.q, f.definitions + g.definitions)
+        tangent = None
+        if f.tangent is not None and g.tangent is not None:
+            tangent = f.tangent[0] * b.q + g.tangent[0] * a.q, f.tangent[1] * b.p + g.tangent[1] * a.p
+        return Law(output, transfer, f.chi * b.q + g.chi * a.q, f.definitions + g.definitions, tangent)
 
 
 def _readable(branch: Block, law: Law) -> Law:

@@ -178,16 +178,13 @@ def _read_transformer(model: nn.Module) -> Layers:
         kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
         if kinds[-1] != kinds[0]:
             raise NotRecognised(f"{names[0]} and {name} are of different kinds: describe each part by itself")
-    *_, causal, gated, rotary = kinds[0]
+    *_, causal, _, rotary = kinds[0]
     inside = {id(w) for _, block in blocks for w in block.parameters()}
     outside = tuple(name for name, part in model.named_modules() if any(id(w) not in inside for w in part.parameters(recurse=False)))
     caveats = []
     if causal:
         strength = max((row["sigma_Q"] * row["sigma_K"]) ** 2 for row in rows)
-        law = (
-            "uniform weights under it" if _tells_tokens_apart(gated) else "attention over all tokens (that of gated units has equal tokens)"
-        )
-        caveats.append(f"causal mask: the law is that of {law}; here sigma_QK^2 is {strength:.3g} at most")
+        caveats.append(f"causal mask: the law is that of uniform weights under it; here sigma_QK^2 is {strength:.3g} at most")
     if rotary:
         caveats.append("rotary position embedding: there is no law for it; its logits are taken as those without it")
     if len(blocks) > 1 and _same_weights([block for _, block in blocks]):
@@ -223,11 +220,6 @@ def _same_weights(blocks: Sequence[nn.Module]) -> bool:
     """whether two neighbours have the same matrices"""
     rows = [[w for w in block.parameters() if w.dim() > 1] for block in blocks]
     return any(all(torch.equal(a, b) for a, b in zip(*pair, strict=True)) for pair in itertools.pairwise(rows))
-
-
-def _tells_tokens_apart(gated: bool) -> bool:
-    """whether every part of a block has a law for tokens that differ in norm, which a causal mask makes of them"""
-    return not gated or Product.tokenwise
 
 
 def _is_causal(reading: Reading, block: nn.Module) -> bool:
@@ -266,7 +258,7 @@ def _transformer(s: Mapping[str, float], phi: Activation, norms: Sequence[Block]
             return norms[i - 1] >> Linear(gain, shift)
         return norms[i - 1] if gain == 1 else norms[i - 1] >> Scale(gain)
 
-    if causal and _tells_tokens_apart(gated):
+    if causal:
         attention: Block = CausalAttention(sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])
     else:
         attention = Attention(sigma_Q=s["sigma_Q"], sigma_K=s["sigma_K"], sigma_V=s["sigma_V"], sigma_O=s["sigma_O"])

@@ -161,6 +161,41 @@ def test_unequal_norms_through_norms_residuals_and_means():
     np.testing.assert_allclose(there.log_apjn_2, back.log_apjn, atol=1e-12)
 
 
+def test_gated_units_on_inputs_of_unequal_norm():
+    """a product has the products of moments; its tangent kernel and its gradients take each factor's part times the other's moment"""
+    a, b, o, skip, scale, depth = 1.3, 0.8, 1.1, 0.9, 0.7, 6
+    G = T = np.array([[1.0, 0.6], [0.6, 2.5]])
+    for _ in range(depth):
+        root = np.sqrt(np.outer(np.diag(G), np.diag(G)))
+        H, own = G / root, T / root
+        angle = np.arccos(np.clip(H, -1, 1))
+        gate, slope = a**2 * (np.sin(angle) + (np.pi - angle) * H) / (2 * np.pi), a**2 * (np.pi - angle) / (2 * np.pi)
+        after = o**2 * gate * b**2 * H
+        branch = after + o**2 * (slope * (H + own) * b**2 * H + gate * b**2 * (H + own))
+        G, T = skip**2 * G + scale**2 * after, skip**2 * T + scale**2 * branch
+    net = mf.Residual(mf.RMSNorm() >> mf.ReGLU(a, b, o), skip, scale)
+    run = mf.propagate(net, depth, q=1.0, q2=2.5, p=0.6)
+    seen = [run.q, run.p, run.q2, run.ntk, run.ntk_pair, run.ntk_2]
+    np.testing.assert_allclose([s[-1] for s in seen], [*G[[0, 0, 1], [0, 1, 1]], *T[[0, 0, 1], [0, 1, 1]]], rtol=1e-13)
+    symmetric = mf.propagate(net, depth, q=1.0, c=0.6)
+    equal = mf.ntk(net, depth, q=1.0, c=0.6)
+    np.testing.assert_allclose([equal.p, equal.log_apjn], [symmetric.p, symmetric.log_apjn], rtol=1e-13, atol=1e-14)
+
+
+def test_a_gated_unit_in_a_causal_transformer():
+    net = mf.Residual(mf.CausalAttention(sigma_V=1, sigma_O=1)) >> mf.Residual(mf.RMSNorm() >> mf.ReGLU(1, 1, 1))
+    run = mf.propagate(net, depth=1, q=1.0, p=0.4, n=4)
+    C, G = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None], 0.4 + 0.6 * np.eye(4)
+    G = G + C @ G @ C.T
+    rho = np.clip(G / np.sqrt(np.outer(np.diag(G), np.diag(G))), -1, 1)
+    gate = (np.sqrt(1 - rho**2) + rho * (np.pi - np.arccos(rho))) / (2 * np.pi)
+    np.testing.assert_allclose(run.gram[-1], G + gate * rho, rtol=1e-13)
+    assert run.log_apjn[0] == pytest.approx(run.log_apjn_forward[-1], abs=1e-13)
+    softmax = mf.Product(mf.Attention(n=4), mf.Linear(1, 0)) >> mf.Linear(1, 0)
+    with pytest.raises(ValueError, match="permutation-symmetric"):
+        mf.propagate(mf.CausalAttention(n=4) >> softmax, 1, q=1.0, p=0.4, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)
+
+
 def test_the_symbolic_tangent_kernel_is_the_numeric_one():
     net = mf.Residual(mf.LayerNorm() >> mf.mlp(mf.erf) >> mf.MLP(mf.relu, 1, 1), scale=sp.Rational(1, 2))
     theta, theta_p = mf.recursion(net).ntk
