@@ -198,6 +198,9 @@ class Block(ABC):
     def __rshift__(self, other: Block) -> Serial:
         return Serial((*_parts(self), *_parts(checked_block(other, "the block after >>"))))
 
+    def __rrshift__(self, other: Any) -> Serial:
+        return checked_block(other, "the block before >>") >> self
+
     def __add__(self, other: Block) -> Parallel:
         return Parallel((self, checked_block(other, "the block after +")))
 
@@ -219,7 +222,7 @@ def probe(*, gaussian: bool = True) -> Signal:
 def checked_block(value: Any, name: str) -> Block:
     """The value, if it is a block."""
     if not isinstance(value, Block):
-        raise TypeError(f"{name} = {value!r}: expected a block, as mf.LayerNorm() or mf.Linear()")
+        raise TypeError(f"{name} = {value!r}: expected a block, as mf.LayerNorm(), mf.Linear() or mf.Activate(phi)")
     return value
 
 
