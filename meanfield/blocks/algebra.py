@@ -392,7 +392,7 @@ class Parallel(Block):
 
 @dataclass(frozen=True)
 class Repeat(Block):
-    """The same description `times` times with fresh weights."""
+    """The same description `times` times with fresh weights; L and l in it count repeats of the whole network."""
 
     block: Block
     times: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
+from functools import lru_cache, reduce, singledispatch
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,9 @@ class Flow:
     pull: Map
     tangent: Floats | None
 
-    def then(self, following: Flow) -> Flow:
-        """This step and another one after it."""
-        own = None if self.tangent is None or following.tangent is None else following.push(self.tangent) + following.tangent
-        return Flow(following.gram, lambda X: following.push(self.push(X)), lambda g: self.pull(following.pull(g)), own)
 
-
+#: repeats up to which they are one formula, which grows by a factor with each
+SHORT = 4
 #: values of all symbols at a layer, of the shape of the grid
 Values = Mapping[str, Floats]
 Step = Callable[[Floats, Values], Flow]
@@ -58,7 +55,7 @@ def flow_of(block: Block) -> Step:
     ValueError
         It mixes tokens by a law that holds for permutation-symmetric tokens only, as softmax attention.
     """
-    if block.tokenwise:
+    if _one_law(block):
         return _entries(block)
     mixing = block.pattern
     if mixing is None:
@@ -75,39 +72,60 @@ def _symmetric_only(block: Block) -> ValueError:
 
 @flow_of.register
 def _(block: Serial) -> Step:
-    steps = [flow_of(part) for part in _joined(block)] if not block.tokenwise else [_entries(block)]
-
-    def step(G: Floats, values: Values) -> Flow:
-        total = steps[0](G, values)
-        for following in steps[1:]:
-            total = total.then(following(total.gram, values))
-        return total
-
-    return step
+    return _entries(block) if _one_law(block) else _in_turn([flow_of(part) for part in _joined(block)])
 
 
 @flow_of.register
 def _(block: Residual) -> Step:
-    if block.tokenwise:
+    if _one_law(block):
         return _entries(block)
     return _sum([(block.skip, None), (block.scale, flow_of(block.branch))])
 
 
 @flow_of.register
 def _(block: Parallel) -> Step:
-    return _entries(block) if block.tokenwise else _sum([(sp.S.One, flow_of(b)) for b in block.branches])
+    return _entries(block) if _one_law(block) else _sum([(sp.S.One, flow_of(b)) for b in block.branches])
 
 
 @flow_of.register
 def _(block: Repeat) -> Step:
-    return flow_of(Serial((block.block,) * block.times))
+    return _entries(block) if _one_law(block) else _in_turn([flow_of(block.block)] * block.times)
+
+
+def _one_law(block: Block) -> bool:
+    """whether it acts on tokens one by one, by a formula that is not too long"""
+    return block.tokenwise and not _long(block)
+
+
+def _long(block: Block) -> bool:
+    if isinstance(block, Serial):
+        return any(_long(part) for part in block.blocks)
+    return isinstance(block, Repeat) and (block.times > SHORT or _long(block.block))
+
+
+def _in_turn(steps: list[Step]) -> Step:
+    """one step after another"""
+
+    def step(G: Floats, values: Values) -> Flow:
+        flows: list[Flow] = []
+        own: Floats | None = np.zeros(())
+        for part in steps:
+            flow = part(G, values)
+            own = None if own is None or flow.tangent is None else (flow.push(own) if flows else own) + flow.tangent
+            flows.append(flow)
+            G = flow.gram
+        return Flow(
+            G, lambda X: reduce(lambda Y, f: f.push(Y), flows, X), lambda g: reduce(lambda h, f: f.pull(h), reversed(flows), g), own
+        )
+
+    return step
 
 
 def _joined(block: Serial) -> list[Block]:
     """the parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law"""
     parts: list[list[Block]] = []
     for part in block.blocks:
-        if parts and part.tokenwise and parts[-1][-1].tokenwise:
+        if parts and _one_law(part) and _one_law(parts[-1][-1]):
             parts[-1].append(part)
         else:
             parts.append([part])
@@ -238,7 +256,7 @@ def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
 
 def _parts(block: Block) -> Iterator[Block | sp.Expr]:
     """the tokenwise and mixing parts of a network, and the scales of its residuals"""
-    if block.tokenwise or block.pattern is not None:
+    if _one_law(block) or block.pattern is not None:
         yield block
     elif isinstance(block, Serial):
         for part in _joined(block):
@@ -292,7 +310,7 @@ def check_means(block: Block) -> None:
 
     def after(part: Block, carried: bool) -> bool:
         """whether coordinates have a mean after a part"""
-        if part.tokenwise:
+        if _one_law(part):
             law = part.law(Signal(q, p, delta, mean if carried else sp.S.Zero))
             if any(mean in e.free_symbols for e in _explicit(law, (law.output.q, law.output.p, *law.transfer))):
                 raise ValueError(f"{part} would see tokens with a non-zero mean: insert a Linear before it")
@@ -307,9 +325,10 @@ def check_means(block: Block) -> None:
         if isinstance(part, Parallel):
             return any(tuple(after(branch, carried) for branch in part.branches))
         if isinstance(part, Repeat):
-            return after(Serial((part.block,) * min(part.times, 2)), carried)
+            for _ in range(min(part.times, 2)):
+                carried = after(part.block, carried)
+            return carried
         return False
 
-    output = block.law(Signal(q, p, delta)).output
-    block.law(Signal(q, p, delta, gaussian=output.gaussian))  # what the next repeat starts from
+    block.after(Signal(q, p, delta, gaussian=block.after(Signal(q, p, delta)).gaussian))  # what the next repeat starts from
     after(block, after(block, False))

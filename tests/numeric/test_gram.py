@@ -196,6 +196,23 @@ def test_a_gated_unit_in_a_causal_transformer():
         mf.propagate(mf.CausalAttention(n=4) >> softmax, 1, q=1.0, p=0.4, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)
 
 
+def test_many_repeats_between_first_and_last_layers():
+    """in one call, what the repeats alone say: a block that mixes tokens, and one on inputs of unequal norm with its tangent kernel"""
+    causal = mf.Residual(mf.RMSNorm() >> mf.CausalAttention(3, 1, 1)) >> mf.Residual(mf.MLP(mf.relu, 1, 1), scale=0.1)
+    alone = mf.propagate(causal, 40, q=1.44, p=0.432)
+    run = mf.propagate(mf.Linear(1.2, 0) >> mf.Repeat(causal, 40) >> mf.Linear(0.7, 0), 1, q=1.0, p=0.3)
+    np.testing.assert_allclose(run.gram[-1], 0.49 * alone.gram[-1], rtol=1e-13)
+    assert run.log_apjn[0] == pytest.approx(alone.log_apjn[0] + math.log(1.44 * 0.49), abs=1e-12)
+    assert run.log_apjn_forward[-1] == pytest.approx(run.log_apjn[0], abs=1e-12)
+    net = mf.mlp(mf.relu, sp.sqrt(2), 0)
+    pair = mf.ntk(net, 1000, q=1.0, q2=4.0, c=0.3)
+    once = mf.ntk(mf.Repeat(net, 1000), 1, q=1.0, q2=4.0, c=0.3)
+    for name in ("q2", "p", "ntk", "ntk_pair", "log_apjn"):
+        assert getattr(once, name)[0 if name == "log_apjn" else -1] == pytest.approx(getattr(pair, name)[0 if name == "log_apjn" else -1])
+    with pytest.raises(ValueError, match="insert a Linear"):
+        mf.ntk(mf.Repeat(mf.LayerNorm() >> mf.Linear(1, 0) >> mf.Activate(mf.relu), 100) >> mf.Linear(1, 0), 1, q=1.0, p=0.3)
+
+
 def test_the_symbolic_tangent_kernel_is_the_numeric_one():
     net = mf.Residual(mf.LayerNorm() >> mf.mlp(mf.erf) >> mf.MLP(mf.relu, 1, 1), scale=sp.Rational(1, 2))
     theta, theta_p = mf.recursion(net).ntk
