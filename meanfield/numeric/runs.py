@@ -177,8 +177,10 @@ def run_moments(
     given = next((name for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None), "p")
     named = {"q": q0, given: np.zeros(()) if delta0 is None else delta0, **values}
     grid, arrays = arguments.broadcast(named), list(named.values())
-    if delta0 is not None and "n" in values:
-        check_gram(q0, delta0, values["n"])
+    tokens = rec.block.tokens
+    n = values.get("n", np.asarray(float(tokens)) if tokens is not None and tokens.is_number else None)
+    if delta0 is not None and n is not None:
+        check_gram(q0, delta0, n)
     count = math.prod(grid)
     kept = depth // every + 1 + (depth % every > 0) if every else 1
     need = 8.0 * count * (6 * kept + len(arrays))

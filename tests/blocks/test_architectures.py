@@ -452,6 +452,20 @@ def test_parts_must_be_blocks(name: str) -> None:
             getattr(mf, name)(**arguments)
 
 
+def test_an_activation_is_no_block() -> None:
+    """on either side of >> the message says how it goes in"""
+    for build in (lambda: mf.relu >> mf.Linear(), lambda: mf.Linear() >> mf.relu):
+        with pytest.raises(TypeError, match=r">> = relu: expected a block.*mf.Activate\(phi\)"):
+            build()
+
+
+def test_covariances_that_tokens_cannot_have_are_refused() -> None:
+    """whether their number is bound when it runs or in the block"""
+    for net, values in ((mf.UniformAttention(10, 1, 1), {}), (mf.UniformAttention(None, 1, 1), {"n": 10})):
+        with pytest.raises(ValueError, match="n = 10 tokens cannot all have that covariance"):
+            mf.propagate(net, 3, 1.0, p=-0.2, **values)
+
+
 # -- LaTeX --------------------------------------------------------------------------------------------------------------------------------
 
 
