@@ -42,7 +42,7 @@ def first_crossing(f: Function, low: float, high: float, grid: tuple[int, ...], 
     """The first change of sign of f between low and high; sampled geometrically where low is positive."""
     spaced = np.geomspace(low, high, points) if low > 0 else np.linspace(low, high, points)
     places = spaced.reshape(-1, *(1,) * len(grid))
-    samples = f(places * np.ones(grid))
+    samples = np.broadcast_to(f(places), (points, *grid))
     signs = np.sign(samples)
     # a zero belongs to the interval on its right
     change = (signs[:-1] * signs[1:] < 0) | ((signs[:-1] == 0) & np.isfinite(samples[1:]))

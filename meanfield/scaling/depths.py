@@ -54,7 +54,7 @@ def largest_depth(net: Block, observable: str, below: Any, *, q: Any, at_most: i
     >>> int(answer.value), round(answer.achieved, 4)  # 1.5^2/2 = 1.125 a layer
     (25, 2.9446)
     """
-    look, bound = observable_of(observable), arguments.number_array(below, "below")
+    look, bound = observable_of(observable, settings), arguments.number_array(below, "below")
     limit = arguments.check_integer(at_most, "at_most", 1)
     checked_block(net, "net")
 
@@ -95,7 +95,8 @@ def _in_one_run(along: Callable[[int], Floats], bound: Floats, limit: int) -> tu
         depth = min(8 * depth, limit)
     more = np.asarray(within.all(axis=-1))
     found = np.where(more, depth, within.argmin(axis=-1) - 1)
-    achieved = np.take_along_axis(values, np.maximum(found, 0)[..., None], axis=-1)[..., 0]
+    layers = np.broadcast_to(values, within.shape)
+    achieved = np.take_along_axis(layers, np.maximum(found, 0)[..., None], axis=-1)[..., 0]
     return found, achieved, more
 
 

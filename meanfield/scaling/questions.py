@@ -6,20 +6,19 @@ the value lies. The gain that an activation needs is `mf.gain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield import arguments
+from meanfield import arguments, symbols
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.faces import latex
 from meanfield.numeric.propagation import parameters, propagate
 from meanfield.numeric.runs import Run
 from meanfield.scaling.crossings import first_crossing
-from meanfield.symbols import TABLE
 
 __all__ = [
     "OBSERVABLES",
@@ -82,7 +81,7 @@ class Answer:
     def latex(self) -> str:
         """A tabular: each setting's value, what it achieves and was asked for, and the bracket."""
         columns = [np.ravel(np.asarray(v)) for v in (self.value, self.achieved, self.target, self.low, self.high)]
-        name = TABLE[self.parameter].latex if self.parameter in TABLE else rf"\text{{{self.parameter}}}"
+        name = latex(symbols.parameter(self.parameter))
         rows = [" & ".join([*(f"{v:.10g}" for v in row[:-1]), str(row[-1])]) for row in zip(*columns, np.ravel(self.status), strict=True)]
         heading = rf"${name}$ & {_LETTERS[self.observable]} & asked & from & to & status \\ \hline"
         return "\\begin{tabular}{rrrrrl}\n" + " \\\\\n".join([heading, *rows]).replace("\\hline \\\\", "\\hline") + "\n\\end{tabular}"
@@ -106,10 +105,12 @@ def _(thing: Answer) -> str:
     return thing.latex()
 
 
-def observable_of(name: str) -> Callable[[Run], Floats]:
-    """The observable of that name, over the layers of a run."""
+def observable_of(name: str, settings: Mapping[str, Any]) -> Callable[[Run], Floats]:
+    """The observable of that name, over the layers of a run with these settings."""
     if name not in OBSERVABLES:
         raise ValueError(f"observable = {name!r}: expected one of {', '.join(OBSERVABLES)}")
+    if name in ("c", "log_gap") and all(settings.get(start) is None for start in ("p", "c", "gap")):
+        raise ValueError(f"observable = {name!r}: it is of two inputs; give one of p, c or gap")
     return OBSERVABLES[name]
 
 
@@ -169,7 +170,7 @@ def parameter_where(
     >>> round(answer.value, 12), answer.status
     (1.414213562373, 'ok')
     """
-    look = observable_of(observable)
+    look = observable_of(observable, settings)
     names = {s.name for s in parameters(checked_block(net, "net"))}
     if parameter not in names:
         raise ValueError(f"parameter = {parameter!r}: this network has the parameters {', '.join(sorted(names)) or 'none'}")
@@ -274,6 +275,6 @@ def parameter_for_growth(
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. The networks have the parameters: {', '.join(sorted(own | other))}")
     part = arguments.variance_array(share, "share")
     theirs = ran(like, depth, "last", {"q": q, **begin, **{k: v for k, v in settings.items() if k in other}})
-    wanted = observable_of(observable)(theirs)[..., -1] + np.log(part)
+    wanted = observable_of(observable, begin)(theirs)[..., -1] + np.log(part)
     mine = {k: v for k, v in settings.items() if k in own}
     return parameter_where(net, parameter, observable, wanted, depth=depth, q=q, **begin, **search, **mine)

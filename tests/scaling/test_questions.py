@@ -73,6 +73,10 @@ def test_the_largest_depth() -> None:
     sigma = np.array([1.5, 1.42, 1.6])
     answer = largest_depth(mf.mlp(mf.relu), "log_apjn", 3.0, q=1.0, sigma_w=sigma, sigma_b=0)
     np.testing.assert_array_equal(answer.value, np.floor(3.0 / np.log(sigma**2 / 2)))
+    bounds = np.array([3.0, 10.0])
+    for several in (sigma[0], sigma[:, None]):  # bounds against one setting, and against a grid
+        answer = largest_depth(mf.mlp(mf.relu), "log_apjn", bounds, q=1.0, sigma_w=several, sigma_b=0)
+        np.testing.assert_array_equal(answer.value, np.floor(bounds / np.log(several**2 / 2)))
     assert largest_depth(mf.mlp(mf.relu), "log_apjn", 1.0, q=1.0, sigma_w=1, sigma_b=0, at_most=100).status == "more"
     with pytest.raises(ValueError, match="at the input already"):
         largest_depth(mf.mlp(mf.relu), "c", 0.1, q=1.0, c=0.2, sigma_w=1, sigma_b=0)
@@ -107,14 +111,15 @@ def test_crossings_are_found_where_they_are() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: parameter_where(mf.mlp(mf.relu), "alpha", "c", 0.5, depth=3, q=1.0), "has the parameters sigma_b, sigma_w"),
+        (lambda: parameter_where(mf.mlp(mf.relu), "alpha", "log_q", 0.5, depth=3, q=1.0), "has the parameters sigma_b, sigma_w"),
         (lambda: parameter_where(mf.mlp(mf.relu), "sigma_w", "apjn", 0.5, depth=3, q=1.0), "expected one of log_apjn"),
+        (lambda: parameter_where(mf.mlp(mf.relu), "sigma_w", "c", 0.5, depth=3, q=1.0), "give one of p, c or gap"),
         (lambda: parameter_where(mf.mlp(mf.relu), "sigma_w", "log_q", 0.5, depth=3, q=1.0, sigma_w=1), "do not give it a value"),
         (lambda: parameter_where(mf.mlp(mf.relu), "sigma_w", "log_q", 0.5, depth=3, q=1.0, bracket=(2, 1)), "low < high"),
         (lambda: parameter_for_correlation(mf.mlp(mf.relu), 1.0, depth=3, q=1.0), "between -1 and 1"),
         (lambda: parameter_for_growth(mf.mlp(mf.relu), mf.mlp(mf.erf), depth=3, q=1.0, gamma=1), "unknown parameters: gamma"),
-        (lambda: largest_depth(mf.relu, "c", 0.5, q=1.0), "expected a block"),
-        (lambda: largest_depth(mf.mlp(mf.relu), "c", 0.5, q=1.0, at_most=0), "at least 1"),
+        (lambda: largest_depth(mf.relu, "c", 0.5, q=1.0, c=0.2), "expected a block"),
+        (lambda: largest_depth(mf.mlp(mf.relu), "log_q", 0.5, q=1.0, at_most=0), "at least 1"),
     ],
 )
 def test_bad_input(call: Any, message: str) -> None:
