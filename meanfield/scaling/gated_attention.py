@@ -59,7 +59,7 @@ class GAUMagnitudes:
 
     @property
     def ratio(self) -> float:
-        return self.A_ii / self.A_ij
+        return self.A_ii / self.A_ij if self.A_ij else float("inf")
 
     @property
     def alpha(self) -> float:
@@ -102,9 +102,9 @@ class GAUReport:
         The published estimate and the crossover as formulas, derived step by step.
     diagonal, full : GAUMagnitudes
     crossover : float
-        n* = 1 + (\nu/\mu)^5, where the coherent part of A V overtakes its diagonal (by the published A_ij).
+        n* = 1 + (\nu/\mu)^5, where the coherent part of A V overtakes its diagonal (by the published A_ij); infinite where \mu = 0.
     limit : float
-        RMS O as n grows: the coherent part does not decay.
+        RMS O as n grows: the coherent part does not decay. Without one, \mu = 0, this is 0.
     """
 
     block: GAU
@@ -112,11 +112,13 @@ class GAUReport:
 
     @cached_property
     def diagonal(self) -> GAUMagnitudes:
+        _check_bound(self.block, "n", "s")
         values = {name: evaluate(derived(self.rule.values[name])) for name in ("A_ii", "A_ij", "rms", "cosine")}
         return GAUMagnitudes(**values)
 
     @cached_property
     def full(self) -> GAUMagnitudes:
+        _check_bound(self.block, "n", "s", "d")
         law = self.block.law(_independent())
         wanted = {"q": law.output.q, "p": law.output.p} | {
             d.symbol.name: d.symbol for d in law.definitions if d.symbol.name in ("A_ii", "A_ij")
@@ -126,14 +128,16 @@ class GAUReport:
 
     @cached_property
     def crossover(self) -> float:
-        return float(evaluate(derived(self.rule.values["crossover"])))
+        formula = self.rule.values.get("crossover")
+        return float("inf") if formula is None else float(evaluate(derived(formula)))
 
     @cached_property
     def limit(self) -> float:
-        return float(self.over_n([1e15]).full[0])
+        return float(self.over_n([1e15]).full[0]) if "crossover" in self.rule.values else 0.0
 
     def over_n(self, n: ArrayLike) -> GAUCurve:
         """RMS O at these numbers of tokens."""
+        _check_bound(self.block, "s", "d")
         at = np.atleast_1d(arguments.number_array(n, "n"))
         block = replace(self.block, n=None)
         rms = (np.sqrt(_output(b, {"n": at})) for b in (block.diagonal, block))
@@ -141,6 +145,7 @@ class GAUReport:
 
     def over_lam(self, lam: ArrayLike) -> GAUCurve:
         """The local exponent d ln RMS O/d ln lam at these gains of all four matrices."""
+        _check_bound(self.block, "n", "s", "d")
         at = np.atleast_1d(arguments.number_array(lam, "lam"))
         return GAUCurve("lam", at, "d ln RMS/d ln lam", *(local_exponent(self.block, at, part=part) for part in ("diagonal", "full")))
 
@@ -153,6 +158,8 @@ class GAUReport:
 
     def __repr__(self) -> str:
         b = self.block
+        if _open(b, "n", "s", "d"):
+            return repr(self.rule)
         rows = [f"GAU with {b.phi!r}, s = {b.s}, n = {b.n}, d = {b.d}, e = {b.e}; independent tokens of unit variance"]
         rows.append(f"{'':>24} {'diagonal':>12} {'full':>12}")
         for name in ("A_ii", "A_ij", "ratio", "rms", "cosine", "alpha"):
@@ -165,6 +172,16 @@ class GAUReport:
 @latex.register
 def _(thing: GAUReport) -> str:
     return thing.latex()
+
+
+def _open(block: GAU, *names: str) -> list[str]:
+    return [name for name in names if getattr(block, name).free_symbols]
+
+
+def _check_bound(block: GAU, *names: str) -> None:
+    """refuse what has no value while sizes are symbols"""
+    if missing := _open(block, *names):
+        raise ValueError(f"{', '.join(missing)}: expected numbers; give them to mf.scaling.gau, or read its `rule`")
 
 
 def _independent() -> Signal:
@@ -203,7 +220,7 @@ def gau(phi: Activation = activations["silu"], s: Any = None, n: Any = None, d: 
     ----------
     phi : Activation
     s, n, d, e : whole numbers or expressions
-        Features, tokens, width and hidden units. Left out, they stay symbols, and only `rule` and `crossover` have values.
+        Features, tokens, width and hidden units. Left out, they stay symbols, and only `rule` and `crossover` are there.
 
     Returns
     -------
@@ -238,25 +255,28 @@ def _rule(block: GAU) -> Rule:
     mu, nu, n, s = sp.Symbol("mu", real=True), sp.Symbol("nu", positive=True), known("n"), known("s")
     own, other, size = sp.symbols("A_ii A_ij O", positive=True)
     mean, second = block.phi._mean(S.One), block.phi._second(S.One)
+    has_mean = derived(mean) != 0
     put = {mu: mean, nu: sp.sqrt(second), n: block.n, s: block.s}
     formulas = {
         "mu": mu,
         "nu": nu,
         "A_ii": s * nu**4 / n,
         "A_ij": s * mu**4 / n,
-        "ratio": nu**4 / mu**4,
         "rms": s * nu**6 / n,
         "cosine": mu**4 / nu**4,
-        "crossover": 1 + sp.Abs(nu / mu) ** 5,
     }
-    steps = (
+    if has_mean:
+        formulas |= {"ratio": nu**4 / mu**4, "crossover": 1 + (nu / sp.Abs(mu)) ** 5}
+    steps: tuple[Step, ...] = (
         Step("moments of the features", sp.Eq(sp.Symbol("mu"), mean, evaluate=False)),
         Step("and of their squares", sp.Eq(sp.Symbol("nu") ** 2, second, evaluate=False)),
         Step("overlap of a token with itself at its mean s nu^2", sp.Eq(own, (s * nu**2) ** 2 / (n * s), evaluate=False)),
         Step("overlap of two tokens at its mean s mu^2", sp.Eq(other, (s * mu**2) ** 2 / (n * s), evaluate=False)),
         Step("A as a multiple of the identity, U and V independent", sp.Eq(size**2, own**2 * nu**4, evaluate=False)),
-        Step("V has the mean mu: the others of a row are as large as the diagonal at n*", sp.Eq((n - 1) * other * mu, own * nu)),
     )
+    if has_mean:
+        overtaken = sp.Eq((n - 1) * other * sp.Abs(mu), own * nu)
+        steps += (Step("V has the mean mu: the others of a row are as large as the diagonal at n*", overtaken),)
     assumptions = (
         "tokens independent, of unit variance; LeCun initialisation, biases zero",
         "overlaps at their means, their fluctuations left out",

@@ -64,6 +64,21 @@ def test_symbols_stay() -> None:
     assert "nu" in rule.latex()
 
 
+def test_features_without_a_mean_never_add_up() -> None:
+    report = mf.scaling.gau(phi=mf.tanh, s=128, n=512, d=768, e=1536)
+    assert (report.crossover, report.diagonal.ratio, report.limit) == (np.inf, np.inf, 0)
+    assert "n* = inf" in repr(report)
+    assert not {"ratio", "crossover"} & set(report.rule())
+
+
+def test_sizes_left_out_are_named() -> None:
+    report = mf.scaling.gau()
+    assert repr(report) == repr(report.rule)
+    for call, names in ((lambda: report.full, "n, s, d"), (lambda: report.diagonal, "n, s"), (lambda: report.limit, "s, d")):
+        with pytest.raises(ValueError, match=f"^{names}: expected numbers"):
+            call()
+
+
 def test_figure() -> None:
     pytest.importorskip("matplotlib").use("Agg")
     ax = REPORT.over_n([64, 512]).plot()
