@@ -165,12 +165,12 @@ def deep_norm(optimizer: Any = "adam", *, norm: str = "post", closure: Any = Non
     found = {s: v.subs(count) for s, v in solved(constraint, closure).items()}
     family = _family(constraint) if norm == "post" else None
     values = {"alpha": found[alpha], "lam": found[lam]} | ({} if family is None else {"family": family.subs(count)})
-    delta = {name: sp.Symbol(name) for name in ("F", "g", "Delta_theta", "Delta_L")}
+    branch, slope, moved, change = sp.symbols(r"F g \Delta\theta \Delta\mathcal{L}")
     steps = (
-        Step(f"size of a branch of degree {d} in its gains, beside the skip", sp.Eq(delta["F"], lam**d / alpha)),
-        Step("gradient of one weight matrix, by the derivative in its own gain", sp.Eq(delta["g"], gradient)),
-        Step(f"size of an update of the optimiser ({method.name})", sp.Eq(delta["Delta_theta"], update)),
-        Step("change of the loss: gradient times update, coherent over S sublayers", sp.Eq(delta["Delta_L"], S * gradient * update)),
+        Step(f"size of a branch of degree {d} in its gains, beside the skip", sp.Eq(branch, lam**d / alpha)),
+        Step("gradient of one weight matrix, by the derivative in its own gain", sp.Eq(slope, gradient)),
+        Step(f"size of an update of the optimiser ({method.name})", sp.Eq(moved, update)),
+        Step("change of the loss: gradient times update, coherent over S sublayers", sp.Eq(change, S * gradient * update)),
         Step("independent of depth", constraint),
         *(() if family is None else (Step("one-parameter family", sp.Eq(lam, family)),)),
         Step("closure", closure),
@@ -229,7 +229,7 @@ def deepnet(stacks: str = "encoder") -> Rule:
         return a, b
 
     general = (
-        Step("change of the output by S sublayers, v = w = lambda, share G", sp.Eq(sp.Symbol("Delta_F"), S * share * gain**2 / alpha**2)),
+        Step("change of the output by S sublayers, v = w = lambda, share G", sp.Eq(sp.Symbol(r"\Delta F"), S * share * gain**2 / alpha**2)),
         Step("closure", closure),
     )
     if stacks != "encoder-decoder":

@@ -91,7 +91,9 @@ class Degree:
 
     def latex(self) -> str:
         """The steps as aligned equations."""
-        return aligned([], self.steps, [])
+        letters = {s: sp.Symbol(letter, positive=s.is_positive, real=s.is_real) for s, letter in self._system.letters.items()}
+        sides = ((step.reason, *(side.xreplace(letters) for side in step.equation.args)) for step in self.steps)
+        return aligned([], [Step(reason, sp.Eq(*both, evaluate=False)) for reason, *both in sides], [])
 
     def _repr_latex_(self) -> str:
         return self.latex()
@@ -178,11 +180,14 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     True
     >>> for step in mf.scaling.degree(mf.MLP(mf.relu)).steps:
     ...     print(f"{step.reason}: {step.equation.lhs} = {step.equation.rhs}")
-    q_1, of degree 2: q_1 = lambda_1**2*q*sigma_1**2
-    q_2, of degree 2: q_2 = E(Max(0, x)**2, q_1)
+    of degree 2: q_1 = lambda_1**2*q*sigma_1**2
+    of degree 2: q_2 = E(Max(0, x)**2, q_1)
     output, of degree 4: q_out = lambda_2**2*q_2*sigma_2**2
     root of the output: RMS = sqrt(q_out)
-    the gains of one matrix at a time: k = 1 + 1
+    gain of sigma_1 alone: k_1 = 1
+    gain of sigma_2 alone: k_2 = 1
+    gains of all matrices: k = k_1 + k_2
+    degree: k = 2
 
     Attention is linear in its values, but its weights depend on queries and keys:
 
@@ -196,16 +201,19 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     found, reasons = _degrees(system, system.gains)
     by_matrix: dict[str, sp.Expr | None] = {}
     for gain, name in system.gains.items():
-        alone = _degrees(system, (gain,))[0].get(OUTPUT)
-        by_matrix[name] = None if alone is None else alone / 2
+        power = _degrees(system, (gain,))[0].get(OUTPUT)
+        by_matrix[name] = None if power is None else power / 2
     steps = []
     for symbol, formula in system.chain:
         text = f"of degree {found[symbol]}" if symbol in found else "not homogeneous"
-        steps.append(Step(f"{'output' if symbol == OUTPUT else symbol}, {text}", sp.Eq(symbol, formula, evaluate=False)))
+        steps.append(Step(f"output, {text}" if symbol == OUTPUT else text, sp.Eq(symbol, formula, evaluate=False)))
     value = found[OUTPUT] / 2 if OUTPUT in found else None
     steps.append(Step("root of the output", sp.Eq(sp.Symbol("RMS"), sp.sqrt(OUTPUT))))
-    if value is not None and all(k is not None for k in by_matrix.values()):
-        steps.append(Step("the gains of one matrix at a time", sp.Eq(sp.Symbol("k"), sp.Add(*by_matrix.values(), evaluate=False))))
+    if value is not None and None not in by_matrix.values():
+        alone = {sp.Symbol(gain.name.replace("lambda", "k", 1)): by_matrix[name] for gain, name in system.gains.items()}
+        steps += [Step(f"gain of {name} alone", sp.Eq(k, v)) for (k, v), name in zip(alone.items(), by_matrix, strict=True)]
+        steps.append(Step("gains of all matrices", sp.Eq(sp.Symbol("k"), sp.Add(*alone, evaluate=False), evaluate=False)))
+        steps.append(Step("degree", sp.Eq(sp.Symbol("k"), value)))
     return Degree(block, value, MappingProxyType(by_matrix), tuple(steps), reasons.get(OUTPUT, ""), system)
 
 

@@ -24,6 +24,8 @@ class Gained:
     gains: dict[sp.Symbol, str]
     #: the named quantities on which the output depends, in order, with their formulas in those before; the output itself is last
     chain: tuple[tuple[sp.Symbol, sp.Expr], ...]
+    #: how the named quantities print
+    letters: dict[sp.Symbol, str]
 
     @cached_property
     def parameters(self) -> tuple[sp.Symbol, ...]:
@@ -74,10 +76,13 @@ def gained(block: Block, weights: Collection[str] | None = None, signal: Signal 
     hidden = sorted((s for s in used - seen if is_weight(s.name)), key=lambda s: s.name)
     put = {s: s * gain(s.name) for s in hidden}
     put[delta] = q - p if signal is None else signal.delta
-    return _named_chain(gains, [(d.symbol, _formula(d).xreplace(put)) for d in definitions], output.q.xreplace(put))
+    letters = {d.symbol: d.latex for d in definitions}
+    return _named_chain(gains, [(d.symbol, _formula(d).xreplace(put)) for d in definitions], output.q.xreplace(put), letters)
 
 
-def _named_chain(gains: dict[sp.Symbol, str], definitions: list[tuple[sp.Expr, sp.Expr]], output: sp.Expr) -> Gained:
+def _named_chain(
+    gains: dict[sp.Symbol, str], definitions: list[tuple[sp.Symbol, sp.Expr]], output: sp.Expr, letters: dict[sp.Symbol, str]
+) -> Gained:
     """what the output needs of the definitions, with a name of its own for each"""
     needed, kept = output.free_symbols, [(OUTPUT, output)]
     for symbol, formula in reversed(definitions):
@@ -88,13 +93,16 @@ def _named_chain(gains: dict[sp.Symbol, str], definitions: list[tuple[sp.Expr, s
     unnamed = [*gains, *(symbol for symbol, _ in kept[:-1])]
     taken = {s.name for s in needed - set(unnamed)} | set(TABLE) | {OUTPUT.name}
     names: dict[sp.Expr, sp.Symbol] = {OUTPUT: OUTPUT}
+    printed: dict[sp.Symbol, str] = {}
     for symbol in unnamed:
         count = 1
         while (name := f"{symbol.name}_{count}" if count > 1 else symbol.name) in taken:
             count += 1
         taken.add(name)
         names[symbol] = sp.Symbol(name, **{k: v for k, v in symbol.assumptions0.items() if k in ("positive", "nonnegative", "real") and v})
-    return Gained({names[g]: label for g, label in gains.items()}, tuple((names[s], f.xreplace(names)) for s, f in kept))
+        if symbol in letters:
+            printed[names[symbol]] = letters[symbol] if count == 1 else f"{letters[symbol]}^{{({count})}}"
+    return Gained({names[g]: label for g, label in gains.items()}, tuple((names[s], f.xreplace(names)) for s, f in kept), printed)
 
 
 def same_token_part(block: Block) -> Block:
