@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import sympy as sp
 from sympy import S
@@ -24,12 +24,18 @@ from meanfield.numeric.evaluation import evaluate
 from meanfield.scaling.gained import OUTPUT, Gained, gained, same_token_part
 from meanfield.scaling.homogeneity import Inhomogeneous, exponent_of
 from meanfield.scaling.limits import Term, Undetermined, leading
-from meanfield.scaling.rules import Step, aligned
+from meanfield.scaling.rules import Rule, Step
 from meanfield.symbols import known
 
 __all__ = ["Degree", "degree", "local_exponent"]
 
-q, p = known("q"), known("p")
+q, p, lam = known("q"), known("p"), known("lam")
+
+ASSUMPTIONS: Final = (
+    "weights independent, of mean zero; matrices wide: the mean-field law of the block",
+    "biases are left out of the gain",
+)
+SOURCE: Final = "read off the law of the block; the count of Su 2022, kexue.fm/archives/8990, where moments are homogeneous"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,6 +52,8 @@ class Degree:
         The limits of the local exponent as the gain goes to 0 and to infinity, for 0 < p < q; None where no rule tells. Worked out on
         first use.
     steps : tuple of Step
+    rule : Rule
+        All of it with what it states, assumes and follows from.
     """
 
     block: Block
@@ -89,11 +97,21 @@ class Degree:
             return f"{self.value} = {parts}"
         return f"not homogeneous ({parts}): {self.reason}"
 
-    def latex(self) -> str:
-        """The steps as aligned equations."""
+    @cached_property
+    def rule(self) -> Rule:
         letters = {s: sp.Symbol(letter, positive=s.is_positive, real=s.is_real) for s, letter in self._system.letters.items()}
         sides = ((step.reason, *(side.xreplace(letters) for side in step.equation.args)) for step in self.steps)
-        return aligned([], [Step(reason, sp.Eq(*both, evaluate=False)) for reason, *both in sides], [])
+        steps = tuple(Step(reason, sp.Eq(*both, evaluate=False)) for reason, *both in sides)
+        size = sp.Function("RMS")(lam)
+        if self.value is None:
+            values, statement = {}, sp.Eq(sp.Symbol("k"), lam * sp.log(size).diff(lam, evaluate=False), evaluate=False)
+        else:
+            values, statement = {"degree": self.value}, sp.Eq(size, lam**self.value * size.subs(lam, 1), evaluate=False)
+        return Rule("Degree in a common gain of the weights", values, (statement,), ASSUMPTIONS, steps, SOURCE)
+
+    def latex(self) -> str:
+        """The statement and the steps as aligned equations."""
+        return self.rule.latex()
 
     def _repr_latex_(self) -> str:
         return self.latex()

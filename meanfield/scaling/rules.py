@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import TABLE
 
-__all__ = ["Rule", "Step", "aligned"]
+__all__ = ["Rule", "Step"]
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,13 @@ class Rule:
 
     def latex(self) -> str:
         """The derivation as aligned equations, each under its reason."""
-        heading = [rf"& \textbf{{{_text(self.name)}}} \quad \text{{({_text(self.source)})}}"]
-        heading += [rf"& \text{{assumption: {_text(a)}}}" for a in self.assumptions]
-        return aligned(heading, self.steps, [rf"& {_letter(name)} = {latex(value)}" for name, value in self.values.items()])
-
-
-def aligned(heading: Sequence[str], steps: Iterable[Step], end: Sequence[str]) -> str:
-    """Steps as aligned equations, each under its reason."""
-    lines = list(heading)
-    for step in steps:
-        lines += [rf"& \text{{{_text(step.reason)}:}}", rf"& \quad {latex(step.equation)}"]
-    return "\\begin{align*}\n" + " \\\\\n".join([*lines, *end]) + "\n\\end{align*}"
+        lines = [rf"& \textbf{{{_text(self.name)}}} \quad \text{{({_text(self.source)})}}"]
+        lines += [rf"& \text{{assumption: {_text(a)}}}" for a in self.assumptions]
+        lines += [rf"& \text{{asks:}} \quad {latex(e)}" for e in self.statement]
+        for step in self.steps:
+            lines += [rf"& \text{{{_text(step.reason)}:}}", rf"& \quad {latex(step.equation)}"]
+        lines += [rf"& {_letter(name)} = {latex(value)}" for name, value in self.values.items()]
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
 
 @latex.register

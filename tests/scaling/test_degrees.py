@@ -160,6 +160,10 @@ def test_a_degree_shows_its_steps() -> None:
     assert r"\mathbb{E}" in found.latex()
     assert repr(found) == "2 = sigma_1: 1 + sigma_2: 1"
     assert r"k = k_{1} + k_{2}" in found.latex()
+    assert found.rule.degree == 2
+    assert found.rule.assumptions
+    assert str(found.rule.statement[0].rhs) == "lam**2*RMS(1)"
+    assert "Derivative" in str(degree(mf.MLP(mf.silu)).rule.statement)
     twice = degree(mf.GAU(mf.relu) >> mf.GAU(mf.relu)).latex()  # letters of the law; what comes a second time is told apart
     assert r"\dot p_{Z} =" in twice
     assert r"\dot p_Z^{(2)} =" in twice
