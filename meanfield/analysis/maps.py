@@ -22,7 +22,8 @@ from meanfield.gaussian.series import at_zero as expanded_at_zero
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
-from meanfield.numeric.store import execute
+from meanfield.numeric.store import execute, is_kept
+from meanfield.numeric.work import Work, patient
 from meanfield.recurrence import Recursion, recursion
 from meanfield.symbols import known
 
@@ -31,8 +32,6 @@ __all__ = ["Program", "StepMap", "at_zero", "derivative", "map_of", "program", "
 Floats = NDArray[np.float64]
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
 
-#: points times expectations up to which a table is filled by the interpreter
-INTERPRETED = 5000
 #: relative rounding error at which a closed form counts as cancelled
 CANCELLED = 1e-12
 
@@ -54,12 +53,13 @@ class Program:
     order: tuple[sp.Symbol, ...]
     count: int
     integrands: tuple[Integrand, ...]
-    work: int
+    work: Work
 
     def __call__(self, table: Floats) -> Floats:
         out = np.empty((self.count + 1, table.shape[1]))
         shapes = [i.shapes([s.name for s in self.order], table) for i in self.integrands]
-        execute(self.source, "table", (table, out, *shapes), small=table.shape[1] * max(1, self.work) <= INTERPRETED)
+        small = patient(table.shape[1] * self.work.milliseconds(shapes), is_kept(self.source, "table"), self.source)
+        execute(self.source, "table", (table, out, *shapes), small)
         out[-1] *= 2.0**-53
         return out
 

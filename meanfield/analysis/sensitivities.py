@@ -32,7 +32,8 @@ from meanfield.gaussian.pieces import slope
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.runs import bound_parameters, initial_moments
-from meanfield.numeric.store import execute
+from meanfield.numeric.store import execute, is_kept
+from meanfield.numeric.work import Work, patient
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
 
@@ -41,8 +42,6 @@ __all__ = ["Sensitivity", "sensitivity"]
 Floats = NDArray[np.float64]
 x, y, q, p, delta = (known(name) for name in ("x", "y", "q", "p", "delta"))
 
-#: layer-points times directions up to which a run stays with the interpreter
-INTERPRETED = 20_000
 
 _LOOPS = '''
 BIG = 2.0**500
@@ -182,7 +181,7 @@ def sensitivity(
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     shapes = [i.shapes(list(values), table) for i in kernel.integrands]
     head = (depth, int(delta0 is not None), float(start == "pooled"))
-    small = depth * count * len(names) * max(1, kernel.work) <= INTERPRETED
+    small = patient(depth * count * len(names) * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
     execute(kernel.source, "tangents", (*head, table, seeds, flat[0], flat[1], *out, *shapes), small)
     q_last, delta_last, log_last, dq, ddelta, dlog = out
     if not all(np.isfinite(a).all() for a in out):
@@ -207,7 +206,7 @@ def sensitivity(
 class _Kernel:
     source: str
     integrands: tuple[Integrand, ...]
-    work: int
+    work: Work
 
 
 @lru_cache(maxsize=64)

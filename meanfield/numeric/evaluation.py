@@ -18,7 +18,8 @@ from meanfield.gaussian.precise import settled
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
-from meanfield.numeric.store import execute
+from meanfield.numeric.store import execute, is_kept
+from meanfield.numeric.work import Work, patient
 
 __all__ = ["evaluate"]
 
@@ -28,8 +29,6 @@ Floats = NDArray[np.float64]
 CANCELLED = 1e-13
 #: relative error of a quadrature at which an integrand whose own terms cancel takes digits
 NOISE = 1e-11
-#: points, and expectations over one variable, up to which a job runs as plain Python
-INTERPRETED = 5000
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
 FEW = 20
 #: how much more detail a second quadrature takes, whose difference from the first bounds the error
@@ -52,13 +51,14 @@ class Program:
     source: str
     order: tuple[sp.Symbol, ...]
     integrands: tuple[Integrand, ...]
-    work: int
+    work: Work
 
     def __call__(self, table: Floats, detail: float = 1.0) -> tuple[Floats, Floats]:
         """Values and rounding bounds for the columns of a table."""
         out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
         shapes = [i.shapes([s.name for s in self.order], table, detail) for i in self.integrands]
-        execute(self.source, "grid", (table, out, bound, *shapes), small=table.shape[1] * max(1, self.work) <= INTERPRETED)
+        cost = table.shape[1] * self.work.milliseconds(shapes)
+        execute(self.source, "grid", (table, out, bound, *shapes), patient(cost, is_kept(self.source, "grid"), self.source))
         return out, bound * 2.0**-53
 
 

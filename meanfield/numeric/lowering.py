@@ -28,6 +28,7 @@ from meanfield.gaussian.stable import side
 from meanfield.numeric import primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
+from meanfield.numeric.work import Work
 from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
@@ -298,10 +299,11 @@ class Lowering:
         return [f"{name} = {name}s[g % {name}s.shape[0]]" for name in self.shape_names]
 
     @property
-    def work(self) -> int:
-        """What a point costs in quadrature, in units of one expectation over one variable."""
-        calls = sum(_WORK[name.partition("_")[0]] for name in self.calls) + _WORK["exchangeable"] * len(self.moments)
-        return calls + sum(primitives.WORK.get(name, 0) for name in self.used)
+    def work(self) -> Work:
+        """What a point costs as plain Python."""
+        calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
+        calls += [("exchangeable", ())] * len(self.moments)
+        return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
 
     # -- source -----------------------------------------------------------------------------------------------------------
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
@@ -385,19 +387,6 @@ class Lowering:
         return [_function(kind, integrands) for kind, integrands in wanted]
 
 
-#: kind of quadrature function -> its cost in expectations over one variable
-_WORK = {
-    "mean": 1,
-    "square": 1,
-    "noise": 2,
-    "quiet": 0,
-    "reaches": 0,
-    "near": 20000,
-    "cross": 200,
-    "two": 500,
-    "gap": 2000,
-    "exchangeable": 500,
-}
 #: kinds named after both of their integrands
 _TWO = ("two", "exchangeable")
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands

@@ -8,7 +8,7 @@ from meanfield.gaussian.softmax import SERIES, softmax_exponent, softmax_moments
 
 __all__ = [
     "SERIES",
-    "WORK",
+    "COSTS",
     "angle_difference",
     "angle_minus_sine",
     "bivariate_density",
@@ -55,8 +55,8 @@ NEEDS = {
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_moments")),
 }
-#: what a call costs, in units of one expectation over one variable, where that is not nothing
-WORK = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 100)
+#: what a call costs as plain Python, in milliseconds, where that is not nothing
+COSTS = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 25.0)
 
 
 def angle_minus_sine(t: float) -> float:

@@ -14,9 +14,10 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
-from meanfield.numeric.store import execute, ready
+from meanfield.numeric.store import execute, is_kept, ready
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
+from meanfield.numeric.work import patient
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ __all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "every_o
 
 Floats = NDArray[np.float64]
 
-#: layer-points below which a single trajectory runs as plain Python rather than wait for the compiler
-INTERPRETED = 50_000
 #: layer-points that a thread does at a time
 CHUNK = 250_000
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
@@ -264,16 +263,17 @@ class _Output:
 def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output) -> None:
     count = q0.shape[0]
     layers = max(depth, 1) * kernel.layers
-    small = count == 1 and layers * max(1, kernel.work) <= INTERPRETED
+    shapes = [i.shapes(kernel.parameters, table) for i in kernel.integrands]
+    small = count == 1 and patient(layers * kernel.work.milliseconds(shapes), is_kept(kernel.compiled(1), "trajectories"))
     lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
     halt = np.zeros(1, dtype=np.int64)
-    rest = (float(pooled), table, q0, delta0, *out.arrays, *(i.shapes(kernel.parameters, table) for i in kernel.integrands))
+    rest = (float(pooled), table, q0, delta0, *out.arrays, *shapes)
     rest = (depth, every, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return
     run = ready(text, "trajectories", (0, 0, *rest))
-    size = lanes * max(1, CHUNK // (lanes * layers * (1000 if kernel.integrands else max(1, kernel.work))))
+    size = lanes * max(1, CHUNK // (lanes * layers * (1000 if kernel.work else 1)))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -20,7 +20,7 @@ import numpy as np
 from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, primitives, tracing
 
-__all__ = ["compiled", "execute", "folder", "interpreted", "ready"]
+__all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "ready"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
@@ -134,6 +134,12 @@ def compiled(text: str, entry: str) -> FunctionType:
         setattr(module, name, _rules()[name] if name in shared else numba.njit(**how, **options)(f))
     function: FunctionType = getattr(module, entry)
     return function
+
+
+def is_kept(text: str, entry: str) -> bool:
+    """Whether machine code of the function is on disk."""
+    path = _write(text)
+    return any((path.parent / "__pycache__").glob(f"{path.stem}.{entry}-*.nbi"))
 
 
 def ready(text: str, entry: str, arguments: tuple[Any, ...]) -> FunctionType:

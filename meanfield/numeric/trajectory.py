@@ -23,6 +23,7 @@ import sympy as sp
 from meanfield.numeric import elementary, tracing
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
+from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion, Stage
 from meanfield.symbols import known
 
@@ -281,7 +282,7 @@ class Kernel:
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
-    work: int
+    work: Work
     layers: int
 
     @property
@@ -296,7 +297,7 @@ class Kernel:
     @property
     def vectorises(self) -> bool:
         """Whether blocks of points run faster than one after another."""
-        return self.work == 0 and "bivariate_normal" not in self.text
+        return not self.work and "bivariate_normal" not in self.text
 
 
 @cache

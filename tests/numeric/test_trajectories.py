@@ -32,7 +32,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import runs, threads
+from meanfield.numeric import runs, threads, work
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)
@@ -324,7 +324,7 @@ def columns(run: mf.Run) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_record_keeps_the_same_bits(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "INTERPRETED", 10**9 if tier == "interpreted" else -1)
+    monkeypatch.setattr(work, "PATIENCE", 10**9 if tier == "interpreted" else -1)
     every = columns(vit("derf", 101, True, alpha=0.7))
     for k in (1, 2, 7, 50, 101, 500):
         run = vit("derf", 101, True, alpha=0.7, record=k)
@@ -360,7 +360,7 @@ def test_chi_is_that_of_the_kept_layers() -> None:
 def test_tiers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for tier, limit in (("interpreted", 10**9), ("compiled", -1)):
-        monkeypatch.setattr(runs, "INTERPRETED", limit)
+        monkeypatch.setattr(work, "PATIENCE", limit)
         for norm in ("layer", "derf"):
             found[tier, norm] = vit(norm, 128, True, **({"alpha": 1.1} if norm == "derf" else {}))
     for norm in ("layer", "derf"):
@@ -371,7 +371,7 @@ def test_tiers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "INTERPRETED", -1)
+    monkeypatch.setattr(work, "PATIENCE", -1)
     together = columns(vit("derf", 64, True, alpha=ALPHAS, p=0.3))
     backwards = columns(vit("derf", 64, True, alpha=ALPHAS[::-1], p=0.3))
     square = columns(vit("derf", 64, True, alpha=ALPHAS.reshape(4, 5), p=0.3))
@@ -387,7 +387,7 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
 
 def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """the bits of one thread, whatever their number; an interrupt ends what is running"""
-    monkeypatch.setattr(runs, "INTERPRETED", -1)
+    monkeypatch.setattr(work, "PATIENCE", -1)
     monkeypatch.setattr(runs, "CHUNK", 64 * 64)
     settings = {"alpha": np.linspace(0.1, 2, 300), "p": 0.3}
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

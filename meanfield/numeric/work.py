@@ -1,0 +1,61 @@
+"""What generated code costs as plain Python, and when it is worth a wait for the compiler.
+
+A compiled kernel costs 4 to 10 s of CPU before its first number when it is new, and 0.4 s, most of it numba's import, when its machine
+code is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.gaussian.quadrature import SMOOTH
+
+__all__ = ["Work", "patient"]
+
+#: milliseconds that a compiled kernel costs before its first number, new or on disk
+NEW, KEPT = 4000.0, 400.0
+#: in these costs, how long a job may take as plain Python; -1 compiles everything
+PATIENCE = 1.0
+#: straight-line code of a point or layer, in milliseconds
+STEP = 0.01
+#: quadrature calls in milliseconds, of functions that the trapezoid resolves and of those that take panels (2 vCPU AMD EPYC, 2026-11)
+CALLS = {
+    "mean": (0.4, 1.6), "square": (0.4, 1.6), "noise": (0.8, 3.2), "quiet": (0.01, 0.01), "reaches": (0.01, 0.01), "near": (2000.0, 2000.0),
+    "cross": (12.0, 90.0), "two": (20.0, 180.0), "gap": (7.0, 300.0), "exchangeable": (50.0, 400.0),
+}  # fmt: skip
+
+_spent: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Work:
+    """The quadrature calls of a point or layer, each with the places of its integrands, and milliseconds of other slow functions."""
+
+    calls: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    other: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.other)
+
+    def milliseconds(self, shapes: Sequence[NDArray[np.float64]]) -> float:
+        """What a point costs where the integrands have these shapes."""
+        smooth = [bool((rows[:, SMOOTH] > 0).all()) for rows in shapes]
+        return STEP + self.other + sum(CALLS[kind][not all(smooth[i] for i in which)] for kind, which in self.calls)
+
+
+def patient(milliseconds: float, kept: bool, program: str | None = None) -> bool:
+    """Whether a job is done as plain Python, its machine code being kept from earlier or not.
+
+    A named program that is called again and again is compiled once it has taken as long as the compiler does, which is never worse
+    than twice the best.
+    """
+    spent = milliseconds + (_spent.get(program, 0.0) if program else 0.0)
+    if spent > PATIENCE * (KEPT if kept else NEW):
+        return False
+    if program:
+        _spent[program] = spent
+    return True
