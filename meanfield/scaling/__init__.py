@@ -3,8 +3,9 @@
 from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees
 from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTable, Tensor, convention_table
 from meanfield.scaling.deepnet import OPTIMIZERS, Optimizer, deep_norm, deepnet
-from meanfield.scaling.degrees import Degree, degree, local_exponent
+from meanfield.scaling.degrees import Degree, degree
 from meanfield.scaling.depths import largest_depth
+from meanfield.scaling.exponents import local_exponent
 from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes, GAUReport, gau
 from meanfield.scaling.gradients import GradientCheck, gradient_check
 from meanfield.scaling.modular import Atom, Bond, Composition, Module, Scaled, Tuple, modular_transformer

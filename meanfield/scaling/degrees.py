@@ -17,17 +17,15 @@ from typing import Any, Final
 import sympy as sp
 from sympy import S
 
-from meanfield import arguments
 from meanfield.blocks.algebra import Block, Signal, checked_block
 from meanfield.faces import latex
-from meanfield.numeric.evaluation import evaluate
 from meanfield.scaling.gained import OUTPUT, Gained, gained, same_token_part
 from meanfield.scaling.homogeneity import Inhomogeneous, exponent_of
 from meanfield.scaling.limits import Term, Undetermined, leading
 from meanfield.scaling.rules import Rule, Step
 from meanfield.symbols import known
 
-__all__ = ["Degree", "degree", "local_exponent"]
+__all__ = ["Degree", "degree", "degrees_in", "gained_law"]
 
 q, p, lam = known("q"), known("p"), known("lam")
 
@@ -122,7 +120,8 @@ def _(thing: Degree) -> str:
     return thing.latex()
 
 
-def _law(block: Any, part: str, weights: Collection[str] | None, signal: Signal | None = None) -> Gained:
+def gained_law(block: Any, part: str, weights: Collection[str] | None, signal: Signal | None = None) -> Gained:
+    """The law of a block, or of its same-token part, with a gain on each weight matrix."""
     if not checked_block(block, "block").closes:
         raise ValueError(f"block = {block}: it tells tokens apart and has no law in (q, p) to read a degree off")
     if part not in ("full", "diagonal"):
@@ -134,8 +133,8 @@ def _law(block: Any, part: str, weights: Collection[str] | None, signal: Signal 
     return system
 
 
-def _degrees(system: Gained, gains: Iterable[sp.Symbol]) -> tuple[dict[sp.Expr, sp.Expr], dict[sp.Expr, str]]:
-    """the degree of each named quantity in a common gain of these, or why it has none"""
+def degrees_in(system: Gained, gains: Iterable[sp.Symbol]) -> tuple[dict[sp.Expr, sp.Expr], dict[sp.Expr, str]]:
+    """The degree of each named quantity in a common gain of these, or why it has none."""
     found: dict[sp.Expr, sp.Expr] = dict.fromkeys(gains, S.One)
     reasons: dict[sp.Expr, str] = {}
     for symbol, formula in system.chain:
@@ -215,11 +214,11 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     >>> attention.value, attention.at_zero, attention.at_infinity
     (None, 2, 2)
     """
-    system = _law(block, part, weights)
-    found, reasons = _degrees(system, system.gains)
+    system = gained_law(block, part, weights)
+    found, reasons = degrees_in(system, system.gains)
     by_matrix: dict[str, sp.Expr | None] = {}
     for gain, name in system.gains.items():
-        power = _degrees(system, (gain,))[0].get(OUTPUT)
+        power = degrees_in(system, (gain,))[0].get(OUTPUT)
         by_matrix[name] = None if power is None else power / 2
     steps = []
     for symbol, formula in system.chain:
@@ -233,78 +232,3 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
         steps.append(Step("gains of all matrices", sp.Eq(sp.Symbol("k"), sp.Add(*alone, evaluate=False), evaluate=False)))
         steps.append(Step("degree", sp.Eq(sp.Symbol("k"), value)))
     return Degree(block, value, MappingProxyType(by_matrix), tuple(steps), reasons.get(OUTPUT, ""), system)
-
-
-def local_exponent(
-    block: Block,
-    lam: Any = 1.0,
-    *,
-    part: str = "full",
-    q: Any = 1.0,
-    p: Any = 0.0,
-    weights: Collection[str] | None = None,
-    **parameters: Any,
-) -> Any:
-    r"""The local exponent d ln RMS/d ln \lambda of a block's output at a gain \lambda on all its weights, from the exact moments.
-
-    \lambda q'(\lambda)/(2 q(\lambda)): derivatives of Gaussian moments are Gaussian moments again. It is `degree(block)` at every \lambda
-    where the block is homogeneous.
-
-    Parameters
-    ----------
-    block : Block
-    lam : number or array > 0
-    q, p : number or array
-        The moments of the input: by default independent tokens of unit variance.
-    part, weights
-        As for `degree`.
-    **parameters : number or array
-        The parameters of the block. Weight scales that are left out are 1; so is what the exponent does not depend on.
-
-    Returns
-    -------
-    float, or an array
-
-    Raises
-    ------
-    TypeError, ValueError
-        `block` is no block or has no weight scales; lam <= 0; missing or unknown parameters.
-
-    Examples
-    --------
-    >>> import meanfield as mf
-    >>> round(mf.scaling.local_exponent(mf.MLP(mf.silu), lam=0.01), 4), round(mf.scaling.local_exponent(mf.MLP(mf.silu)), 4)
-    (2.0001, 2.1726)
-    """
-    start = arguments.number_array(p, "p")
-    signal = None if start.any() else Signal(known("q"), S.Zero, known("q"))  # moments of independent tokens factorise
-    system = _law(block, part, weights, signal)
-    names = {s.name for s in system.parameters} - {"q", "p"}
-    scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
-    values = dict.fromkeys(scales, 1.0) | parameters
-    # what multiplies the output by a power of its own does not move the exponent
-    values |= {s.name: 1.0 for s in system.parameters if s.name in names - set(values) and OUTPUT in _degrees(system, (s,))[0]}
-    if missing := sorted(names - set(values)):
-        raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
-    if unknown := sorted(set(parameters) - names):
-        raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
-    at = arguments.variance_array(lam, "lam")
-    given = {"q": arguments.variance_array(q, "q"), "p": start, **values}
-    return _log_derivative(system, at, given)
-
-
-def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
-    """d ln q'/d ln lam / 2, carried along the named quantities by the chain rule"""
-    values = given | {g.name: lam for g in system.gains}
-    rates: dict[sp.Symbol, Any] = dict.fromkeys(system.gains, lam)
-    for symbol, formula in system.chain:
-        moving = [s for s in formula.free_symbols if s in rates]
-        speeds = {s: sp.Dummy(f"d_{s.name}", real=True) for s in moving}
-        rate = sp.Add(*[formula.diff(s) * speeds[s] for s in moving])
-        if rate.has(sp.Derivative):
-            raise ValueError(f"p: {symbol} = {formula} has no rule for its derivative between correlated tokens; leave p at 0")
-        known_values = values | {speeds[s].name: rates[s] for s in moving}
-        values[symbol.name], rates[symbol] = (
-            evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)
-        )
-    return rates[OUTPUT] / (2 * values[OUTPUT.name])

@@ -25,7 +25,7 @@ from meanfield.faces import latex
 from meanfield.gaussian.expectation import derived
 from meanfield.numeric.evaluation import evaluate
 from meanfield.scaling.deepnet import optimizer_of
-from meanfield.scaling.degrees import local_exponent
+from meanfield.scaling.exponents import local_exponent
 from meanfield.scaling.rules import Rule, Step
 from meanfield.symbols import known
 

@@ -1,0 +1,93 @@
+r"""The local exponent d ln RMS/d ln \lambda of a block that is not homogeneous in its weights, from exact moments."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.blocks.algebra import Block, Signal
+from meanfield.numeric.evaluation import evaluate
+from meanfield.scaling.degrees import degrees_in, gained_law
+from meanfield.scaling.gained import OUTPUT, Gained
+from meanfield.symbols import known
+
+__all__ = ["local_exponent"]
+
+
+def local_exponent(
+    block: Block,
+    lam: Any = 1.0,
+    *,
+    part: str = "full",
+    q: Any = 1.0,
+    p: Any = 0.0,
+    weights: Collection[str] | None = None,
+    **parameters: Any,
+) -> Any:
+    r"""The local exponent d ln RMS/d ln \lambda of a block's output at a gain \lambda on all its weights, from the exact moments.
+
+    \lambda q'(\lambda)/(2 q(\lambda)): derivatives of Gaussian moments are Gaussian moments again. It is `degree(block)` at every \lambda
+    where the block is homogeneous.
+
+    Parameters
+    ----------
+    block : Block
+    lam : number or array > 0
+    q, p : number or array
+        The moments of the input: by default independent tokens of unit variance.
+    part, weights
+        As for `degree`.
+    **parameters : number or array
+        The parameters of the block. Weight scales that are left out are 1; so is what the exponent does not depend on.
+
+    Returns
+    -------
+    float, or an array
+
+    Raises
+    ------
+    TypeError, ValueError
+        `block` is no block or has no weight scales; lam <= 0; missing or unknown parameters.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> round(mf.scaling.local_exponent(mf.MLP(mf.silu), lam=0.01), 4), round(mf.scaling.local_exponent(mf.MLP(mf.silu)), 4)
+    (2.0001, 2.1726)
+    """
+    start = arguments.number_array(p, "p")
+    signal = None if start.any() else Signal(known("q"), S.Zero, known("q"))  # moments of independent tokens factorise
+    system = gained_law(block, part, weights, signal)
+    names = {s.name for s in system.parameters} - {"q", "p"}
+    scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
+    values = dict.fromkeys(scales, 1.0) | parameters
+    # what multiplies the output by a power of its own does not move the exponent
+    values |= {s.name: 1.0 for s in system.parameters if s.name in names - set(values) and OUTPUT in degrees_in(system, (s,))[0]}
+    if missing := sorted(names - set(values)):
+        raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
+    if unknown := sorted(set(parameters) - names):
+        raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
+    at = arguments.variance_array(lam, "lam")
+    given = {"q": arguments.variance_array(q, "q"), "p": start, **values}
+    return _log_derivative(system, at, given)
+
+
+def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
+    """d ln q'/d ln lam / 2, carried along the named quantities by the chain rule"""
+    values = given | {g.name: lam for g in system.gains}
+    rates: dict[sp.Symbol, Any] = dict.fromkeys(system.gains, lam)
+    for symbol, formula in system.chain:
+        moving = [s for s in formula.free_symbols if s in rates]
+        speeds = {s: sp.Dummy(f"d_{s.name}", real=True) for s in moving}
+        rate = sp.Add(*[formula.diff(s) * speeds[s] for s in moving])
+        if rate.has(sp.Derivative):
+            raise ValueError(f"p: {symbol} = {formula} has no rule for its derivative between correlated tokens; leave p at 0")
+        known_values = values | {speeds[s].name: rates[s] for s in moving}
+        values[symbol.name], rates[symbol] = (
+            evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)
+        )
+    return rates[OUTPUT] / (2 * values[OUTPUT.name])
