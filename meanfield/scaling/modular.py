@@ -11,14 +11,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import sympy as sp
 from sympy import S
 
 from meanfield import arguments
+from meanfield.scaling.rules import Rule, Step
 
 __all__ = ["Atom", "Bond", "Composition", "Module", "Scaled", "Tuple", "modular_transformer"]
+
+
+SOURCE: Final = "Large et al. 2024, arXiv:2405.14813, Definitions 3-5"
+ASSUMPTIONS: Final = (
+    "every part is well normed: an update of size t moves its output by at most t, its input's change by its sensitivity times that",
+    "first order in the updates, worst case over inputs",
+)
 
 
 def _positive(value: Any, name: str) -> sp.Expr:
@@ -63,6 +71,18 @@ class Module(ABC):
             alike = len(set(shares)) == 1
             result |= {name: shares[0]} if alike else {f"{name} ({k})": share for k, share in enumerate(shares, 1)}
         return result
+
+    def rule(self, target: Any = 1) -> Rule:
+        r"""Mass, sensitivity and budgets with the laws of composition they follow from.
+
+        >>> from meanfield.scaling import Atom
+        >>> rule = (Atom("out") @ (2 * Atom("in"))).rule()
+        >>> dict(rule.values)
+        {'sensitivity': 2, 'mass': 2, 'in': 1/4, 'out': 1/2}
+        """
+        values = {"sensitivity": self.sensitivity, "mass": self.mass, **self.budgets(target)}
+        bound = sp.Le(sp.Symbol("Delta"), _positive(target, "target"), evaluate=False)
+        return Rule("Modular norm", values, (bound,), ASSUMPTIONS, _laws(), SOURCE)
 
     def of_mass(self, mass: Any) -> Module:
         """The same module with that total mass."""
@@ -197,6 +217,17 @@ class Scaled(Module):
 
     def weighed(self, factor: sp.Expr) -> Module:
         return Scaled(self.module.weighed(factor), self.factor)
+
+
+def _laws() -> tuple[Step, ...]:
+    r"""the laws of composition, for two tensors behind factors \mu_1 and \mu_2"""
+    mu, m, m_1, m_2, mu_1, mu_2, t = sp.symbols("mu m m_1 m_2 mu_1 mu_2 t", positive=True)
+    one, two = Scaled(Atom("1", m_1), mu_1), Scaled(Atom("2", m_2), mu_2)
+    steps: list[Step] = []
+    for how, module in (("one after the other", Composition(one, two)), ("side by side", Tuple((one, two)))):
+        steps += [Step(f"sensitivity, {how}", sp.Eq(mu, module.sensitivity)), Step(f"mass, {how}", sp.Eq(m, module.mass))]
+        steps += [Step(f"budget of W_{k}, {how}", sp.Eq(sp.Symbol(f"t_{k}"), share)) for k, share in module.budgets(t).items()]
+    return tuple(steps)
 
 
 def modular_transformer(blocks: int, *, mass: Any = 5, skip: Any = None, attention: Any = None) -> Module:

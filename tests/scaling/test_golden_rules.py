@@ -101,6 +101,9 @@ def test_modular_laws() -> None:
     side = Tuple((Atom("a", m1), 3 * Atom("b", m2)))
     assert side.sensitivity == 4
     assert sp.simplify(side.budgets(t)["b"] - t * m2 / (3 * (m1 + m2))) == 0
+    rule = modular_transformer(12).rule()
+    assert (rule.W_Q, rule()["W_O"]) == (sp.Rational(5, 7), 5 / 21)
+    assert r"\frac{m_{1} t}{\mu_{1} \mu_{2} \left(m_{1} + m_{2}\right)}" in rule.latex()
     left = (Atom("c") @ (2 * Atom("b"))) @ (3 * Atom("a"))
     right = Atom("c") @ ((2 * Atom("b")) @ (3 * Atom("a")))
     assert left.budgets() == right.budgets()
