@@ -102,8 +102,11 @@ def _check_range(values: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} = {values[values != np.round(values)].flat[0]:g}: {entry.meaning}; it must be a whole number")
 
 
-def number_array(value: Any, name: str) -> np.ndarray:
-    """A number or array of numbers as float64, finite and within the range of the parameter of that name."""
+def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.ndarray:
+    """A number or array of numbers as float64, finite and within the range of the parameter of that name.
+
+    `symbol` is what the name stands for in an expression: a user's own s is not the library's.
+    """
     if isinstance(value, sp.Basic):
         if not value.is_number:
             raise TypeError(f"{name} = {value}: expected a number or an array of numbers, got an expression in {value.free_symbols}")
@@ -121,7 +124,8 @@ def number_array(value: Any, name: str) -> np.ndarray:
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
-    _check_range(array, name)
+    if symbol is None or name not in symbols.TABLE or symbol == symbols.known(name):
+        _check_range(array, name)
     return array
 
 

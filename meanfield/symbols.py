@@ -17,7 +17,10 @@ __all__ = ["TABLE", "Entry", "canonical", "known", "latex_names", "merged", "par
 
 @dataclass(frozen=True)
 class Entry:
-    """A letter of the library: its symbol, how it prints, what it means, the least value it may take and the one it must stay below."""
+    """A letter of the library: its symbol, how it prints, what it means, the least value it may take and the one it must stay below.
+
+    `local` letters mean this only where the library itself puts them: in a user's expression s or d is the user's own.
+    """
 
     symbol: sp.Symbol
     latex: str
@@ -25,10 +28,20 @@ class Entry:
     lowest: float | None = None
     integer: bool = False
     below: float | None = None
+    local: bool = False
 
 
-def _entry(name: str, latex: str, meaning: str, *, lowest: float | None = None, below: float | None = None, **assumptions: bool) -> Entry:
-    return Entry(sp.Symbol(name, **assumptions), latex, meaning, lowest, bool(assumptions.get("integer")), below)
+def _entry(
+    name: str,
+    latex: str,
+    meaning: str,
+    *,
+    lowest: float | None = None,
+    below: float | None = None,
+    local: bool = False,
+    **assumptions: bool,
+) -> Entry:
+    return Entry(sp.Symbol(name, **assumptions), latex, meaning, lowest, bool(assumptions.get("integer")), below, local)
 
 
 _ENTRIES: Final = (
@@ -62,9 +75,9 @@ _ENTRIES: Final = (
     _entry("sigma_out", r"\sigma_o", "weight scale of the matrix after the gate", lowest=0, positive=True),
     _entry("sigma_U", r"\sigma_U", "weight scale of the gate of a gated attention unit", lowest=0, positive=True),
     _entry("sigma_Z", r"\sigma_Z", "weight scale of the shared features of a gated attention unit", lowest=0, positive=True),
-    _entry("s", "s", "shared features of a gated attention unit", lowest=1, positive=True, integer=True),
-    _entry("d", "d", "width of a gated attention unit", lowest=1, positive=True, integer=True),
-    _entry("e", "e", "hidden units of a gated attention unit", lowest=1, positive=True, integer=True),
+    _entry("s", "s", "shared features of a gated attention unit", local=True, lowest=1, positive=True, integer=True),
+    _entry("d", "d", "width of a gated attention unit", local=True, lowest=1, positive=True, integer=True),
+    _entry("e", "e", "hidden units of a gated attention unit", local=True, lowest=1, positive=True, integer=True),
     _entry("sigma_OV", r"\sigma_{OV}", "sigma_O sigma_V", lowest=0, positive=True),
     _entry("sigma_QK", r"\sigma_{QK}", "sigma_Q sigma_K", lowest=0, positive=True),
     _entry("sigma_21", r"\sigma_{21}", "sigma_2 sigma_1", lowest=0, positive=True),
@@ -72,14 +85,16 @@ _ENTRIES: Final = (
     _entry("sigma_b2", r"\sigma_{b2}", "bias scale of the second MLP map", lowest=0, positive=True),
     _entry("alpha", r"\alpha", "slope of Derf or DyT", lowest=0, positive=True),
     _entry("alpha_skip", r"\alpha_{\mathrm{skip}}", "weight of the skip in DeepNorm", lowest=0, positive=True),
-    _entry("rate", r"\delta_{\mathrm{drop}}", "share of coordinates that dropout puts to zero", lowest=0, below=1, nonnegative=True),
+    _entry(
+        "rate", r"\delta_{\mathrm{drop}}", "share of coordinates that dropout puts to zero", local=True, lowest=0, below=1, nonnegative=True
+    ),
     # scaling rules
-    _entry("N", "N", "number of transformer blocks (of the encoder)", lowest=1, positive=True, integer=True),
-    _entry("M", "M", "number of decoder blocks", lowest=1, positive=True, integer=True),
-    _entry("lam", r"\lambda", "gain common to the weights of a branch (V, O and the MLP in DeepNorm)", lowest=0, positive=True),
-    _entry("fan_in", r"d_{\mathrm{in}}", "columns of a weight matrix", lowest=1, positive=True, integer=True),
-    _entry("fan_out", r"d_{\mathrm{out}}", "rows of a weight matrix", lowest=1, positive=True, integer=True),
-    _entry("d_key", "d_k", "size of a head's keys and queries", lowest=1, positive=True, integer=True),
+    _entry("N", "N", "number of transformer blocks (of the encoder)", local=True, lowest=1, positive=True, integer=True),
+    _entry("M", "M", "number of decoder blocks", local=True, lowest=1, positive=True, integer=True),
+    _entry("lam", r"\lambda", "gain common to the weights of a branch (V, O and the MLP in DeepNorm)", local=True, lowest=0, positive=True),
+    _entry("fan_in", r"d_{\mathrm{in}}", "columns of a weight matrix", local=True, lowest=1, positive=True, integer=True),
+    _entry("fan_out", r"d_{\mathrm{out}}", "rows of a weight matrix", local=True, lowest=1, positive=True, integer=True),
+    _entry("d_key", "d_k", "size of a head's keys and queries", local=True, lowest=1, positive=True, integer=True),
 )
 
 TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}
@@ -103,7 +118,8 @@ def parameter(name: str) -> sp.Symbol:
 
 def canonical(expression: sp.Expr) -> sp.Expr:
     """The expression with every symbol the library knows by name replaced by its own symbol of that name."""
-    return expression.xreplace({s: TABLE[s.name].symbol for s in expression.free_symbols if s.name in TABLE and s != TABLE[s.name].symbol})
+    shared = {s: TABLE[s.name] for s in expression.free_symbols if s.name in TABLE}
+    return expression.xreplace({s: entry.symbol for s, entry in shared.items() if s != entry.symbol and not entry.local})
 
 
 def merged(symbols: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Symbol]:
@@ -111,7 +127,9 @@ def merged(symbols: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Symbol]:
     chosen: dict[str, sp.Symbol] = {}
     strength = {s: (bool(s.is_positive), bool(s.is_nonnegative), bool(s.is_real), str(s.assumptions0)) for s in symbols}
     for s in sorted(strength, key=lambda s: strength[s], reverse=True):
-        chosen.setdefault(s.name, TABLE[s.name].symbol if s.name in TABLE else s)
+        entry = TABLE.get(s.name)
+        own = entry is not None and (not entry.local or entry.symbol in strength)
+        chosen.setdefault(s.name, entry.symbol if entry is not None and own else s)
     return {s: chosen[s.name] for s in strength if s != chosen[s.name]}
 
 

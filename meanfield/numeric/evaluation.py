@@ -142,7 +142,10 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         arguments.check_integer(digits, "digits", 1)
     order = tuple(sorted(names.values(), key=lambda s: s.name))
     variances = {"q", "q1", "q2"}
-    arrays = {s.name: (arguments.variance_array if s.name in variances else arguments.number_array)(values[s.name], s.name) for s in order}
+    arrays = {
+        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
+        for s, given in ((s, values[s.name]) for s in order)
+    }
     grid = arguments.broadcast(arrays)
     _check_moments(arrays)
     if digits is not None:

@@ -8,7 +8,7 @@ the neural tangent kernel, all three linear in each step.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce, singledispatch
 from typing import Any
@@ -21,7 +21,7 @@ from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repea
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Flow", "check_means", "flow_of", "parameters_of", "tokens_of"]
+__all__ = ["Flow", "check_means", "explicit", "flow_of", "number_at", "parameters_of", "tokens_of"]
 
 Floats = NDArray[np.float64]
 Map = Callable[[Floats], Floats]
@@ -137,7 +137,7 @@ def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
     identity = Flow(np.empty(0), lambda X: X, lambda g: g, np.zeros(()))
 
     def step(G: Floats, values: Values) -> Flow:
-        flows = [(_number(factor**2, values)[..., None, None], s and s(G, values)) for factor, s in terms]
+        flows = [(number_at(factor**2, values)[..., None, None], s and s(G, values)) for factor, s in terms]
         parts = [(w, replace(identity, gram=G) if f is None else f) for w, f in flows]
 
         def added(which: str, X: Floats) -> Floats:
@@ -155,10 +155,10 @@ def _mixed(mixing: Mixing) -> Step:
 
     def step(G: Floats, values: Values) -> Flow:
         indices = np.arange(1, G.shape[-1] + 1)
-        gain = _number(mixing.gain, values)[..., None, None]
+        gain = number_at(mixing.gain, values)[..., None, None]
         inner = {name: np.asarray(v)[..., None, None] for name, v in values.items()}
         A = np.broadcast_to(
-            _number(mixing.weights, {**inner, i.name: indices[:, None], j.name: indices}), np.broadcast_shapes(G.shape, gain.shape)
+            number_at(mixing.weights, {**inner, i.name: indices[:, None], j.name: indices}), np.broadcast_shapes(G.shape, gain.shape)
         )
         T = np.swapaxes(A, -1, -2)
         after = gain * (A @ G @ T)
@@ -183,19 +183,23 @@ def _laws(block: Block) -> _Entrywise:
     same = block.law(Signal(q, p, delta))
     pair = block.law(Signal(q1, p, (q1 + q2) / 2 - p, q2=q2))
     own_same, own_pair = same.tangent or (), pair.tangent or ()
-    one = _explicit(same, (same.output.q, same.transfer[0, 0], *own_same[:1]))
-    two = _explicit(pair, (pair.output.p, pair.transfer[1, 1], *own_pair[1:]))
+    one = explicit(same, (same.output.q, same.transfer[0, 0], *own_same[:1]))
+    two = explicit(pair, (pair.output.p, pair.transfer[1, 1], *own_pair[1:]))
     return _Entrywise(one, two)
 
 
-def _explicit(law: Law, wanted: tuple[sp.Expr, ...]) -> tuple[sp.Expr, ...]:
-    """expressions of a law with its named quantities put in, one symbol per name"""
-    done: dict[sp.Expr, sp.Expr] = {}
-    for d in law.definitions:
-        done[d.symbol] = (d.value if d.kernel is None else d.kernel).xreplace(done)
-    explicit = [sp.sympify(e).xreplace(done) for e in wanted]
-    one = merged({s for e in explicit for s in e.free_symbols})
-    return tuple(e.xreplace(one) for e in explicit)
+def explicit(law: Law, wanted: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
+    """Expressions of a law with its named quantities put in, as numbers are computed, one symbol per name."""
+    named = {d.symbol: d.value if d.kernel is None else d.kernel for d in law.definitions}
+
+    def put(e: sp.Expr) -> sp.Expr:
+        while not e.free_symbols.isdisjoint(named):
+            e = e.xreplace(named)
+        return e
+
+    found = [put(sp.sympify(e)) for e in wanted]
+    one = merged({s for e in found for s in e.free_symbols})
+    return tuple(e.xreplace(one) for e in found)
 
 
 def _entries(block: Block) -> Step:
@@ -214,9 +218,9 @@ def _entries(block: Block) -> Step:
         for one, two in zip(laws.same, laws.pair, strict=True):
             shape = np.broadcast_shapes(G.shape, *((*v.shape, 1) for v in inner.values()))
             out = np.empty(shape)
-            out[..., range(n), range(n)] = _number(one, own)
+            out[..., range(n), range(n)] = number_at(one, own)
             if n > 1:
-                out[..., i, j] = out[..., j, i] = _number(two, pairs)
+                out[..., i, j] = out[..., j, i] = number_at(two, pairs)
             tables.append(out)
         after, factor = tables[:2]
         return Flow(after, lambda X: factor * X, lambda g: factor * g, tables[2] if len(tables) > 2 else None)
@@ -224,8 +228,8 @@ def _entries(block: Block) -> Step:
     return step
 
 
-def _number(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
-    """the expression at arrays of values; where it is no normal double, inf, 0 or NaN"""
+def number_at(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
+    """The expression at arrays of values; where it is no normal double, inf, 0 or NaN."""
     names = {s.name for s in e.free_symbols}
     given: dict[str, Any] = {name: np.asarray(v, dtype=np.float64) for name, v in values.items() if name in names}
     if not names:
@@ -239,7 +243,7 @@ def _number(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
         full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
         if not shape:
             return np.asarray(_beyond(e, given))
-        points = [_number(e, {name: v[k] for name, v in full.items()}) for k in range(int(np.prod(shape)))]
+        points = [number_at(e, {name: v[k] for name, v in full.items()}) for k in range(int(np.prod(shape)))]
         return np.array(points).reshape(shape)
 
 
@@ -295,7 +299,7 @@ def tokens_of(block: Block, values: Values) -> int | None:
     counts = set()
     for part in _parts(block):
         if isinstance(part, Block) and part.pattern is not None:
-            number = _number(part.pattern.n, values)
+            number = number_at(part.pattern.n, values)
             if np.ndim(number):
                 raise ValueError(f"n = an array of shape {np.shape(number)}: the size of a Gram matrix is one number")
             counts.add(int(number))
@@ -312,7 +316,7 @@ def check_means(block: Block) -> None:
         """whether coordinates have a mean after a part"""
         if _one_law(part):
             law = part.law(Signal(q, p, delta, mean if carried else sp.S.Zero))
-            if any(mean in e.free_symbols for e in _explicit(law, (law.output.q, law.output.p, *law.transfer))):
+            if any(mean in e.free_symbols for e in explicit(law, (law.output.q, law.output.p, *law.transfer))):
                 raise ValueError(f"{part} would see tokens with a non-zero mean: insert a Linear before it")
             return bool(law.output.mean != 0)
         if isinstance(part, Serial):

@@ -32,6 +32,7 @@ class _March:
     layers: NDArray[np.int64]
     gram: Floats
     backward: Floats
+    alike: Floats
     forward: Floats
     tangent: Floats | None
     status: Any
@@ -53,6 +54,8 @@ class GramRun:
         ln J^{L,l}, averaged over tokens at layer l, and ln J^{l,0}.
     log_apjn_tokens : array, shape (*grid, len(layers), n)
         ln |g_i|^2/d of each token's gradient at layer l: under a causal mask the first tokens collect the most.
+    gradient_correlation : array, shape (*grid, len(layers))
+        Mean covariance of the gradients of two tokens over their mean square.
     ntk : array, shape (*grid, len(layers), n, n)
         The neural tangent kernel, as far as every block says what its weights add.
     status : str or array of str
@@ -107,6 +110,12 @@ class GramRun:
     @property
     def log_apjn_forward(self) -> Floats:
         return _log_mean(self._march.forward)
+
+    @property
+    def gradient_correlation(self) -> Floats:
+        if len(self.layers) == 1 and self.depth:
+            raise AttributeError("gradient_correlation: this run kept its last layer alone; give propagate record='all' or a number")
+        return self._march.alike
 
     @property
     def ntk(self) -> Floats:
@@ -258,6 +267,7 @@ def _march(net: Block, G: Floats, depth: int, every: int, pooled: bool, values: 
     gram, backward, forward = (np.full((*grid, len(layers), *shape), np.nan) for shape in ((n, n), (n,), (n,)))
     tangent: Floats | None = np.full(gram.shape, np.nan)
     status = np.full(grid, "ok", dtype="U9")
+    alike = np.full((*grid, len(layers)), np.nan)
     seed = np.ones((n, n)) if pooled else np.eye(n)
     X, scale, theta = np.broadcast_to(np.eye(n), G.shape), np.zeros(grid), G
     pulls: list[Callable[[Floats], Floats]] = []
@@ -294,18 +304,21 @@ def _march(net: Block, G: Floats, depth: int, every: int, pooled: bool, values: 
         keep(l + 1)
     if not every:
         backward[..., 0, :] = forward[..., 0, :]
-        return _March(layers, gram, backward, forward, tangent, status if grid else str(status))
+        return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
     g, scale = np.broadcast_to(seed, G.shape), np.zeros(grid)
     whole = (status == "ok")[..., None]
     for l in range(depth, -1, -1):
         if l in kept:
             with np.errstate(divide="ignore"):
-                backward[..., kept[l], :] = np.where(whole, np.log(np.diagonal(g, axis1=-2, axis2=-1)) + scale[..., None], np.nan)
+                own = np.diagonal(g, axis1=-2, axis2=-1)
+                backward[..., kept[l], :] = np.where(whole, np.log(own) + scale[..., None], np.nan)
+                pairs = (g.sum((-1, -2)) - own.sum(-1)) / max(n - 1, 1)
+                alike[..., kept[l]] = np.where(whole[..., 0], pairs / own.sum(-1), np.nan)
         if l:
             g = np.where(whole[..., None], pulls[l - 1](g), fine)
             size = np.abs(g).max((-1, -2))
             g, scale = g / size[..., None, None], scale + np.log(size)
-    return _March(layers, gram, backward, forward, tangent, status if grid else str(status))
+    return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
 
 
 def _check_size(count: int, depth: int, n: int, every: int) -> None:

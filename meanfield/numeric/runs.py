@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
+from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.store import execute, is_kept, ready
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
@@ -52,6 +54,8 @@ class Run:
         The same-token factor of the repeat that starts at each kept layer (the last repeat alone for record="last").
     log_chi_product : array
         Sum of ln chi from l to L: gradients of different tokens taken as independent.
+    gradient_correlation : array
+        K^{L,l}/J^{L,l}, the correlation of the gradients of two tokens (two tokens, record="all").
     status : str or array of str
         "ok" or what happened: overflow, underflow, invalid (values are NaN from there on), gap underflow (1 - c is below 1e-300 and
         no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
@@ -88,6 +92,14 @@ class Run:
     def c(self) -> Floats:
         return np.asarray(1.0 - self.gap)
 
+    @cached_property
+    def gradient_correlation(self) -> Floats:
+        """K^{L,l}/J^{L,l}: how alike the gradients of two tokens are, for record="all". Worked out on first use."""
+        delta = self._two("gradient_correlation")
+        if len(self.layers) != self.depth + 1:
+            raise AttributeError("gradient_correlation: this run kept some of its layers; give propagate record='all'")
+        return gradient_correlations(self.recursion, self.parameters, self.q, delta, self.start == "pooled")
+
     def __repr__(self) -> str:
         grid = "x".join(map(str, self.q.shape[:-1])) or "one setting"
         bad = "" if np.all(np.asarray(self.status) == "ok") else f", status {sorted(set(np.ravel(self.status).tolist()))}"
@@ -114,7 +126,7 @@ def bound_parameters(parameters: Iterable[sp.Symbol], given: Mapping[str, Any]) 
         parts = [f"missing parameters: {', '.join(missing)}"] * bool(missing)
         parts += [f"unknown parameters: {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(f"{'; '.join(parts)}. This network has the parameters: {', '.join(names) or 'none'}")
-    values = {name: arguments.number_array(given[name], name) for name in names}
+    values = {name: arguments.number_array(given[name], name, s) for name, s in names.items()}
     for name, s in names.items():
         if name not in symbols.TABLE and s.is_nonnegative and (values[name] < 0).any():
             raise ValueError(f"{name} = {values[name].min():g}: declared as {'positive' if s.is_positive else 'non-negative'}")

@@ -29,7 +29,7 @@ def test_where_the_moments_close_the_gram_matrix_says_the_same(start):
     seen = mf.propagate(block(UNIFORM), depth=3, q=1.3, p=0.3, start=start, **SETTING)
     symmetric = mf.propagate(block(mf.Attention(sigma_Q=0, sigma_K=0)), depth=3, q=1.3, p=0.3, start=start, **SETTING)
     assert seen.gram.shape == (2, 4, N, N)
-    for name in ("q", "p", "c", "gap", "log_apjn", "log_apjn_forward"):
+    for name in ("q", "p", "c", "gap", "log_apjn", "log_apjn_forward", "gradient_correlation"):
         np.testing.assert_allclose(getattr(seen, name), getattr(symmetric, name), rtol=1e-13, atol=1e-14)
 
 
@@ -78,6 +78,8 @@ def test_a_causal_transformer_is_what_plain_numpy_finds():
     np.testing.assert_allclose(run.gram[-1], G, rtol=1e-12)
     assert run.log_apjn[0] == pytest.approx(math.log(J), abs=1e-12)
     assert run.log_apjn[0] == pytest.approx(run.log_apjn_forward[-1], abs=1e-12)
+    assert run.gradient_correlation[-1] == 0.0
+    assert 0.0 < run.gradient_correlation[0] < 1.0
     last = mf.propagate(net, depth=12, q=1.0, p=0.4, n=5, record="last")
     assert last.gram.shape == (1, 5, 5)
     np.testing.assert_array_equal(last.gram[-1], run.gram[-1])
