@@ -38,6 +38,7 @@ __all__ = [
     "Signal",
     "agreed_tokens",
     "checked_block",
+    "symmetric_only",
 ]
 
 
@@ -207,11 +208,32 @@ class Block(ABC):
     def check(self) -> None:
         """Build the law on a Gaussian signal, so that nonsense is refused while the network is described."""
         agreed_tokens((self,))
+        if not self.closes:
+            _check_told_apart(self)
         self.after(probe())
 
     def after(self, signal: Signal) -> Signal:
         """What the block leaves of that signal."""
         return self.law(signal).output
+
+
+def symmetric_only(block: Block) -> ValueError:
+    """What is wrong with a block in a network whose tokens are told apart."""
+    return ValueError(
+        f"{block} has a law for permutation-symmetric tokens of equal norm only, and stands where tokens are told apart: replace it "
+        "by mf.CausalAttention(...) or mf.FixedAttention(...), or by a block whose law reads signal.second (tokenwise = True)"
+    )
+
+
+def _check_told_apart(block: Block) -> None:
+    if block.tokenwise or block.pattern is not None:
+        return
+    kinds = {Serial: "blocks", Parallel: "branches", Residual: "branch", Repeat: "block"}
+    if type(block) not in kinds:
+        raise symmetric_only(block)
+    parts = getattr(block, kinds[type(block)])
+    for part in parts if isinstance(parts, tuple) else (parts,):
+        _check_told_apart(part)
 
 
 def probe(*, gaussian: bool = True) -> Signal:

@@ -17,11 +17,11 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repeat, Residual, Serial, Signal, symmetric_only
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Flow", "check_means", "explicit", "flow_of", "number_at", "parameters_of", "tokens_of"]
+__all__ = ["Flow", "check_means", "explicit", "flow_of", "joined", "number_at", "parameters_of", "tokens_of"]
 
 Floats = NDArray[np.float64]
 Map = Callable[[Floats], Floats]
@@ -59,20 +59,13 @@ def flow_of(block: Block) -> Step:
         return _entries(block)
     mixing = block.pattern
     if mixing is None:
-        raise _symmetric_only(block)
+        raise symmetric_only(block)
     return _mixed(mixing)
-
-
-def _symmetric_only(block: Block) -> ValueError:
-    return ValueError(
-        f"{block} has a law for permutation-symmetric tokens of equal norm only, and stands where tokens are told apart: replace it "
-        "by mf.CausalAttention(...) or mf.FixedAttention(...), or by a block whose law reads signal.second (tokenwise = True)"
-    )
 
 
 @flow_of.register
 def _(block: Serial) -> Step:
-    return _entries(block) if _one_law(block) else _in_turn([flow_of(part) for part in _joined(block)])
+    return _entries(block) if _one_law(block) else _in_turn([flow_of(part) for part in joined(block)])
 
 
 @flow_of.register
@@ -121,7 +114,7 @@ def _in_turn(steps: list[Step]) -> Step:
     return step
 
 
-def _joined(block: Serial) -> list[Block]:
+def joined(block: Serial) -> list[Block]:
     """the parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law"""
     parts: list[list[Block]] = []
     for part in block.blocks:
@@ -263,7 +256,7 @@ def _parts(block: Block) -> Iterator[Block | sp.Expr]:
     if _one_law(block) or block.pattern is not None:
         yield block
     elif isinstance(block, Serial):
-        for part in _joined(block):
+        for part in joined(block):
             yield from _parts(part)
     elif isinstance(block, Parallel):
         for part in block.branches:
@@ -274,7 +267,7 @@ def _parts(block: Block) -> Iterator[Block | sp.Expr]:
     elif isinstance(block, Repeat):
         yield from _parts(block.block)
     else:
-        raise _symmetric_only(block)
+        raise symmetric_only(block)
 
 
 @lru_cache(maxsize=256)
@@ -320,7 +313,7 @@ def check_means(block: Block) -> None:
                 raise ValueError(f"{part} would see tokens with a non-zero mean: insert a Linear before it")
             return bool(law.output.mean != 0)
         if isinstance(part, Serial):
-            for inner in _joined(part):
+            for inner in joined(part):
                 carried = after(inner, carried)
             return carried
         if isinstance(part, Residual):

@@ -25,6 +25,7 @@ from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.identities import Identity
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.recurrence import Recursion, Stage, recursion
+from meanfield.reporting.gram_formulas import gram_lines
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
@@ -47,7 +48,7 @@ def _(thing: Activation) -> str:
 
 @latex.register
 def _(thing: Block) -> str:
-    return latex(recursion(thing))
+    return latex(recursion(thing)) if thing.closes else gram_lines(thing, _Page())
 
 
 @latex.register

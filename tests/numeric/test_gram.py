@@ -102,7 +102,6 @@ def test_grids_and_trouble():
 @pytest.mark.parametrize(
     ("net", "call", "said"),
     [
-        (mf.CausalAttention() >> mf.Attention(), {"n": 4, "p": 0.1}, "permutation-symmetric"),
         (mf.CausalAttention(), {"n": 4}, "exactly one of p, c and gap"),
         (mf.CausalAttention(), {"n": [4, 5], "p": 0.1}, "one number"),
         (mf.CausalAttention(), {"n": 4, "p": -0.5}, "cannot all have"),
@@ -195,7 +194,9 @@ def test_a_gated_unit_in_a_causal_transformer():
     assert run.log_apjn[0] == pytest.approx(run.log_apjn_forward[-1], abs=1e-13)
     softmax = mf.Product(mf.Attention(n=4), mf.Linear(1, 0)) >> mf.Linear(1, 0)
     with pytest.raises(ValueError, match="permutation-symmetric"):
-        mf.propagate(mf.CausalAttention(n=4) >> softmax, 1, q=1.0, p=0.4, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)
+        mf.CausalAttention(n=4) >> softmax
+    with pytest.raises(ValueError, match="permutation-symmetric"):
+        mf.Residual(mf.CausalAttention()) >> mf.Attention()
 
 
 def test_many_repeats_between_first_and_last_layers():
@@ -277,3 +278,16 @@ def test_datasets_and_figures():
     assert pair.plot(quantity="ntk_pair").get_ylabel() == r"$\Theta_{12,l}$"
     assert "ntk_pair" in pair.to_xarray()
     matplotlib.pyplot.close("all")
+
+
+def test_latex_of_tokens_told_apart():
+    net = mf.Residual(mf.RMSNorm() >> mf.CausalAttention(sigma_V=1), scale=sp.Rational(1, 2))
+    text = mf.latex(net)
+    for line in (
+        r"G^{(1)}_{ij} &= \frac{G_{ij}}{\sqrt{G_{ii}} \sqrt{G_{jj}}}",
+        r"G^{(2)} &= \sigma_O^{2}\, A G^{(1)} A^\top",
+        r"G^{(3)} &= G + \frac{1}{4} G^{(2)}",
+        r"\Gamma &\leftarrow \Gamma + \frac{1}{4} \dot G^{(1)} \circ \left[\sigma_O^{2}\, A^\top \Gamma A\right]",
+        r"A_{ij} &= \begin{cases} \frac{1}{i} & \text{for}\: i \geq j \\0 & \text{otherwise} \end{cases}",
+    ):
+        assert line in text

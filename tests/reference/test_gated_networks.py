@@ -85,3 +85,18 @@ def test_gated_attention_with_hidden_units_of_its_own():
     twin = mf.reference.build(net, 8, 1)
     assert sorted(tuple(w.shape) for w in twin.parameters()) == [(4, 8), (8, 24), (24, 8), (24, 8)]
     assert sorted(tuple(w.shape) for w in mf.reference.build(mf.GAU(mf.silu, s=4, n=2, d=8), 8, 1, hidden=2).parameters())[1] == (8, 16)
+
+
+@pytest.mark.parametrize("name", ["pre-norm", "post-norm"])
+def test_gated_attention_in_residuals(name):
+    """two blocks, the branch as large as the skip; the gradient's part of O(1/width) is that of the unit alone"""
+    width = 128
+    unit = mf.GAU(mf.tanh, s=64, n=8, d=width, e=2 * width, lam=1.5)
+    net = mf.Residual(mf.LayerNorm() >> unit) if name == "pre-norm" else mf.Residual(unit) >> mf.LayerNorm()
+    twin = mf.reference.build(net, width, 2, q=1.0, c=0.4, dtype=torch.float32, seed=5)
+    seen = mf.reference.measure(twin, samples=100, probes=1, device="cpu", seed=5)
+    run = mf.propagate(net, 2, q=1.0, c=0.4)
+    found = {"q": (seen.q[1:], seen.q_error[1:]), "p": (seen.p[1:], seen.p_error[1:]), "J": (seen.apjn[:2], seen.apjn_error[:2])}
+    theory = {"q": run.q[1:], "p": run.p[1:], "J": np.exp(run.log_apjn[:2])}
+    for key, (value, error) in found.items():
+        assert (np.abs(np.log(value / theory[key])) <= 3 * error / value + RADIAL[key] / width).all(), (key, value, theory[key], error)
