@@ -42,11 +42,19 @@ def folder() -> Path:
     return user_cache_path("meanfield", appauthor=False) / "kernels"
 
 
+def _places() -> tuple[Path, Path]:
+    """where kernels are kept, and where if that cannot be written to"""
+    return folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+
+
+def _stem(text: str) -> str:
+    return f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
 def _write(text: str) -> Path:
     """The file of that text: written once, whole or not at all, and rewritten where its content is not the text."""
-    name = f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}.py"
-    for place in (folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"):
-        path = place / name
+    for place in _places():
+        path = place / f"{_stem(text)}.py"
         try:
             if path.exists() and path.read_bytes() == text.encode():
                 return path
@@ -138,8 +146,7 @@ def compiled(text: str, entry: str) -> FunctionType:
 
 def is_kept(text: str, entry: str) -> bool:
     """Whether machine code of the function is on disk."""
-    path = _write(text)
-    return any((path.parent / "__pycache__").glob(f"{path.stem}.{entry}-*.nbi"))
+    return any(any((place / "__pycache__").glob(f"{_stem(text)}.{entry}-*.nbi")) for place in _places())
 
 
 def ready(text: str, entry: str, arguments: tuple[Any, ...]) -> FunctionType:
