@@ -303,11 +303,12 @@ def raised(z: float, k: float) -> float:
 
 
 def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
-    """whether f and its derivative are nearly polynomials around mu on the scale s, kinks being far"""
-    breaks, sharp = breaks_of(slope), sharp_of(slope)
+    """whether f and its derivative are nearly polynomials around mu on the scale s, kinks and jumps being far"""
     near = s < 0.05 * min(shape[WIDTH], slope[WIDTH])
-    for j in range(breaks.size):
-        near = near and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
+    for row in (shape, slope):
+        breaks, sharp = breaks_of(row), sharp_of(row)
+        for j in range(breaks.size):
+            near = near and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
     return bool(near)
 
 
@@ -663,21 +664,24 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
 ''',
     "exchangeable": r'''
 def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
-    r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t, their variances q and covariances q - delta.
+    r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t u_t^c_t, their variances q and covariances q - delta.
 
-    The exponents are the digits of `code`: \sum_t (a_t + 16 b_t) 256^t. With `spread`, the covariance of f_<i>^a_2 and f_<i>^a_3 given the
-    common part stands for the last two factors. For delta > q, where nothing is common, the moment is continued from delta = q, linear in
+    The exponents are the digits of `code`: \sum_t (a_t + 16 b_t + 128 c_t) 256^t. With `spread`, the covariance of the last two factors
+    given the common part stands for them. For delta > q, where nothing is common, the moment is continued from delta = q, linear in
     the covariance.
     """
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return math.nan
     first = np.empty(4)
     second = np.empty(4)
+    third = np.empty(4)
     for t in range(4):
         first[t] = code % 16.0
         code = (code - first[t]) / 16.0
-        second[t] = code % 16.0
-        code = (code - second[t]) / 16.0
+        second[t] = code % 8.0
+        code = (code - second[t]) / 8.0
+        third[t] = code % 2.0
+        code = (code - third[t]) / 2.0
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
     y = np.empty(CAPACITY)
@@ -687,8 +691,9 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     means = np.empty(4)
     root = math.sqrt(q)
     window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))
-    window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum()))  # powers reach farther
+    window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + third.sum()))  # powers reach farther
     factors = 2 if spread > 0.0 else 4
+    bare = second[2] + third[2] + second[3] + third[3] == 0.0
     result = 0.0
     for turn in range(2 if delta > q else 1):
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
@@ -712,14 +717,15 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                 value = f_<i>(y[i]<x>)
                 derivative = f_<j>(y[i]<y>)
                 for t in range(factors):
-                    means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t])
+                    means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t]) * raised(y[i], third[t])
             term = weight * outer_w[k]
             for t in range(factors):
-                if first[t] + second[t] > 0.0:
+                if first[t] + second[t] + third[t] > 0.0:
                     term *= means[t]
             if spread > 0.0:
                 at = f_<i>(mu<x>)
-                if alone(shape, slope, mu, s):  # f^k(mu + s xi) - f^k(mu) as an integral of the slope: the values are too close
+                rise = f_<j>(mu<y>)
+                if bare and alone(shape, slope, mu, s):  # f^k(mu + s xi) - f^k(mu) as an integral of the slope: the values are too close
                     count = HERMITE_X.size
                     for i in range(count):
                         w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
@@ -733,10 +739,13 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                             one[i] += change * first[2] * raised(value, first[2] - 1.0)
                             other[i] += change * first[3] * raised(value, first[3] - 1.0)
                 else:
+                    origin = raised(at, first[2]) * raised(rise, second[2]) * raised(mu, third[2])
+                    opposite = raised(at, first[3]) * raised(rise, second[3]) * raised(mu, third[3])
                     for i in range(count):
                         value = f_<i>(y[i]<x>)
-                        one[i] = raised(value, first[2]) - raised(at, first[2])
-                        other[i] = raised(value, first[3]) - raised(at, first[3])
+                        derivative = f_<j>(y[i]<y>)
+                        one[i] = raised(value, first[2]) * raised(derivative, second[2]) * raised(y[i], third[2]) - origin
+                        other[i] = raised(value, first[3]) * raised(derivative, second[3]) * raised(y[i], third[3]) - opposite
                 shift = 0.0
                 drift = 0.0
                 for i in range(count):

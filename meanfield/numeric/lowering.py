@@ -225,9 +225,9 @@ class Lowering:
 
     def _exchangeable(self, node: Exchangeable) -> sp.Expr:
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
-        powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
+        powers = (*held, *((0, 0, 0),) * (MOST - len(node.powers)), *last)
         integrands = (self._integrand(node.integrand), self._integrand(regular(node.integrand)))
-        code = sum((i + 16 * j) * 256**t for t, (i, j) in enumerate(powers))
+        code = sum((i + 16 * j + 128 * k) * 256**t for t, (i, j, k) in enumerate(powers))
         arguments = (node.variance, node.gap, sp.Integer(node.spread), sp.Integer(code))
         self.moments.add((*node.args[:1], *arguments))
         return self._call("exchangeable", integrands, *arguments)

@@ -7,6 +7,7 @@ at each \lambda, and its limits say what it becomes.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -157,7 +158,8 @@ def _limit(system: Gained, point: sp.Expr) -> sp.Expr | None:
             terms[symbol] = leading(formula.xreplace(values), terms, point)
     except Undetermined:
         return None
-    return terms[OUTPUT][1] / 2
+    c, k = terms[OUTPUT]
+    return None if math.isnan(c) else k / 2
 
 
 def _generic(system: Gained) -> dict[sp.Expr, sp.Expr]:

@@ -10,6 +10,7 @@ from sympy import S
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, Signal
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.numeric.evaluation import evaluate
 from meanfield.scaling.degrees import degrees_in, gained_law
 from meanfield.scaling.gained import OUTPUT, Gained
@@ -85,7 +86,9 @@ def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
         speeds = {s: sp.Dummy(f"d_{s.name}", real=True) for s in moving}
         rate = sp.Add(*[formula.diff(s) * speeds[s] for s in moving])
         if rate.has(sp.Derivative):
-            raise ValueError(f"p: {symbol} = {formula} has no rule for its derivative between correlated tokens; leave p at 0")
+            raise ValueError(f"block: {symbol} = {formula} has no rule for its derivative")
+        if formula.has(Exchangeable) and (given["p"] < 0).any():
+            raise ValueError(f"p = {given['p']}: the moments of several tokens are continued to p < 0, where they have no local exponent")
         known_values = values | {speeds[s].name: rates[s] for s in moving}
         values[symbol.name], rates[symbol] = (
             evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)

@@ -18,11 +18,11 @@ from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectati
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
 from meanfield.symbols import known
 
-__all__ = ["Term", "Undetermined", "leading", "leading_power", "of_node"]
+__all__ = ["CANCELLED", "Term", "Undetermined", "leading", "leading_power", "of_node", "shrinks"]
 
 q, p, x, y = (known(name) for name in ("q", "p", "x", "y"))
 
-#: coefficient and power
+#: coefficient and power; a coefficient that is NaN says that all that is known is that the expression is small against that power
 Term = tuple[float, sp.Expr]
 #: part of its largest term below which a sum counts as cancelled
 CANCELLED = 1e-9
@@ -35,7 +35,8 @@ class Undetermined(Exception):
 def leading(e: sp.Expr, terms: Mapping[sp.Expr, Term], point: sp.Expr) -> Term:
     """c and k with e ~ c gain^k as the gain goes to `point`, 0 or oo, in terms of those of the symbols in e.
 
-    k is infinite where e decays or grows exponentially.
+    k is infinite where e decays or grows exponentially. Where leading terms of a sum cancel c is NaN, e = o(gain^k): enough beside larger
+    terms.
     """
     if e.free_symbols.isdisjoint(terms):
         return _number(e), S.Zero
@@ -44,13 +45,16 @@ def leading(e: sp.Expr, terms: Mapping[sp.Expr, Term], point: sp.Expr) -> Term:
     if isinstance(e, Node):
         if not e.args[0].free_symbols.isdisjoint(terms):
             raise Undetermined(f"the function under {e} depends on the gain itself")
-        return of_node(e, [leading(a, terms, point) for a in e.args[1:] if isinstance(a, sp.Expr)], point)
+        law = [leading(a, terms, point) for a in e.args[1:] if isinstance(a, sp.Expr)]
+        if any(math.isnan(c) for c, _ in law):
+            raise Undetermined(f"the leading terms of a moment of {e} cancel")
+        return of_node(e, law, point)
     if isinstance(e, sp.Pow) and e.exp.free_symbols.isdisjoint(terms):
         return _power(*leading(e.base, terms, point), e.exp)
     if isinstance(e, sp.Mul):
         return reduce(_product, [leading(a, terms, point) for a in e.args])
     if isinstance(e, sp.Add):
-        return _sum(e, [leading(a, terms, point) for a in e.args], point)
+        return _sum([leading(a, terms, point) for a in e.args], point)
     if len(e.args) == 1:
         return _of_function(e, *leading(e.args[0], terms, point), point)
     raise Undetermined(f"no rule for {e.func.__name__}")
@@ -64,7 +68,7 @@ def _number(e: sp.Expr) -> float:
 
 
 def _power(c: float, k: sp.Expr, exponent: sp.Expr) -> Term:
-    if c == 0 or (c < 0 and not exponent.is_Integer):
+    if c == 0 or (c < 0 and not exponent.is_Integer) or (math.isnan(c) and not exponent.is_positive):
         raise Undetermined(f"the power {exponent} of {c}")
     return c ** float(exponent), k * exponent
 
@@ -75,26 +79,32 @@ def _product(a: Term, b: Term) -> Term:
     return a[0] * b[0], a[1] + b[1]
 
 
-def _sum(e: sp.Expr, terms: list[Term], point: sp.Expr) -> Term:
+def _sum(terms: list[Term], point: sp.Expr) -> Term:
     terms = [t for t in terms if t[0] != 0] or terms[:1]
     k = (sp.Min if point == 0 else sp.Max)(*(k for _, k in terms))
-    chosen = [c for c, other in terms if other == k]
+    chosen = [c for c, other in terms if other == k and not math.isnan(c)]
     total = math.fsum(chosen)
-    if abs(total) < CANCELLED * max(map(abs, chosen)):
-        raise Undetermined(f"the leading terms of {e} cancel")
+    if not chosen or abs(total) < CANCELLED * max(map(abs, chosen)):
+        return math.nan, k
     return total, k
 
 
-def _vanishes(k: sp.Expr, point: sp.Expr) -> bool:
+def shrinks(k: sp.Expr, point: sp.Expr) -> bool:
+    """Whether the k-th power of a gain that goes to `point` goes to 0."""
     return bool(k > 0) if point == 0 else bool(k < 0)
 
 
 def _of_function(e: sp.Expr, c: float, k: sp.Expr, point: sp.Expr) -> Term:
     """of one argument: its value where the argument has a limit, its first derivative where that value is 0"""
     z = sp.Dummy("z", real=True)
+    if math.isnan(c):
+        value = e.func(S.Zero)
+        if not (k == 0 or shrinks(k, point)) or value == 0:
+            raise Undetermined(f"the leading terms of the argument of {e} cancel")
+        return _number(value), S.Zero
     if k == 0:
         return _number(e.func(sp.Float(c, 20))), S.Zero
-    if _vanishes(k, point):
+    if shrinks(k, point):
         value = e.func(S.Zero)
         if value != 0:
             return _number(value), S.Zero
@@ -113,7 +123,7 @@ def _of_function(e: sp.Expr, c: float, k: sp.Expr, point: sp.Expr) -> Term:
 
 def leading_power(f: sp.Expr, k: sp.Expr, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The leading power of f, on both sides of 0, where its argument has a standard deviation of power k; and its exponent."""
-    near = _vanishes(k, point)
+    near = shrinks(k, point)
     try:
         sides = [at_zero(side, 3) if near else at_infinity(side, 1) for side in (f, f.xreplace({x: -x}))]
     except NoExpansion as reason:
@@ -161,7 +171,7 @@ def _expanded(node: sp.Expr, law: tuple[float, ...], k: sp.Expr, point: sp.Expr)
     """the first term of a node's expansion in its variance, which goes to 0 or to infinity"""
     constant, node = node.as_coeff_Mul()
     try:
-        terms = node.taylor(4).terms if _vanishes(k, point) else node.asymptotic(2).terms
+        terms = node.taylor(4).terms if shrinks(k, point) else node.asymptotic(2).terms
     except ValueError as reason:
         raise Undetermined(f"{node}: {reason}") from None
     if not terms or terms[0][0].has(sp.log):

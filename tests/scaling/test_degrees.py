@@ -12,6 +12,7 @@ import sympy as sp
 from cases import VIT
 
 import meanfield as mf
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.scaling import Degree, degree, local_exponent
 from meanfield.scaling.limits import Undetermined, leading
 
@@ -107,10 +108,57 @@ def test_limits_of_what_is_not_homogeneous(block: mf.Block, zero: int, infinity:
 
 
 def test_limits_of_the_whole_gated_attention_unit() -> None:
-    found = degree(mf.GAU(mf.silu))
-    assert (found.at_zero, found.at_infinity) == (7, 7)
-    with pytest.raises(ValueError, match="leave p at 0"):
-        local_exponent(mf.GAU(mf.silu, s=128, n=512, d=768, e=1536), 1.0, p=0.3)
+    for phi, zero, infinity in ((mf.silu, 7, 7), (mf.tanh, 7, 1), (mf.activations["softsign"], 7, 1)):
+        found = degree(mf.GAU(phi))
+        assert (found.at_zero, found.at_infinity) == (zero, infinity)
+    assert degree(mf.GAU(mf.sigmoid)).at_infinity == 1
+
+
+@dataclass(frozen=True)
+class Tokens(mf.Block):
+    """a user's own block: a moment of several tokens"""
+
+    phi: sp.Expr
+    powers: Any
+    spread: bool = False
+
+    def law(self, signal: mf.Signal) -> mf.Law:
+        gain = sigma["U"] ** 2
+        q = Exchangeable(self.phi, self.powers, gain * signal.q, gain * signal.delta, self.spread)
+        return mf.Law(mf.Signal(q, mf.p, mf.q - mf.p, mixed=True), sp.eye(2), sp.S.One)
+
+
+SLOWLY = mf.x / sp.sqrt(1 + sp.Abs(mf.x))
+SATURATING = [
+    (sp.tanh(mf.x), [(3, 0), (2, 0), (1, 0)], True, 6, -1),
+    (sp.tanh(mf.x), [(1, 1), (1, 1)], False, 2, -4),  # odd weights: the order after the first
+    (sp.tanh(mf.x - 1), [(2, 0), (2, 0)], True, 2, -1),
+    (mf.x / sp.sqrt(1 + mf.x**2), [(1, 1), (0, 1), (1, 0)], False, 2, -3),
+    (sp.Max(-1, sp.Min(mf.x, 1)), [(0, 1), (0, 1), (2, 0)], False, 2, -2),
+    (sp.erf(mf.x), [(0, 2)], False, 0, -1),
+    (sp.sign(mf.x) * (1 - 1 / sp.sqrt(1 + sp.Abs(mf.x))), [(1, 1), (1, 1)], False, 2, -3),  # |u| phi phi' is not integrable
+    (SLOWLY, [(1, 1), (1, 0)], False, 2, sp.S.Half),
+    (mf.x / (1 + sp.Abs(mf.x)), [(1, 1), (1, 0)], False, 2, None),  # q^-1 log q
+]
+
+
+@pytest.mark.parametrize(("phi", "powers", "spread", "zero", "infinity"), SATURATING)
+def test_limits_of_moments_of_several_tokens(phi: sp.Expr, powers: Any, spread: bool, zero: int, infinity: Any) -> None:
+    found = degree(Tokens(phi, powers, spread))
+    assert [None if k is None else 2 * k for k in (found.at_zero, found.at_infinity)] == [zero, infinity]
+
+
+@pytest.mark.parametrize(("powers", "spread"), [([(2, 0), (1, 0), (1, 0)], True), ([(3, 0), (1, 0)], False), ([(2, 0), (2, 0)], True)])
+def test_the_local_exponent_of_correlated_tokens(powers: Any, spread: bool) -> None:
+    block, h = mf.LayerNorm() >> mf.Linear(sigma_b=0.5) >> Tokens(sp.tanh(mf.x), powers, spread), 2e-3
+    lam = 1.2 * np.exp(h * np.array([-2, -1, 0, 1, 2]))
+    variance = lam**2 + 0.25  # of the linear map, whose bias no gain multiplies: variance and gap scale apart
+    moment = Exchangeable(sp.tanh(mf.x), powers, mf.q, mf.delta, spread)
+    logs = np.log([mf.evaluate(moment, q=v * g**2, delta=0.7 * g**4) for v, g in zip(variance, lam, strict=True)])
+    slope = (8 * (logs[3] - logs[1]) - (logs[4] - logs[0])) / (12 * h) / 2
+    assert abs(local_exponent(block, 1.2, p=0.3) - slope) < 1e-9
+    with pytest.raises(ValueError, match="p < 0"):
+        local_exponent(block, 1.2, p=-0.3)
 
 
 def test_limits_behind_another_matrix() -> None:
@@ -149,8 +197,12 @@ def test_only_the_weights_named() -> None:
 
 def test_a_sum_whose_leading_terms_cancel_is_left_undetermined() -> None:
     lam = mf.scaling.lam
-    with pytest.raises(Undetermined, match="cancel"):
-        leading(sp.exp(lam) - 1, {lam: (1.0, sp.S.One)}, sp.S.Zero)
+    law = {lam: (1.0, sp.S.One)}
+    small, power = leading(sp.exp(lam) - 1, law, sp.S.Zero)
+    assert (np.isnan(small), power) == (True, 0)  # o(1): enough beside a constant
+    assert leading(sp.exp(lam) - 1 + 3 * sp.exp(2 * lam), law, sp.S.Zero) == (3, 0)
+    with pytest.raises(Undetermined, match="the power"):
+        leading(1 / (sp.exp(lam) - 1), law, sp.S.Zero)
 
 
 def test_a_degree_shows_its_steps() -> None:
