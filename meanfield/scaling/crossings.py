@@ -24,8 +24,8 @@ CLOSED = 4e-15
 class Crossing:
     """Per grid point: the place and the value there, the bracket, the number of sign changes, and the sign to the left of the first.
 
-    Where the value is exactly 0, the bracket is the place itself.
-    Where no sign changes, the place is NaN and `first_sign` the sign throughout, NaN if nothing could be evaluated.
+    Where the value is exactly 0, the bracket is the place itself. Where no sign changes, the place is the sample that comes closest to 0,
+    the bracket is all that was searched and `first_sign` the sign throughout; they are NaN if nothing could be evaluated.
     """
 
     at: Floats
@@ -34,8 +34,6 @@ class Crossing:
     high: Floats
     count: NDArray[np.int64]
     first_sign: Floats
-    lowest: Floats
-    highest: Floats
 
 
 def first_crossing(f: Function, low: float, high: float, grid: tuple[int, ...], points: int) -> Crossing:
@@ -56,10 +54,17 @@ def first_crossing(f: Function, low: float, high: float, grid: tuple[int, ...], 
     at, value, left, right = _closed_in(f, a, b, fa, fb, there)
     known = np.isfinite(samples)
     first = np.take_along_axis(signs, known.argmax(axis=0)[None], axis=0)[0]
-    lowest = np.where(known.any(axis=0), np.min(np.where(known, samples, np.inf), axis=0), np.nan)
-    highest = np.where(known.any(axis=0), np.max(np.where(known, samples, -np.inf), axis=0), np.nan)
-    blank = np.where(there, 1.0, np.nan)
-    return Crossing(at * blank, value * blank, left * blank, right * blank, count, first, lowest, highest)
+    nearest = np.where(known, np.abs(samples), np.inf).argmin(axis=0)
+    best = np.take_along_axis(samples, nearest[None], axis=0)[0]
+    blank = np.where(known.any(axis=0), 1.0, np.nan)
+    return Crossing(
+        np.where(there, at, spaced[nearest] * blank),
+        np.where(there, value, best * blank),
+        np.where(there, left, low * blank),
+        np.where(there, right, high * blank),
+        count,
+        first,
+    )
 
 
 def _closed_in(

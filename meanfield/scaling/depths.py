@@ -40,12 +40,13 @@ def largest_depth(net: Block, observable: str, below: Any, *, q: Any, at_most: i
     Returns
     -------
     Answer
-        `value` is a whole number (float array for a grid), `low` and `high` the last depth with the bound and the first without it.
+        `value` is a whole number (float array for a grid), `low` and `high` the last depth with the bound and the first without it; 0
+        where the bound does not even hold at the input, with the status "never".
 
     Raises
     ------
     TypeError, ValueError
-        Bad input; or the bound does not even hold at the input, for any of the settings.
+        Bad input.
 
     Examples
     --------
@@ -65,12 +66,10 @@ def largest_depth(net: Block, observable: str, below: Any, *, q: Any, at_most: i
         depth, achieved, more = _by_bisection(last, bound, limit)
     else:
         depth, achieved, more = _in_one_run(lambda d: look(ran(net, d, "all", {"q": q, **settings})), bound, limit)
-    if (depth < 0).all():
-        raise ValueError(f"below = {plain(bound)}: {observable} is {plain(achieved)} at the input already")
-    value = np.where(depth < 0, np.nan, depth)
+    value = np.maximum(depth, 0).astype(float)
     status = np.where(depth < 0, "never", np.where(more, "more", "ok"))
     holds = np.full(depth.shape, "below")
-    parts = (value, achieved, np.broadcast_to(bound, depth.shape), value, np.where(more, np.inf, value + 1), holds, status)
+    parts = (value, achieved, np.broadcast_to(bound, depth.shape), value, np.where(more, np.inf, np.maximum(depth + 1, 0)), holds, status)
     return Answer("depth", observable, *(plain(np.asarray(a)) for a in parts))
 
 

@@ -254,8 +254,8 @@ def gau(phi: Activation = activations["silu"], s: Any = None, n: Any = None, d: 
 def _rule(block: GAU) -> Rule:
     mu, nu, n, s = sp.Symbol("mu", real=True), sp.Symbol("nu", positive=True), known("n"), known("s")
     own, other, size = sp.symbols("A_ii A_ij O", positive=True)
-    mean, second = block.phi._mean(S.One), block.phi._second(S.One)
-    has_mean = derived(mean) != 0
+    mean, second = derived(block.phi._mean(S.One)), derived(block.phi._second(S.One))
+    has_mean = mean != 0
     put = {mu: mean, nu: sp.sqrt(second), n: block.n, s: block.s}
     formulas = {
         "mu": mu,
@@ -266,7 +266,7 @@ def _rule(block: GAU) -> Rule:
         "cosine": mu**4 / nu**4,
     }
     if has_mean:
-        formulas |= {"ratio": nu**4 / mu**4, "crossover": 1 + (nu / sp.Abs(mu)) ** 5}
+        formulas |= {"ratio": nu**4 / mu**4, "crossover": 1 + nu**5 / (mu**4 * sp.Abs(mu))}
     steps: tuple[Step, ...] = (
         Step("moments of the features", sp.Eq(sp.Symbol("mu"), mean, evaluate=False)),
         Step("and of their squares", sp.Eq(sp.Symbol("nu") ** 2, second, evaluate=False)),

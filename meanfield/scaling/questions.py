@@ -55,17 +55,18 @@ class Answer:
     Attributes
     ----------
     value : float or array
-        NaN where there is none; `status` says so.
+        Where no value of the parameter answers, and `status` says so, the one that comes closest of those that were tried.
     achieved, target : float or array
         The observable at the value, and what was asked for.
     low, high : float or array
-        The bracket in which the observable passes the target.
+        The bracket in which the observable passes the target; all that was searched where it does not.
     holds : str or array of str
         "below" where the observable is below its target for smaller values of the parameter down to the end of the bracket that was
         searched, "above" where it is for larger ones up to the next crossing.
     status : str or array of str
-        "ok"; "several" crossings, of which the smallest is given; "never" or "always" below the target; "unresolved" where the recursion
-        overflows or is undefined throughout; for a depth also "more", where the bound still holds at the largest depth tried.
+        "ok"; "several" crossings, of which the smallest is given; "never" or "always" below the target: no value of the parameter answers;
+        "unresolved" where the recursion overflows or is undefined throughout, and numbers are NaN; for a depth also "more", where the
+        bound still holds at the largest depth tried, and "never" where it does not hold at the input already.
     """
 
     parameter: str
@@ -161,7 +162,7 @@ def parameter_where(
     Raises
     ------
     TypeError, ValueError
-        Bad input; or no value in the bracket answers, for any of the settings, with the range of the observable there.
+        Bad input. A setting that no value in the bracket answers is a status, alone as in a grid.
 
     Examples
     --------
@@ -190,15 +191,7 @@ def parameter_where(
 
     found = first_crossing(difference, low, high, grid, POINTS)
     status = np.where(found.count > 1, "several", np.where(found.count == 1, "ok", np.where(found.first_sign < 0, "always", "never")))
-    status = np.where(np.isnan(found.lowest) & (found.count == 0), "unresolved", status)
-    if not (found.count > 0).any():
-        reached = "is undefined or overflows"
-        if np.isfinite(found.lowest).any():
-            reached = f"stays between {np.nanmin(found.lowest + wanted):.6g} and {np.nanmax(found.highest + wanted):.6g}"
-        raise ValueError(
-            f"bracket = ({low:g}, {high:g}): no {parameter} in it makes {observable} equal to {plain(wanted)}; "
-            f"{observable} {reached} there. Widen the bracket, or ask for what can be had"
-        )
+    status = np.where(np.isnan(found.at), "unresolved", status)
     holds = np.where(found.first_sign < 0, "below", "above")
     parts = (found.at, found.value + wanted, np.broadcast_to(wanted, grid), found.low, found.high, holds, status)
     return Answer(parameter, observable, *(plain(np.asarray(a)) for a in parts))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import sympy as sp
+from sympy.printing.latex import greek_letters_set
 
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
@@ -118,7 +119,10 @@ def _flat(e: sp.Basic) -> str:
 
 
 def _letter(name: str) -> str:
-    return TABLE[name].latex if name in TABLE else rf"\text{{{_text(name)}}}"
+    if name in TABLE:
+        return TABLE[name].latex
+    root = name.partition("_")[0]
+    return str(sp.latex(sp.Symbol(name))) if len(root) == 1 or root in greek_letters_set else rf"\text{{{_text(name)}}}"
 
 
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#"}
