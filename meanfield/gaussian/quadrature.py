@@ -33,6 +33,7 @@ PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 TERMS = 22  # Taylor coefficients kept
+QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
@@ -315,7 +316,7 @@ def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
 #: what kernels need, in an order in which a generated file may hold it
 INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DETAIL", "PARITY", "RADIUS", "ANALYTIC", "LOW", "HIGH", "COUNT")
 RANGES = ("WINDOW", "FAINT", "WIDEST", "PROBES", "NATS", "CAPACITY", "TERMS")
-CONSTANTS = (*INDICES, *RANGES, "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
+CONSTANTS = (*INDICES, *RANGES, "QUIET", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
 RULES = (
     breaks_of,
     sharp_of,
@@ -400,7 +401,7 @@ def mean_<i>(shape, mu, q<x>):
         return f_<i>(mu<x>) if q == 0.0 else math.nan
     if mu == 0.0 and shape[PARITY] < 0.0:
         return 0.0
-    if mu == 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
+    if mu == 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
         return series_mean(q, right_of(shape), left_of(shape))
 '''
     + _SUM.replace("<power>", ""),
@@ -427,7 +428,7 @@ def noise_<i>(shape, mu, q<x>):
     "quiet": r'''
 def quiet_<i>(shape, mu, q<x>):
     """1 where f_<i> is summed by its Taylor series and never called, else 0."""
-    return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS] else 0.0
+    return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS] else 0.0
 ''',
     "reaches": r'''
 def reaches_<i>(shape, mu, s<x>):
@@ -508,7 +509,7 @@ def pair_<i>(shape, mu, q, delta, total, window<x>):
     """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q, delta = q - p and total = q + p."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
-    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]:
+    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
         derivatives = np.empty(TERMS)
         series_derivatives(q, right_of(shape), derivatives)
         p = q - delta
@@ -568,7 +569,7 @@ def gap_<i>(shape, slope, q, delta<x>):
         if delta == 0.0:
             return 0.0
     breaks, sharp = breaks_of(shape), sharp_of(shape)
-    if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < 0.05 * shape[RADIUS]):
+    if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]):
         y = np.empty(CAPACITY)
         w = np.empty(CAPACITY)
         root = math.sqrt(q)
@@ -627,7 +628,7 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return math.nan
     if m1 == 0.0 and m2 == 0.0:
         analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
-        if analytic and math.sqrt(q1) < 0.05 * first[RADIUS] and math.sqrt(q2) < 0.05 * second[RADIUS]:
+        if analytic and math.sqrt(q1) < QUIET * first[RADIUS] and math.sqrt(q2) < QUIET * second[RADIUS]:
             derivatives = np.empty(TERMS)
             others = np.empty(TERMS)
             series_derivatives(q1, right_of(first), derivatives)

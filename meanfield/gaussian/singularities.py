@@ -43,6 +43,7 @@ _RESOLVED = 20  # coefficients that a resolved panel may need
 _STEP, _APART = 10.0, 15.0  # nu w, nu s
 _NEARBY = 20.0
 _SMALLEST = 1e-7  # relative length of the shortest panel
+_RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
 
 @dataclass(frozen=True)
@@ -199,9 +200,17 @@ def shape_of(g: sp.Expr) -> Shape:
     functions = [_real(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
     breaks: list[float] = []
+    graded: set[float] = set()
+    singular: set[float] = set()
     for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *written, np.inf)), strict=True):
+        rising, falling = _graded(f, low, high), _graded(f, high, low)
+        singular |= {end for end, ends in ((low, rising), (high, falling)) if ends}
+        graded |= {*rising[:-1], *falling[:-1]}
+        low, high = (rising or [low])[-1], (falling or [high])[-1]
         breaks += [b for b in _panels(f, size, low, high) if b not in breaks]
-    real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1]]
+    coarse = sorted({*breaks, *singular})
+    breaks = sorted({*coarse, *graded})
+    real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1] or written[i] in singular]
     kinks, pieces = tuple(written[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     cuts = (-np.inf, *kinks, np.inf)
     if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0) and tails(g) is None:
@@ -209,7 +218,7 @@ def shape_of(g: sp.Expr) -> Shape:
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(
         False,
-        float(np.diff(breaks).min()) / 2,
+        float(np.diff(coarse).min()) / 2,
         max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
         _parity(pieces, kinks),
         _void(pieces, cuts),
@@ -267,7 +276,9 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
 
 
 def _kinks(f: sp.Expr) -> tuple[float, ...]:
-    return tuple(sorted(set().union(*(_roots(edge, f) for edge in edges(f)))))
+    """where f changes its branch, and where a logarithm or a root in it is singular"""
+    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
+    return tuple(sorted(set().union(*(_roots(edge, f) for edge in edges(f)), *(_roots(a, f) for a in inner if a.has(x)))))
 
 
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
@@ -369,6 +380,33 @@ def _noisy(g: sp.Expr, breaks: list[float], size: float) -> bool:
             if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
                 return True
     return False
+
+
+def _graded(f: Real, start: float, stop: float) -> list[float]:
+    """ends of panels from next to a point at which f, like a root or a logarithm, is singular on that side; none where it is not"""
+    if not np.isfinite(start):
+        return []
+    direction = 1.0 if stop > start else -1.0
+    longest = min(0.25, abs(stop - start) / 3)
+
+    def relative(near: float, far: float, centred: bool, tolerance: float) -> bool:
+        values = f(start + direction * (near + (far - near) * (0.5 + 0.5 * _POINTS)))
+        if not np.isfinite(values).all():
+            return False
+        rounding = 1e-15 * (float(np.abs(values).max()) + abs(start) / far * float(np.ptp(values)))
+        if centred:
+            values = values - values[-1]
+        return bool(_coefficients(values)[_RESOLVED:].max() <= tolerance * float(np.abs(values).max()) + rounding)
+
+    if any(relative(1e-9 * h, h, True, 3e-14) for h in (longest * 2.0**-k for k in (0, 6, 12, 18))):
+        return []
+    while not all(relative(longest * _RATIO**-k, longest * _RATIO ** (1 - k), False, 1e-8) for k in range(1, 5)):
+        longest /= 2
+        if longest < _SMALLEST:
+            return []
+    least = max(_LEAST, 1e-15 * abs(start))
+    count = math.ceil(math.log(longest / least) / math.log(_RATIO))
+    return [start + direction * longest * _RATIO**-k for k in range(count, -1, -1)]
 
 
 def _panels(f: Real, size: float, low: float, high: float) -> list[float]:
@@ -499,11 +537,26 @@ def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool
     if radius <= 1e-3:
         return 0.0, False, nothing, nothing
     try:
-        forward = _taylor(right, min(radius / 2, 1.0))
-        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0))
+        forward = _taylor(right, min(radius / 2, 1.0), 2 * quadrature.TERMS)
+        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0), 2 * quadrature.TERMS)
     except (ValueError, ZeroDivisionError, TypeError):
         return 0.0, False, nothing, nothing
-    return radius, forward == backward, forward, backward
+    radius = min([radius] + [_summed(c) / quadrature.QUIET for c in (forward, backward)])
+    first, second = (c[: quadrature.TERMS] for c in (forward, backward))
+    return radius, first == second, first, second
+
+
+def _summed(c: tuple[float, ...]) -> float:
+    """the deviation up to which the terms of a Taylor series that are not kept are rounding, next to its first term but the constant"""
+    weights = [0.0 if a == 0.0 else math.log(abs(a)) for a in c]
+    first = next((n for n, a in enumerate(c) if n > 0 and a != 0.0), len(c))
+    left = [n for n in range(quadrature.TERMS, len(c)) if c[n] != 0.0]
+    if first >= quadrature.TERMS or not left:
+        return math.inf
+    # E |z|^(n + first) beside E |z|^(2 first): what a term weighs in a product with the first one
+    moments = {n: math.lgamma((n + first + 1) / 2) + 0.5 * (n + first) * math.log(2.0) for n in (first, *left)}
+    room = -37.0 - math.log(len(left))
+    return math.exp(min((room + moments[first] - moments[n] + weights[first] - weights[n]) / (n - first) for n in left))
 
 
 def _own_radius(piece: sp.Expr) -> float:
@@ -526,7 +579,7 @@ def _own_radius(piece: sp.Expr) -> float:
     return _radius(precise, 0.0)
 
 
-def _taylor(piece: sp.Expr, r: float) -> tuple[float, ...]:
+def _taylor(piece: sp.Expr, r: float, terms: int = quadrature.TERMS) -> tuple[float, ...]:
     """Taylor coefficients at 0 by Cauchy's integral on |z| = r, in 45 digits; what is rounding there is zero"""
     f = sp.lambdify(x, piece, "mpmath")
     count = 128
@@ -534,7 +587,7 @@ def _taylor(piece: sp.Expr, r: float) -> tuple[float, ...]:
         values = [mp.mpmathify(f(r * mp.expjpi(mp.mpf(2 * i) / count))) for i in range(count)]
         size = max(abs(v) for v in values)
         out = []
-        for n in range(quadrature.TERMS):
+        for n in range(terms):
             c = mp.fsum(v * mp.expjpi(-mp.mpf(2 * i * n) / count) for i, v in enumerate(values)).real / count
             out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
     return tuple(out)
