@@ -6,13 +6,17 @@ a P of degree above 2 is never integrable, and a x^2 in P only for q < 1/(4 a).
 
 from __future__ import annotations
 
+import itertools
+from typing import Final
+
+import mpmath as mp
 import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["divergence"]
+__all__ = ["divergence", "places"]
 
 x = known("x")
 
@@ -21,6 +25,7 @@ class _Unknown(Exception):
     """The growth cannot be read off the expression."""
 
 
+_DIGITS: Final = 40
 #: faster than every exponential of a polynomial
 _TOWER = sp.Dummy("tower")
 
@@ -58,6 +63,8 @@ def _growth(e: sp.Expr) -> sp.Expr:
     if e.is_Pow and x not in e.exp.free_symbols:
         inner = _growth(e.base)
         return inner if inner == _TOWER and e.exp.is_positive else e.exp * inner if inner != _TOWER else S.Zero
+    if isinstance(e, sp.gamma) and e.args[0].is_polynomial(x) and sp.degree(e.args[0], x) > 1 and sp.LC(e.args[0], x).is_positive:
+        return _TOWER
     if isinstance(e, sp.erfi) and e.args[0].is_polynomial(x):
         return e.args[0] ** 2
     return S.Zero  # bounded or of polynomial growth: tanh, erf, log, atan, sin, ...
@@ -82,13 +89,55 @@ def _exponent(power: sp.Expr, both: bool) -> sp.Expr:
     raise _Unknown(declare(lead))
 
 
-def _pole(f: sp.Expr) -> sp.Expr | None:
-    """a real zero of a denominator where f is not bounded"""
-    for t in f.atoms(sp.Pow):
-        if t.exp.is_number and t.exp <= -sp.Rational(1, 2) and t.base.is_polynomial(x) and t.base.has(x) and t.base.free_symbols == {x}:
-            for r in sp.real_roots(t.base):
-                if any(sp.limit(f, x, r, side).is_infinite for side in "+-"):
-                    return r
+#: functions with real poles, and what is 0 there
+_POLES = {
+    sp.tan: (sp.cos,), sp.sec: (sp.cos,), sp.cot: (sp.sin,), sp.csc: (sp.sin,), sp.coth: (sp.sinh,), sp.csch: (sp.sinh,),
+    sp.gamma: tuple(lambda a, k=k: a + k for k in range(4)),
+}  # fmt: skip
+_POLES[sp.polygamma] = _POLES[sp.loggamma] = _POLES[sp.gamma]
+
+
+def _denominators(f: sp.Expr) -> set[sp.Expr]:
+    """expressions at whose zeros a part of f is infinite"""
+    found = {t.base for t in f.atoms(sp.Pow) if t.exp.is_number and t.exp.is_negative}
+    for head, zeros in _POLES.items():
+        found |= {zero(t.args[-1]) for t in f.atoms(head) for zero in zeros}
+    return {inner for d in found for inner in ([a.args[0] for a in d.atoms(sp.Abs)] if isinstance(d, sp.Abs) else [d]) if inner.has(x)}
+
+
+def places(f: sp.Expr) -> list[sp.Expr]:
+    """Where a part of a function without parameters is infinite, nearest to 0 first."""
+    return sorted({r for d in _denominators(f) for r in _zeros(d)}, key=lambda r: abs(float(r)))
+
+
+def _zeros(e: sp.Expr) -> list[sp.Expr]:
+    """real zeros, exact for polynomials; for other functions those where the sign changes, between -10 and 10, and 0"""
+    if e.is_polynomial(x):
+        return list(sp.real_roots(e)) if e.free_symbols == {x} else []
+    value = sp.lambdify(x, e, "mpmath")
+    found = [S.Zero] if e.xreplace({x: S.Zero}) == 0 else []
+    with mp.workdps(_DIGITS):
+        grid = [mp.mpf(k) / 8 + mp.mpf("0.0137") for k in range(-80, 81)]
+        values = [value(t) for t in grid]
+        for (a, fa), (b, fb) in itertools.pairwise(zip(grid, values, strict=True)):
+            if not (mp.im(fa) or mp.im(fb)) and fa * fb < 0:
+                root = mp.findroot(value, (a, b), solver="anderson", tol=mp.mpf(10) ** -_DIGITS, verify=False)
+                found.append(sp.Float(root, _DIGITS))
+    return found
+
+
+def _pole(f: sp.Expr) -> str | None:
+    """a point next to which f grows like |x - r|^a with a <= -1/2, so that its square is not integrable"""
+    if f.free_symbols != {x}:
+        return None
+    for r in places(f):
+        near = [abs(f.xreplace({x: r + side * sp.Rational(1, 10**k)}).evalf(_DIGITS)) for side in (1, -1) for k in (10, 14)]
+        if not all(v.is_Float and v > 0 for v in near):
+            continue
+        steepest = min(float(sp.log(near[i] / near[i + 1], 10)) / 4 for i in (0, 2))
+        if steepest < -0.499:
+            kind = "a pole" if steepest < -0.999 else "a singularity that is not square-integrable"
+            return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}"
     return None
 
 
@@ -96,7 +145,7 @@ def divergence(f: sp.Expr) -> str | None:
     """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
     pole = _pole(f)
     if pole is not None:
-        return f"f = {f}: E f(u)^2 is infinite for every variance, f has a pole at x = {pole}"
+        return f"f = {f}: E f(u)^2 is infinite for every variance, {pole}"
     bounds = []
     try:
         _, pieces = pieces_of(f)

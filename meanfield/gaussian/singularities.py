@@ -20,6 +20,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
+from meanfield.gaussian.growth import places
 from meanfield.gaussian.oscillations import Tails, product_mean, tails
 from meanfield.gaussian.pieces import branch, edges, is_smooth, without_deltas
 from meanfield.gaussian.special import NormalCDF
@@ -110,15 +111,24 @@ def regular(f: sp.Expr) -> sp.Expr:
 
 @cache
 def mended(g: sp.Expr) -> sp.Expr:
-    """A function that is a quotient of zeros at 0 with its Taylor series around there, (e^x - 1)/x or x/sinh(x); any other as it is."""
-    if g.free_symbols != {x} or not is_smooth(g) or not g.xreplace({x: sp.S.Zero}).has(sp.S.NaN, sp.S.ComplexInfinity):
+    """A function that is a quotient of zeros at some points with its Taylor series around there, as (e^x - 1)/x and sin(x - 1)/(x - 1)."""
+    if g.free_symbols != {x} or not is_smooth(g):
         return g
-    radius = _radii(g, (0.0,))[0]
-    if radius < 0.1:  # a pole, or a branch point
-        return g
-    near = sp.Rational(min(radius / 8, 0.5)).limit_denominator(64)
-    series = sp.horner(sp.Poly([sp.Float(c) for c in reversed(_taylor(g, min(radius / 2, 1.0)))], x).as_expr())
-    return sp.Piecewise((series, (x > -near) & (x < near)), (g, True))
+    around = []
+    for r in places(g):
+        if r.is_Rational and not g.xreplace({x: r}).has(sp.S.NaN, sp.S.ComplexInfinity, sp.oo):
+            continue
+        radius = _radii(g, (float(r),))[0]
+        if radius < 0.1:  # a pole, or a branch point
+            continue
+        near = sp.Rational(min(radius / 8, 0.5)).limit_denominator(64)
+        series = _polynomial(_taylor(g.xreplace({x: x + r}), min(radius / 2, 0.93)))
+        around.append((series.xreplace({x: x - r}), (x > r - near) & (x < r + near)))
+    return sp.Piecewise(*around, (g, True)) if around else g
+
+
+def _polynomial(c: tuple[float, ...]) -> sp.Expr:
+    return sp.horner(sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr())
 
 
 @dataclass(frozen=True)
@@ -404,7 +414,7 @@ def _graded(f: Real, start: float, stop: float) -> list[float]:
         longest /= 2
         if longest < _SMALLEST:
             return []
-    least = max(_LEAST, 1e-15 * abs(start))
+    least = max(_LEAST, 1e-13 * abs(start))  # nodes that round to the point itself would be no nodes
     count = math.ceil(math.log(longest / least) / math.log(_RATIO))
     return [start + direction * longest * _RATIO**-k for k in range(count, -1, -1)]
 

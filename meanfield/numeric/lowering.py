@@ -76,7 +76,7 @@ class Integrand:
         return padded[which.ravel()]
 
     def _at(self, values: Floats) -> Shape:
-        return shape_of(self.expression.xreplace({s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}))
+        return shape_of(mended(self.expression.xreplace({s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)})))
 
 
 @dataclass
