@@ -76,16 +76,16 @@ def encoder(norm_first: bool) -> torch.nn.Module:
     return torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
 
 
-def hugging(name: str, **options):
+def hugging(name: str, width: int = WIDTH, **options):
     transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 2 * WIDTH}
+    sizes = {"hidden_size": width, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 2 * width}
     if name == "ViT":
         options |= {"image_size": 16, "patch_size": 4}
     elif name == "GPT2":
-        sizes = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
+        sizes = {"n_embd": width, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
     else:
         options |= {"vocab_size": 50}
-    config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=WIDTH**-0.5, **options)
+    config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=width**-0.5, **options)
     return getattr(transformers, f"{name}Model")(config)
 
 
@@ -93,10 +93,10 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
     "encoder, pre-norm": lambda: encoder(True),
     "encoder, post-norm": lambda: encoder(False),
     "timm": lambda: torch.nn.Sequential(*(TimmBlock() for _ in range(LAYERS))),
-    "ViT": lambda: hugging("ViT"),
-    "BERT": lambda: hugging("Bert"),
-    "GPT-2": lambda: hugging("GPT2"),
-    "Llama": lambda: hugging("Llama", num_key_value_heads=2),
+    "ViT": lambda width=WIDTH: hugging("ViT", width),
+    "BERT": lambda width=WIDTH: hugging("Bert", width),
+    "GPT-2": lambda width=WIDTH: hugging("GPT2", width),
+    "Llama": lambda width=WIDTH: hugging("Llama", width, num_key_value_heads=2),
 }
 #: what makes the blocks of a model call for masks and positions
 INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama")}
@@ -271,6 +271,63 @@ def test_altered_hugging_face_block_is_named():
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------------------
+
+
+def jacobian_norm(model, first, last, inputs) -> float:
+    """|d last output/d first input|^2 per output, of the model as it runs, by autograd alone"""
+    ends = {}
+
+    def start(module, args, kwargs):
+        ends["in"] = (args[0] if args else kwargs["hidden_states"]).detach().requires_grad_()
+        return ((ends["in"], *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": ends["in"]})
+
+    handles = [
+        model.get_submodule(first).register_forward_pre_hook(start, with_kwargs=True),
+        model.get_submodule(last).register_forward_hook(lambda m, a, out: ends.update(out=out[0] if isinstance(out, tuple) else out)),
+    ]
+    model.eval()(**inputs)
+    for handle in handles:
+        handle.remove()
+    out = ends["out"].flatten()
+    (rows,) = torch.autograd.grad(out, ends["in"], torch.eye(out.numel()), is_grads_batched=True)
+    return float(rows.double().square().sum()) / out.numel()
+
+
+@pytest.mark.parametrize("name", ["Llama", "GPT-2", "BERT", "ViT"])
+def test_measured_gradients_are_those_of_the_model(name):
+    """blocks run again on their own: what the model caches between calls, masks and positions must be as in its own run"""
+    model = MODELS[name](32)
+    inputs = {"pixel_values": torch.randn(1, 3, 16, 16)} if name == "ViT" else {"input_ids": torch.arange(TOKENS)[None]}
+    caches = getattr(model.config, "use_cache", None)
+    seen = mf.reference.measure(model, inputs=inputs, samples=12, probes=8, device="cpu")
+    exact = jacobian_norm(model, seen.modules[0], seen.modules[-1], inputs)
+    assert seen.apjn_error[0] < 0.08 * exact
+    assert abs(seen.apjn[0] - exact) < 4 * seen.apjn_error[0]
+    assert getattr(model.config, "use_cache", None) == caches
+    if name == "Llama":
+        inputs["past_key_values"] = model(input_ids=torch.arange(3)[None]).past_key_values
+        with pytest.raises(ValueError, match="inputs: the model hands its modules past_key_values"):
+            mf.reference.measure(model, inputs=inputs, samples=2, device="cpu")
+
+
+def test_a_module_with_a_state_is_named():
+    class Counting(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    with pytest.raises(ValueError, match="Counting gives something else when it is called again"):
+        mf.reference.measure([Counting()], q=1.0, width=8, samples=2, device="cpu")
+
+
+def test_modules_may_write_on_their_input():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(inplace=True), torch.nn.Linear(64, 64))
+    plain = torch.nn.Sequential(model[0], torch.nn.ReLU(), model[2])
+    seen, expected = (mf.reference.measure(m, q=1.0, width=64, samples=2, device="cpu") for m in (model, plain))
+    assert np.array_equal(seen.q, expected.q)
+    assert np.array_equal(seen.apjn, expected.apjn)
 
 
 @pytest.mark.parametrize("name", ["ViT", "GPT-2"])
