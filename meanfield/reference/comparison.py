@@ -17,6 +17,7 @@ from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
+from meanfield.reference.draws import Draw, gaussian, truncated_normal
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
@@ -144,6 +145,7 @@ def compare(
     start: str = "token",
     heads: int = 1,
     hidden: float = 1,
+    draw: Draw = gaussian,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "auto",
@@ -162,7 +164,7 @@ def compare(
         Its half must divide into `heads` and be at least n.
     samples, probes, seed, device
         As in `measure`, for each of the two widths.
-    heads, hidden, dtype
+    heads, hidden, draw, dtype
         As in `build`.
 
     Raises
@@ -185,7 +187,9 @@ def compare(
         raise ValueError(f"the theory has no finite numbers to compare with here: {theory.status}; use fewer repeats or other scales")
     seen = []
     for size in (width, width // 2):
-        twin = build(net, size, depth, heads=heads, hidden=hidden, q=q, p=p, c=c, gap=gap, n=n, seed=seed, dtype=dtype, **parameters)
+        twin = build(
+            net, size, depth, heads=heads, hidden=hidden, q=q, p=p, c=c, gap=gap, n=n, draw=draw, seed=seed, dtype=dtype, **parameters
+        )
         seen.append(measure(twin, samples=samples, probes=probes, start=start, seed=seed + size, device=device))
     wide, narrow = seen
     rounding = 100 * torch.finfo(dtype).eps
@@ -201,14 +205,8 @@ def compare(
 
     two = not p is c is gap is None
     q0, delta = initial_moments(q, p, c, gap)
-    spread = scatter(
-        net,
-        width,
-        depth,
-        q=float(q0),
-        delta=None if delta is None else float(delta),
-        tokens=wide.n,
-        probes=probes,
-        parameters=parameters,
-    )
+    spread = None
+    if draw in (gaussian, truncated_normal):
+        apart = None if delta is None else float(delta)
+        spread = scatter(net, width, depth, q=float(q0), delta=apart, tokens=wide.n, probes=probes, parameters=parameters)
     return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), spread)

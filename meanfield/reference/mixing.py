@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from meanfield.blocks.algebra import TOKENS
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.fixed import FixedAttention
-from meanfield.reference.twin import GaussianLinear, Site, layer
+from meanfield.reference.twin import Site, layer
 
 __all__ = ["SoftmaxAttention", "TokenWeights"]
 
@@ -29,7 +29,7 @@ class TokenWeights(nn.Module):
             raise ValueError(f"heads = {site.heads}: must divide the width {width}")
         self.tokens, self.heads, self.detached = round(site.number(block.n)), site.heads, not block.softmax_derivative
         self.alpha, self.beta, self.gamma = (site.number(weight) for weight in (block.alpha, block.beta, block.gamma))
-        self.query, self.key = (GaussianLinear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
+        self.query, self.key = (site.linear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mixed(x, x)
@@ -55,8 +55,8 @@ class SoftmaxAttention(TokenWeights):
 
     def __init__(self, site: Site, block: Attention) -> None:
         super().__init__(site, block.mixing)
-        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
-        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
+        self.value = site.linear(site.fan_in, site.fan_in, site.number(block.sigma_V))
+        self.output = site.linear(site.fan_in, site.fan_out, site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
         mixed: Tensor = self.output(self.mixed(x, self.value(x)))
@@ -74,8 +74,8 @@ class FixedMixing(nn.Module):
         entry = sp.lambdify(TOKENS, site.expression(block.weights), "math")
         rows = [[float(entry(a, b)) for b in range(1, self.tokens + 1)] for a in range(1, self.tokens + 1)]
         self.register_buffer("weights", torch.tensor(rows, dtype=torch.float64))
-        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
-        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
+        self.value = site.linear(site.fan_in, site.fan_in, site.number(block.sigma_V))
+        self.output = site.linear(site.fan_in, site.fan_out, site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
         mixed: Tensor = self.output(self.value(self.weights @ x))

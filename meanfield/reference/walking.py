@@ -110,7 +110,8 @@ def steps_of(
 @contextmanager
 def _uncached(model: nn.Module) -> Iterator[None]:
     """Within, models of transformers do not hand their blocks a cache, which would grow whenever a block runs again."""
-    configs = {id(c): c for c in (getattr(m, "config", None) for m in model.modules()) if getattr(c, "use_cache", None) is True}
+    all_of_them: list[Any] = [getattr(m, "config", None) for m in model.modules()]
+    configs = {id(config): config for config in all_of_them if getattr(config, "use_cache", None) is True}
     for config in configs.values():
         config.use_cache = False
     try:

@@ -174,6 +174,31 @@ def test_mlp_tanh():
     assert abs(pooled.K[0] - 1.5**2 * slope) <= 3 * pooled.K_error[0] + 8 / 512
 
 
+@pytest.mark.parametrize("draw", ["orthogonal", "truncated_normal"])
+def test_only_the_variance_of_the_entries_matters(draw):
+    """rectangular matrices too, 2 width hidden units; against wrong scales the tails would be cut or the longer side taken"""
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.gelu, 1.3, 1.1)) >> mf.Linear(0.8, 0.3)
+    how = getattr(mf.reference.draws, draw)
+    seen = mf.reference.compare(
+        net, width=128, depth=5, hidden=2, draw=how, **START, n=4, samples=16, probes=8, dtype=torch.float32, device="cpu"
+    )
+    assert seen.agrees, seen
+    assert seen.scatter is None
+
+
+def test_orthogonal_linear_networks_are_isometries():
+    """at every width and in every draw, not only on average; so are the hidden units where they are more"""
+    square = mf.reference.build(mf.Linear(1.2, 0), 24, 7, q=1.5, c=0.3, n=4, draw=mf.reference.draws.orthogonal)
+    wide = mf.reference.build(mf.Linear(1.2, 0) >> mf.Scale(1) >> mf.Linear(0.5, 0), 24, 1, hidden=3, draw=mf.reference.draws.orthogonal)
+    seen, theory = mf.reference.measure(square, samples=3, probes=2, device="cpu"), mf.propagate(square.net, 7, 1.5, c=0.3)
+    for at in ("q", "p", "log_apjn"):
+        assert np.allclose(getattr(seen, at), getattr(theory, at), rtol=1e-12, atol=1e-12), at
+    assert (np.abs(seen.apjn_error) < 1e-12 * seen.apjn).all()
+    for matrix, gram in ((wide[0][0].weight, 1.2**2 * 3), (wide[0][2].weight, 0.5**2)):
+        short = matrix.T @ matrix if matrix.shape[0] > matrix.shape[1] else matrix @ matrix.T
+        assert torch.allclose(short, gram * torch.eye(24, dtype=torch.float64))
+
+
 def test_scaling_by_depth_is_part_of_the_network():
     """1/sqrt(L) and the index l are bound, per repeat"""
     beta, lam = 1 / mf.L**0.5, 1 / (1 + mf.l)
