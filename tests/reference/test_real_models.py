@@ -196,15 +196,21 @@ def test_real_models_are_predicted(name):
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
-def test_causal_models_say_so(name):
-    """nearly uniform weights: sigma_QK = 1/9"""
+def test_causal_models_are_predicted(name):
+    """sigma_QK = 1 under a mask; Llama turns queries and keys, and gates its hidden units"""
     model = MODELS[name]() if name == "Llama" else hugging("GPT2", activation_function="relu")
-    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 / 3 if slot.part in ("query", "key") else None)
+    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 if slot.fan_in > 1 else None, seed=1)
     seen = mf.reference.describe(model)
-    assert seen.caveats[0].startswith("causal mask")
-    assert ("rotary" in seen.caveats[-1]) == (name == "Llama")
-    if name == "GPT-2":
-        predicted(model, seen, 0.1, INPUTS[name])
+    (mask,) = seen.caveats
+    assert mask.startswith("causal mask: averages")
+    frequencies = seen.net.blocks[0].branch.blocks[-1].frequencies if name == "Llama" else ()
+    assert [float(f) for f in frequencies] == (model.rotary_emb.inv_freq.tolist() if name == "Llama" else [])
+    predicted(model, seen, 0.1, INPUTS[name])
+    if name == "Llama":
+        alone = mf.reference.describe(model.layers[0])
+        assert alone.caveats[-1].startswith("rotary position embedding: its frequencies are not in this module")
+        model.layers[1].self_attn.sliding_window = 3
+        assert mf.reference.describe(model).caveats[-1] == "sliding window: the law is that of at most 3 tokens"
 
 
 def test_perceptrons():
