@@ -59,7 +59,8 @@ class Difference:
 class Comparison:
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
-    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons (None for other networks).
+    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with or without
+    norms (None for other networks, orthogonal matrices and gradients that all tokens share).
     """
 
     theory: Run | GramRun | PairRun
@@ -101,7 +102,7 @@ class Comparison:
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
         """Theory, the larger networks with their standard errors and the verdict (extra `plot`): "log_apjn", "q" or "p".
 
-        The band is the scatter of a single draw: as predicted for perceptrons, elsewhere and for p as seen over the draws.
+        The band is the scatter of a single draw: as predicted where `scatter` is known, elsewhere and for p as seen over the draws.
         """
         found = {"log_apjn": self.log_apjn, "q": self.q, "p": self.p}.get(quantity)
         if found is None:
@@ -206,7 +207,7 @@ def compare(
     two = not p is c is gap is None
     q0, delta = initial_moments(q, p, c, gap)
     spread = None
-    if draw in (gaussian, truncated_normal):
+    if draw in (gaussian, truncated_normal) and start == "token":
         apart = None if delta is None else float(delta)
-        spread = scatter(net, width, depth, q=float(q0), delta=apart, tokens=wide.n, probes=probes, parameters=parameters)
+        spread = scatter(net, width, depth, q=float(q0), delta=apart, tokens=wide.n, probes=probes, parameters=parameters, hidden=hidden)
     return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), spread)

@@ -71,8 +71,8 @@ class TimmBlock(torch.nn.Module):
         return x + self.ls2(self.mlp(self.norm2(x)))
 
 
-def encoder(norm_first: bool) -> torch.nn.Module:
-    layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, 0.1, "gelu" if norm_first else "relu", 1e-5, True, norm_first)
+def encoder(norm_first: bool, width: int = WIDTH) -> torch.nn.Module:
+    layer = torch.nn.TransformerEncoderLayer(width, 4, 2 * width, 0.1, "gelu" if norm_first else "relu", 1e-5, True, norm_first)
     return torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
 
 
@@ -90,9 +90,9 @@ def hugging(name: str, width: int = WIDTH, **options):
 
 
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {
-    "encoder, pre-norm": lambda: encoder(True),
-    "encoder, post-norm": lambda: encoder(False),
-    "timm": lambda: torch.nn.Sequential(*(TimmBlock() for _ in range(LAYERS))),
+    "encoder, pre-norm": lambda width=WIDTH: encoder(True, width),
+    "encoder, post-norm": lambda width=WIDTH: encoder(False, width),
+    "timm": lambda width=WIDTH: torch.nn.Sequential(*(TimmBlock(width, 4, 4 * width) for _ in range(LAYERS))),
     "ViT": lambda width=WIDTH: hugging("ViT", width),
     "BERT": lambda width=WIDTH: hugging("Bert", width),
     "GPT-2": lambda width=WIDTH: hugging("GPT2", width),
@@ -101,18 +101,44 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
 #: what makes the blocks of a model call for masks and positions
 INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama")}
 
+NAMES = ("sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2")
+BIASES = {"sigma_V": "bias_V", "sigma_O": "bias_O", "sigma_1": "bias_1", "sigma_2": "bias_2", "sigma_gate": "bias_gate"}
+#: where the blocks are, their matrices in the order of NAMES, their norms, other scales
+ENCODER = ("layers.{}", ("self_attn.in_proj_",) * 3 + ("self_attn.out_proj.", "linear1.", "linear2."), ("norm1", "norm2"), {})
 PARTS = {
-    "encoder, pre-norm": ("layers.{}", "self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight"),
-    "timm": ("{}", "attn.qkv.weight", "attn.proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
-    "ViT": ("layers.{}", "attention.q_proj.weight", "attention.o_proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
-    "BERT": (
-        "encoder.layer.{}", "attention.self.query.weight", "attention.output.dense.weight", "intermediate.dense.weight",
-        "output.dense.weight",
+    "encoder, pre-norm": ENCODER,
+    "encoder, post-norm": ENCODER,
+    "timm": ("{}", ("attn.qkv.",) * 3 + ("attn.proj.", "mlp.fc1.", "mlp.fc2."), ("norm1", "norm2"), {"ls1.gamma": "layer_scale_1"}),
+    "ViT": (
+        "layers.{}", ("attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.", "mlp.fc1.", "mlp.fc2."),
+        ("layernorm_before", "layernorm_after"), {},
     ),
-    "GPT-2": ("h.{}", "attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"),
-    "Llama": ("layers.{}", "self_attn.q_proj.weight", "self_attn.o_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"),
+    "BERT": (
+        "encoder.layer.{}", ("attention.self.query.", "attention.self.key.", "attention.self.value.", "attention.output.dense.",
+        "intermediate.dense.", "output.dense."), ("attention.output.LayerNorm", "output.LayerNorm"), {},
+    ),
+    "GPT-2": ("h.{}", ("attn.c_attn.",) * 3 + ("attn.c_proj.", "mlp.c_fc.", "mlp.c_proj."), ("ln_1", "ln_2"), {}),
+    "Llama": (
+        "layers.{}", ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.", "self_attn.o_proj.", "mlp.up_proj.", "mlp.down_proj."),
+        ("input_layernorm", "post_attention_layernorm"), {"mlp.gate_proj.weight": "sigma_gate"},
+    ),
 }  # fmt: skip
-LETTERS = ("sigma_Q", "sigma_O", "sigma_1", "sigma_2")
+
+
+def tensors_of(model, name):
+    """every scale of a description with the tensors, one per layer, that it is read from"""
+    where, matrices, norms, others = PARTS[name]
+    paths = {letter: f"{path}weight" for letter, path in zip(NAMES, matrices, strict=True)} | {v: k for k, v in others.items()}
+    paths |= {BIASES[letter]: f"{path}bias" for letter, path in zip(NAMES, matrices, strict=True) if letter in BIASES}
+    paths |= {f"{kind}_{i}": f"{norm}.{part}" for i, norm in enumerate(norms, 1) for kind, part in (("gain", "weight"), ("shift", "bias"))}
+    known = dict(model.named_parameters())
+    for letter, path in paths.items():
+        found = [known.get(f"{where.format(i)}.{path}") for i in range(LAYERS)]
+        if None in found:  # Llama has no biases
+            continue
+        third = "QKV".find(letter[-1]) if matrices[0] == matrices[1] and path.startswith(matrices[0]) else None
+        axis = 1 if name == "GPT-2" and path.endswith("weight") else 0
+        yield letter, [w.data if third is None else w.data.chunk(3, axis)[third] for w in found]
 
 
 # -- reading --------------------------------------------------------------------------------------------------------------------------
@@ -120,25 +146,57 @@ LETTERS = ("sigma_Q", "sigma_O", "sigma_1", "sigma_2")
 
 @pytest.mark.parametrize("name", PARTS)
 def test_every_scale_is_read(name):
-    """one matrix at a time tripled in all layers: its letter follows, no other does; in one layer: the layers differ"""
-    model = MODELS[name]()
+    """one tensor at a time, in all layers: its letter follows, no other does; in one layer: the layers differ; outside: nothing does"""
+    model = MODELS[name](32)
     before = mf.reference.describe(model)
-    assert before.depth == LAYERS
-    where, *paths = PARTS[name]
-    for letter, path in zip(LETTERS, paths, strict=True):
-        weights = [model.get_parameter(f"{where.format(i)}.{path}") for i in range(LAYERS)]
-        for w in weights:
-            w.data *= 3
+    assert (before.depth, before.alike) == (LAYERS, True)
+    letters = set()
+    for letter, tensors in tensors_of(model, name):
+        letters.add(letter)
+        kept = [t.clone() for t in tensors]
+        for t in tensors:
+            t.mul_(3) if t.any() else t.fill_(0.25)
         after = mf.reference.describe(model)
-        packed = ("sigma_Q", "sigma_K", "sigma_V") if letter == "sigma_Q" and name in ("encoder, pre-norm", "timm", "GPT-2") else (letter,)
+        expected = 3 * before.scales[letter] if kept[0].any() else np.full(LAYERS, 0.25)
         for other, values in before.scales.items():
-            assert after.scales[other] == pytest.approx(values * (3 if other in packed else 1), rel=1e-6), (letter, other)
+            assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
         assert after.depth == LAYERS
-        for w in weights[1:]:
-            w.data /= 3
-        uneven = mf.reference.describe(model)
-        assert (uneven.alike, uneven.depth) == (False, 1)
-        weights[0].data /= 3
+        for t, old in zip(tensors[1:], kept[1:], strict=True):
+            t.copy_(old)
+        assert not mf.reference.describe(model).alike, letter
+        tensors[0].copy_(kept[0])
+    assert letters | {"bias_Q"} >= {other for other, values in before.scales.items() if name != "Llama" or values.any()} - {
+        "layer_scale_2"
+    } - (set() if name == "timm" else {"layer_scale_1"})
+    inside = {id(w) for i in range(LAYERS) for w in model.get_submodule(PARTS[name][0].format(i)).parameters()}
+    for w in model.parameters():
+        if id(w) not in inside:
+            w.data.mul_(3)
+    outside = mf.reference.describe(model)
+    assert {k: v.tolist() for k, v in outside.scales.items()} == {k: v.tolist() for k, v in before.scales.items()}
+    assert bool(outside.outside) == (len(inside) < len(list(model.parameters())))
+
+
+def test_every_scale_of_a_perceptron_is_read():
+    parts = [
+        p for _ in range(3) for p in (torch.nn.LayerNorm(32), torch.nn.Linear(32, 32, bias=False), torch.nn.ReLU(), torch.nn.Linear(32, 32))
+    ]
+    model = torch.nn.Sequential(*parts)
+    with pytest.raises(mf.reference.NotRecognised, match="the layers 1, 3, 5, 7, 9, 11 are of different kinds"):
+        mf.reference.describe(model)
+    model = torch.nn.Sequential(*(p for _ in range(3) for p in (torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 32))))
+    before = mf.reference.describe(model)
+    for letter, kind, name in (("sigma_w", 2, "weight"), ("sigma_b", 2, "bias"), ("gain_0", 0, "weight"), ("shift_0", 0, "bias")):
+        tensors = [getattr(model[3 * i + kind], name).data for i in range(3)]
+        kept = [t.clone() for t in tensors]
+        for t in tensors:
+            t.mul_(3) if t.any() else t.fill_(0.25)
+        after = mf.reference.describe(model)
+        for other, values in before.scales.items():
+            expected = 3 * values if values.any() else np.full(3, 0.25)
+            assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
+        for t, old in zip(tensors, kept, strict=True):
+            t.copy_(old)
 
 
 def test_layers_that_differ_are_described_one_by_one():
@@ -258,22 +316,87 @@ def test_altered_blocks_are_named():
     with pytest.raises(mf.reference.NotRecognised, match=r"2 \(TimmBlock\) does not compute"):
         mf.reference.describe(hooked)
 
-    class Cube(torch.nn.Module):
-        def forward(self, x):
-            return torch.sinh(x) / 8
-
     with pytest.raises(mf.reference.NotRecognised, match=r"1 of Sequential \(Cube\) has the values of no activation"):
         mf.reference.describe(torch.nn.Sequential(torch.nn.Linear(4, 4), Cube(), torch.nn.Linear(4, 4)))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
         mf.reference.describe(mf.mlp(mf.tanh))
 
 
-def test_altered_hugging_face_block_is_named():
-    model = MODELS["ViT"]()
-    forward = model.layers[1].mlp.forward
-    model.layers[1].mlp.forward = lambda x: 2 * forward(x)
-    with pytest.raises(mf.reference.NotRecognised, match=r"layers\.1 \(ViTLayer\) does not"):
-        mf.reference.describe(model)
+class Cube(torch.nn.Module):
+    def forward(self, x):
+        return torch.sinh(x) / 8
+
+
+ACTIVATIONS = {
+    "encoder, pre-norm": "activation", "encoder, post-norm": "activation", "timm": "mlp.act", "ViT": "mlp.activation_fn",
+    "BERT": "intermediate.intermediate_act_fn", "GPT-2": "mlp.act", "Llama": "mlp.act_fn",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_altered_block_is_named(name):
+    """another output, another parameter, an unknown activation, a norm left out, norms exchanged for another kind; a known activation is read"""
+    path = PARTS[name][0].format(1)
+    kind = type(MODELS[name](32).get_submodule(path)).__name__
+    holder, _, last = ACTIVATIONS[name].rpartition(".")
+
+    def scaled(block):
+        forward = block.forward
+
+        def altered(*args, **kwargs):
+            out = forward(*args, **kwargs)
+            return (1.01 * out[0], *out[1:]) if isinstance(out, tuple) else 1.01 * out
+
+        block.forward = altered
+
+    def bent(block):
+        setattr(block.get_submodule(holder), last, Cube())
+
+    def unnormed(block):
+        norm = block.get_submodule(PARTS[name][2][0])
+        norm.forward = lambda x: x * norm.weight
+
+    for alter, said in (
+        (scaled, rf"{path} \({kind}\) does not compute what"),
+        (
+            lambda block: block.register_parameter("temperature", torch.nn.Parameter(torch.ones(()))),
+            rf"{path} \({kind}\): temperature has no",
+        ),
+        (bent, rf"{path}.*(\(Cube\) has the values of no activation|does not compute what)"),
+        (unnormed, rf"{path}.*(does not compute what|is neither a layer norm nor an RMS norm)"),
+    ):
+        model = MODELS[name](32)
+        alter(model.get_submodule(path))
+        with pytest.raises(mf.reference.NotRecognised, match=said):
+            mf.reference.describe(model)
+    if not name.startswith("encoder"):  # whose fused kernel has relu or gelu whatever stands there
+        model = MODELS[name](32)
+        for i in range(LAYERS):
+            setattr(model.get_submodule(PARTS[name][0].format(i)).get_submodule(holder), last, torch.nn.Tanh())
+        assert repr(mf.tanh) in repr(mf.reference.describe(model).net)
+
+
+def test_norms_elsewhere_and_branches_in_parallel_are_named():
+    class Inside(TimmBlock):
+        def forward(self, x):
+            x = x + self.norm1(self.attn(x))
+            return x + self.norm2(self.mlp(x))
+
+    class Beside(TimmBlock):
+        def forward(self, x):
+            return x + self.ls1(self.attn(self.norm1(x))) + self.mlp(self.norm2(x))
+
+    class Between(TimmBlock):
+        def __init__(self):
+            super().__init__(32, 4, 64)
+            self.between = torch.nn.Softsign()
+
+        def forward(self, x):
+            return self.between(super().forward(x))
+
+    for block in (Inside(32, 4, 64), Beside(32, 4, 64), Between()):
+        with pytest.raises(mf.reference.NotRecognised, match=rf"model \({type(block).__name__}\) does not compute what a timm Block does"):
+            mf.reference.describe(block)
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------------------
