@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 
 #: standard errors of a scale, estimated from its weights, up to which scales of different layers count as one
 SAMPLING = 4.0
+#: what layers have to have in common
+KINDS = ("activation", "norms", "place of the norms", "causal mask", "gate", "rotary positions")
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,7 +180,8 @@ def _read_transformer(model: nn.Module) -> Layers:
         norms = [norm_kind(norm, f"{name}.{path}") for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
         kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
         if kinds[-1] != kinds[0]:
-            raise NotRecognised(f"{names[0]} and {name} are of different kinds: describe each part by itself")
+            apart = ", ".join(what for what, a, b in zip(KINDS, kinds[0], kinds[-1], strict=True) if a != b)
+            raise NotRecognised(f"{names[0]} and {name} are of different kinds, by {apart}: describe each part by itself")
     *_, causal, _, rotary = kinds[0]
     frequencies = _frequencies(model) if rotary else ()
     inside = {id(w) for _, block in blocks for w in block.parameters()}
