@@ -17,6 +17,7 @@ from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
+from meanfield.reference.drawing import place
 from meanfield.reference.draws import Draw, gaussian, truncated_normal
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
@@ -187,9 +188,24 @@ def compare(
     if not (np.isfinite(theory.q).all() and np.isfinite(theory.log_apjn).all()):
         raise ValueError(f"the theory has no finite numbers to compare with here: {theory.status}; use fewer repeats or other scales")
     seen = []
+    where = place(device)
     for size in (width, width // 2):
         twin = build(
-            net, size, depth, heads=heads, hidden=hidden, q=q, p=p, c=c, gap=gap, n=n, draw=draw, seed=seed, dtype=dtype, **parameters
+            net,
+            size,
+            depth,
+            heads=heads,
+            hidden=hidden,
+            q=q,
+            p=p,
+            c=c,
+            gap=gap,
+            n=n,
+            draw=draw,
+            seed=seed,
+            dtype=dtype,
+            device=where,
+            **parameters,
         )
         seen.append(measure(twin, samples=samples, probes=probes, start=start, seed=seed + size, device=device))
     wide, narrow = seen

@@ -75,11 +75,11 @@ class RandomLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
         self.bias = nn.Parameter(torch.empty(fan_out)) if sigma_b else None
 
-    @torch.no_grad()
     def reset_parameters(self) -> None:
-        self.draw(self.weight, self.sigma_w / math.sqrt(self.weight.shape[1]))
-        if self.bias is not None:
-            gaussian(self.bias, self.sigma_b)
+        with torch.no_grad():
+            self.draw(self.weight, self.sigma_w / math.sqrt(self.weight.shape[1]))
+            if self.bias is not None:
+                gaussian(self.bias, self.sigma_b)
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x, self.weight, self.bias)
