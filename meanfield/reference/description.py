@@ -175,7 +175,7 @@ def _read_transformer(model: nn.Module) -> Layers:
         values, count = _scales(reading)
         rows.append(values)
         counts.append(count)
-        windows.add(getattr(block.get_submodule(reading.layout.attention), "sliding_window", None))
+        windows.add(_window(block.get_submodule(reading.layout.attention)))
         phi = activation_of(reading.activation, f"{name}.{reading.layout.activation}")
         norms = [norm_kind(norm, f"{name}.{path}") for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
         kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
@@ -259,6 +259,12 @@ def _scales(r: Reading) -> tuple[dict[str, float], dict[str, int]]:
             values[name] = default if part is None else float(part.detach().double().square().mean().sqrt())
             counts[name] = 1 if part is None else part.numel()
     return values, counts
+
+
+def _window(attention: nn.Module) -> int | None:
+    """how many tokens it sees at most, by what it says of itself or its config does: the mask is made outside the block"""
+    own: int | None = getattr(attention, "sliding_window", getattr(getattr(attention, "config", None), "sliding_window", None))
+    return own
 
 
 def _frequencies(model: nn.Module) -> tuple[float, ...]:
