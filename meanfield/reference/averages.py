@@ -25,12 +25,14 @@ Floats = NDArray[np.float64]
 #: nodes of the rule, symmetric about a kink at 0 and none on it, and the standard deviations they reach to
 NODES: Final = 160
 REACH: Final = 8.0
+#: Hermite coefficients; those of a kink fall off as a power
+TERMS: Final = 48
 
 
 class Moments(NamedTuple):
     """Of an activation at a variance v: m = E phi^2, E phi(u) phi(w) with the other inputs, C = E phi'^2, d ln m/d ln v, d ln C/d ln v, and
     relative covariances of phi^2 and phi'^2 g^2 (g an independent unit Gaussian for each input) with those of the other inputs, the
-    input itself first."""
+    input itself first; Hermite coefficients, from the first on, of phi^2/m and phi'^2/C."""
 
     m: float
     kernel: Floats
@@ -40,6 +42,8 @@ class Moments(NamedTuple):
     ff: Floats
     fg: Floats
     gg: Floats
+    f_hermite: Floats
+    g_hermite: Floats
 
 
 class Averages:
@@ -51,6 +55,10 @@ class Averages:
         z = (torch.arange(NODES, dtype=torch.float64) + 0.5) * (2 * REACH / NODES) - REACH
         weights = torch.exp(-z * z / 2)
         self.z, self.weights = z, weights / weights.sum()
+        rows = [torch.ones_like(z), z]
+        for k in range(1, TERMS):  # orthonormal
+            rows.append((z * rows[k] - k**0.5 * rows[k - 1]) / (k + 1) ** 0.5)
+        self.hermite = torch.stack(rows[1:]) * self.weights
 
     def __call__(self, phi: Activation, v: float, p: Floats) -> Moments:
         """At the variance v, of an input with covariances p with itself (first) and others."""
@@ -77,7 +85,8 @@ class Averages:
             gg.append(self._mean(g * given_g))
         bend = (z * z - 1) / 2  # v d/dv E f = E f (z^2 - 1)/2
         slopes = self._mean(f * bend) / m, self._mean(g * bend) / C
-        return Moments(m, np.array(kernel), C, *slopes, np.array(ff) / m**2 - 1, np.array(fg) / (m * C) - 1, np.array(gg) / C**2 - 1)
+        covariances = np.array(ff) / m**2 - 1, np.array(fg) / (m * C) - 1, np.array(gg) / C**2 - 1
+        return Moments(m, np.array(kernel), C, *slopes, *covariances, (self.hermite @ f / m).numpy(), (self.hermite @ g / C).numpy())
 
     def _mean(self, values: Tensor) -> float:
         return float(self.weights @ values)

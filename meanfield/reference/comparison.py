@@ -60,8 +60,8 @@ class Difference:
 class Comparison:
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
-    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with or without
-    norms (None for other networks, orthogonal matrices and gradients that all tokens share).
+    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with norms,
+    Derf or DyT (None for networks that mix tokens, products, orthogonal matrices and gradients that all tokens share).
     """
 
     theory: Run | GramRun | PairRun

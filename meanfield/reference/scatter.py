@@ -44,7 +44,7 @@ def scatter(
     r"""The scatter of what `measure` averages: `probes` independent sets of `tokens` inputs with q and covariance q - delta, each input
     with one gradient of its own.
 
-    None where it is not known: tokens are mixed, branches are products, or an activation sees a sum or a norm instead of a Linear.
+    None where it is not known: tokens are mixed, branches are products, a norm or a residual follows an activation, a skip is 0.
 
     >>> import meanfield as mf
     >>> from meanfield.reference.scatter import scatter
@@ -63,4 +63,4 @@ def scatter(
         found = variances(net, width, round(hidden * width), depth, q, covariances, values)
     except Unpredicted:
         return None
-    return Scatter(*np.sqrt(found @ np.array(weights) / (inputs * width)))
+    return Scatter(*np.sqrt(np.maximum(found @ np.array(weights), 0.0) / (inputs * width)))  # rounding, where nothing scatters
