@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
     from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, UniformAttention
     from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
-    from meanfield.blocks.fixed import CausalAttention, FixedAttention
+    from meanfield.blocks.fixed import CausalAttention, FixedAttention, MaskedAttention
     from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
     from meanfield.blocks.gau import GAU
     from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
@@ -87,6 +87,7 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MLP",
+    "MaskedAttention",
     "PairRun",
     "Parallel",
     "PhaseDiagram",

@@ -13,7 +13,7 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Linear
-from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.widths import WIDTH_KEEPING, widths
 from meanfield.symbols import known
@@ -160,6 +160,15 @@ def _(block: Attention, sizes: Sizes) -> Cost:
 def _(block: FixedAttention, sizes: Sizes) -> Cost:
     weighted = Cost(S.Zero, 2 * sizes.n * sizes.fan_in)
     return weighted + _matrix(sizes.fan_in, sizes.fan_in) + _matrix(sizes.fan_in, sizes.fan_out)
+
+
+@cost.register
+def _(block: MaskedAttention, sizes: Sizes) -> Cost:
+    return (
+        cost(TokenMixing(block.n, 0, 1, 0, block.sigma_Q, block.sigma_K), sizes)
+        + _matrix(sizes.fan_in, sizes.fan_in)
+        + _matrix(sizes.fan_in, sizes.fan_out)
+    )
 
 
 @cost.register

@@ -11,7 +11,7 @@ import sympy as sp
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
-from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 
@@ -48,8 +48,9 @@ def _(block: Attention, gain: sp.Expr) -> Block:
     return replace(block, sigma_V=gain * block.sigma_V, sigma_O=gain * block.sigma_O)
 
 
-@with_gain.register
-def _(block: FixedAttention, gain: sp.Expr) -> Block:
+@with_gain.register(FixedAttention)
+@with_gain.register(MaskedAttention)
+def _(block: FixedAttention | MaskedAttention, gain: sp.Expr) -> Block:
     return replace(block, sigma_V=gain * block.sigma_V, sigma_O=gain * block.sigma_O)
 
 

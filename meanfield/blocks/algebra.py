@@ -155,13 +155,16 @@ class Mixing:
     r"""x_a -> W \sum_b A_ab x_b with fixed A: Gram matrices go to gain * A G A^T, those of gradients to gain * A^T G A.
 
     `weights` is A_ab, an expression in `i`, `j` (token indices 1 ... n, `TOKENS`), n and parameters; `matrices` counts the random
-    matrices of which W is the product.
+    matrices of which W is the product. Where `strength` = \sigma_QK^2 is not 0, they are B_ab in A_ab = B_ab e^{S_ab}/\sum_c B_ac e^{S_ac}
+    with random logits S, and `frequencies` are the angles per position by which queries and keys are turned.
     """
 
     gain: sp.Expr
     weights: sp.Expr
     n: sp.Expr
     matrices: int
+    strength: sp.Expr = S.Zero
+    frequencies: tuple[sp.Expr, ...] = ()
 
 
 #: layers up to which a law is written out as one formula

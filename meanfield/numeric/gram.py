@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repeat, Residual, Serial, Signal, symmetric_only
 from meanfield.numeric.evaluation import evaluate
+from meanfield.numeric.gram_softmax import SoftmaxRows
 from meanfield.symbols import known, merged, reserved
 
 __all__ = ["Flow", "check_means", "explicit", "flow_of", "joined", "number_at", "parameters_of", "tokens_of"]
@@ -153,6 +154,11 @@ def _mixed(mixing: Mixing) -> Step:
         A = np.broadcast_to(
             number_at(mixing.weights, {**inner, i.name: indices[:, None], j.name: indices}), np.broadcast_shapes(G.shape, gain.shape)
         )
+        if mixing.strength != 0:
+            angles = np.array([float(number_at(f, values)) for f in mixing.frequencies])
+            rows = SoftmaxRows(G, A, number_at(mixing.strength, values), angles)
+            gain = np.broadcast_to(gain, (*G.shape[:-2], 1, 1))
+            return Flow(gain * rows.gram(), lambda X: gain * rows.push(X), lambda g: gain * rows.pull(g), None)
         T = np.swapaxes(A, -1, -2)
         after = gain * (A @ G @ T)
         return Flow(after, lambda X: gain * (A @ X @ T), lambda g: gain * (T @ g @ A), mixing.matrices * after)
@@ -278,7 +284,7 @@ def parameters_of(block: Block) -> tuple[sp.Symbol, ...]:
         if not isinstance(part, Block):
             found.append(part)
         elif part.pattern is not None:
-            found += (part.pattern.gain, part.pattern.weights, part.pattern.n)
+            found += (part.pattern.gain, part.pattern.weights, part.pattern.n, part.pattern.strength, *part.pattern.frequencies)
         else:
             found += (*_laws(part).same, *_laws(part).pair)
     state = {*TOKENS, q1, q2}

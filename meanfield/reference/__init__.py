@@ -7,10 +7,10 @@ try:
 except ImportError as missing:
     raise ImportError("meanfield.reference draws random networks in torch: install meanfield-nn[torch]") from missing
 
+from meanfield.reference import draws, rules
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
 from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
 from meanfield.reference import normalising as _normalising  # noqa: F401
-from meanfield.reference import rules
 from meanfield.reference.comparison import Comparison, compare
 from meanfield.reference.description import Description, describe
 from meanfield.reference.initialisation import Initialisation, initialise_
@@ -28,6 +28,7 @@ __all__ = [
     "build",
     "compare",
     "describe",
+    "draws",
     "initialise_",
     "measure",
     "rules",

@@ -17,6 +17,8 @@ from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
+from meanfield.reference.drawing import place
+from meanfield.reference.draws import Draw, gaussian, truncated_normal
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
@@ -58,7 +60,8 @@ class Difference:
 class Comparison:
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
-    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons (None for other networks).
+    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with norms,
+    Derf or DyT (None for networks that mix tokens, products, orthogonal matrices and gradients that all tokens share).
     """
 
     theory: Run | GramRun | PairRun
@@ -100,7 +103,7 @@ class Comparison:
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
         """Theory, the larger networks with their standard errors and the verdict (extra `plot`): "log_apjn", "q" or "p".
 
-        The band is the scatter of a single draw: as predicted for perceptrons, elsewhere and for p as seen over the draws.
+        The band is the scatter of a single draw: as predicted where `scatter` is known, elsewhere and for p as seen over the draws.
         """
         found = {"log_apjn": self.log_apjn, "q": self.q, "p": self.p}.get(quantity)
         if found is None:
@@ -144,6 +147,7 @@ def compare(
     start: str = "token",
     heads: int = 1,
     hidden: float = 1,
+    draw: Draw = gaussian,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "auto",
@@ -162,7 +166,7 @@ def compare(
         Its half must divide into `heads` and be at least n.
     samples, probes, seed, device
         As in `measure`, for each of the two widths.
-    heads, hidden, dtype
+    heads, hidden, draw, dtype
         As in `build`.
 
     Raises
@@ -184,8 +188,25 @@ def compare(
     if not (np.isfinite(theory.q).all() and np.isfinite(theory.log_apjn).all()):
         raise ValueError(f"the theory has no finite numbers to compare with here: {theory.status}; use fewer repeats or other scales")
     seen = []
+    where = place(device)
     for size in (width, width // 2):
-        twin = build(net, size, depth, heads=heads, hidden=hidden, q=q, p=p, c=c, gap=gap, n=n, seed=seed, dtype=dtype, **parameters)
+        twin = build(
+            net,
+            size,
+            depth,
+            heads=heads,
+            hidden=hidden,
+            q=q,
+            p=p,
+            c=c,
+            gap=gap,
+            n=n,
+            draw=draw,
+            seed=seed,
+            dtype=dtype,
+            device=where,
+            **parameters,
+        )
         seen.append(measure(twin, samples=samples, probes=probes, start=start, seed=seed + size, device=device))
     wide, narrow = seen
     rounding = 100 * torch.finfo(dtype).eps
@@ -201,14 +222,8 @@ def compare(
 
     two = not p is c is gap is None
     q0, delta = initial_moments(q, p, c, gap)
-    spread = scatter(
-        net,
-        width,
-        depth,
-        q=float(q0),
-        delta=None if delta is None else float(delta),
-        tokens=wide.n,
-        probes=probes,
-        parameters=parameters,
-    )
+    spread = None
+    if draw in (gaussian, truncated_normal) and start == "token":
+        apart = None if delta is None else float(delta)
+        spread = scatter(net, width, depth, q=float(q0), delta=apart, tokens=wide.n, probes=probes, parameters=parameters, hidden=hidden)
     return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), spread)

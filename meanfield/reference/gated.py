@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from meanfield.blocks.gated import Product
 from meanfield.blocks.gau import GAU
 from meanfield.reference.expressions import tensor_function
-from meanfield.reference.twin import GaussianLinear, Site, layer
+from meanfield.reference.twin import Site, layer
 
 __all__ = ["Gated", "GatedAttention"]
 
@@ -40,10 +40,10 @@ class GatedAttention(nn.Module):
         hidden = site.expression(block.e)
         units = round(float(hidden)) if hidden.is_number else site.hidden
         self.phi = tensor_function(site.expression(block.phi.expression))
-        self.gate = GaussianLinear(width, units, gain * site.number(block.sigma_U))
-        self.value = GaussianLinear(width, units, gain * site.number(block.sigma_V))
-        self.shared = GaussianLinear(width, features, gain * site.number(block.sigma_Z))
-        self.output = GaussianLinear(units, site.fan_out, gain * site.number(block.sigma_O))
+        self.gate = site.linear(width, units, gain * site.number(block.sigma_U))
+        self.value = site.linear(width, units, gain * site.number(block.sigma_V))
+        self.shared = site.linear(width, features, gain * site.number(block.sigma_Z))
+        self.output = site.linear(units, site.fan_out, gain * site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[-2] != self.tokens:

@@ -3,7 +3,7 @@ r"""Drawing the weights of a torch model anew, by a rule, and a record of what w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from meanfield.reference.description import block_lists
 from meanfield.reference.drawing import seeded
+from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.layouts import layout_of, weights_of
 from meanfield.reference.listing import listing
 from meanfield.reference.recognition import NotRecognised
@@ -50,14 +51,7 @@ class Initialisation:
         return listing(columns)
 
 
-def normal(tensor: Tensor, std: float) -> None:
-    """Independent Gaussian entries."""
-    tensor.normal_(0.0, std)
-
-
-def initialise_(
-    model: nn.Module, rule: Rule, *, draw: Callable[[Tensor, float], object] = normal, seed: int | None = None
-) -> Initialisation:
+def initialise_(model: nn.Module, rule: Rule, *, draw: Draw = gaussian, seed: int | None = None) -> Initialisation:
     r"""Draw the weights of a model anew, in place, with the standard deviations that a rule gives, and say what was done.
 
     Parameters
@@ -70,7 +64,7 @@ def initialise_(
         entries, or None to leave them; a mapping of parts to gains, std = gain/sqrt(fan_in) for a matrix and the gain itself for a bias;
         or a convention of `mf.scaling`, by its `std(tensor, blocks)`. Rules at hand: `mf.reference.rules`.
     draw : function of a tensor and a standard deviation
-        Fills the tensor, a view of (fan_out, fan_in); independent Gaussians if left out.
+        Fills the tensor, a view of (fan_out, fan_in): one of `mf.reference.draws`, or your own; independent Gaussians if left out.
     seed : whole number, optional
         Torch's random state is then left as it was.
 

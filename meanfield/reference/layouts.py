@@ -110,7 +110,12 @@ class Reading:
     scaling: float
     post: bool
     causal: bool
-    rotary: bool
+    angles: Tensor | None
+
+    @property
+    def rotary(self) -> bool:
+        """Whether queries and keys are turned by an angle that grows with the position."""
+        return self.angles is not None
 
     def branches(self, x: Tensor) -> Tensor:
         """What the block computes, in the order of its norms."""
@@ -125,11 +130,20 @@ class Reading:
             self.matrices[role](x).reshape(*x.shape[:-1], count, -1).transpose(-2, -3)
             for role, count in (("query", self.heads), ("key", self.key_heads), ("value", self.key_heads))
         )
+        if self.angles is not None:
+            query, key = self._turned(query), self._turned(key)
         key, value = (t.repeat_interleave(self.heads // self.key_heads, -3) for t in (key, value))
         logits = self.scaling * query @ key.transpose(-1, -2)
         if self.causal:
             logits = logits.masked_fill(torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
         return self.matrices["output"]((torch.softmax(logits, -1) @ value).transpose(-2, -3).flatten(-2))
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """coordinates k and k + size/2 as a pair"""
+        assert self.angles is not None
+        first, second = x.chunk(2, -1)
+        cos, sin = self.angles.cos(), self.angles.sin()
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
     def _feed(self, x: Tensor) -> Tensor:
         units = self.matrices["up"](x)
@@ -232,7 +246,12 @@ def _proposals(layout: Layout, block: nn.Module, path: str) -> Iterator[tuple[Re
     scales = (_layer_scale(block, first), _layer_scale(block, second))
     with seeded(0, torch.device("cpu")), torch.no_grad():
         x = torch.randn(2, 5, width, dtype=torch.float64)
-        turned = {"position_embeddings": (torch.ones(1, 5, size).double(), torch.zeros(1, 5, size).double())} if rotary else {}
+        angles = torch.outer(torch.arange(5.0), torch.rand(size // 2)).double() if rotary else None
+        turned = (
+            {}
+            if angles is None
+            else {"position_embeddings": tuple(f(torch.cat([angles, angles], -1))[None] for f in (torch.cos, torch.sin))}
+        )
         try:
             out = block(x, **turned)
         except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
@@ -241,7 +260,7 @@ def _proposals(layout: Layout, block: nn.Module, path: str) -> Iterator[tuple[Re
         for post, causal in itertools.product((False, True), (False, True)):
             reading = Reading(
                 layout, path, matrices, norms, find(block, layout.activation), scales, heads,
-                matrices["key"].weight.shape[0] // size, scaling, post, causal, rotary,
+                matrices["key"].weight.shape[0] // size, scaling, post, causal, angles,
             )  # fmt: skip
             expected = reading.branches(x)
             size_of = (expected - x).square().mean().sqrt() + 1e-30

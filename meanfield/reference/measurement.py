@@ -191,9 +191,9 @@ def measure(
                 seen = []
                 for _ in range(probes):
                     replace = None if own else lambda x: _like(_input(model, q, p, c, gap, n or x.shape[-2]), x)
-                    steps, states = steps_of(network, chain, _moved(inputs, where), replace)
-                    seen.append(_observe(steps, states[0], start == "pooled"))
-                    shape = states[0].shape
+                    steps, x = steps_of(network, chain, _moved(inputs, where), replace)
+                    seen.append(_observe(steps, x, start == "pooled"))
+                    shape = x.shape
                 rows.append(np.mean(seen, axis=0))
             else:
                 assert given is not None

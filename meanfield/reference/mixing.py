@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from meanfield.blocks.algebra import TOKENS
 from meanfield.blocks.attention import Attention, TokenMixing
-from meanfield.blocks.fixed import FixedAttention
-from meanfield.reference.twin import GaussianLinear, Site, layer
+from meanfield.blocks.fixed import FixedAttention, MaskedAttention
+from meanfield.reference.twin import Site, layer
 
 __all__ = ["SoftmaxAttention", "TokenWeights"]
 
@@ -29,7 +29,7 @@ class TokenWeights(nn.Module):
             raise ValueError(f"heads = {site.heads}: must divide the width {width}")
         self.tokens, self.heads, self.detached = round(site.number(block.n)), site.heads, not block.softmax_derivative
         self.alpha, self.beta, self.gamma = (site.number(weight) for weight in (block.alpha, block.beta, block.gamma))
-        self.query, self.key = (GaussianLinear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
+        self.query, self.key = (site.linear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mixed(x, x)
@@ -55,8 +55,8 @@ class SoftmaxAttention(TokenWeights):
 
     def __init__(self, site: Site, block: Attention) -> None:
         super().__init__(site, block.mixing)
-        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
-        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
+        self.value = site.linear(site.fan_in, site.fan_in, site.number(block.sigma_V))
+        self.output = site.linear(site.fan_in, site.fan_out, site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
         mixed: Tensor = self.output(self.mixed(x, self.value(x)))
@@ -71,11 +71,9 @@ class FixedMixing(nn.Module):
     def __init__(self, site: Site, block: FixedAttention) -> None:
         super().__init__()
         self.tokens = round(site.number(block.n))
-        entry = sp.lambdify(TOKENS, site.expression(block.weights), "math")
-        rows = [[float(entry(a, b)) for b in range(1, self.tokens + 1)] for a in range(1, self.tokens + 1)]
-        self.register_buffer("weights", torch.tensor(rows, dtype=torch.float64))
-        self.value = GaussianLinear(site.fan_in, site.fan_in, site.number(block.sigma_V))
-        self.output = GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_O))
+        self.register_buffer("weights", _weights(block.weights, self.tokens, site))
+        self.value = site.linear(site.fan_in, site.fan_in, site.number(block.sigma_V))
+        self.output = site.linear(site.fan_in, site.fan_out, site.number(block.sigma_O))
 
     def forward(self, x: Tensor) -> Tensor:
         mixed: Tensor = self.output(self.value(self.weights @ x))
@@ -83,6 +81,58 @@ class FixedMixing(nn.Module):
 
     def extra_repr(self) -> str:
         return f"n={self.tokens}"
+
+
+def _weights(weights: sp.Expr, tokens: int, site: Site) -> Tensor:
+    """an expression in the token indices as a matrix"""
+    entry = sp.lambdify(TOKENS, site.expression(weights), "math")
+    rows = [[float(entry(a, b)) for b in range(1, tokens + 1)] for a in range(1, tokens + 1)]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+class MaskedSoftmax(nn.Module):
+    """W_O W_V \\sum_b A_ab x_b, A = softmax of logits with ln B added, B fixed; queries and keys turned by the angles of their position."""
+
+    bias: Tensor
+    angles: Tensor
+
+    def __init__(self, site: Site, block: MaskedAttention) -> None:
+        super().__init__()
+        width = site.fan_in
+        if width % site.heads:
+            raise ValueError(f"heads = {site.heads}: must divide the width {width}")
+        self.tokens, self.heads = round(site.number(block.n)), site.heads
+        self.register_buffer("bias", _weights(block.weights, self.tokens, site).log())
+        turns = torch.tensor([site.number(f) for f in block.frequencies], dtype=torch.float64)
+        if len(turns):
+            times, left = divmod(width, 2 * site.heads * len(turns))
+            if left:
+                raise ValueError(
+                    f"frequencies: {len(turns)} of them turn heads whose width is a multiple of {2 * len(turns)}, here it is "
+                    f"{width}/{site.heads}"
+                )
+            turns = turns.repeat(times)
+        self.register_buffer("angles", torch.outer(torch.arange(self.tokens, dtype=torch.float64), turns))
+        self.query, self.key = (site.linear(width, width, site.number(sigma)) for sigma in (block.sigma_Q, block.sigma_K))
+        self.value = site.linear(width, width, site.number(block.sigma_V))
+        self.output = site.linear(width, site.fan_out, site.number(block.sigma_O))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(-2, -3) for f in (self.query, self.key, self.value))
+        logits = self.turned(q) @ self.turned(k).transpose(-1, -2) / math.sqrt(q.shape[-1])
+        mixed: Tensor = self.output((torch.softmax(logits + self.bias, -1) @ v).transpose(-2, -3).flatten(-2))
+        return mixed
+
+    def turned(self, x: Tensor) -> Tensor:
+        """Coordinates k and k + d_k/2 as a pair, turned by the angle of the position"""
+        if not self.angles.shape[1]:
+            return x
+        first, second = x.chunk(2, -1)
+        cos, sin = self.angles.cos(), self.angles.sin()
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+    def extra_repr(self) -> str:
+        return f"n={self.tokens}, heads={self.heads}" + ", rotary" * bool(self.angles.shape[1])
 
 
 @layer.register
@@ -98,3 +148,8 @@ def _(block: TokenMixing, site: Site) -> nn.Module:
 @layer.register
 def _(block: Attention, site: Site) -> nn.Module:
     return SoftmaxAttention(site, block)
+
+
+@layer.register
+def _(block: MaskedAttention, site: Site) -> nn.Module:
+    return MaskedSoftmax(site, block)

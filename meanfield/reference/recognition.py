@@ -69,7 +69,7 @@ def norm_kind(norm: nn.Module, path: str) -> Block:
     width = None if weight is None else weight.shape[-1]
     width = width or int(torch.tensor(getattr(norm, "normalized_shape", (64,))).prod())
     at = torch.linspace(-1, 2, width, dtype=torch.float64)[None] ** 3
-    at = at / at.square().mean().sqrt()
+    at = 3 * at / at.square().mean().sqrt()  # not of norm 1, which an RMS norm would leave as it is
     with torch.no_grad():
         seen = copy.deepcopy(norm).double().cpu()(at)
         plainly = {LayerNorm(): nn.functional.layer_norm(at, (width,)), RMSNorm(): at / at.square().mean(-1, keepdim=True).sqrt()}

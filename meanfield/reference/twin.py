@@ -28,21 +28,28 @@ from meanfield.blocks.widths import widths
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
 from meanfield.reference.drawing import place, redraw, seeded
+from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.expressions import TensorFunction, tensor_function
 from meanfield.reference.inputs import Start, default_tokens, start_of
 
-__all__ = ["GaussianLinear", "Site", "Twin", "build", "layer"]
+__all__ = ["RandomLinear", "Site", "Twin", "build", "layer"]
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a block stands: the widths before and after it, hidden width and heads inside it, and the values of all symbols by name."""
+    """Where a block stands: the widths before and after it, hidden width and heads inside it, how its matrices are drawn, and the values
+    of all symbols by name."""
 
     fan_in: int
     fan_out: int
     hidden: int
     heads: int
     values: Mapping[str, float]
+    draw: Draw = gaussian
+
+    def linear(self, fan_in: int, fan_out: int, sigma_w: float, sigma_b: float = 0.0) -> RandomLinear:
+        """A matrix with entries of variance sigma_w^2/fan_in, and a Gaussian bias of variance sigma_b^2."""
+        return RandomLinear(fan_in, fan_out, sigma_w, sigma_b, self.draw)
 
     def number(self, e: sp.Expr) -> float:
         """The value of a parameter here; L and l are bound."""
@@ -59,19 +66,20 @@ class Site:
 # -- modules ----------------------------------------------------------------------------------------------------------
 
 
-class GaussianLinear(nn.Module):
-    """W x + b with W_ij ~ N(0, sigma_w^2/fan_in), b_i ~ N(0, sigma_b^2), not drawn yet; no bias at sigma_b = 0."""
+class RandomLinear(nn.Module):
+    """W x + b with entries of variance sigma_w^2/fan_in, filled by `draw`, and b_i ~ N(0, sigma_b^2), not drawn yet; no bias at 0."""
 
-    def __init__(self, fan_in: int, fan_out: int, sigma_w: float, sigma_b: float = 0.0) -> None:
+    def __init__(self, fan_in: int, fan_out: int, sigma_w: float, sigma_b: float = 0.0, draw: Draw = gaussian) -> None:
         super().__init__()
-        self.sigma_w, self.sigma_b = sigma_w, sigma_b
+        self.sigma_w, self.sigma_b, self.draw = sigma_w, sigma_b, draw
         self.weight = nn.Parameter(torch.empty(fan_out, fan_in))
         self.bias = nn.Parameter(torch.empty(fan_out)) if sigma_b else None
 
     def reset_parameters(self) -> None:
-        nn.init.normal_(self.weight, std=self.sigma_w / math.sqrt(self.weight.shape[1]))
-        if self.bias is not None:
-            nn.init.normal_(self.bias, std=self.sigma_b)
+        with torch.no_grad():
+            self.draw(self.weight, self.sigma_w / math.sqrt(self.weight.shape[1]))
+            if self.bias is not None:
+                gaussian(self.bias, self.sigma_b)
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x, self.weight, self.bias)
@@ -172,7 +180,7 @@ def layer(block: Block, site: Site) -> nn.Module:
 
 @layer.register
 def _(block: Linear, site: Site) -> nn.Module:
-    return GaussianLinear(site.fan_in, site.fan_out, site.number(block.sigma_w), site.number(block.sigma_b))
+    return site.linear(site.fan_in, site.fan_out, site.number(block.sigma_w), site.number(block.sigma_b))
 
 
 @layer.register
@@ -226,6 +234,7 @@ def build(
     c: float | None = None,
     gap: float | None = None,
     n: int | None = None,
+    draw: Draw = gaussian,
     seed: int | None = None,
     dtype: torch.dtype = torch.float64,
     device: str | torch.device = "cpu",
@@ -233,7 +242,8 @@ def build(
 ) -> Twin:
     r"""A random network drawn from a description, `depth` repeats with fresh weights each.
 
-    Weights are independent N(0, sigma^2/fan_in). The parameters are those of `mf.propagate(net, depth, ...)`, one number each.
+    Weights have the variance sigma^2/fan_in, biases are Gaussian. The parameters are those of `mf.propagate(net, depth, ...)`, one number
+    each.
 
     Parameters
     ----------
@@ -248,6 +258,8 @@ def build(
         The input that `measure` will use, as in `mf.propagate`.
     n : whole number, optional
         Tokens: a parameter where the network has attention, otherwise the number of inputs `measure` will use.
+    draw : function of a tensor and a standard deviation
+        How matrices are drawn: `mf.reference.draws.gaussian`, `.orthogonal`, `.truncated_normal`, or your own.
     seed : whole number, optional
         Of the weights, torch's random state is left as it was; without it they come from that state, as any torch module's.
     device : str or torch.device
@@ -269,6 +281,8 @@ def build(
     symbols = network_parameters(net)
     for name, value in (("width", width), ("depth", depth), ("heads", heads)):
         arguments.check_integer(value, name, 1)
+    if not callable(draw):
+        raise TypeError(f"draw = {draw!r}: expected a function of (tensor, std), as mf.reference.draws.gaussian or .orthogonal")
     units = round(float(arguments.number_array(hidden, "hidden")) * width)
     if units < 1:
         raise ValueError(f"hidden = {hidden}: leaves {units} units at width {width}; expected at least one")
@@ -279,7 +293,7 @@ def build(
         if array.ndim:
             raise ValueError(f"{name} has the shape {array.shape}: a network is drawn for one setting, not for a grid")
         values[name] = float(array)
-    sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}) for index in range(depth))
+    sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}, draw) for index in range(depth))
     twin = Twin(net, width, [layer(net, site) for site in sites])
     if q is not None:
         twin.start = start_of(q, p, c, gap, twin.tokens or n or default_tokens(p, c, gap))

@@ -26,13 +26,17 @@ class Step:
     keyword: str | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
+        x = x.clone()  # the module may write on its argument
         out = self.module(x, *self.args, **self.kwargs) if self.keyword is None else self.module(**{**self.kwargs, self.keyword: x})
         return _first(out)
 
 
 @dataclass
 class Walk:
-    """One module after another. Only the states are kept; backward, each module runs again, with the same random numbers."""
+    """One module after another. Only the states are kept; backward, each module runs again, with the same random numbers.
+
+    Raises ValueError where a module then gives something else: it has a state of its own.
+    """
 
     steps: Sequence[Step]
 
@@ -47,11 +51,13 @@ class Walk:
         after = _random_state(x.device)
         found = [record(states[-1], gradient)]
         for step, numbers in zip(reversed(self.steps), reversed(random), strict=True):
-            states.pop()
+            out = states.pop()
             start = states[-1].requires_grad_()
             _set_random_state(numbers, x.device)
             with torch.enable_grad():
-                (gradient,) = torch.autograd.grad(step(start), start, gradient)
+                again = step(start)
+                _check_same(step.module, out.detach(), again.detach())
+                (gradient,) = torch.autograd.grad(again, start, gradient)
             found.append(record(start.detach(), gradient))
         _set_random_state(after, x.device)
         return found[::-1]
@@ -59,41 +65,70 @@ class Walk:
 
 def steps_of(
     model: nn.Module, modules: Sequence[nn.Module], inputs: Any, replace: Callable[[Tensor], Tensor] | None
-) -> tuple[list[Step], list[Tensor]]:
-    """The modules as steps, as the model calls them on its inputs, and the states between them.
+) -> tuple[list[Step], Tensor]:
+    """The modules as steps, as the model calls them on its inputs, and the state before the first.
 
-    `replace` makes the state that the first module sees from the one the model would hand it.
+    `replace` makes the state that the first module sees from the one the model would hand it. Models that can cache keys and values for
+    later calls are called without.
     Raises ValueError where a module is not called exactly once, or not on the output of the one before it.
     """
     steps: list[Step] = []
-    states: list[Tensor] = []
-    outputs: list[Tensor] = []
+    first: list[Tensor] = []
+    last: list[Tensor] = []
+    apart: list[int] = []
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if kwargs.get("past_key_values") is not None:
+            raise ValueError("inputs: the model hands its modules past_key_values, which grow with every call: give inputs without")
         keyword = None if args else next((k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point()), None)
         x = args[0] if keyword is None else kwargs[keyword]
-        if not steps and replace is not None:
-            x = replace(x)
+        if not steps:
+            x = x if replace is None else replace(x)
+            first.append(x.clone())
+        elif not last or last[0].shape != x.shape or not torch.equal(last[0], x):
+            apart.append(len(steps))
         steps.append(Step(module, args[1:], dict(kwargs), keyword))
-        states.append(x)
         return ((x, *args[1:]), kwargs) if keyword is None else (args, {**kwargs, keyword: x})
 
     def after(module: nn.Module, args: tuple[Any, ...], out: Any) -> None:
-        outputs.append(_first(out))
+        last[:] = [_first(out)]
 
     handles = [h for m in modules for h in (m.register_forward_pre_hook(before, with_kwargs=True), m.register_forward_hook(after))]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _uncached(model):
             _call(model, inputs)
     finally:
         for handle in handles:
             handle.remove()
     if [s.module for s in steps] != list(modules):
         raise ValueError("modules: the model does not call each of them once, in that order")
-    for i, (out, x) in enumerate(zip(outputs, states[1:], strict=False), 1):
-        if out.shape != x.shape or not torch.equal(out, x):
-            raise ValueError(f"modules: number {i} is not called on the output of the one before it: name neighbours on the main path")
-    return steps, [*states, outputs[-1]]
+    if apart:
+        raise ValueError(f"modules: number {apart[0]} is not called on the output of the one before it: name neighbours on the main path")
+    return steps, first[0]
+
+
+@contextmanager
+def _uncached(model: nn.Module) -> Iterator[None]:
+    """Within, models of transformers do not hand their blocks a cache, which would grow whenever a block runs again."""
+    all_of_them: list[Any] = [getattr(m, "config", None) for m in model.modules()]
+    configs = {id(config): config for config in all_of_them if getattr(config, "use_cache", None) is True}
+    for config in configs.values():
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in configs.values():
+            config.use_cache = True
+
+
+def _check_same(module: nn.Module, out: Tensor, again: Tensor) -> None:
+    """compared by size: kernels with and without gradients round differently"""
+    allowed = torch.finfo(out.dtype).eps ** 0.5
+    if float((again - out).double().norm()) > allowed * float(out.double().norm()):
+        raise ValueError(
+            f"{type(module).__name__} gives something else when it is called again with the same arguments: it has a state of its own, "
+            "and is not measured by its gradient alone"
+        )
 
 
 def _call(model: nn.Module, inputs: Any) -> Any:

@@ -7,6 +7,7 @@ what the annealed softmax leaves out is in test_random_networks.py. With batches
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ START_OF_SAS = {**SHAPED, "sigma_Q": 0}
 DROPPED = mf.Linear(1.3, 0) >> mf.Activate(mf.relu) >> mf.Dropout(0.3) >> mf.Linear(1, 0)
 
 NETWORKS = {
+    "mlp": mf.mlp(mf.tanh, 1.3, 0.2),
+    "pre_norm": mf.pre_norm(norm=mf.DyT(1.2), attention=ATTENTION, mlp=GELU, **WEIGHTS),
+    "pre_norm, gated": mf.pre_norm(norm=NORM, attention=ATTENTION, mlp=mf.GEGLU(1.2, 0.9, 1.1), **WEIGHTS),
     "post_norm": mf.post_norm(**PARTS, **WEIGHTS),
     "deep_norm": mf.deep_norm(attention=ATTENTION, mlp=GELU, alpha=(2 * L) ** sp.Rational(1, 4), lam=(2 * L) ** -sp.Rational(1, 4)),
     "sandwich_norm": mf.sandwich_norm(**PARTS, **WEIGHTS),
@@ -65,6 +69,20 @@ NETWORKS = {
 }
 
 
+#: tokens that are told apart: a window of neighbours, logits with a bias that falls off with the distance, two attentions at once
+TOLD_APART = {
+    "FixedAttention": mf.post_norm(
+        norm=NORM, attention=mf.FixedAttention(sp.Piecewise((sp.Rational(1, 2), abs(mf.i - mf.j) <= 1), (0, True)), 4, 1.1, 0.9), mlp=GELU
+    ),
+    "MaskedAttention": mf.sandwich_norm(
+        norm=mf.RMSNorm(), attention=mf.MaskedAttention(sp.exp(-abs(mf.i - mf.j)), 4, 1, 1, 1.1, 0.9), mlp=RELU
+    ),
+    "parallel, repeated": mf.Repeat(
+        mf.parallel_block(norm=NORM, attention=mf.CausalAttention(4, 1.1, 0.9, sigma_Q=1, sigma_K=0.8), mlp=GELU, skip=0.9), 2
+    ),
+}
+
+
 def compared(net: mf.Block, samples: int = 32, **options: Any) -> mf.reference.Comparison:
     keep: dict[str, Any] = {"width": 128, "depth": DEPTH, "probes": 8, "dtype": torch.float32, "device": "cpu", **START, **options}
     return mf.reference.compare(net, samples=samples, **keep)
@@ -74,6 +92,25 @@ def compared(net: mf.Block, samples: int = 32, **options: Any) -> mf.reference.C
 def test_architecture(name: str) -> None:
     seen = compared(NETWORKS[name])
     assert seen.agrees, seen
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_tokens_told_apart(name: str) -> None:
+    seen = compared(TOLD_APART[name], depth=2)
+    assert seen.agrees, seen
+
+
+def test_every_block_has_a_layer_and_every_architecture_a_test() -> None:
+    from meanfield.reference.twin import layer
+
+    def below(kind: type) -> set[type]:
+        return {kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))}
+
+    ours = {kind for kind in below(mf.Block) if kind.__module__.startswith("meanfield.blocks") and not inspect.isabstract(kind)}
+    without = {kind.__name__ for kind in ours if layer.dispatch(kind) is layer.dispatch(object)}
+    assert without == {"DiagonalGAU"}, "an estimate, that is not the law of a network"
+    named = {name for name in mf.__all__ if getattr(getattr(mf, name), "__module__", "").startswith("meanfield.architectures")}
+    assert named <= {name.split(",")[0] for name in NETWORKS}
 
 
 def test_pooled_gradients_of_shaped_attention() -> None:

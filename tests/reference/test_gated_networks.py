@@ -80,6 +80,19 @@ def test_gated_attention_without_its_coherent_part_is_no_match():
     assert seen.q[-1] - 3 * seen.q_error[-1] > 1.5 * diagonal.q[-1]
 
 
+def test_gated_attention_at_the_size_of_its_source():
+    """RMS 0.0557 +- 2 % at s = 128, n = 512, d = 768, e = 1536, on independent Gaussian tokens, whose overlaps the law counts in"""
+    net = mf.GAU(mf.silu, s=128, n=512, d=768, e=1536)
+    torch.manual_seed(4)
+    squares = []
+    with torch.no_grad():
+        for _ in range(4):
+            twin = mf.reference.build(net, 768, 1, dtype=torch.float32)
+            squares.append(float(twin(torch.randn(512, 768)).square().mean()))
+    assert np.mean(squares) ** 0.5 == pytest.approx(0.0557, rel=0.02)
+    assert np.mean(squares) ** 0.5 == pytest.approx(mf.propagate(net, 1, q=1.0, c=0.0).q[-1] ** 0.5, rel=0.02)
+
+
 def test_gated_attention_with_hidden_units_of_its_own():
     net = mf.GAU(mf.silu, s=4, n=2, d=8, e=24)
     twin = mf.reference.build(net, 8, 1)

@@ -174,6 +174,31 @@ def test_mlp_tanh():
     assert abs(pooled.K[0] - 1.5**2 * slope) <= 3 * pooled.K_error[0] + 8 / 512
 
 
+@pytest.mark.parametrize("draw", ["orthogonal", "truncated_normal"])
+def test_only_the_variance_of_the_entries_matters(draw):
+    """rectangular matrices too, 2 width hidden units; against wrong scales the tails would be cut or the longer side taken"""
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.gelu, 1.3, 1.1)) >> mf.Linear(0.8, 0.3)
+    how = getattr(mf.reference.draws, draw)
+    seen = mf.reference.compare(
+        net, width=128, depth=5, hidden=2, draw=how, **START, n=4, samples=16, probes=8, dtype=torch.float32, device="cpu"
+    )
+    assert seen.agrees, seen
+    assert (seen.scatter is None) == (draw == "orthogonal")
+
+
+def test_orthogonal_linear_networks_are_isometries():
+    """at every width and in every draw, not only on average; so are the hidden units where they are more"""
+    square = mf.reference.build(mf.Linear(1.2, 0), 24, 7, q=1.5, c=0.3, n=4, draw=mf.reference.draws.orthogonal)
+    wide = mf.reference.build(mf.Linear(1.2, 0) >> mf.Scale(1) >> mf.Linear(0.5, 0), 24, 1, hidden=3, draw=mf.reference.draws.orthogonal)
+    seen, theory = mf.reference.measure(square, samples=3, probes=2, device="cpu"), mf.propagate(square.net, 7, 1.5, c=0.3)
+    for at in ("q", "p", "log_apjn"):
+        assert np.allclose(getattr(seen, at), getattr(theory, at), rtol=1e-12, atol=1e-12), at
+    assert (np.abs(seen.apjn_error) < 1e-12 * seen.apjn).all()
+    for matrix, gram in ((wide[0][0].weight, 1.2**2 * 3), (wide[0][2].weight, 0.5**2)):
+        short = matrix.T @ matrix if matrix.shape[0] > matrix.shape[1] else matrix @ matrix.T
+        assert torch.allclose(short, gram * torch.eye(24, dtype=torch.float64))
+
+
 def test_scaling_by_depth_is_part_of_the_network():
     """1/sqrt(L) and the index l are bound, per repeat"""
     beta, lam = 1 / mf.L**0.5, 1 / (1 + mf.l)
@@ -209,13 +234,33 @@ def test_wrong_law_is_noticed():
     assert abs(theory.log_apjn[0] - seen.log_apjn[0]) > tolerance(seen.log_apjn_error, 8, 256)[0]
 
 
-def test_causal_attention_against_networks_of_two_widths():
-    """the n x n Gram recursion, forward and backward"""
-    net = mf.pre_norm(norm=mf.RMSNorm(), attention=mf.CausalAttention(), mlp=mf.MLP(mf.gelu))
+CAUSAL = {
+    "equal logits": mf.CausalAttention(),
+    "softmax": mf.CausalAttention(sigma_Q=2, sigma_K=1),
+    "rotary": mf.CausalAttention(sigma_Q=2, sigma_K=1, frequencies=[50 ** (-k / 8) for k in range(8)]),
+}
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_causal_attention_against_networks_of_two_widths(name):
+    """the n x n Gram recursion, forward and backward; sigma_QK^2 q (q - p) = 2.8 at the start"""
+    net = mf.pre_norm(norm=mf.RMSNorm(), attention=CAUSAL[name], mlp=mf.MLP(mf.gelu))
+    values = {"sigma_V": 1.2, "sigma_O": 0.9, "sigma_1": 1.0, "sigma_2": 1.5}
     seen = mf.reference.compare(
-        net, width=128, depth=3, q=1.0, c=0.3, n=5, samples=12, sigma_V=1.2, sigma_O=0.9, sigma_1=1.0, sigma_2=1.5, device="cpu"
+        net, width=128, depth=3, q=1.0, c=0.3, n=5, samples=16, heads=4, dtype=torch.float32, device="cpu", **values
     )
     assert seen.agrees, seen
+
+
+def test_rotary_positions_are_seen():
+    """of tokens that are nearly equal: the law that leaves the turning out is off by more than chance, in J"""
+    seen = mf.reference.compare(
+        CAUSAL["rotary"], 256, 1, q=1.0, c=0.9, n=8, samples=24, heads=4, dtype=torch.float32, device="cpu", sigma_V=1, sigma_O=1
+    )
+    assert seen.agrees, seen
+    other = mf.propagate(CAUSAL["softmax"], 1, 1.0, c=0.9, n=8, sigma_V=1, sigma_O=1)
+    d = seen.log_apjn
+    assert abs(other.log_apjn[0] - d.theory[0]) > 5 * abs((d.measured - d.bias - d.theory)[0] / d.z[0])
 
 
 def test_tangent_kernel_of_a_finite_network():

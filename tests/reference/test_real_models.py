@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -71,48 +72,74 @@ class TimmBlock(torch.nn.Module):
         return x + self.ls2(self.mlp(self.norm2(x)))
 
 
-def encoder(norm_first: bool) -> torch.nn.Module:
-    layer = torch.nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, 0.1, "gelu" if norm_first else "relu", 1e-5, True, norm_first)
+def encoder(norm_first: bool, width: int = WIDTH) -> torch.nn.Module:
+    layer = torch.nn.TransformerEncoderLayer(width, 4, 2 * width, 0.1, "gelu" if norm_first else "relu", 1e-5, True, norm_first)
     return torch.nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
 
 
-def hugging(name: str, **options):
+def hugging(name: str, width: int = WIDTH, **options):
     transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 2 * WIDTH}
+    sizes = {"hidden_size": width, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 2 * width}
     if name == "ViT":
         options |= {"image_size": 16, "patch_size": 4}
     elif name == "GPT2":
-        sizes = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
+        sizes = {"n_embd": width, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
     else:
         options |= {"vocab_size": 50}
-    config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=WIDTH**-0.5, **options)
+    config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=width**-0.5, **options)
     return getattr(transformers, f"{name}Model")(config)
 
 
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {
-    "encoder, pre-norm": lambda: encoder(True),
-    "encoder, post-norm": lambda: encoder(False),
-    "timm": lambda: torch.nn.Sequential(*(TimmBlock() for _ in range(LAYERS))),
-    "ViT": lambda: hugging("ViT"),
-    "BERT": lambda: hugging("Bert"),
-    "GPT-2": lambda: hugging("GPT2"),
-    "Llama": lambda: hugging("Llama", num_key_value_heads=2),
+    "encoder, pre-norm": lambda width=WIDTH: encoder(True, width),
+    "encoder, post-norm": lambda width=WIDTH: encoder(False, width),
+    "timm": lambda width=WIDTH: torch.nn.Sequential(*(TimmBlock(width, 4, 4 * width) for _ in range(LAYERS))),
+    "ViT": lambda width=WIDTH: hugging("ViT", width),
+    "BERT": lambda width=WIDTH: hugging("Bert", width),
+    "GPT-2": lambda width=WIDTH: hugging("GPT2", width),
+    "Llama": lambda width=WIDTH: hugging("Llama", width, num_key_value_heads=2),
 }
 #: what makes the blocks of a model call for masks and positions
 INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama")}
 
+NAMES = ("sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2")
+BIASES = {"sigma_V": "bias_V", "sigma_O": "bias_O", "sigma_1": "bias_1", "sigma_2": "bias_2", "sigma_gate": "bias_gate"}
+#: where the blocks are, their matrices in the order of NAMES, their norms, other scales
+ENCODER = ("layers.{}", ("self_attn.in_proj_",) * 3 + ("self_attn.out_proj.", "linear1.", "linear2."), ("norm1", "norm2"), {})
 PARTS = {
-    "encoder, pre-norm": ("layers.{}", "self_attn.in_proj_weight", "self_attn.out_proj.weight", "linear1.weight", "linear2.weight"),
-    "timm": ("{}", "attn.qkv.weight", "attn.proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
-    "ViT": ("layers.{}", "attention.q_proj.weight", "attention.o_proj.weight", "mlp.fc1.weight", "mlp.fc2.weight"),
-    "BERT": (
-        "encoder.layer.{}", "attention.self.query.weight", "attention.output.dense.weight", "intermediate.dense.weight",
-        "output.dense.weight",
+    "encoder, pre-norm": ENCODER,
+    "encoder, post-norm": ENCODER,
+    "timm": ("{}", ("attn.qkv.",) * 3 + ("attn.proj.", "mlp.fc1.", "mlp.fc2."), ("norm1", "norm2"), {"ls1.gamma": "layer_scale_1"}),
+    "ViT": (
+        "layers.{}", ("attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.", "mlp.fc1.", "mlp.fc2."),
+        ("layernorm_before", "layernorm_after"), {},
     ),
-    "GPT-2": ("h.{}", "attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"),
-    "Llama": ("layers.{}", "self_attn.q_proj.weight", "self_attn.o_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"),
+    "BERT": (
+        "encoder.layer.{}", ("attention.self.query.", "attention.self.key.", "attention.self.value.", "attention.output.dense.",
+        "intermediate.dense.", "output.dense."), ("attention.output.LayerNorm", "output.LayerNorm"), {},
+    ),
+    "GPT-2": ("h.{}", ("attn.c_attn.",) * 3 + ("attn.c_proj.", "mlp.c_fc.", "mlp.c_proj."), ("ln_1", "ln_2"), {}),
+    "Llama": (
+        "layers.{}", ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.", "self_attn.o_proj.", "mlp.up_proj.", "mlp.down_proj."),
+        ("input_layernorm", "post_attention_layernorm"), {"mlp.gate_proj.weight": "sigma_gate"},
+    ),
 }  # fmt: skip
-LETTERS = ("sigma_Q", "sigma_O", "sigma_1", "sigma_2")
+
+
+def tensors_of(model, name):
+    """every scale of a description with the tensors, one per layer, that it is read from"""
+    where, matrices, norms, others = PARTS[name]
+    paths = {letter: f"{path}weight" for letter, path in zip(NAMES, matrices, strict=True)} | {v: k for k, v in others.items()}
+    paths |= {BIASES[letter]: f"{path}bias" for letter, path in zip(NAMES, matrices, strict=True) if letter in BIASES}
+    paths |= {f"{kind}_{i}": f"{norm}.{part}" for i, norm in enumerate(norms, 1) for kind, part in (("gain", "weight"), ("shift", "bias"))}
+    known = dict(model.named_parameters())
+    for letter, path in paths.items():
+        found = [known.get(f"{where.format(i)}.{path}") for i in range(LAYERS)]
+        if None in found:  # Llama has no biases
+            continue
+        third = "QKV".find(letter[-1]) if matrices[0] == matrices[1] and path.startswith(matrices[0]) else None
+        axis = 1 if name == "GPT-2" and path.endswith("weight") else 0
+        yield letter, [w.data if third is None else w.data.chunk(3, axis)[third] for w in found]
 
 
 # -- reading --------------------------------------------------------------------------------------------------------------------------
@@ -120,25 +147,57 @@ LETTERS = ("sigma_Q", "sigma_O", "sigma_1", "sigma_2")
 
 @pytest.mark.parametrize("name", PARTS)
 def test_every_scale_is_read(name):
-    """one matrix at a time tripled in all layers: its letter follows, no other does; in one layer: the layers differ"""
-    model = MODELS[name]()
+    """one tensor at a time, in all layers: its letter follows, no other does; in one layer: the layers differ; outside: nothing does"""
+    model = MODELS[name](32)
     before = mf.reference.describe(model)
-    assert before.depth == LAYERS
-    where, *paths = PARTS[name]
-    for letter, path in zip(LETTERS, paths, strict=True):
-        weights = [model.get_parameter(f"{where.format(i)}.{path}") for i in range(LAYERS)]
-        for w in weights:
-            w.data *= 3
+    assert (before.depth, before.alike) == (LAYERS, True)
+    letters = set()
+    for letter, tensors in tensors_of(model, name):
+        letters.add(letter)
+        kept = [t.clone() for t in tensors]
+        for t in tensors:
+            t.mul_(3) if t.any() else t.fill_(0.25)
         after = mf.reference.describe(model)
-        packed = ("sigma_Q", "sigma_K", "sigma_V") if letter == "sigma_Q" and name in ("encoder, pre-norm", "timm", "GPT-2") else (letter,)
+        expected = 3 * before.scales[letter] if kept[0].any() else np.full(LAYERS, 0.25)
         for other, values in before.scales.items():
-            assert after.scales[other] == pytest.approx(values * (3 if other in packed else 1), rel=1e-6), (letter, other)
+            assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
         assert after.depth == LAYERS
-        for w in weights[1:]:
-            w.data /= 3
-        uneven = mf.reference.describe(model)
-        assert (uneven.alike, uneven.depth) == (False, 1)
-        weights[0].data /= 3
+        for t, old in zip(tensors[1:], kept[1:], strict=True):
+            t.copy_(old)
+        assert not mf.reference.describe(model).alike, letter
+        tensors[0].copy_(kept[0])
+    assert letters | {"bias_Q"} >= {other for other, values in before.scales.items() if name != "Llama" or values.any()} - {
+        "layer_scale_2"
+    } - (set() if name == "timm" else {"layer_scale_1"})
+    inside = {id(w) for i in range(LAYERS) for w in model.get_submodule(PARTS[name][0].format(i)).parameters()}
+    for w in model.parameters():
+        if id(w) not in inside:
+            w.data.mul_(3)
+    outside = mf.reference.describe(model)
+    assert {k: v.tolist() for k, v in outside.scales.items()} == {k: v.tolist() for k, v in before.scales.items()}
+    assert bool(outside.outside) == (len(inside) < len(list(model.parameters())))
+
+
+def test_every_scale_of_a_perceptron_is_read():
+    parts = [
+        p for _ in range(3) for p in (torch.nn.LayerNorm(32), torch.nn.Linear(32, 32, bias=False), torch.nn.ReLU(), torch.nn.Linear(32, 32))
+    ]
+    model = torch.nn.Sequential(*parts)
+    with pytest.raises(mf.reference.NotRecognised, match="the layers 3, 5, 7, 9, 11 are of different kinds"):
+        mf.reference.describe(model)
+    model = torch.nn.Sequential(*(p for _ in range(3) for p in (torch.nn.LayerNorm(32), torch.nn.GELU(), torch.nn.Linear(32, 32))))
+    before = mf.reference.describe(model)
+    for letter, kind, name in (("sigma_w", 2, "weight"), ("sigma_b", 2, "bias"), ("gain_0", 0, "weight"), ("shift_0", 0, "bias")):
+        tensors = [getattr(model[3 * i + kind], name).data for i in range(3)]
+        kept = [t.clone() for t in tensors]
+        for t in tensors:
+            t.mul_(3) if t.any() else t.fill_(0.25)
+        after = mf.reference.describe(model)
+        for other, values in before.scales.items():
+            expected = 3 * values if values.any() else np.full(3, 0.25)
+            assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
+        for t, old in zip(tensors, kept, strict=True):
+            t.copy_(old)
 
 
 def test_layers_that_differ_are_described_one_by_one():
@@ -196,15 +255,21 @@ def test_real_models_are_predicted(name):
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
-def test_causal_models_say_so(name):
-    """nearly uniform weights: sigma_QK = 1/9"""
+def test_causal_models_are_predicted(name):
+    """sigma_QK = 1 under a mask; Llama turns queries and keys, and gates its hidden units"""
     model = MODELS[name]() if name == "Llama" else hugging("GPT2", activation_function="relu")
-    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 / 3 if slot.part in ("query", "key") else None)
+    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 if slot.fan_in > 1 else None, seed=1)
     seen = mf.reference.describe(model)
-    assert seen.caveats[0].startswith("causal mask")
-    assert ("rotary" in seen.caveats[-1]) == (name == "Llama")
-    if name == "GPT-2":
-        predicted(model, seen, 0.1, INPUTS[name])
+    (mask,) = seen.caveats
+    assert mask.startswith("causal mask: averages")
+    frequencies = seen.net.blocks[0].branch.blocks[-1].frequencies if name == "Llama" else ()
+    assert [float(f) for f in frequencies] == (model.rotary_emb.inv_freq.tolist() if name == "Llama" else [])
+    predicted(model, seen, 0.1, INPUTS[name])
+    if name == "Llama":
+        alone = mf.reference.describe(model.layers[0])
+        assert alone.caveats[-1].startswith("rotary position embedding: its frequencies are not in this module")
+        model.layers[1].self_attn.sliding_window = 3
+        assert mf.reference.describe(model).caveats[-1] == "sliding window: the law is that of at most 3 tokens"
 
 
 def test_perceptrons():
@@ -240,7 +305,7 @@ def test_altered_blocks_are_named():
         (torch.nn.Sequential(TimmBlock(), Doubled()), r"1 \(Doubled\) does not compute what a timm Block does: the nearest"),
         (torch.nn.Sequential(TimmBlock(), Extra()), r"1 \(Extra\): temperature has no place in a timm Block"),
         (torch.nn.Sequential(TimmBlock(), torch.nn.LSTM(8, 8)), r"1 \(LSTM\) has no known layout"),
-        (altered, "0 and 1 are of different kinds"),
+        (altered, "0 and 1 are of different kinds, by activation:"),
         (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Conv1d(4, 4, 1)), r"1 \(Conv1d\) is no Linear"),
         (torch.nn.LSTM(8, 8), r"LSTM \(LSTM\) has no known layout"),
         (torch.nn.ModuleList([torch.nn.Bilinear(3, 3, 3)]), r"\.0 \(Bilinear\) has no known layout"),
@@ -252,25 +317,141 @@ def test_altered_blocks_are_named():
     with pytest.raises(mf.reference.NotRecognised, match=r"2 \(TimmBlock\) does not compute"):
         mf.reference.describe(hooked)
 
-    class Cube(torch.nn.Module):
-        def forward(self, x):
-            return torch.sinh(x) / 8
-
     with pytest.raises(mf.reference.NotRecognised, match=r"1 of Sequential \(Cube\) has the values of no activation"):
         mf.reference.describe(torch.nn.Sequential(torch.nn.Linear(4, 4), Cube(), torch.nn.Linear(4, 4)))
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module"):
         mf.reference.describe(mf.mlp(mf.tanh))
 
 
-def test_altered_hugging_face_block_is_named():
-    model = MODELS["ViT"]()
-    forward = model.layers[1].mlp.forward
-    model.layers[1].mlp.forward = lambda x: 2 * forward(x)
-    with pytest.raises(mf.reference.NotRecognised, match=r"layers\.1 \(ViTLayer\) does not"):
-        mf.reference.describe(model)
+class Cube(torch.nn.Module):
+    def forward(self, x):
+        return torch.sinh(x) / 8
+
+
+ACTIVATIONS = {
+    "encoder, pre-norm": "activation", "encoder, post-norm": "activation", "timm": "mlp.act", "ViT": "mlp.activation_fn",
+    "BERT": "intermediate.intermediate_act_fn", "GPT-2": "mlp.act", "Llama": "mlp.act_fn",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_altered_block_is_named(name):
+    """another output, another parameter, an unknown activation, a norm that does not divide; a known activation is read"""
+    path = PARTS[name][0].format(1)
+    kind = type(MODELS[name](32).get_submodule(path)).__name__
+    holder, _, last = ACTIVATIONS[name].rpartition(".")
+
+    def scaled(block):
+        block.register_forward_hook(lambda m, args, out: (1.01 * out[0], *out[1:]) if isinstance(out, tuple) else 1.01 * out)
+
+    def bent(block):
+        setattr(block.get_submodule(holder), last, Cube())
+
+    def unnormed(block):
+        norm = block.get_submodule(PARTS[name][2][0])
+        norm.forward = lambda x: x * norm.weight
+
+    for alter, said in (
+        (scaled, rf"{path} \({kind}\) does not compute what"),
+        (
+            lambda block: block.register_parameter("temperature", torch.nn.Parameter(torch.ones(()))),
+            rf"{path} \({kind}\): temperature has no",
+        ),
+        (bent, rf"{path}.*(\(Cube\) has the values of no activation|does not compute what)"),
+        (unnormed, rf"{path}.*(does not compute what|is neither a layer norm nor an RMS norm)"),
+    ):
+        model = MODELS[name](32)
+        alter(model.get_submodule(path))
+        with pytest.raises(mf.reference.NotRecognised, match=said):
+            mf.reference.describe(model)
+    if not name.startswith("encoder"):  # whose fused kernel has relu or gelu whatever stands there
+        model = MODELS[name](32)
+        for i in range(LAYERS):
+            setattr(model.get_submodule(PARTS[name][0].format(i)).get_submodule(holder), last, torch.nn.Tanh())
+        assert repr(mf.tanh) in repr(mf.reference.describe(model).net)
+
+
+def test_norms_elsewhere_and_branches_in_parallel_are_named():
+    class Inside(TimmBlock):
+        def forward(self, x):
+            x = x + self.norm1(self.attn(x))
+            return x + self.norm2(self.mlp(x))
+
+    class Beside(TimmBlock):
+        def forward(self, x):
+            return x + self.ls1(self.attn(self.norm1(x))) + self.mlp(self.norm2(x))
+
+    class Between(TimmBlock):
+        def __init__(self):
+            super().__init__(32, 4, 64)
+            self.between = torch.nn.Softsign()
+
+        def forward(self, x):
+            return self.between(super().forward(x))
+
+    for block in (Inside(32, 4, 64), Beside(32, 4, 64), Between()):
+        with pytest.raises(mf.reference.NotRecognised, match=rf"model \({type(block).__name__}\) does not compute what a timm Block does"):
+            mf.reference.describe(block)
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------------------
+
+
+def jacobian_norm(model, first, last, inputs) -> float:
+    """|d last output/d first input|^2 per output, of the model as it runs, by autograd alone"""
+    ends = {}
+
+    def start(module, args, kwargs):
+        ends["in"] = (args[0] if args else kwargs["hidden_states"]).detach().requires_grad_()
+        return ((ends["in"], *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": ends["in"]})
+
+    handles = [
+        model.get_submodule(first).register_forward_pre_hook(start, with_kwargs=True),
+        model.get_submodule(last).register_forward_hook(lambda m, a, out: ends.update(out=out[0] if isinstance(out, tuple) else out)),
+    ]
+    model.eval()(**inputs)
+    for handle in handles:
+        handle.remove()
+    out = ends["out"].flatten()
+    (rows,) = torch.autograd.grad(out, ends["in"], torch.eye(out.numel()), is_grads_batched=True)
+    return float(rows.double().square().sum()) / out.numel()
+
+
+@pytest.mark.parametrize("name", ["Llama", "GPT-2", "BERT", "ViT"])
+def test_measured_gradients_are_those_of_the_model(name):
+    """blocks run again on their own: what the model caches between calls, masks and positions must be as in its own run"""
+    model = MODELS[name](32)
+    inputs = {"pixel_values": torch.randn(1, 3, 16, 16)} if name == "ViT" else {"input_ids": torch.arange(TOKENS)[None]}
+    caches = getattr(model.config, "use_cache", None)
+    seen = mf.reference.measure(model, inputs=inputs, samples=12, probes=8, device="cpu")
+    exact = jacobian_norm(model, seen.modules[0], seen.modules[-1], inputs)
+    assert seen.apjn_error[0] < 0.08 * exact
+    assert abs(seen.apjn[0] - exact) < 4 * seen.apjn_error[0]
+    assert getattr(model.config, "use_cache", None) == caches
+    if name == "Llama":
+        inputs["past_key_values"] = model(input_ids=torch.arange(3)[None]).past_key_values
+        with pytest.raises(ValueError, match="inputs: the model hands its modules past_key_values"):
+            mf.reference.measure(model, inputs=inputs, samples=2, device="cpu")
+
+
+def test_a_module_with_a_state_is_named():
+    class Counting(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+
+    with pytest.raises(ValueError, match="Counting gives something else when it is called again"):
+        mf.reference.measure([Counting()], q=1.0, width=8, samples=2, device="cpu")
+
+
+def test_modules_may_write_on_their_input():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(inplace=True), torch.nn.Linear(64, 64))
+    plain = torch.nn.Sequential(model[0], torch.nn.ReLU(), model[2])
+    seen, expected = (mf.reference.measure(m, q=1.0, width=64, samples=2, device="cpu") for m in (model, plain))
+    assert np.array_equal(seen.q, expected.q)
+    assert np.array_equal(seen.apjn, expected.apjn)
 
 
 @pytest.mark.parametrize("name", ["ViT", "GPT-2"])
@@ -289,10 +470,39 @@ def test_a_measured_model_is_left_as_it_was(name):
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-def test_hooks_go_when_the_model_fails():
-    model = MODELS["timm"]()
-    with pytest.raises(RuntimeError, match="shape"):
-        mf.reference.measure(model, q=1.0, p=0.2, modules=["1"], inputs=torch.zeros(1, TOKENS, 7), samples=2, device="cpu")
+@pytest.mark.parametrize("when", ["on the inputs", "forward", "backward"])
+def test_a_model_that_fails_half_way_is_left_as_it_was(when):
+    """in its own run, with hooks on; when a block runs alone; when it runs again for its gradient"""
+
+    class Failing(torch.nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == {"on the inputs": 1, "forward": 2, "backward": 3}[when]:
+                raise RuntimeError("half-way")
+            return torch.nn.functional.dropout(x, 0.1, self.training)
+
+    model = MODELS["timm"](32).train()
+    model[1].mlp.act = Failing()
+    model[2].eval()
+    inputs = torch.randn(1, TOKENS, 32)
+    modes, weights, state = [m.training for m in model.modules()], copy.deepcopy(model.state_dict()), torch.random.get_rng_state()
+    with pytest.raises(RuntimeError, match="half-way"):
+        mf.reference.measure(model, q=1.0, p=0.2, inputs=inputs, samples=2, device="cpu", seed=3)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert [m.training for m in model.modules()] == modes
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert all(torch.equal(weights[k], v) for k, v in model.state_dict().items())
+    assert all(w.grad is None and w.requires_grad for w in model.parameters())
+
+
+def test_settings_of_a_model_come_back_when_it_fails():
+    """what is switched off for a run: the cache of keys"""
+    model = MODELS["GPT-2"](32)
+    with pytest.raises(IndexError, match="index out of range"):
+        mf.reference.measure(model, inputs={"input_ids": torch.full((1, 3), 10**6)}, samples=2, device="cpu")
+    assert model.config.use_cache is True
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 

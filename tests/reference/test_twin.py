@@ -71,6 +71,21 @@ def test_missing_and_unknown_parameters_are_both_listed():
         mf.reference.build(mf.mlp(mf.tanh), 8, 1, sigma_w=1, sigma_z=2)
 
 
+@pytest.mark.parametrize("draw", ["gaussian", "orthogonal", "truncated_normal"])
+def test_entries_have_the_standard_deviation_asked_for(draw):
+    """mean square of 30,000 entries, in matrices that stand, lie and are views; a vector; the tails"""
+    fill = getattr(mf.reference.draws, draw)
+    torch.manual_seed(0)
+    for tensor in (torch.empty(300, 100), torch.empty(100, 300), torch.empty(300, 100).T, torch.empty(30000)):
+        fill(tensor, 0.7)
+        assert float(tensor.square().mean().sqrt()) == pytest.approx(0.7, rel=0.02)
+    assert (float(tensor.abs().max()) < 2.28 * 0.7) == (draw == "truncated_normal")
+    model = torch.nn.Linear(64, 32)
+    mf.reference.initialise_(model, {"linear": 1.0, "bias": 0.5}, draw=fill, seed=0)
+    rows = (model.weight @ model.weight.T).detach()
+    assert torch.allclose(rows, torch.eye(32), atol=1e-5) == (draw == "orthogonal")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -82,6 +97,7 @@ def test_missing_and_unknown_parameters_are_both_listed():
         ({"q": 1.0, "p": -0.9, "n": 8}, "must be at least"),
         ({"hidden": 0.0}, "hidden = 0"),
         ({"seed": -1}, "seed = -1"),
+        ({"draw": "orthogonal"}, r"draw = 'orthogonal': expected a function"),
     ],
 )
 def test_refused_by_build(options, message):
