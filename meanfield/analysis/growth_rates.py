@@ -64,7 +64,7 @@ class Motion:
 def coefficient(terms: Terms, exponent: sp.Expr, logarithms: int = 0) -> sp.Expr:
     """The coefficient of one term; Undetermined where it is not known."""
     c = terms.get((sp.sympify(exponent), logarithms), S.Zero)
-    if c.has(REST):
+    if any(known_to.has(REST) and a >= exponent for (a, _), known_to in terms.items()):
         raise Undetermined("a term beyond those that the expansions give is needed")
     return c
 

@@ -22,7 +22,7 @@ from sympy import Rational, S
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.pieces import deltas, slope
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity
+from meanfield.gaussian.series import LOG, REST, NoExpansion, at_infinity
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "small_gap"]
@@ -31,8 +31,6 @@ x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
 #: how far expansions of expectations go, in powers of the variance
 ORDER = 2
-#: the coefficient of a term that is not known
-REST = sp.Symbol("unknown", real=True)
 
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
 
@@ -135,6 +133,8 @@ class Limit:
         (a, j), c = next(iter(terms.items()))
         if j:
             raise NoExpansion(f"{e} has a leading logarithm")
+        if c == REST:
+            raise NoExpansion(f"the size of {e} is beyond the terms that the expansions give")
         return a, self.letter(c), series
 
     def _single(self, f: sp.Expr, variance: sp.Expr) -> sp.Expr:

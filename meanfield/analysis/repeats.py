@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import mpmath as mp
 import sympy as sp
 from sympy import Rational
 
@@ -12,6 +14,7 @@ from meanfield.analysis.implicit import CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST, Limit
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.series import vanishes as coefficient_vanishes
 from meanfield.recurrence import Stage, explicit
 from meanfield.symbols import known
 
@@ -21,6 +24,9 @@ x, p, q, delta = (known(name) for name in ("x", "p", "q", "delta"))
 
 #: 1 - c
 GAP = sp.Symbol("gap", positive=True)
+
+#: to how many digits something is zero
+DIGITS = 20
 
 Terms = dict[tuple[sp.Expr, int], sp.Expr]
 
@@ -96,13 +102,10 @@ def _nonzero(terms: Terms) -> Terms:
 
 
 def vanishes(e: sp.Expr) -> bool:
-    """Whether an expression is zero, judged by its value with numbers in the place of symbols and open expectations."""
+    """Whether an expression is zero to 20 digits, with random numbers in the place of symbols and open expectations."""
     e = closed(e)
     letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit), key=str))}
-    e = e.xreplace(letters)
-    values = {s: Rational(37 + 10 * i, 71 + 6 * i) for i, s in enumerate(sorted(e.free_symbols, key=lambda s: s.sort_key()))}
-    value, scale = sp.N(e.xreplace(values), 25), sp.N(sum(abs(sp.N(t.xreplace(values), 25)) for t in sp.Add.make_args(e)), 25)
-    return bool(abs(value) <= sp.Float("1e-20") * scale)
+    return coefficient_vanishes(e.xreplace(letters), DIGITS)
 
 
 def closed(e: sp.Expr) -> sp.Expr:
@@ -123,17 +126,27 @@ def sign(e: sp.Expr) -> int | None:
     numbers = {t: sp.N(t, 25) for t in e.atoms(Node, FinitePart) if not t.free_symbols}
     letters = {t: sp.Dummy(positive=True) for t in e.atoms(Node) - numbers.keys() if isinstance(t, Expectation) and _is_square(t.integrand)}
     roots = {t: sp.Dummy(f"root{i}", positive=True) for i, t in enumerate(sorted(e.atoms(CorrelationRoot), key=str))}
-    e = sp.expand(e.xreplace(roots).xreplace(numbers).xreplace(letters))
-    plain = sp.count_ops(e) < 60 and not e.has(sp.Float, sp.Function) and e.is_rational_function()
-    for form in (sp.Expr.doit, sp.factor) if plain else (sp.Expr.doit,):
-        found = form(e)
-        if found.is_zero:
-            return 0
-        if found.is_positive or found.is_negative:
-            return 1 if found.is_positive else -1
+    e = e.xreplace(roots).xreplace(numbers).xreplace(letters)
+    if sp.count_ops(e) < 60:
+        e = sp.expand(e)
+        plain = not e.has(sp.Float, sp.Function) and e.is_rational_function()
+        for form in (sp.Expr.doit, sp.factor) if plain else (sp.Expr.doit,):
+            found = form(e)
+            if found.is_zero:
+                return 0
+            if found.is_positive or found.is_negative:
+                return 1 if found.is_positive else -1
+    e = e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    symbols = sorted(e.free_symbols, key=lambda s: s.sort_key())
+    elementary = not e.has(Node, FinitePart, Implicit) and all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function))
+    value = sp.lambdify(symbols, e, "mpmath", cse=True) if elementary else None
     seen: int | None = None
-    for point in _points(sorted(e.free_symbols, key=lambda s: s.sort_key())):
-        here = _numeric_sign(e.xreplace(point))
+    for point in _points(symbols):
+        if value is None:
+            here = _numeric_sign(e.xreplace(point))
+        else:
+            with mp.workdps(25):
+                here = _sign_of(value(*(mp.mpf(point[s].p) / point[s].q for s in symbols)))
         if here == 0 or (seen is not None and here != seen):
             return None
         seen = here
@@ -141,8 +154,11 @@ def sign(e: sp.Expr) -> int | None:
 
 
 def _numeric_sign(e: sp.Expr) -> int:
-    value = sp.N(e, 25)
-    return 0 if abs(value) < sp.Float("1e-20") else int(sp.sign(value))
+    return _sign_of(sp.N(e, 25))
+
+
+def _sign_of(value: Any) -> int:
+    return 0 if abs(value) < 10.0**-DIGITS else 1 if value > 0 else -1
 
 
 def _points(symbols: Sequence[sp.Symbol]) -> Iterator[dict[sp.Symbol, sp.Expr]]:
