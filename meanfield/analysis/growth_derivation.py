@@ -3,6 +3,7 @@ r"""The laws of a repeat: where its q goes, the expansion there, and what follow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy as sp
 from sympy import S
@@ -25,8 +26,8 @@ from meanfield.analysis.growth_rates import (
 )
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import VarianceRoot
-from meanfield.analysis.limits import NoExpansion
-from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, stepped, vanishes
+from meanfield.analysis.limits import REST, NoExpansion
+from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, small, stepped, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -137,12 +138,26 @@ def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
     image = coefficient(repeat.gap, 0)
-    if not move.slow or not vanishes(image - GAP):
+    if not move.slow:
         return gap_fixed(image)
+    if not vanishes(image - GAP):
+        found = gap_fixed(image)
+        return found if found.limit != 0 or found.theta == 1 else replace(found, drift=_drift(repeat, move))
     faster = [key for key in repeat.gap if -move.kappa < key[0] < 0]
     if faster:
         raise Undetermined("1 - c moves faster than q")
     return gap_slow(coefficient(repeat.gap, -move.kappa))
+
+
+def _drift(repeat: Repeat, move: Motion) -> sp.Expr:
+    """what the moving q does to e: e' = ... + drift e/l, from the terms of e' beside those that stay"""
+    first = max((a for a, _ in repeat.gap if a < 0), default=-move.kappa)
+    (theta, j), h = next(iter(small(coefficient(repeat.gap, first)).items()), ((S.One, 0), S.Zero))
+    if first < -move.kappa or h == 0:
+        return S.Zero
+    if first > -move.kappa or j or theta < 1 or h.has(REST):
+        raise Undetermined("1 - c is moved by q faster than by itself")
+    return tidied(h / (move.kappa * at_gap(move.beta, S.Zero))) if theta == 1 else S.Zero
 
 
 def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
@@ -162,7 +177,7 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
     if gap != 0:
         return Growth("1 - c", "bounded", limit=gap)
     theta, h = approach.theta, approach.h
-    if move.slow:
+    if move.slow and not approach.by_repeats:
         beta = at_gap(move.beta, gap)
         if theta == 1:
             return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
@@ -172,13 +187,19 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
 
 
 def _gap_steps(approach: Approach) -> Growth:
-    """e <- h e, or e <- e + h e^theta"""
-    theta, h = approach.theta, approach.h
+    """e <- h e, or e <- e + h e^theta + drift e/l"""
+    theta, h, drift = approach.theta, approach.h, approach.drift
     if theta == 1:
         if h == 0:
             return Growth("1 - c", "exponential", rate=-S.Infinity, reason="1 - c vanishes faster than any exponential")
         return Growth("1 - c", "exponential", rate=sp.log(tidied(h)))
-    scale = tidied((theta - 1) * -h)
+    balance = 1 + (theta - 1) * drift
+    side = sign(balance)
+    if not side:
+        raise Undetermined(f"whether q or c itself carries 1 - c to 0 depends on the sign of {tidied(balance)}")
+    if side < 0:
+        return Growth("1 - c", "power", exponent=drift)
+    scale = tidied((theta - 1) * -h / balance)
     return Growth("1 - c", "power", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
 
 

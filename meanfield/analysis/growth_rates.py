@@ -14,7 +14,7 @@ so that e goes to a root of H, or to 0 as a power of X (H ~ h e) or of ln X (H ~
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 from sympy import S
@@ -139,11 +139,13 @@ def _single(e: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Approach:
-    """Where e = 1 - c goes and how: limit, and e' - e or de/d ln X ~ h e^theta near 0."""
+    """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l."""
 
     limit: sp.Expr | None  # None: anywhere, as it starts
     theta: sp.Expr = S.One
     h: sp.Expr = S.Zero
+    by_repeats: bool = False
+    drift: sp.Expr = S.Zero
 
 
 def gap_slow(drift: sp.Expr) -> Approach:
@@ -157,25 +159,30 @@ def gap_fixed(image: sp.Expr) -> Approach:
     """The attractor of e <- image(e)."""
     if vanishes(image - GAP):
         return Approach(None)
-    return attractor(image - GAP, small(image), S.One)
+    return replace(attractor(image - GAP, small(image), S.One), by_repeats=True)
 
 
 def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
     """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order."""
     terms = iter(near.items())
-    (theta, j), h = next(terms, ((S.One, 0), S.Zero))
-    if j:
-        raise Undetermined("1 - c has a logarithm near c = 1")
+
+    def following() -> tuple[sp.Expr, sp.Expr]:
+        (exponent, j), c = next(terms, ((S.One, 0), S.Zero))
+        if j:
+            raise Undetermined("1 - c has a logarithm near c = 1")
+        if c.has(REST):
+            raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
+        return exponent, c
+
+    theta, h = following()
     if theta == 1 and not (neutral == 1 and vanishes(h - 1)):
         side = sign(h - neutral)
     elif theta > 1 and neutral == 1:
         return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself
     else:
         if theta == 1:
-            (theta, j), h = next(terms, ((S.One, 0), S.Zero))
+            theta, h = following()
         side = sign(h)
-    if h.has(REST):
-        raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
     if side is None:
         raise Undetermined(f"whether c = 1 attracts depends on the sign of {tidied(h - neutral if theta == 1 else h)}: bind {_names(h)}")
     if side < 0:
