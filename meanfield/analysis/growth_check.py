@@ -2,7 +2,7 @@ r"""A growth law beside a long run: the fitted constant, what a shorter run give
 
 Over the last decades of l the run is fitted by least squares with what the law says and the corrections that come next:
 
-    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge)
+    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
     stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l where the law has it)
     exponential         ln y   on  l, 1.
@@ -133,7 +133,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         nu = min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
 
         def columns_of_power(l: Floats) -> list[Floats]:
-            return [np.log(l), np.ones_like(l), l**-nu]
+            return [np.log(l), np.ones_like(l), l**-nu, *([np.log(l) * l**-nu] if nu == 1 else [])]
 
         if len(g.terms) == 2:
             nu = settling

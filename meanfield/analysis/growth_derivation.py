@@ -57,7 +57,15 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
             return _moving(*place)
         return _settled(stages, place)
     except (Undetermined, NoExpansion) as reason:
-        return tuple(Growth(name, "undetermined", reason=str(reason)) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]
+        return _unknown("q", reason), _unknown("1 - c", reason), _unknown("J", reason)
+
+
+def _undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
+    return reason if isinstance(reason, Undetermined) else Undetermined(str(reason))
+
+
+def _unknown(quantity: str, reason: Undetermined | NoExpansion) -> Growth:
+    return Growth(quantity, "undetermined", reason=str(reason), decides=_undetermined(reason).decides)
 
 
 def _far(stages: Sequence[Stage], direction: int) -> Repeat:
@@ -123,17 +131,17 @@ def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
     try:
         approach: Approach | Undetermined = _approach(repeat, move)
     except (Undetermined, NoExpansion) as reason:
-        approach = Undetermined(str(reason))
+        approach = _undetermined(reason)
     gap = approach.limit if isinstance(approach, Approach) else None
     try:
         q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
     except Undetermined as reason:
-        q = Growth("q", "undetermined", reason=str(reason if isinstance(approach, Approach) else approach))
+        q = _unknown("q", reason if isinstance(approach, Approach) else approach)
     law = _gap_law(move, approach, gap)
     try:
         return q, law, _apjn_law(repeat, move, approach)
     except (Undetermined, NoExpansion) as reason:
-        return q, law, Growth("J", "undetermined", reason=str(reason))
+        return q, law, _unknown("J", reason)
 
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
@@ -171,7 +179,7 @@ def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
 
 def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | None) -> Growth:
     if isinstance(approach, Undetermined):
-        return Growth("1 - c", "undetermined", reason=str(approach))
+        return _unknown("1 - c", approach)
     if gap is None:
         return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
     if gap != 0:
@@ -228,7 +236,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
     if side is None or side < 0:
-        raise Undetermined(f"the sign of {leading} decides whether J grows or decays")
+        raise Undetermined(f"the sign of {leading} decides whether J grows or decays", leading)
     rate = tidied(closed(kappa * beta * (leading / (beta * s)) ** (kappa / s)))
     try:
         one, two = stretched(repeat, move, settled, eta, leading)
@@ -281,7 +289,7 @@ def _fastest(modes: list[tuple[sp.Expr, sp.Expr]]) -> tuple[sp.Expr, sp.Expr]:
     if side is None:
         side = sign(sp.factor(sp.together(difference)))
     if side is None:
-        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters")
+        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters", difference)
     return modes[0] if side > 0 else modes[1]
 
 
@@ -302,12 +310,12 @@ def _settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth
         approach: Approach | Undetermined = found
         law = _settled_gap(found)
     except (Undetermined, NoExpansion) as reason:
-        approach = Undetermined(str(reason))
-        law = Growth("1 - c", "undetermined", reason=str(reason))
+        approach = _undetermined(reason)
+        law = _unknown("1 - c", reason)
     try:
         return q, law, _settled_apjn(near, transfer, approach, put)
     except (Undetermined, NoExpansion) as reason:
-        return q, law, Growth("J", "undetermined", reason=str(reason))
+        return q, law, _unknown("J", reason)
 
 
 def _settled_gap(approach: Approach) -> Growth:

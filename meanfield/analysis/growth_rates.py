@@ -44,7 +44,11 @@ __all__ = [
 
 
 class Undetermined(Exception):
-    """The question has no answer here; the message says why."""
+    """The question has no answer here; the message says why, `decides` is the expression whose sign decides, if one does."""
+
+    def __init__(self, message: str, decides: sp.Expr | None = None) -> None:
+        super().__init__(message)
+        self.decides = decides
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         return None
     grows = sign((factor - 1) * direction)
     if grows is None and len(repeat.q) > 1:
-        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}")
+        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}", factor - 1)
     if grows != 0:
         return Motion(direction, factor) if grows is None or grows > 0 else None
     rest = list(repeat.q.items())[1:]
@@ -103,7 +107,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         raise Undetermined("q' - q has a leading logarithm")
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
-        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}")
+        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}", c)
     return Motion(direction, S.One, direction - a, direction * c) if ahead > 0 else None
 
 
@@ -184,7 +188,8 @@ def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
             theta, h = following()
         side = sign(h)
     if side is None:
-        raise Undetermined(f"whether c = 1 attracts depends on the sign of {tidied(h - neutral if theta == 1 else h)}: bind {_names(h)}")
+        decides = tidied(h - neutral if theta == 1 else h)
+        raise Undetermined(f"whether c = 1 attracts depends on the sign of {decides}: bind {_names(decides)}", decides)
     if side < 0:
         return Approach(S.Zero, theta, h)
     rho = sp.Dummy("rho", positive=True)

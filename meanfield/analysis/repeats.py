@@ -10,7 +10,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import Rational
 
-from meanfield.analysis.implicit import CorrelationRoot, Implicit
+from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
 from meanfield.analysis.limits import REST, Limit
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -123,6 +123,8 @@ def sign(e: sp.Expr) -> int | None:
         return None
     if not e.free_symbols:
         return _numeric_sign(e)
+    if any(t.free_symbols for t in e.atoms(VarianceRoot)):
+        return None  # a fixed point is no monotonous function of parameters
     numbers = {t: sp.N(t, 25) for t in e.atoms(Node, FinitePart) if not t.free_symbols}
     letters = {t: sp.Dummy(positive=True) for t in e.atoms(Node) - numbers.keys() if isinstance(t, Expectation) and _is_square(t.integrand)}
     roots = {t: sp.Dummy(f"root{i}", positive=True) for i, t in enumerate(sorted(e.atoms(CorrelationRoot), key=str))}
