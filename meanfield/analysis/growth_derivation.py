@@ -27,7 +27,7 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import VarianceRoot
 from meanfield.analysis.limits import REST, NoExpansion
-from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, small, stepped, vanishes
+from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, small, stepped, valued, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -102,8 +102,10 @@ def _own(stage: Stage) -> set[sp.Basic]:
 def _direction(after: sp.Expr, variance: sp.Expr) -> int:
     """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point or stays"""
 
+    step = closed(after)
+
     def drift(v: sp.Expr) -> int:
-        value = sp.N(after.xreplace({variance: v}), 35)
+        value = valued(step.xreplace({variance: v}), 35)
         return int(sp.sign(value - v)) if abs(value - v) > sp.Float("1e-28") * v else 0
 
     first = drift(S.One)

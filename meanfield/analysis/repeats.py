@@ -18,7 +18,7 @@ from meanfield.gaussian.series import vanishes as coefficient_vanishes
 from meanfield.recurrence import Stage, explicit
 from meanfield.symbols import known
 
-__all__ = ["GAP", "Repeat", "Terms", "closed", "expanded", "sign", "small", "stepped", "vanishes"]
+__all__ = ["GAP", "Repeat", "Terms", "closed", "expanded", "sign", "small", "stepped", "valued", "vanishes"]
 
 x, p, q, delta = (known(name) for name in ("x", "p", "q", "delta"))
 
@@ -111,6 +111,13 @@ def vanishes(e: sp.Expr) -> bool:
 def closed(e: sp.Expr) -> sp.Expr:
     """Expectations in closed form where they have one."""
     return explicit(e, {})
+
+
+def valued(e: sp.Expr, digits: int) -> sp.Expr:
+    """A number, with each expectation computed once and those inside others first."""
+    while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
+        e = e.xreplace({t: sp.N(t, digits) for t in nodes})
+    return sp.N(e, digits)
 
 
 def sign(e: sp.Expr) -> int | None:
