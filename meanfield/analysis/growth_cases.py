@@ -12,7 +12,7 @@ import sympy as sp
 
 from meanfield.analysis.growth_rates import tidied
 from meanfield.analysis.growth_records import Growth
-from meanfield.analysis.repeats import GAP, closed, sign
+from meanfield.analysis.signs import GAP, closed, sign
 
 __all__ = ["Case", "cases"]
 

@@ -64,7 +64,7 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
     variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = _exponent(away, there)
-    marginal = (np.abs(there) <= np.where(slow, 1e-3 * speed, CRITICAL)) | (order > np.where(slow, kappa, 0) + APART)
+    marginal = (np.abs(there) <= np.where(slow, 1e-5 * speed, CRITICAL)) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
     correlation = np.select(
         [

@@ -11,6 +11,7 @@ from sympy import S
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
+    Together,
     Undetermined,
     at_gap,
     attractor,
@@ -27,11 +28,12 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import VarianceRoot
 from meanfield.analysis.limits import REST, NoExpansion
-from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, small, stepped, valued, vanishes
+from meanfield.analysis.repeats import Repeat, expanded, small, stepped
+from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["joint_limit", "laws", "letters"]
+__all__ = ["joint_limit", "laws", "letters", "steps_law", "unknown"]
 
 x = known("x")
 
@@ -50,14 +52,16 @@ def letters(stage: Stage) -> set[sp.Basic]:
 
 
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
-    """The laws of q, 1 - c and J of a repeat that stays the same."""
+    """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
         return _settled(stages, place)
+    except Together:
+        raise
     except (Undetermined, NoExpansion) as reason:
-        return _unknown("q", reason), _unknown("1 - c", reason), _unknown("J", reason)
+        return unknown(reason)
 
 
 def _undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
@@ -66,6 +70,11 @@ def _undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
 
 def _unknown(quantity: str, reason: Undetermined | NoExpansion) -> Growth:
     return Growth(quantity, "undetermined", reason=str(reason), decides=_undetermined(reason).decides)
+
+
+def unknown(reason: Undetermined | NoExpansion) -> tuple[Growth, Growth, Growth]:
+    """Nothing is known of q, 1 - c and J, for that reason."""
+    return _unknown("q", reason), _unknown("1 - c", reason), _unknown("J", reason)
 
 
 def _far(stages: Sequence[Stage], direction: int) -> Repeat:
@@ -219,11 +228,11 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     if isinstance(approach, Undetermined) and needs:
         raise approach
     if not move.slow:
-        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+        return steps_law(_leading_transfer(repeat, settled.limit))
     try:
         eta, m = slow_exponents(repeat, settled.limit)
     except ValueError:
-        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+        return steps_law(_leading_transfer(repeat, settled.limit))
     gap = settled.limit if settled.limit is not None else S.Half if GAP not in move.beta.free_symbols else None
     if gap is None:
         raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
@@ -260,7 +269,7 @@ def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:
     return sp.Matrix(2, 2, [at_gap(e, S.Half if gap is None else gap) for e in entries])
 
 
-def _apjn_steps(transfer: sp.Matrix) -> Growth:
+def steps_law(transfer: sp.Matrix) -> Growth:
     """J ~ powers of the eigenvalues of a transfer that stays the same"""
     modes = [(share, mu) for mu, share in eigenvalues(transfer)]
     if len(modes) == 1 and modes[0][1] == 0:
@@ -311,6 +320,8 @@ def _settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth
         found = _settled_approach(near, image, after, letter, put)
         approach: Approach | Undetermined = found
         law = _settled_gap(found)
+    except Together:
+        raise
     except (Undetermined, NoExpansion) as reason:
         approach = _undetermined(reason)
         law = _unknown("1 - c", reason)
@@ -328,10 +339,7 @@ def _settled_gap(approach: Approach) -> Growth:
 
 def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
     terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
-    approach = attractor((image - GAP).xreplace(put), terms, S.One)
-    if approach.limit not in (None, S.Zero) and GAP in closed(after).free_symbols:
-        raise Undetermined("q and c settle together at c < 1, where they have no closed form: see fixed_points")
-    return approach
+    return attractor(None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put), terms, S.One)
 
 
 def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
@@ -340,14 +348,14 @@ def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undete
         raise Undetermined("the transfer is infinite at c = 1")
     both = coupled(near)
     if not both and GAP not in closed(transfer[0, 0]).free_symbols:
-        return _apjn_steps(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
+        return steps_law(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
     if isinstance(approach, Undetermined):
         raise approach
     if approach.limit is None:
         raise Undetermined("J depends on 1 - c, which stays where it starts")
     if approach.limit == 0:
-        return _apjn_steps(at_one.applyfunc(closed).xreplace(put))
-    return _apjn_steps(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
+        return steps_law(at_one.applyfunc(closed).xreplace(put))
+    return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
 
 
 # -- scales that vanish with the number of repeats ---------------------------------------------------------------------

@@ -13,7 +13,9 @@ import sympy as sp
 
 from meanfield import arguments, faces
 from meanfield.analysis.growth_cases import Case, cases
-from meanfield.analysis.growth_derivation import joint_limit, laws, letters
+from meanfield.analysis.growth_derivation import joint_limit, laws, letters, unknown
+from meanfield.analysis.growth_joint import joint_laws
+from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.transition import transition_depth
@@ -150,7 +152,17 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
         raise ValueError("the laws of this network change with the index l of the repeat: growth laws are of a step that stays the same")
     if known("L") in moving:
         return GrowthLaw(net, values, *joint_limit(stages))
-    return GrowthLaw(net, values, *laws(stages))
+    try:
+        return GrowthLaw(net, values, *laws(stages))
+    except Together:
+        return GrowthLaw(net, values, *_joint(net, values))
+
+
+def _joint(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, Growth]:
+    try:
+        return joint_laws(net, values)
+    except Undetermined as reason:
+        return unknown(reason)
 
 
 def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:

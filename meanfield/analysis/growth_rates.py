@@ -21,13 +21,15 @@ from sympy import S
 
 from meanfield.analysis.implicit import CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST
-from meanfield.analysis.repeats import GAP, Repeat, Terms, closed, sign, small, vanishes
+from meanfield.analysis.repeats import Repeat, Terms, small
+from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 
 __all__ = [
     "Approach",
     "Motion",
+    "Together",
     "Undetermined",
     "at_gap",
     "attractor",
@@ -49,6 +51,10 @@ class Undetermined(Exception):
     def __init__(self, message: str, decides: sp.Expr | None = None) -> None:
         super().__init__(message)
         self.decides = decides
+
+
+class Together(Undetermined):
+    """q and c settle at c < 1, each depending on the other."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,10 @@ def coefficient(terms: Terms, exponent: sp.Expr, logarithms: int = 0) -> sp.Expr
 
 
 def tidied(e: sp.Expr) -> sp.Expr:
-    """Closed forms put in, and cancelled where that is cheap."""
+    """Closed forms put in, and cancelled where that is cheap; a number that is not exact as one."""
     e = closed(e)
+    if e.has(sp.Float) and not e.free_symbols:
+        return sp.N(e, 20)
     letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit, sp.Function), key=str))}
     lettered = e.xreplace(letters)
     if not lettered.is_rational_function() or sp.count_ops(lettered) > 150:
@@ -166,8 +174,11 @@ def gap_fixed(image: sp.Expr) -> Approach:
     return replace(attractor(image - GAP, small(image), S.One), by_repeats=True)
 
 
-def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
-    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order."""
+def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
+    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order.
+
+    Raises Together where e does not go to 0 and has no drift of its own.
+    """
     terms = iter(near.items())
 
     def following() -> tuple[sp.Expr, sp.Expr]:
@@ -192,6 +203,8 @@ def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
         raise Undetermined(f"whether c = 1 attracts depends on the sign of {decides}: bind {_names(decides)}", decides)
     if side < 0:
         return Approach(S.Zero, theta, h)
+    if drift is None:
+        raise Together("q and c settle together at c < 1")
     rho = sp.Dummy("rho", positive=True)
     equation = closed(-drift).xreplace({GAP: 1 - rho})
     if vanishes(equation.subs(rho, 0).doit()):
@@ -212,7 +225,7 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
         return [(tidied(m[0, 0]), S.One)]
     mu = sp.Dummy("mu")
     polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
-    if m.is_symbolic() or sp.count_ops(m) < 60:
+    if not m.has(sp.Float) and (m.is_symbolic() or sp.count_ops(m) < 60):
         _, factors = sp.factor_list(sp.expand(polynomial), mu) if polynomial.is_rational_function() else (None, [])
         roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
     else:

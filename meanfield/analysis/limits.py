@@ -19,10 +19,11 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S
 
+from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.pieces import deltas, slope
-from meanfield.gaussian.series import LOG, REST, NoExpansion, at_infinity
+from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion, at_infinity
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "small_gap"]
@@ -95,7 +96,8 @@ class Limit:
             return c.args[0] * self.letter(c / c.args[0])
         if c not in self._letters:
             sure = {"positive": True} if c.is_positive else {"negative": True} if c.is_negative else {"real": True}
-            self._letters[c] = sp.Dummy("c", **sure)
+            self._letters[c] = Letter("c", **sure)
+            self._letters[c].sides = lambda: sign(self.whole(c))
             self._meaning[self._letters[c]] = c
         return self._letters[c]
 

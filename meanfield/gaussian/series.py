@@ -7,6 +7,7 @@ decided by leading terms, so that Max, Abs and Piecewise need no special care.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -21,7 +22,7 @@ from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["LOG", "REST", "NoExpansion", "Series", "at_infinity", "at_zero", "exponentials", "is_zero", "vanishes"]
+__all__ = ["LOG", "REST", "Letter", "NoExpansion", "Series", "at_infinity", "at_zero", "exponentials", "is_zero", "vanishes"]
 
 x = known("x")
 
@@ -158,7 +159,27 @@ def _sign(terms: dict[sp.Rational, sp.Expr], f: sp.Expr) -> int:
         return 1
     if c.is_negative or (c.is_number and sp.N(c, 20) < 0):
         return -1
+    side = _side(c)
+    if side:
+        return side
     raise NoExpansion(f"the sign of {c} decides how {f} behaves: declare its symbols positive or bind them")
+
+
+class Letter(sp.Dummy):
+    """A symbol for a coefficient whose sign can be asked for."""
+
+    sides: Callable[[], int | None]
+
+
+def _side(c: sp.Expr) -> int:
+    """the sign of a product of letters, 0 where it is not known"""
+    if isinstance(c, Letter):
+        return c.sides() or 0
+    if c.is_Mul:
+        return math.prod(map(_side, c.args))
+    if c.is_Pow and _side(c.base) > 0:
+        return 1
+    return 1 if c.is_positive else -1 if c.is_negative else 0
 
 
 class _Walk:
