@@ -122,7 +122,7 @@ class _Problem:
             shown = _shown(squares)
             values = {name: sp.sqrt(square) for name, square in shown.items()}
             return Critical(values, "ok", "chi = 1 and q' = q", q=variance, chi=1, squares=shown)
-        return self._point(squares, sp.Float(variance, DIGITS)._to_mpmath(100))
+        return self._point(squares, sp.N(variance, DIGITS)._to_mpmath(100))
 
     def on_the_line(self) -> Critical:
         """one open parameter, together with q"""

@@ -140,7 +140,7 @@ class Grid:
         return result
 
     def jointly(self) -> tuple[Floats, Floats]:
-        """q* and 1 - c* where q depends on c: many repeats from q = 1, c = 1/2, then Newton steps in both"""
+        """q* and 1 - c* where q depends on c: many repeats from q = 1, c = 1/2, then Newton steps in both; nan out of range"""
         steps = Steps(self.step, self.parameters)
         with np.errstate(all="ignore"):
             at, d = np.ones(self.size), np.full(self.size, 0.5)
@@ -155,7 +155,8 @@ class Grid:
                 step = -np.linalg.solve(np.moveaxis(scaled, 2, 0), rows.T[:, :, None])[:, :, 0].T
                 at, d = at * np.exp(np.clip(step[0], -1, 1)), d * np.exp(np.clip(step[1], -1, 1))
                 d = np.minimum(d, 2 * at)
-        return at, d / at
+        inside = (at > LOWEST) & (at < HIGHEST)
+        return np.where(inside, at, np.nan), np.where(inside, d / at, np.nan)
 
 
 class _Map:

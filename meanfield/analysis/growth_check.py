@@ -2,7 +2,7 @@ r"""A growth law beside a long run: the fitted constant, what a shorter run give
 
 Over the last decades of l the run is fitted by least squares with what the law says and the corrections that come next:
 
-    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge)
+    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
     stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l where the law has it)
     exponential         ln y   on  l, 1.
@@ -100,7 +100,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if last < 100:
         raise ValueError(f"the run ends after {last} layers: {run.status}")
     series = {"q": np.log(run.q), "1 - c": np.full_like(run.q, np.nan) if single else _log(run.gap), "J": run.log_apjn_forward}
-    fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free)]
+    settling = min(0.5, -_number(law.gap.exponent, free) / 2) if law.gap.kind == "power" else 0.5
+    fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling)]
     return Check(law, free, tuple(fits), run)
 
 
@@ -114,8 +115,8 @@ def _number(e: sp.Expr, values: dict[str, float]) -> float:
     return float(sp.N(e.subs({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values}), 15))
 
 
-def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float]) -> list[Fit]:
-    """the constants of one quantity"""
+def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float) -> list[Fit]:
+    """the constants of one quantity; corrections shrink with sqrt(1 - c), as l^-settling, if not with 1/sqrt(l)"""
     good = np.flatnonzero((layers > 0) & np.isfinite(logs) & ((g.quantity != "1 - c") | (logs > -600)))
     if g.kind in ("bounded", "undetermined") or len(good) < 100:
         return []
@@ -129,11 +130,20 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
-        nu = _rate(g, exponent, values)
-        fit("exponent", exponent, y, lambda l: [np.log(l), np.ones_like(l), l**-nu])
-        if g.rate is not None:
-            rate = _number(g.rate, values)
-            fit("rate", rate, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l), np.ones_like(l)])
+        nu = min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
+
+        def columns_of_power(l: Floats) -> list[Floats]:
+            return [np.log(l), np.ones_like(l), l**-nu, *([np.log(l) * l**-nu] if nu == 1 else [])]
+
+        if len(g.terms) == 2:
+            nu = settling
+            l, y = _without_mode(l, y, exponent, next(e for e in (_number(e, values) for _, e in g.terms) if e != exponent))
+        fit("exponent", exponent, y, columns_of_power)
+        for name in ("rate", "coefficient"):
+            constant = getattr(g, name)
+            if constant is not None:
+                slope = _number(constant, values) ** (1 if name == "rate" else 1 / exponent)
+                fit(name, slope, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l), np.ones_like(l)])
     elif g.kind == "logarithmic":
         exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
         slope = scale ** (1 / exponent)
@@ -151,12 +161,13 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     return found
 
 
-def _rate(g: Growth, exponent: float, values: dict[str, float]) -> float:
-    """how fast the local exponent converges: with the mode that comes second, with sqrt(1 - c), or with 1/l"""
-    others = [_number(e, values) for _, e in g.terms]
-    if len(others) == 2:
-        return max(abs(others[0] - others[1]), 1e-2)
-    return min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
+def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[Floats, Floats]:
+    """ln of the part A l^own of e^y = A l^own + B l^other, from neighbours on a geometric grid"""
+    at = np.unique(np.searchsorted(l, np.geomspace(l[0], l[-1], 4 * POINTS)).clip(0, len(l) - 1))
+    ratio = np.log(l[at][1:] / l[at][:-1])
+    both = np.expm1(np.diff(y[at]) - other * ratio) / np.expm1((own - other) * ratio)
+    good = both > 0
+    return l[at][:-1][good], (y[at][:-1] + np.log(both, where=good, out=np.zeros_like(both)))[good]
 
 
 def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:

@@ -3,6 +3,7 @@ r"""The laws of a repeat: where its q goes, the expansion there, and what follow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy as sp
 from sympy import S
@@ -10,6 +11,7 @@ from sympy import S
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
+    Together,
     Undetermined,
     at_gap,
     attractor,
@@ -25,12 +27,13 @@ from meanfield.analysis.growth_rates import (
 )
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import VarianceRoot
-from meanfield.analysis.limits import NoExpansion
-from meanfield.analysis.repeats import GAP, Repeat, closed, expanded, sign, stepped, vanishes
+from meanfield.analysis.limits import REST, NoExpansion
+from meanfield.analysis.repeats import Repeat, expanded, small, stepped
+from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["joint_limit", "laws", "letters"]
+__all__ = ["joint_limit", "laws", "letters", "steps_law", "unknown"]
 
 x = known("x")
 
@@ -49,14 +52,29 @@ def letters(stage: Stage) -> set[sp.Basic]:
 
 
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
-    """The laws of q, 1 - c and J of a repeat that stays the same."""
+    """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
         return _settled(stages, place)
+    except Together:
+        raise
     except (Undetermined, NoExpansion) as reason:
-        return tuple(Growth(name, "undetermined", reason=str(reason)) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]
+        return unknown(reason)
+
+
+def _undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
+    return reason if isinstance(reason, Undetermined) else Undetermined(str(reason))
+
+
+def _unknown(quantity: str, reason: Undetermined | NoExpansion) -> Growth:
+    return Growth(quantity, "undetermined", reason=str(reason), decides=_undetermined(reason).decides)
+
+
+def unknown(reason: Undetermined | NoExpansion) -> tuple[Growth, Growth, Growth]:
+    """Nothing is known of q, 1 - c and J, for that reason."""
+    return _unknown("q", reason), _unknown("1 - c", reason), _unknown("J", reason)
 
 
 def _far(stages: Sequence[Stage], direction: int) -> Repeat:
@@ -93,8 +111,10 @@ def _own(stage: Stage) -> set[sp.Basic]:
 def _direction(after: sp.Expr, variance: sp.Expr) -> int:
     """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point or stays"""
 
+    step = closed(after)
+
     def drift(v: sp.Expr) -> int:
-        value = sp.N(after.xreplace({variance: v}), 35)
+        value = valued(step.xreplace({variance: v}), 35)
         return int(sp.sign(value - v)) if abs(value - v) > sp.Float("1e-28") * v else 0
 
     first = drift(S.One)
@@ -122,27 +142,41 @@ def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
     try:
         approach: Approach | Undetermined = _approach(repeat, move)
     except (Undetermined, NoExpansion) as reason:
-        approach = Undetermined(str(reason))
+        approach = _undetermined(reason)
     gap = approach.limit if isinstance(approach, Approach) else None
     try:
         q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
     except Undetermined as reason:
-        q = Growth("q", "undetermined", reason=str(reason if isinstance(approach, Approach) else approach))
+        q = _unknown("q", reason if isinstance(approach, Approach) else approach)
     law = _gap_law(move, approach, gap)
     try:
         return q, law, _apjn_law(repeat, move, approach)
     except (Undetermined, NoExpansion) as reason:
-        return q, law, Growth("J", "undetermined", reason=str(reason))
+        return q, law, _unknown("J", reason)
 
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
     image = coefficient(repeat.gap, 0)
-    if not move.slow or not vanishes(image - GAP):
+    if not move.slow:
         return gap_fixed(image)
+    if not vanishes(image - GAP):
+        found = gap_fixed(image)
+        return found if found.limit != 0 or found.theta == 1 else replace(found, drift=_drift(repeat, move))
     faster = [key for key in repeat.gap if -move.kappa < key[0] < 0]
     if faster:
         raise Undetermined("1 - c moves faster than q")
     return gap_slow(coefficient(repeat.gap, -move.kappa))
+
+
+def _drift(repeat: Repeat, move: Motion) -> sp.Expr:
+    """what the moving q does to e: e' = ... + drift e/l, from the terms of e' beside those that stay"""
+    first = max((a for a, _ in repeat.gap if a < 0), default=-move.kappa)
+    (theta, j), h = next(iter(small(coefficient(repeat.gap, first)).items()), ((S.One, 0), S.Zero))
+    if first < -move.kappa or h == 0:
+        return S.Zero
+    if first > -move.kappa or j or theta < 1 or h.has(REST):
+        raise Undetermined("1 - c is moved by q faster than by itself")
+    return tidied(h / (move.kappa * at_gap(move.beta, S.Zero))) if theta == 1 else S.Zero
 
 
 def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
@@ -156,13 +190,13 @@ def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
 
 def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | None) -> Growth:
     if isinstance(approach, Undetermined):
-        return Growth("1 - c", "undetermined", reason=str(approach))
+        return _unknown("1 - c", approach)
     if gap is None:
         return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
     if gap != 0:
         return Growth("1 - c", "bounded", limit=gap)
     theta, h = approach.theta, approach.h
-    if move.slow:
+    if move.slow and not approach.by_repeats:
         beta = at_gap(move.beta, gap)
         if theta == 1:
             return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
@@ -172,13 +206,19 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
 
 
 def _gap_steps(approach: Approach) -> Growth:
-    """e <- h e, or e <- e + h e^theta"""
-    theta, h = approach.theta, approach.h
+    """e <- h e, or e <- e + h e^theta + drift e/l"""
+    theta, h, drift = approach.theta, approach.h, approach.drift
     if theta == 1:
         if h == 0:
             return Growth("1 - c", "exponential", rate=-S.Infinity, reason="1 - c vanishes faster than any exponential")
         return Growth("1 - c", "exponential", rate=sp.log(tidied(h)))
-    scale = tidied((theta - 1) * -h)
+    balance = 1 + (theta - 1) * drift
+    side = sign(balance)
+    if not side:
+        raise Undetermined(f"whether q or c itself carries 1 - c to 0 depends on the sign of {tidied(balance)}")
+    if side < 0:
+        return Growth("1 - c", "power", exponent=drift)
+    scale = tidied((theta - 1) * -h / balance)
     return Growth("1 - c", "power", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
 
 
@@ -188,11 +228,11 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     if isinstance(approach, Undetermined) and needs:
         raise approach
     if not move.slow:
-        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+        return steps_law(_leading_transfer(repeat, settled.limit))
     try:
         eta, m = slow_exponents(repeat, settled.limit)
     except ValueError:
-        return _apjn_steps(_leading_transfer(repeat, settled.limit))
+        return steps_law(_leading_transfer(repeat, settled.limit))
     gap = settled.limit if settled.limit is not None else S.Half if GAP not in move.beta.free_symbols else None
     if gap is None:
         raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
@@ -207,7 +247,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
     if side is None or side < 0:
-        raise Undetermined(f"the sign of {leading} decides whether J grows or decays")
+        raise Undetermined(f"the sign of {leading} decides whether J grows or decays", leading)
     rate = tidied(closed(kappa * beta * (leading / (beta * s)) ** (kappa / s)))
     try:
         one, two = stretched(repeat, move, settled, eta, leading)
@@ -229,7 +269,7 @@ def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:
     return sp.Matrix(2, 2, [at_gap(e, S.Half if gap is None else gap) for e in entries])
 
 
-def _apjn_steps(transfer: sp.Matrix) -> Growth:
+def steps_law(transfer: sp.Matrix) -> Growth:
     """J ~ powers of the eigenvalues of a transfer that stays the same"""
     modes = [(share, mu) for mu, share in eigenvalues(transfer)]
     if len(modes) == 1 and modes[0][1] == 0:
@@ -260,7 +300,7 @@ def _fastest(modes: list[tuple[sp.Expr, sp.Expr]]) -> tuple[sp.Expr, sp.Expr]:
     if side is None:
         side = sign(sp.factor(sp.together(difference)))
     if side is None:
-        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters")
+        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters", difference)
     return modes[0] if side > 0 else modes[1]
 
 
@@ -280,13 +320,15 @@ def _settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth
         found = _settled_approach(near, image, after, letter, put)
         approach: Approach | Undetermined = found
         law = _settled_gap(found)
+    except Together:
+        raise
     except (Undetermined, NoExpansion) as reason:
-        approach = Undetermined(str(reason))
-        law = Growth("1 - c", "undetermined", reason=str(reason))
+        approach = _undetermined(reason)
+        law = _unknown("1 - c", reason)
     try:
         return q, law, _settled_apjn(near, transfer, approach, put)
     except (Undetermined, NoExpansion) as reason:
-        return q, law, Growth("J", "undetermined", reason=str(reason))
+        return q, law, _unknown("J", reason)
 
 
 def _settled_gap(approach: Approach) -> Growth:
@@ -297,10 +339,7 @@ def _settled_gap(approach: Approach) -> Growth:
 
 def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
     terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
-    approach = attractor((image - GAP).xreplace(put), terms, S.One)
-    if approach.limit not in (None, S.Zero) and GAP in closed(after).free_symbols:
-        raise Undetermined("q and c settle together at c < 1, where they have no closed form: see fixed_points")
-    return approach
+    return attractor(None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put), terms, S.One)
 
 
 def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
@@ -309,14 +348,14 @@ def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undete
         raise Undetermined("the transfer is infinite at c = 1")
     both = coupled(near)
     if not both and GAP not in closed(transfer[0, 0]).free_symbols:
-        return _apjn_steps(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
+        return steps_law(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
     if isinstance(approach, Undetermined):
         raise approach
     if approach.limit is None:
         raise Undetermined("J depends on 1 - c, which stays where it starts")
     if approach.limit == 0:
-        return _apjn_steps(at_one.applyfunc(closed).xreplace(put))
-    return _apjn_steps(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
+        return steps_law(at_one.applyfunc(closed).xreplace(put))
+    return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
 
 
 # -- scales that vanish with the number of repeats ---------------------------------------------------------------------

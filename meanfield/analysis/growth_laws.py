@@ -6,12 +6,16 @@ Nothing is looked up: one repeat is expanded where q goes (far out, near 0, or a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
 from meanfield import arguments, faces
-from meanfield.analysis.growth_derivation import joint_limit, laws, letters
+from meanfield.analysis.growth_cases import Case, cases
+from meanfield.analysis.growth_derivation import joint_limit, laws, letters, unknown
+from meanfield.analysis.growth_joint import joint_laws
+from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.transition import transition_depth
@@ -38,7 +42,33 @@ class GrowthLaw:
     apjn: Growth
 
     def __repr__(self) -> str:
-        return f"GrowthLaw(\n  {self.q!r},\n  {self.gap!r},\n  {self.apjn!r})"
+        branches = "; ".join(str(case.condition) for case in self._cases)
+        return f"GrowthLaw(\n  {self.q!r},\n  {self.gap!r},\n  {self.apjn!r}" + (f",\n  cases: {branches})" if branches else ")")
+
+    @cached_property
+    def _cases(self) -> tuple[Case, ...]:
+        return cases(next((g.decides for g in (self.q, self.gap, self.apjn) if g.decides is not None), None))
+
+    @cached_property
+    def cases(self) -> tuple[tuple[sp.Rel, GrowthLaw], ...]:
+        """Where the value of one parameter decides: a condition and the law under it, for each side of that value and at it.
+
+        >>> import meanfield as mf
+        >>> for condition, law in mf.growth(mf.mlp(mf.relu)).cases:
+        ...     print(condition, law.q.kind, law.apjn)
+        sigma_w**2 < 2 bounded J: exponential, rate=log(sigma_w**2/2), terms=((1, log(sigma_w**2/2)),)
+        Eq(sigma_w**2, 2) power J: bounded
+        sigma_w**2 > 2 exponential J: exponential, rate=log(sigma_w**2/2), terms=((1, log(sigma_w**2/2)),)
+        """
+
+        def under(case: Case) -> GrowthLaw:
+            bound = self.parameters if case.back else {**self.parameters, case.symbol.name: case.value}
+            there = growth(self.block, **{**self.parameters, case.symbol.name: case.value})
+            pairs = ((self.q, there.q), (self.gap, there.gap), (self.apjn, there.apjn))
+            own = (here if case.back and here.kind != "undetermined" else case.restored(g) for here, g in pairs)
+            return GrowthLaw(self.block, bound, *own)
+
+        return tuple((case.condition, under(case)) for case in self._cases)
 
     def latex(self) -> str:
         """The three laws as LaTeX."""
@@ -48,9 +78,14 @@ class GrowthLaw:
         return self.latex()
 
     def check(self, depth: int = 10**6, q: float = 1.0, gap: float = 0.5, **parameters: Any) -> Check:
-        """Run the recursion and fit: see `meanfield.analysis.growth_check.check`."""
+        """Run the recursion and fit: see `meanfield.analysis.growth_check.check`. Of cases, the one that the parameters are in."""
         from meanfield.analysis.growth_check import check
 
+        given = {s: sp.nsimplify(parameters[s.name]) for c in self._cases for s in c.condition.free_symbols if s.name in parameters}
+        for condition, law in self.cases if given else ():
+            if condition.xreplace(given) == sp.true:
+                parameters = {name: v for name, v in parameters.items() if name not in law.parameters}
+                return law.check(depth, q, gap, **parameters)
         return check(self, depth, q, gap, **parameters)
 
     def transition_depth(self, q: float, **parameters: Any) -> float:
@@ -87,7 +122,8 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
 
     Returns
     -------
-    GrowthLaw with .q, .gap and .apjn, each a Growth; where there is no answer its kind is "undetermined" and `reason` says why.
+    GrowthLaw with .q, .gap and .apjn, each a Growth; where there is no answer its kind is "undetermined" and `reason` says why. Where
+    that is the value of one parameter, .cases has the law on both sides of it.
 
     Raises
     ------
@@ -116,7 +152,17 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
         raise ValueError("the laws of this network change with the index l of the repeat: growth laws are of a step that stays the same")
     if known("L") in moving:
         return GrowthLaw(net, values, *joint_limit(stages))
-    return GrowthLaw(net, values, *laws(stages))
+    try:
+        return GrowthLaw(net, values, *laws(stages))
+    except Together:
+        return GrowthLaw(net, values, *_joint(net, values))
+
+
+def _joint(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, Growth]:
+    try:
+        return joint_laws(net, values)
+    except Undetermined as reason:
+        return unknown(reason)
 
 
 def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:
@@ -143,6 +189,9 @@ def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
 
 @faces.latex.register(GrowthLaw)
 def _law_latex(law: GrowthLaw) -> str:
+    if law.cases:
+        parts = [rf"If ${sp.latex(condition)}$:" + "\n" + faces.latex(own) for condition, own in law.cases]
+        return "\n\n".join(parts)
     lines = [
         faces.latex(g).replace(r" \sim ", r" &\sim ", 1).replace(r" \to ", r" &\to ", 1).replace(r" \simeq ", r" &\simeq ", 1)
         for g in (law.q, law.gap, law.apjn)

@@ -14,20 +14,22 @@ so that e goes to a root of H, or to 0 as a power of X (H ~ h e) or of ln X (H ~
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 from sympy import S
 
 from meanfield.analysis.implicit import CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST
-from meanfield.analysis.repeats import GAP, Repeat, Terms, closed, sign, small, vanishes
+from meanfield.analysis.repeats import Repeat, Terms, small
+from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 
 __all__ = [
     "Approach",
     "Motion",
+    "Together",
     "Undetermined",
     "at_gap",
     "attractor",
@@ -44,7 +46,15 @@ __all__ = [
 
 
 class Undetermined(Exception):
-    """The question has no answer here; the message says why."""
+    """The question has no answer here; the message says why, `decides` is the expression whose sign decides, if one does."""
+
+    def __init__(self, message: str, decides: sp.Expr | None = None) -> None:
+        super().__init__(message)
+        self.decides = decides
+
+
+class Together(Undetermined):
+    """q and c settle at c < 1, each depending on the other."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +74,16 @@ class Motion:
 def coefficient(terms: Terms, exponent: sp.Expr, logarithms: int = 0) -> sp.Expr:
     """The coefficient of one term; Undetermined where it is not known."""
     c = terms.get((sp.sympify(exponent), logarithms), S.Zero)
-    if c.has(REST):
+    if any(known_to.has(REST) and a >= exponent for (a, _), known_to in terms.items()):
         raise Undetermined("a term beyond those that the expansions give is needed")
     return c
 
 
 def tidied(e: sp.Expr) -> sp.Expr:
-    """Closed forms put in, and cancelled where that is cheap."""
+    """Closed forms put in, and cancelled where that is cheap; a number that is not exact as one."""
     e = closed(e)
+    if e.has(sp.Float) and not e.free_symbols:
+        return sp.N(e, 20)
     letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit, sp.Function), key=str))}
     lettered = e.xreplace(letters)
     if not lettered.is_rational_function() or sp.count_ops(lettered) > 150:
@@ -90,7 +102,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         return None
     grows = sign((factor - 1) * direction)
     if grows is None and len(repeat.q) > 1:
-        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}")
+        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}", factor - 1)
     if grows != 0:
         return Motion(direction, factor) if grows is None or grows > 0 else None
     rest = list(repeat.q.items())[1:]
@@ -103,7 +115,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         raise Undetermined("q' - q has a leading logarithm")
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
-        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}")
+        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}", c)
     return Motion(direction, S.One, direction - a, direction * c) if ahead > 0 else None
 
 
@@ -139,11 +151,13 @@ def _single(e: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Approach:
-    """Where e = 1 - c goes and how: limit, and e' - e or de/d ln X ~ h e^theta near 0."""
+    """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l."""
 
     limit: sp.Expr | None  # None: anywhere, as it starts
     theta: sp.Expr = S.One
     h: sp.Expr = S.Zero
+    by_repeats: bool = False
+    drift: sp.Expr = S.Zero
 
 
 def gap_slow(drift: sp.Expr) -> Approach:
@@ -157,29 +171,40 @@ def gap_fixed(image: sp.Expr) -> Approach:
     """The attractor of e <- image(e)."""
     if vanishes(image - GAP):
         return Approach(None)
-    return attractor(image - GAP, small(image), S.One)
+    return replace(attractor(image - GAP, small(image), S.One), by_repeats=True)
 
 
-def attractor(drift: sp.Expr, near: Terms, neutral: sp.Expr) -> Approach:
-    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order."""
+def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
+    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order.
+
+    Raises Together where e does not go to 0 and has no drift of its own.
+    """
     terms = iter(near.items())
-    (theta, j), h = next(terms, ((S.One, 0), S.Zero))
-    if j:
-        raise Undetermined("1 - c has a logarithm near c = 1")
+
+    def following() -> tuple[sp.Expr, sp.Expr]:
+        (exponent, j), c = next(terms, ((S.One, 0), S.Zero))
+        if j:
+            raise Undetermined("1 - c has a logarithm near c = 1")
+        if c.has(REST):
+            raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
+        return exponent, c
+
+    theta, h = following()
     if theta == 1 and not (neutral == 1 and vanishes(h - 1)):
         side = sign(h - neutral)
     elif theta > 1 and neutral == 1:
         return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself
     else:
         if theta == 1:
-            (theta, j), h = next(terms, ((S.One, 0), S.Zero))
+            theta, h = following()
         side = sign(h)
-    if h.has(REST):
-        raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
     if side is None:
-        raise Undetermined(f"whether c = 1 attracts depends on the sign of {tidied(h - neutral if theta == 1 else h)}: bind {_names(h)}")
+        decides = tidied(h - neutral if theta == 1 else h)
+        raise Undetermined(f"whether c = 1 attracts depends on the sign of {decides}: bind {_names(decides)}", decides)
     if side < 0:
         return Approach(S.Zero, theta, h)
+    if drift is None:
+        raise Together("q and c settle together at c < 1")
     rho = sp.Dummy("rho", positive=True)
     equation = closed(-drift).xreplace({GAP: 1 - rho})
     if vanishes(equation.subs(rho, 0).doit()):
@@ -200,7 +225,7 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
         return [(tidied(m[0, 0]), S.One)]
     mu = sp.Dummy("mu")
     polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
-    if m.is_symbolic() or sp.count_ops(m) < 60:
+    if not m.has(sp.Float) and (m.is_symbolic() or sp.count_ops(m) < 60):
         _, factors = sp.factor_list(sp.expand(polynomial), mu) if polynomial.is_rational_function() else (None, [])
         roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
     else:

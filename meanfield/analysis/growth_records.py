@@ -23,6 +23,7 @@ class Growth:
     terms : J as a sum of modes: (share of the mode, exponent or rate); up to constants that depend on the first repeats.
     crossover : the l at which the faster mode has made up for its small share.
     reason : why something is not given.
+    decides : undetermined: the expression whose sign decides, if one does.
     """
 
     quantity: str
@@ -37,6 +38,7 @@ class Growth:
     terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
     crossover: sp.Expr | None = None
     reason: str = ""
+    decides: sp.Expr | None = None
 
     @property
     def asymptote(self) -> sp.Expr | None:

@@ -19,10 +19,11 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S
 
+from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.pieces import deltas, slope
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity
+from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion, at_infinity
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "small_gap"]
@@ -31,8 +32,6 @@ x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
 #: how far expansions of expectations go, in powers of the variance
 ORDER = 2
-#: the coefficient of a term that is not known
-REST = sp.Symbol("unknown", real=True)
 
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
 
@@ -97,7 +96,8 @@ class Limit:
             return c.args[0] * self.letter(c / c.args[0])
         if c not in self._letters:
             sure = {"positive": True} if c.is_positive else {"negative": True} if c.is_negative else {"real": True}
-            self._letters[c] = sp.Dummy("c", **sure)
+            self._letters[c] = Letter("c", **sure)
+            self._letters[c].sides = lambda: sign(self.whole(c))
             self._meaning[self._letters[c]] = c
         return self._letters[c]
 
@@ -135,6 +135,8 @@ class Limit:
         (a, j), c = next(iter(terms.items()))
         if j:
             raise NoExpansion(f"{e} has a leading logarithm")
+        if c == REST:
+            raise NoExpansion(f"the size of {e} is beyond the terms that the expansions give")
         return a, self.letter(c), series
 
     def _single(self, f: sp.Expr, variance: sp.Expr) -> sp.Expr:

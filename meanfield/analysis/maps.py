@@ -184,8 +184,8 @@ def _expanded(node: Expectation) -> tuple[sp.Expr, sp.Expr]:
     return constant, means.get(sp.Integer(2), sp.S.Zero) if lowest >= 2 else sp.oo
 
 
-def _explicit(law: Law) -> tuple[sp.Expr, sp.Expr]:
-    """q and delta of a law's output in the plain symbols, expectations left as nodes"""
+def _explicit(law: Law) -> tuple[sp.Expr, ...]:
+    """q and delta of a law's output and the entries of its transfer in the plain symbols, expectations left as nodes"""
     values: dict[sp.Expr, sp.Expr] = {p: q - delta}
     for d in law.definitions:
         value = d.value if d.kernel is None else d.kernel
@@ -199,7 +199,7 @@ def _explicit(law: Law) -> tuple[sp.Expr, sp.Expr]:
             e = e.xreplace(values)
         return e
 
-    return resolved(law.output.q), resolved(law.output.delta)
+    return resolved(law.output.q), resolved(law.output.delta), *map(resolved, law.transfer)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,16 @@ class StepMap:
     @cached_property
     def stages(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """q' and delta' of each stage, in the q and delta before it."""
+        return tuple((new_q, new_delta) for new_q, new_delta, *_ in self._explicit)
+
+    @cached_property
+    def _explicit(self) -> tuple[tuple[sp.Expr, ...], ...]:
         return tuple(_explicit(stage.law) for stage in self.recursion.unrolled)
+
+    @cached_property
+    def stages_transfer(self) -> tuple[tuple[sp.Expr, ...], ...]:
+        """The entries of the transfer of each stage, row by row."""
+        return tuple(tuple(entries) for _, _, *entries in self._explicit)
 
     @cached_property
     def coupled(self) -> bool:

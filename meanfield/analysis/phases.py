@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.analysis.contours import zero_curves
 from meanfield.analysis.grids import Grid
+from meanfield.analysis.growth_classes import CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.runs import bound_parameters
@@ -27,8 +28,6 @@ Floats = NDArray[np.float64]
 
 #: what a setting can be, in the order of `phase_code`
 PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved")
-#: |chi - 1| up to which a setting is critical
-CRITICAL = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +42,8 @@ class PhaseDiagram:
     chi, chi_parallel : dc'/dc at c = 1, and dq'/dq.
     xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
+    growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
+        "stretched", "exponential", "faster", or "unresolved"; the kinds of `mf.growth`, read off the map where the setting goes.
     critical_lines : curves of chi = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the grid.
     """
 
@@ -55,6 +56,7 @@ class PhaseDiagram:
     chi: Floats
     chi_parallel: Floats
     phase: NDArray[np.str_]
+    growth: Mapping[str, NDArray[np.str_]]
     critical_lines: tuple[Floats, ...]
 
     @property
@@ -160,9 +162,10 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
         [PHASES[4], PHASES[3], PHASES[1], PHASES[2]],
         PHASES[0],
     )
+    growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap).items()}
     axes = {name: given[name] for name in names}
     at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel, phase))
-    return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, lines)
+    return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, lines)
 
 
 def _correlations(grid: Grid, at: Floats, chi: Floats) -> Floats:

@@ -2,25 +2,19 @@ r"""One repeat of a network in a limit: series of q', of e' = 1 - c' and of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy as sp
-from sympy import Rational
 
-from meanfield.analysis.implicit import CorrelationRoot, Implicit
-from meanfield.analysis.limits import REST, Limit
-from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.finite_parts import FinitePart
-from meanfield.recurrence import Stage, explicit
+from meanfield.analysis.limits import Limit
+from meanfield.analysis.signs import GAP, vanishes
+from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["GAP", "Repeat", "Terms", "closed", "expanded", "sign", "small", "stepped", "vanishes"]
+__all__ = ["Repeat", "Terms", "expanded", "small", "stepped"]
 
 x, p, q, delta = (known(name) for name in ("x", "p", "q", "delta"))
-
-#: 1 - c
-GAP = sp.Symbol("gap", positive=True)
 
 Terms = dict[tuple[sp.Expr, int], sp.Expr]
 
@@ -93,72 +87,3 @@ def small(e: sp.Expr, order: int = 3) -> Terms:
 def _nonzero(terms: Terms) -> Terms:
     """without the terms whose coefficients vanish once written out"""
     return {key: c for key, c in terms.items() if not vanishes(c)}
-
-
-def vanishes(e: sp.Expr) -> bool:
-    """Whether an expression is zero, judged by its value with numbers in the place of symbols and open expectations."""
-    e = closed(e)
-    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit), key=str))}
-    e = e.xreplace(letters)
-    values = {s: Rational(37 + 10 * i, 71 + 6 * i) for i, s in enumerate(sorted(e.free_symbols, key=lambda s: s.sort_key()))}
-    value, scale = sp.N(e.xreplace(values), 25), sp.N(sum(abs(sp.N(t.xreplace(values), 25)) for t in sp.Add.make_args(e)), 25)
-    return bool(abs(value) <= sp.Float("1e-20") * scale)
-
-
-def closed(e: sp.Expr) -> sp.Expr:
-    """Expectations in closed form where they have one."""
-    return explicit(e, {})
-
-
-def sign(e: sp.Expr) -> int | None:
-    """1, -1 or 0; None where it depends on values that symbols may take.
-
-    Where no assumption decides, it is looked at over four decades of every symbol.
-    """
-    e = closed(e)
-    if e.has(REST):
-        return None
-    if not e.free_symbols:
-        return _numeric_sign(e)
-    numbers = {t: sp.N(t, 25) for t in e.atoms(Node, FinitePart) if not t.free_symbols}
-    letters = {t: sp.Dummy(positive=True) for t in e.atoms(Node) - numbers.keys() if isinstance(t, Expectation) and _is_square(t.integrand)}
-    roots = {t: sp.Dummy(f"root{i}", positive=True) for i, t in enumerate(sorted(e.atoms(CorrelationRoot), key=str))}
-    e = sp.expand(e.xreplace(roots).xreplace(numbers).xreplace(letters))
-    plain = sp.count_ops(e) < 60 and not e.has(sp.Float, sp.Function) and e.is_rational_function()
-    for form in (sp.Expr.doit, sp.factor) if plain else (sp.Expr.doit,):
-        found = form(e)
-        if found.is_zero:
-            return 0
-        if found.is_positive or found.is_negative:
-            return 1 if found.is_positive else -1
-    seen: int | None = None
-    for point in _points(sorted(e.free_symbols, key=lambda s: s.sort_key())):
-        here = _numeric_sign(e.xreplace(point))
-        if here == 0 or (seen is not None and here != seen):
-            return None
-        seen = here
-    return seen
-
-
-def _numeric_sign(e: sp.Expr) -> int:
-    value = sp.N(e, 25)
-    return 0 if abs(value) < sp.Float("1e-20") else int(sp.sign(value))
-
-
-def _points(symbols: Sequence[sp.Symbol]) -> Iterator[dict[sp.Symbol, sp.Expr]]:
-    """values of positive symbols between 1/100 and 100, whole ones from 2, correlations between 0 and 1: all at an end, then spread out"""
-    for k in range(24):
-        point = {}
-        for i, s in enumerate(symbols):
-            t = Rational((31 * k + 17 * (i + 1) * (k + 3)) % 97, 97) if k > 1 else sp.Integer(k)  # between 0 and 1
-            if s == GAP or s.name.startswith("root"):
-                point[s] = (1 + 98 * t) / 100
-            elif s.is_integer:
-                point[s] = sp.floor(2 * 10 ** (3 * t))
-            else:
-                point[s] = sp.Rational(f"{10 ** float(4 * t - 2):.6f}") * (1 if s.is_positive or s.is_nonnegative or k % 2 else -1)
-        yield point
-
-
-def _is_square(f: sp.Expr) -> bool:
-    return all(t.as_base_exp()[1].is_even for t in sp.Mul.make_args(f)) or bool(f.is_nonnegative)

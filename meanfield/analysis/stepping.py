@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.analysis.maps import StepMap, values_of
+from meanfield.analysis.maps import StepMap, identical, values_of
 
 __all__ = ["Steps"]
 
@@ -51,6 +51,18 @@ class Steps:
             at, d, jacobian = rows[0], rows[1], np.einsum("ijg,jkg->ikg", own, jacobian)
             error = _passed_on(own[0, 0], error) + bound
         return at, d, jacobian, error
+
+    def transfer(self, at: Floats, d: Floats) -> Floats:
+        """The transfer of the repeat (points, 2, 2) from those states; where d = 0 throughout, on identical inputs."""
+        same = not d.any()
+        product = np.eye(2) * np.ones((at.size, 1, 1))
+        for (new_q, new_d), entries in zip(self.step.stages, self.step.stages_transfer, strict=True):
+            given = {"q": at, **self.parameters} if same else {"q": at, "delta": d, **self.parameters}
+            rows = values_of(tuple(map(identical, entries)) if same else entries, given, np.inf)[0]
+            product = product @ np.moveaxis(rows.reshape(2, 2, at.size), 2, 0)
+            at = values_of((identical(new_q) if same else new_q,), given, np.inf)[0][0]
+            d = d if same else values_of((new_d,), given, np.inf)[0][0]
+        return product
 
 
 def _passed_on(slope: Floats, error: Floats) -> Floats:

@@ -7,10 +7,13 @@ decided by leading terms, so that Max, Abs and Piecewise need no special care.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from zlib import crc32
 
+import mpmath as mp
 import sympy as sp
 from sympy import S
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
@@ -19,12 +22,14 @@ from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["LOG", "NoExpansion", "Series", "at_infinity", "at_zero", "exponentials", "is_zero", "vanishes"]
+__all__ = ["LOG", "REST", "Letter", "NoExpansion", "Series", "at_infinity", "at_zero", "exponentials", "is_zero", "vanishes"]
 
 x = known("x")
 
 #: log(t) inside coefficients
 LOG = sp.Dummy("log_t", negative=True)
+#: what is not known of an expression but that it is O(1), up to logarithms: a coefficient of an expansion that ends there
+REST = sp.Symbol("unknown", real=True)
 
 _DEEPEST = 96
 
@@ -55,14 +60,42 @@ class Series:
         return min(self.terms, default=self.order)
 
 
-def vanishes(c: sp.Expr) -> bool:
-    """Whether a coefficient is zero: identically, or to 40 digits if it is a number."""
+def vanishes(c: sp.Expr, digits: int = 40) -> bool:
+    """Whether a coefficient is zero, to that many digits: as a number, or with random numbers for its symbols."""
     if c.is_Rational:
         return bool(c == 0)
+    if c.is_Mul:
+        return any(vanishes(a, digits) for a in c.args)
     if c.is_number and not c.has(LOG):
         size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
-        return bool(abs(sp.N(c, 45, maxn=400, chop=True)) <= sp.Float("1e-40") * (1 + size))
-    return bool(c == 0 or (c.is_Add and sp.cancel(sp.together(c.replace(_Reciprocal, lambda e: 1 / e))) == 0))
+        return bool(abs(sp.N(c, digits + 5, maxn=400, chop=True)) <= sp.Float(10) ** -digits * (1 + size))
+    if not c.is_Add:
+        return bool(c == 0)
+    with mp.workdps(60):
+        parts = [_drawn(a) for a in c.args]
+        return bool(abs(mp.fsum(parts)) <= mp.mpf(10) ** -digits * mp.fsum(parts, absolute=True))
+
+
+_FUNCTIONS = {f: getattr(mp, f.__name__) for f in (sp.exp, sp.log, sp.asin, sp.acos, sp.atan, sp.tanh, sp.erf, sp.sin, sp.cos)}
+
+
+@lru_cache(maxsize=2**16)
+def _drawn(e: sp.Expr) -> mp.mpc:
+    """an expression with random values, to 60 digits, for symbols and for functions that are not elementary"""
+    if e.is_Add:
+        return mp.fsum(map(_drawn, e.args))
+    if e.is_Mul:
+        return mp.fprod(map(_drawn, e.args))
+    if isinstance(e, _Reciprocal):
+        return 1 / _drawn(e.args[0])
+    if e.is_Pow and e.exp.is_Rational:
+        return mp.power(_drawn(e.base), mp.mpf(e.exp.p) / e.exp.q)
+    if e.func in _FUNCTIONS:
+        return _FUNCTIONS[e.func](_drawn(e.args[0]))
+    if e.is_number:
+        return mp.mpmathify(sp.N(e, 70)._to_mpmath(mp.mp.prec))
+    seed = crc32(sp.srepr(e).encode())
+    return mp.sqrt(2 + mp.mpf(seed) / 2**32) - mp.mpf(seed % 9973) / 19997
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:
@@ -87,7 +120,7 @@ def is_zero(h: sp.Expr) -> bool:
 
 @cache
 def at_infinity(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
-    """f(x) as x -> oo: exponent a of x^a -> coefficient, down to a > -order; LOG stands for log(x)."""
+    """f(x) as x -> oo: exponent a of x^a -> coefficient, down to a > -order; LOG stands for log(x), REST ends what is known less far."""
     found = _expanded(f, 1, order)
     return {-a: sp.expand(c.xreplace({LOG: -LOG})) for a, c in found.items() if a < order}
 
@@ -99,16 +132,18 @@ def at_zero(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
 
 
 def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:
-    depth = order + 3
+    depth, known_to = order + 3, -S.Infinity
     while depth <= _DEEPEST + order:
         series = _Walk(depth, Series({sp.Integer(-direction): S.One})).of(f)
         if series.rate and _sign(series.rate, f) > 0:
             raise NoExpansion(f"{f} grows exponentially")
         if series.rate:
             return {}
-        if series.order >= order:
-            return {a: c.replace(_Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
-        depth *= 2
+        ends = f.has(REST) and series.order == known_to
+        if series.order >= order or ends:
+            found = {a: c.replace(_Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
+            return found | ({series.order: REST} if series.order < order else {})
+        depth, known_to = 2 * depth, series.order
     raise NoExpansion(f"the expansion of {f} cancels too far")
 
 
@@ -124,7 +159,27 @@ def _sign(terms: dict[sp.Rational, sp.Expr], f: sp.Expr) -> int:
         return 1
     if c.is_negative or (c.is_number and sp.N(c, 20) < 0):
         return -1
+    side = _side(c)
+    if side:
+        return side
     raise NoExpansion(f"the sign of {c} decides how {f} behaves: declare its symbols positive or bind them")
+
+
+class Letter(sp.Dummy):
+    """A symbol for a coefficient whose sign can be asked for."""
+
+    sides: Callable[[], int | None]
+
+
+def _side(c: sp.Expr) -> int:
+    """the sign of a product of letters, 0 where it is not known"""
+    if isinstance(c, Letter):
+        return c.sides() or 0
+    if c.is_Mul:
+        return math.prod(map(_side, c.args))
+    if c.is_Pow and _side(c.base) > 0:
+        return 1
+    return 1 if c.is_positive else -1 if c.is_negative else 0
 
 
 class _Walk:
@@ -143,7 +198,9 @@ class _Walk:
     def _of(self, f: sp.Expr) -> Series:
         if f == x:
             return self.value
-        if x not in f.free_symbols:
+        if f == REST:
+            return Series({}, S.Zero)
+        if f.free_symbols.isdisjoint((x, REST)):
             return _constant(f)
         try:
             return self._rule(f)

@@ -11,7 +11,8 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.analysis.repeats import closed, stepped
+from meanfield.analysis.repeats import stepped
+from meanfield.analysis.signs import closed
 
 STEP = sp.Rational(1, 10**20)
 

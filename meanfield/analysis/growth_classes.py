@@ -1,0 +1,134 @@
+r"""How q, 1 - c and J grow, in a word for each of many settings, from the map of a repeat where they go.
+
+At a fixed point the slopes decide. Where q goes to infinity or to 0, ln q'/q ~ q^{-\kappa}, ln J'/J ~ q^{-\eta} and the rate of 1 - c at
+c = 1 are taken far out at two variances: q grows exponentially (\kappa = 0) or as a power of l, and J exponentially (\eta = 0), with a
+stretched exponent (\eta < \kappa), as a power (\eta = \kappa), or not. These are the kinds of `mf.growth`, without its constants.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.analysis.grids import Grid, Variances
+from meanfield.analysis.stepping import Steps
+
+__all__ = ["CRITICAL", "growth_classes"]
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.str_]
+
+#: |multiplier - 1| up to which a setting is critical
+CRITICAL = 1e-9
+#: how far out rates are taken, towards infinity or 0
+NEAR, FAR = 1e6, 1e10
+#: exponents, and rates in units of that of q, that are told apart
+APART = 0.05
+#: settings whose value stands for those of many
+SAMPLES = 64
+#: 1 - c away from both ends
+INSIDE = 0.25
+
+
+def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats) -> dict[str, Words]:
+    """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap."""
+    words = {name: np.full(at.size, "unresolved", dtype="<U12") for name in ("q", "gap", "apjn")}
+    settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi))
+    with np.errstate(all="ignore"):
+        if settles.size:
+            own = _settled(grid.take(settles), found.chi[settles], found.chi_parallel[settles], at[settles], gap[settles])
+            for name, values in own.items():
+                words[name][settles] = values
+        for limit, side in ((np.inf, 1), (0.0, -1)):
+            moves = np.flatnonzero(at == limit)
+            if moves.size:
+                for name, values in _moving(grid.take(moves), side).items():
+                    words[name][moves] = values
+    return words
+
+
+def _settled(grid: Grid, chi: Floats, along: Floats, at: Floats, gap: Floats) -> dict[str, Words]:
+    critical = np.abs(chi - 1) <= CRITICAL
+    inside = _rise(grid, at, critical) > CRITICAL
+    correlation = np.select([critical & inside, critical | (chi > 1)], ["power", "bounded"], "exponential")
+    factor = np.log(_leading(grid, at, at * np.nan_to_num(gap), chi))
+    gradient = np.select([np.abs(factor) > CRITICAL, np.abs(along - 1) <= CRITICAL], ["exponential", "power"], "bounded")
+    return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
+
+
+def _moving(grid: Grid, side: int) -> dict[str, Words]:
+    near, far = (np.full(grid.size, v**side) for v in (NEAR, FAR))
+    first, last = ((value, np.log(chi), chi) for value, _, chi in map(grid.identical, (near, far)))
+    kappa, speed = _exponent(first[0], last[0]), np.abs(last[0])
+    slow = kappa > APART
+    variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
+    away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
+    order = _exponent(away, there)
+    marginal = (np.abs(there) <= np.where(slow, 1e-5 * speed, CRITICAL)) | (order > np.where(slow, kappa, 0) + APART)
+    inside = _rise(grid, near, marginal)
+    correlation = np.select(
+        [
+            ~np.isfinite(there),
+            marginal & (inside > 1e-3),
+            marginal & slow & (inside > 1e-3 * np.abs(first[0])),
+            marginal | (there > 0),
+            order < APART,
+            order < kappa - APART,
+        ],
+        ["unresolved", "power", "logarithmic", "bounded", "exponential", "stretched"],
+        "power",
+    )
+    to_one = (there < 0) | (marginal & (correlation != "bounded"))
+    spread = np.where(to_one, 0.0, INSIDE)
+    rates = [np.log(_leading(grid, v, v * spread, values[2])) for v, values in ((near, first), (far, last))]
+    eta = _exponent(*rates)
+    gradient = np.select(
+        [
+            ~np.isfinite(rates[1]),
+            np.abs(rates[1]) < np.where(slow, 1e-5 * speed, CRITICAL),
+            eta < -APART,
+            eta < APART,
+            ~slow,
+            eta < kappa - APART,
+            eta < kappa + APART,
+        ],
+        ["faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
+        "bounded",
+    )
+    return {"q": variance, "gap": correlation, "apjn": gradient}
+
+
+def _exponent(near: Floats, far: Floats) -> Floats:
+    """e where a rate is proportional to X^-e"""
+    return np.asarray(np.log(np.abs(near / far)) / np.log(FAR / NEAR))
+
+
+def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
+    """|ln (1 - c')/(1 - c)| inside, where wanted; what SAMPLES of them agree in to a factor 2 is taken for all"""
+    rise, asked = np.zeros(at.size), np.flatnonzero(wanted)
+
+    def values(part: NDArray[np.int64]) -> Floats:
+        new_q, new_d, *_ = Steps(grid.step, grid.take(part).parameters).pair(at[part], INSIDE * at[part])
+        return np.abs(np.log(new_d / new_q / INSIDE))
+
+    if asked.size > SAMPLES:
+        some = values(asked[np.linspace(0, asked.size - 1, SAMPLES).astype(int)])
+        if some.max() <= 2 * some.min():
+            rise[asked] = some.min()
+            return rise
+    if asked.size:
+        rise[asked] = values(asked)
+    return rise
+
+
+def _leading(grid: Grid, at: Floats, d: Floats, chi: Floats) -> Floats:
+    """the factor of J in a repeat: chi, or the leading eigenvalue where tokens mix"""
+    if not grid.step.recursion.couples():
+        return chi
+    m = np.empty((at.size, 2, 2))
+    for part in (d == 0, d != 0):
+        if part.any():
+            m[part] = Steps(grid.step, grid.take(part).parameters).transfer(at[part], d[part])
+    a, b = m[:, 0, 0] - 1, m[:, 1, 1] - 1
+    product = m[:, 0, 1] * m[:, 1, 0]
+    return np.where(product == 0, 1 + a, 1 + (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + product))

@@ -1,0 +1,112 @@
+r"""Signs and values of expressions in parameters: where no assumption decides a sign, it is looked at over four decades of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+from sympy import Rational
+
+from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.series import REST
+from meanfield.gaussian.series import vanishes as coefficient_vanishes
+from meanfield.recurrence import explicit
+
+__all__ = ["GAP", "closed", "sign", "valued", "vanishes"]
+
+#: 1 - c
+GAP = sp.Symbol("gap", positive=True)
+#: to how many digits something is zero
+DIGITS = 20
+
+
+def vanishes(e: sp.Expr) -> bool:
+    """Whether an expression is zero to 20 digits, with random numbers in the place of symbols and open expectations."""
+    e = closed(e)
+    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit), key=str))}
+    return coefficient_vanishes(e.xreplace(letters), DIGITS)
+
+
+def closed(e: sp.Expr) -> sp.Expr:
+    """Expectations in closed form where they have one."""
+    return explicit(e, {})
+
+
+def valued(e: sp.Expr, digits: int) -> sp.Expr:
+    """A number, with each expectation computed once and those inside others first."""
+    while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
+        e = e.xreplace({t: sp.N(t, digits) for t in nodes})
+    return sp.N(e, digits)
+
+
+def sign(e: sp.Expr) -> int | None:
+    """1, -1 or 0; None where it depends on values that symbols may take.
+
+    Where no assumption decides, it is looked at over four decades of every symbol.
+    """
+    e = closed(e)
+    if e.has(REST):
+        return None
+    if not e.free_symbols:
+        return _numeric_sign(e)
+    if any(t.free_symbols for t in e.atoms(VarianceRoot)):
+        return None  # a fixed point is no monotonous function of parameters
+    numbers = {t: sp.N(t, 25) for t in e.atoms(Node, FinitePart) if not t.free_symbols}
+    letters = {t: sp.Dummy(positive=True) for t in e.atoms(Node) - numbers.keys() if isinstance(t, Expectation) and _is_square(t.integrand)}
+    roots = {t: sp.Dummy(f"root{i}", positive=True) for i, t in enumerate(sorted(e.atoms(CorrelationRoot), key=str))}
+    e = e.xreplace(roots).xreplace(numbers).xreplace(letters)
+    if sp.count_ops(e) < 60:
+        e = sp.expand(e)
+        plain = not e.has(sp.Float, sp.Function) and e.is_rational_function()
+        for form in (sp.Expr.doit, sp.factor) if plain else (sp.Expr.doit,):
+            found = form(e)
+            if found.is_zero:
+                return 0
+            if found.is_positive or found.is_negative:
+                return 1 if found.is_positive else -1
+    e = e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    symbols = sorted(e.free_symbols, key=lambda s: s.sort_key())
+    elementary = not e.has(Node, FinitePart, Implicit) and all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function))
+    value = sp.lambdify(symbols, e, "mpmath", cse=True) if elementary else None
+    seen: int | None = None
+    for point in _points(symbols):
+        if value is None:
+            here = _numeric_sign(e.xreplace(point))
+        else:
+            with mp.workdps(25):
+                here = _sign_of(value(*(mp.mpf(point[s].p) / point[s].q for s in symbols)))
+        if here == 0 or (seen is not None and here != seen):
+            return None
+        seen = here
+    return seen
+
+
+def _numeric_sign(e: sp.Expr) -> int:
+    return _sign_of(sp.N(e, 25))
+
+
+def _sign_of(value: Any) -> int:
+    return 0 if abs(value) < 10.0**-DIGITS else 1 if value > 0 else -1
+
+
+def _points(symbols: Sequence[sp.Symbol]) -> Iterator[dict[sp.Symbol, sp.Expr]]:
+    """values of positive symbols between 1/100 and 100, whole ones from 2, correlations between 0 and 1: all at an end, then spread out"""
+    for k in range(24):
+        point = {}
+        for i, s in enumerate(symbols):
+            t = Rational((31 * k + 17 * (i + 1) * (k + 3)) % 97, 97) if k > 1 else sp.Integer(k)  # between 0 and 1
+            if s == GAP or s.name.startswith("root"):
+                point[s] = (1 + 98 * t) / 100
+            elif s.is_integer:
+                point[s] = sp.floor(2 * 10 ** (3 * t))
+            else:
+                point[s] = sp.Rational(f"{10 ** float(4 * t - 2):.6f}") * (1 if s.is_positive or s.is_nonnegative or k % 2 else -1)
+        yield point
+
+
+def _is_square(f: sp.Expr) -> bool:
+    return all(t.as_base_exp()[1].is_even for t in sp.Mul.make_args(f)) or bool(f.is_nonnegative)
