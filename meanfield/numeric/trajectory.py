@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 import sympy as sp
 
 from meanfield.numeric import elementary, tracing
+from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.work import Work
@@ -32,7 +33,7 @@ __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
-FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference")
+FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference", "panel_of", "mean_in", "summed", "pair_in")
 #: points in a block of a grid
 BLOCK = 64
 
@@ -177,6 +178,7 @@ def trajectories(
     starts = workspace(segments * STATE if every > 0 else 1)
     L = float(depth)
     end = q_out.shape[0] - 1
+    {scratch}
     for origin in range(first, last, LANES):
         lanes = min(LANES, last - origin)
         {unpack}
@@ -242,6 +244,10 @@ def move_{k}(s, i, l, L{shape_names}):
     s[GOOD + i] += alive
     s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
 """
+#: what tables were last asked for, of no variance yet
+_SCRATCH = """
+scratch = np.full(LANES * {size}, -1.0)
+"""
 _ADVANCE = """
 for i in range(LANES):
     move_{k}(s, i, float(l), L{shape_names})
@@ -277,13 +283,14 @@ s[XE + i] += up(x)
 @dataclass(frozen=True)
 class Kernel:
     """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, and the
-    layers of a repeat."""
+    layers of a repeat; the functions whose moments tables can hold, each with its derivative where that is needed."""
 
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: Work
     layers: int
+    tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
     def interpreted(self) -> str:
@@ -293,6 +300,11 @@ class Kernel:
     def compiled(self, lanes: int) -> str:
         """The source for the compiler, that many points at a time."""
         return _fused(self.text).replace("{lanes}", str(lanes))
+
+    @property
+    def weight(self) -> int:
+        """What a layer costs beside one in closed form, roughly."""
+        return (20 if "pair_in" in self.text or "mean_in" in self.text else 1000) if self.work else 1
 
     @property
     def vectorises(self) -> bool:
@@ -307,9 +319,9 @@ def _version() -> str:
 
 
 @lru_cache(maxsize=256)
-def kernel_of(rec: Recursion, paired: bool) -> Kernel:
-    """The kernel of a recursion, for two tokens or for one."""
-    lowering = Lowering()
+def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
+    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables."""
+    lowering = Lowering(tabled=tabled)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
     parameters = []
@@ -330,12 +342,15 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
     prepared = [_hoisted(part.lines, {*parameters, *lowering.used, "L"}) for part in parts]
     held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for hoisted, _ in prepared for line in hoisted)]))
     labels = list(parts[0].results)
-    shape_names = "".join(f", {name}" for name in lowering.shape_names)
+    size = SCRATCH + KEPT * len(lowering.integrands)
+    own = [f"scratch[i*{size} : i*{size} + {size}]"] * tabled
+    names = [*lowering.shape_names, *["scratch"] * tabled]
+    shape_names = "".join(f", {name}" for name in names)
 
     steps, moves = [], []
-    call = ", ".join(["s[Q + i]", "s[DELTA + i]", *(f"s[V_{name} + i]" for name in held), "l", "L", *lowering.shape_names])
+    call = ", ".join(["s[Q + i]", "s[DELTA + i]", *(f"s[V_{name} + i]" for name in held), "l", "L", *lowering.shape_names, *own])
     for k, (part, (_, lines)) in enumerate(zip(parts, prepared, strict=True)):
-        head = f"def step_{k}({', '.join(['q', 'delta', *held, 'l', 'L', *lowering.shape_names])}):\n    "
+        head = f"def step_{k}({', '.join(['q', 'delta', *held, 'l', 'L', *names])}):\n    "
         steps.append(head + "\n    ".join([*lines, f"return q, delta, {', '.join(part.results.values())}"]) + "\n")
         put = {
             "k": str(k),
@@ -361,6 +376,7 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
+        "scratch": _SCRATCH.format(size=size) if tabled else "",
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
         "shape_names": shape_names,
     }
@@ -368,7 +384,8 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
     header = _HEADER.format(title=title, version=_version())
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
     layers = sum(part.times for part in parts)
-    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers)
+    tabulated = lowering.tabulated if lowering.tabulates else ()
+    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, tabulated)
 
 
 @dataclass(frozen=True)
