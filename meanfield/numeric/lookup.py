@@ -35,8 +35,14 @@ def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> i
     if scratch[0] != v:
         k = 0
         if LOW <= v <= HIGH:
-            k = math.floor(0.7213475204444817 * math.log(v) + 0.5) - FIRST + 1
+            k = int(scratch[1]) if scratch[1] > 0.0 else 1 - FIRST
             centre = table[CENTRES + k - 1]
+            while v < 0.5 * centre:
+                k -= 1
+                centre *= 0.25
+            while v >= 2.0 * centre:
+                k += 1
+                centre *= 4.0
             x = 3.0 * ((v - centre) / (v + centre))
             twice = 4.0 * (x * x) + -2.0
             polynomials = scratch[2 : X_TERMS + 2]
@@ -108,38 +114,35 @@ def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.n
         return math.nan
     y = math.sqrt(near / v)
     last = table[at]
-    width = 1.0
     at += 1
-    while last > 1.0 and y <= 0.5 * width:
-        width *= 0.5
+    while last > 1.0 and y <= 0.5:
+        y *= 2.0
         last -= 1.0
         at += X_TERMS * Y_TERMS
-    t = (4.0 / width) * y + -3.0
-    if last <= 1.0:  # down to 0
-        t = (2.0 / width) * y + -1.0
+    t = 4.0 * y + -3.0 if last > 1.0 else 2.0 * y + -1.0  # the last part goes down to 0
     kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
     row = kept[2:]
     if kept[0] != v or kept[1] != at:
         kept[0] = v
         kept[1] = at
         summed(table, at, scratch[2 : X_TERMS + 2], row)
-    twice = 4.0 * (t * t) + -2.0
-    even = 1.0
-    odd = t
-    even_before = 0.5 * twice
-    odd_before = t
-    a = 0.0
-    b = 0.0
-    for k in range(0, Y_TERMS, 2):
-        a = row[k] * even + a
-        b = row[k + 1] * odd + b
-        following = twice * even + -even_before
-        even_before = even
-        even = following
-        following = twice * odd + -odd_before
-        odd_before = odd
-        odd = following
-    return a + b
+    t2 = 2.0 * (t * t) + -1.0
+    t3 = 2.0 * (t * t2) + -t
+    t4 = 2.0 * (t2 * t2) + -1.0
+    twice = 2.0 * t4
+    p0, p1, p2, p3 = 1.0, t, t2, t3  # four polynomials, and the four before them: chains that do not wait for each other
+    o0, o1, o2, o3 = t4, t3, t2, t
+    a = b = c = d = 0.0
+    for k in range(0, Y_TERMS, 4):
+        a = row[k] * p0 + a
+        b = row[k + 1] * p1 + b
+        c = row[k + 2] * p2 + c
+        d = row[k + 3] * p3 + d
+        o0, p0 = p0, twice * p0 + -o0
+        o1, p1 = p1, twice * p1 + -o1
+        o2, p2 = p2, twice * p2 + -o2
+        o3, p3 = p3, twice * p3 + -o3
+    return (a + b) + (c + d)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
