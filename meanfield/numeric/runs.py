@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
 from meanfield.numeric.gradients import gradient_correlations
-from meanfield.numeric.store import execute, is_kept, ready
-from meanfield.numeric.tables import table_of
-from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
-from meanfield.numeric.work import patient
+from meanfield.numeric.jobs import Job, done
+from meanfield.numeric.trajectory import STATUS
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -30,15 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "every_of", "initial_moments", "run_moments"]
 
 Floats = NDArray[np.float64]
-
-#: layer-points that a thread does at a time
-CHUNK = 250_000
-#: points of a grid that tables are made for first
-PROBES = 16
-#: points up to which a grid runs one after another rather than in a block that is mostly copies
-FEW = 4
-#: least number of layers whose transfers are kept for the backward pass at a time
-SEGMENT = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,10 +194,7 @@ def run_moments(
     layers = np.minimum(np.arange(kept) * every, depth) if every else np.array([depth])
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    job = _Job(rec, delta0 is not None, depth, every, start == "pooled", table, flat[0], flat[1])
-    out = job.output()
-    _fill(job, out)
-    out.blank(every, kernel_of(rec, delta0 is not None).layers)
+    out = done(Job(rec, delta0 is not None, depth, every, start == "pooled", table, flat[0], flat[1]))
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
@@ -252,118 +237,3 @@ def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
             f"p = {(q_ - d).flat[i]:g} with q = {q_.flat[i]:g}: n = {n_.flat[i]:g} tokens cannot all have that covariance; "
             f"p must be at least -q/(n-1) = {-q_.flat[i] / (n_.flat[i] - 1):g}"
         )
-
-
-class _Output:
-    """Arrays of one row for each kept layer: a grid is written row by row."""
-
-    def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
-        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
-        self.chi = np.empty((kept - 1 if every else min(depth, 1), count))
-        self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status, self.good)
-
-    @property
-    def unanswered(self) -> NDArray[np.int64]:
-        """The points that a NaN of a table has gone through."""
-        lost = np.isnan(self.forward[-1]) | np.isnan(self.chi_sum[0])
-        return np.flatnonzero(np.isin(self.status, (3, 6)) | (np.isin(self.status, (0, 4)) & lost))
-
-    def put(self, points: NDArray[np.int64], other: _Output) -> None:
-        """Those points from another output."""
-        for mine, theirs in zip(self.arrays, other.arrays, strict=True):
-            mine[..., points] = theirs
-
-    def blank(self, every: int, layers: int) -> None:
-        """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
-        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
-        first = self.good[bad] // (every * layers) + 1 if every else np.zeros(len(bad), dtype=np.int64)
-        for a in (self.q, self.delta, self.forward, self.chi):
-            a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
-        self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
-
-
-@dataclass(frozen=True)
-class _Job:
-    """Points to run: the recursion, what is kept of its layers, parameters and start of each point."""
-
-    rec: Recursion
-    paired: bool
-    depth: int
-    every: int
-    pooled: bool
-    table: Floats
-    q0: Floats
-    delta0: Floats
-
-    def of(self, points: NDArray[np.int64], every: int) -> _Job:
-        """Some of the points."""
-        return replace(self, every=every, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
-
-    def output(self) -> _Output:
-        kept = self.depth // self.every + 1 + (self.depth % self.every > 0) if self.every else 1
-        return _Output(self.q0.shape[0], kept, self.depth, self.every)
-
-
-def _fill(job: _Job, out: _Output) -> None:
-    """Run every point: from tables where they answer it, any other by quadrature."""
-    count = job.q0.shape[0]
-    kernel = kernel_of(job.rec, job.paired)
-    left = np.arange(count)
-    if kernel.tabulated and (count > 1 or kernel.work.tabulates(job.depth * kernel.layers)):
-        left = _from_tables(job, out)
-    if not left.size:
-        return
-    part, found = (job, out) if left.size == count else (job.of(left, job.every), job.of(left, job.every).output())
-    shapes = [i.shapes(kernel.parameters, part.table) for i in kernel.integrands]
-    _run(part, kernel, found, shapes, kernel.work.milliseconds(shapes))
-    if part is not job:
-        out.put(left, found)
-
-
-def _from_tables(job: _Job, out: _Output) -> NDArray[np.int64]:
-    """Run every point from tables, which grow until they hold what they can; those that they do not answer are left."""
-    kernel = kernel_of(job.rec, job.paired, tabled=True)
-    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-    count = job.q0.shape[0]
-    if not all(t.promising for t in tables):
-        return np.arange(count)
-
-    def run(part: _Job, found: _Output) -> bool:
-        _run(part, kernel, found, [t.numbers[None] for t in tables], kernel.work.tabled)
-        extended = [t.extend() for t in tables]
-        return any(extended)
-
-    few = job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64)), 0)
-    while count > PROBES and run(few, few.output()):
-        pass
-    more = run(job, out)
-    left = out.unanswered
-    while more and left.size:
-        part = job.of(left, job.every)
-        found = part.output()
-        more = run(part, found)
-        out.put(left, found)
-        left = out.unanswered
-    return left
-
-
-def _run(job: _Job, kernel: Kernel, out: _Output, shapes: list[Floats], milliseconds: float) -> None:
-    count = job.q0.shape[0]
-    layers = max(job.depth, 1) * kernel.layers
-    small = count == 1 and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
-    lanes = BLOCK if kernel.vectorises and count > FEW else 1
-    text = kernel.interpreted if small else kernel.compiled(lanes)
-    halt = np.zeros(1, dtype=np.int64)
-    rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)
-    rest = (job.depth, job.every, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
-    if small:
-        execute(text, "trajectories", (0, count, *rest), small)
-        return
-    run = ready(text, "trajectories", (0, 0, *rest))
-    size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
-    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
-    share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import meanfield as mf
-from meanfield.numeric import runs, store
+from meanfield.numeric import jobs, store
 from meanfield.numeric.trajectory import Kernel, kernel_of
 
 NETWORKS = {
@@ -168,7 +168,7 @@ def compare(name: str, kernel: Kernel, layers: int, count: int, depth: int) -> N
     for k, parameter in enumerate(kernel.parameters):
         values[k] = {"n": 197.0, "sigma_w": 1.3}.get(parameter, values[k])
     q, delta, halt = np.ones(count), draw.uniform(0.1, 0.9, count), np.zeros(1, dtype=np.int64)
-    every, last = runs._Output(count, depth + 1, depth, 1), runs._Output(count, 1, depth, 0)
+    every, last = jobs.Output(count, depth + 1, depth, 1), jobs.Output(count, 1, depth, 0)
     run = store.compiled(kernel.compiled(lanes), "trajectories")
     out = [np.empty(count) for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:
