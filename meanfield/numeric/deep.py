@@ -64,13 +64,13 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, de
 
 
 def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, depth: int) -> dict[str, Any]:
-    m, reading, L = ends.module, ends.reading, float(depth)
+    m, reading, L, last = ends.module, ends.reading, float(depth), np.array([depth])
     s = m.workspace(m.SIZE)
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), L)
     m.begin(s, 0, 0.0)
 
     def on(s: list[float], start: int, stop: int) -> None:
-        m.sweep(s, [0.0], start * m.LAYERS, stop * m.LAYERS, 0, False, L, 0, 1, pooled, None, None, None, None, *reading)
+        m.sweep(s, [0.0], start * m.LAYERS, stop * m.LAYERS, last, False, L, 0, 1, pooled, None, None, None, None, *reading)
 
     n, trouble = 0, Rough("")
     for target in TRIED:

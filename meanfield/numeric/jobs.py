@@ -37,9 +37,9 @@ SEGMENT = 4096
 class Output:
     """Arrays of one row for each kept layer: a grid is written row by row."""
 
-    def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
+    def __init__(self, count: int, kept: int, depth: int) -> None:
         self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
-        self.chi = np.empty((kept - 1 if every else min(depth, 1), count))
+        self.chi = np.empty((kept - 1 if kept > 1 else min(depth, 1), count))
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
 
     @property
@@ -57,10 +57,10 @@ class Output:
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
             mine[..., points] = theirs
 
-    def blank(self, every: int, layers: int) -> None:
+    def blank(self, marks: NDArray[np.int64], layers: int) -> None:
         """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
         bad = np.flatnonzero((self.status > 0) & (self.status < 4))
-        first = self.good[bad] // (every * layers) + 1 if every else np.zeros(len(bad), dtype=np.int64)
+        first = np.searchsorted(marks * layers, self.good[bad], side="right")
         for a in (self.q, self.delta, self.forward, self.chi):
             a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
         self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
@@ -68,31 +68,30 @@ class Output:
 
 @dataclass(frozen=True)
 class Job:
-    """Points to run: the recursion, what is kept of its layers, parameters and start of each point."""
+    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point."""
 
     rec: Recursion
     paired: bool
     depth: int
-    every: int
+    marks: NDArray[np.int64]
     pooled: bool
     table: Floats
     q0: Floats
     delta0: Floats
 
-    def of(self, points: NDArray[np.int64], every: int) -> Job:
+    def of(self, points: NDArray[np.int64]) -> Job:
         """Some of the points."""
-        return replace(self, every=every, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
+        return replace(self, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
 
     def output(self) -> Output:
-        kept = self.depth // self.every + 1 + (self.depth % self.every > 0) if self.every else 1
-        return Output(self.q0.shape[0], kept, self.depth, self.every)
+        return Output(self.q0.shape[0], self.marks.size, self.depth)
 
 
 def done(job: Job) -> Output:
     """What comes out of a job, NaN where a point has gone bad."""
     out = job.output()
     _fill(job, out)
-    out.blank(job.every, kernel_of(job.rec, job.paired).layers)
+    out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     return out
 
 
@@ -102,7 +101,7 @@ def _fill(job: Job, out: Output) -> None:
     for way in (_ends, _from_tables, _by_quadrature):
         if not left.size:
             return
-        part, found = (job, out) if left.size == job.q0.shape[0] else (job.of(left, job.every), job.of(left, job.every).output())
+        part, found = (job, out) if left.size == job.q0.shape[0] else (job.of(left), job.of(left).output())
         unanswered = way(part, found)
         if part is not job:
             out.put(left, found)
@@ -113,7 +112,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     """The last layer alone of very deep networks, where they come to rest or are smooth in the logarithm of depth."""
     kernel, every = kernel_of(job.rec, job.paired), np.arange(job.q0.shape[0])
     layers = job.depth * kernel.layers
-    if job.every or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
+    if job.marks.size > 1 or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
         return every
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
     if not all(t.promising for t in tables):
@@ -156,13 +155,13 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
         extended = [t.extend() for t in tables]
         return any(extended)
 
-    few = job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64)), 0)
+    few = replace(job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64))), marks=job.marks[-1:])
     while count > PROBES and run(few, few.output()):
         pass
     more = run(job, out)
     left = out.unanswered
     while more and left.size:
-        part = job.of(left, job.every)
+        part = job.of(left)
         found = part.output()
         more = run(part, found)
         out.put(left, found)
@@ -178,7 +177,7 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     text = kernel.interpreted if small else kernel.compiled(lanes)
     halt = np.zeros(1, dtype=np.int64)
     rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)
-    rest = (job.depth, job.every, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
+    rest = (job.depth, job.marks, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return

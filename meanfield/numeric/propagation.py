@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 from numpy.typing import ArrayLike
 
@@ -30,7 +32,7 @@ def propagate(
     gap: ArrayLike | None = None,
     q2: ArrayLike | None = None,
     start: str = "token",
-    record: str | int = "all",
+    record: str | int | Sequence[int] = "all",
     **values: ArrayLike,
 ) -> Run | GramRun | PairRun:
     r"""Run the mean-field recursion of a network over `depth` repeats.
@@ -50,8 +52,10 @@ def propagate(
         Variance of the second of two inputs of unequal norm, |p| <= sqrt(q q2), in a network that acts on each input by itself.
     start : "token" or "pooled"
         The gradient at the output: independent at each token (K_L = 0), or equal at all of them (K_L = J_L), as for mean pooling.
-    record : "all", "last" or whole number k >= 1
-        Which layers to keep: each, only the last, or 0, k, 2k, ... and the last.
+    record : "all", "last", whole number k >= 1 or sequence of whole numbers
+        Which layers to keep: each; only the last; 0, k, 2k, ... and the last; or those and the last, as `[0, 10, 100, 1000]`. With "last"
+        alone a very deep network (beyond four million layers) takes milliseconds where its state comes to rest or is smooth in the
+        logarithm of depth.
     **values : number or array
         A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
 
@@ -66,6 +70,8 @@ def propagate(
     TypeError, ValueError
         Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
         memory (with its size and what to pass instead).
+    ArithmeticError
+        A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import xarray
 
-__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "every_of", "initial_moments", "run_moments"]
+__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "layers_of", "initial_moments", "run_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -167,11 +167,10 @@ def run_moments(
     c: ArrayLike | None,
     gap: ArrayLike | None,
     start: str,
-    record: str | int,
+    record: str | int | Sequence[int],
     parameters: Mapping[str, ArrayLike],
 ) -> Run:
     """The recursion in (q, p) over depth, as `propagate` describes."""
-    every = every_of(record)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
@@ -184,17 +183,19 @@ def run_moments(
     if delta0 is not None and n is not None:
         check_gram(q0, delta0, n)
     count = math.prod(grid)
-    kept = depth // every + 1 + (depth % every > 0) if every else 1
-    need = 8.0 * count * (6 * kept + len(arrays))
-    if need > 0.8 * available_memory():
-        raise ValueError(
-            f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
-            f"{available_memory() / 2**30:.3g} GiB there are: pass record='last' or record=k to keep fewer layers, or split the grid"
-        )
-    layers = np.minimum(np.arange(kept) * every, depth) if every else np.array([depth])
+
+    def check_size(kept: int) -> None:
+        need = 8.0 * (count * (6 * kept + len(arrays)) + kept)
+        if need > 0.8 * available_memory():
+            raise ValueError(
+                f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
+                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, or split the grid"
+            )
+
+    marks = layers_of(record, depth, check_size)
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    out = done(Job(rec, delta0 is not None, depth, every, start == "pooled", table, flat[0], flat[1]))
+    out = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1]))
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
@@ -205,7 +206,7 @@ def run_moments(
         values,
         depth,
         start,
-        layers.astype(np.int64),
+        marks,
         shaped(out.q),
         shaped(out.backward),
         shaped(out.forward),
@@ -216,15 +217,29 @@ def run_moments(
     )
 
 
-def every_of(record: str | int) -> int:
-    """Which layers `record` keeps: every k-th, or 0 for the last alone."""
-    if record == "all":
-        return 1
-    if record == "last":
-        return 0
+def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:
+    """The repeats that `record` keeps, in order; the last is always one of them. Their number is checked first."""
+    expected = "expected 'all', 'last', a whole number k >= 1 (every k-th layer) or a sequence of layers"
     if isinstance(record, str):
-        raise ValueError(f"record = {record!r}: expected 'all', 'last' or a whole number k >= 1 (every k-th layer)")
-    return arguments.check_integer(record, "record", 1)
+        if record not in ("all", "last"):
+            raise ValueError(f"record = {record!r}: {expected}")
+        if record == "last":
+            check_size(1)
+            return np.array([depth])
+        record = 1
+    if np.ndim(record) == 0:
+        every = arguments.check_integer(record, "record", 1)
+        kept = -(-depth // every) + 1
+        check_size(kept)
+        return np.minimum(np.arange(kept) * every, depth)
+    layers = np.asarray(record)
+    check_size(layers.size + 1)
+    if layers.ndim != 1 or (layers.size and layers.dtype.kind not in "iu"):
+        raise TypeError(f"record = {record!r}: {expected}, whole numbers")
+    outside = layers[(layers < 0) | (layers > depth)]
+    if outside.size:
+        raise ValueError(f"record holds {outside[0]}: layers are from 0 to depth = {depth}")
+    return np.unique(np.append(layers, depth)).astype(np.int64)
 
 
 def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:

@@ -143,39 +143,43 @@ def copy(size, target, at, source, start):
             target[at + i] = source[start + i]
 
 
-def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
+def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
     """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
     product = workspace(PRODUCT)
     copy(PRODUCT, product, 0, s, A)
+    several = marks.shape[0] > 1
+    r = np.searchsorted(marks, start // LAYERS) if several else 0
     for m in range(start, stop):
         position = m % LAYERS
         l = m // LAYERS
-        kept = every > 0 and not again and l % every == 0
+        kept = several and not again and marks[r] == l
         if kept and position == 0:
-            keep(s, l // every, origin, lanes, pooled, q_out, delta_out, forward)
+            keep(s, r, origin, lanes, pooled, q_out, delta_out, forward)
         {advance}
         for i in range(LANES):
             multiply(s, i, position == 0)
-        if every > 0:
+        if several:
             copy(KEPT, w, (m - start) * KEPT, s, T00)
         if kept and position == LAYERS - 1:
-            chi_row = chi_out[l // every, origin : origin + lanes]
+            chi_row = chi_out[r, origin : origin + lanes]
             for i in range(lanes):
                 chi_row[i] = s[WHOLE + i]
+            r += 1
     if again:
         copy(PRODUCT, s, A, product, 0)
 
 
 def trajectories(
-    first, last, depth, every, segment, halt,
+    first, last, depth, marks, segment, halt,
     pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
 ):
-    """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone. halt[0] > 0 ends it."""
+    """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
     layers = depth * LAYERS
     segments = (max(layers, 1) + segment - 1) // segment
     s = workspace(SIZE)
-    w = workspace(segment * KEPT if every > 0 else 1)
-    starts = workspace(segments * STATE if every > 0 else 1)
+    several = marks.shape[0] > 1
+    w = workspace(segment * KEPT if several else 1)
+    starts = workspace(segments * STATE if several else 1)
     L = float(depth)
     end = q_out.shape[0] - 1
     {scratch}
@@ -185,7 +189,8 @@ def trajectories(
         for i in range(LANES):
             load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
             begin(s, i, 0.0)
-        for turn in range(2 * segments if every > 0 else segments):
+        r = end - 1  # on the way back
+        for turn in range(2 * segments if several else segments):
             again = turn >= segments  # on the way back
             k = 2 * segments - 1 - turn if again else turn
             start = k * segment
@@ -194,24 +199,25 @@ def trajectories(
                 return
             if again and k < segments - 1:
                 copy(STATE, s, 0, starts, k * STATE)
-            if every > 0 and not again:
+            if several and not again:
                 copy(STATE, starts, k * STATE, s, 0)
             if not again or k < segments - 1:
-                sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+                sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
             if again:
                 for m in range(stop - 1, start - 1, -1):
                     copy(KEPT, s, T00, w, (m - start) * KEPT)
                     for i in range(LANES):
                         multiply_back(s, i)
-                    if m % (every * LAYERS) == 0:
-                        keep_back(s, m // (every * LAYERS), origin, lanes, backward, chi_sum)
+                    if m == marks[r] * LAYERS:
+                        keep_back(s, r, origin, lanes, backward, chi_sum)
+                        r -= 1
             elif turn == segments - 1:
                 keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
                 for i in range(lanes):
                     g = origin + i
                     status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
                     good[g] = int(s[GOOD + i])
-                if every == 0:
+                if not several:
                     for i in range(lanes):
                         backward[0, origin + i] = forward[0, origin + i]
                         chi_sum[0, origin + i] = {chi_total}
@@ -222,7 +228,7 @@ def trajectories(
                     for i in range(LANES):
                         begin(s, i, pooled)
                     keep_back(s, end, origin, lanes, backward, chi_sum)
-        if every > 0:
+        if several:
             for i in range(lanes):
                 if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
                     status[origin + i] = 5
