@@ -35,11 +35,12 @@ SEGMENT = 4096
 
 
 class Output:
-    """Arrays of one row for each kept layer: a grid is written row by row."""
+    """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
 
-    def __init__(self, count: int, kept: int, depth: int) -> None:
-        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
-        self.chi = np.empty((kept - 1 if kept > 1 else min(depth, 1), count))
+    def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
+        rows: list[Floats] = [np.empty((kept, count)) if memory is None else np.asarray(memory[k]).reshape(kept, count) for k in range(6)]
+        self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
+        self.chi = rows[5][: kept - 1 if kept > 1 else min(depth, 1)]
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
 
     @property
@@ -83,13 +84,13 @@ class Job:
         """Some of the points."""
         return replace(self, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
 
-    def output(self) -> Output:
-        return Output(self.q0.shape[0], self.marks.size, self.depth)
+    def output(self, memory: Floats | None = None) -> Output:
+        return Output(self.q0.shape[0], self.marks.size, self.depth, memory)
 
 
-def done(job: Job) -> Output:
-    """What comes out of a job, NaN where a point has gone bad."""
-    out = job.output()
+def done(job: Job, memory: Floats | None = None) -> Output:
+    """What comes out of a job, NaN where a point has gone bad; in that memory if it is given."""
+    out = job.output(memory)
     _fill(job, out)
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     return out

@@ -24,7 +24,7 @@ Added = Callable[[float, float, float], tuple[float, float, float, float, float]
 
 POINTS = 24
 #: from which depth to which: first, at most, at least
-RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.2
+RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.03
 #: relative to the state: last coefficients, and what is left of the equation between the points
 SMOOTH, LEFT = 3e-14, 1e-11
 #: Newton steps: with a new Jacobian, at most, and the size of the last
@@ -56,7 +56,7 @@ def leap_to(added: Added, state: State, depth: float) -> State:
         last = left <= ratio
         try:
             state = _leap(added, state, left if last else min(ratio, math.sqrt(left)))
-            ratio = min(ratio**1.5, LONGEST)
+            ratio = min(ratio**1.3, LONGEST)
         except Rough:
             ratio = min(ratio, left) ** 0.5
             if ratio < min(SHORTEST, left):

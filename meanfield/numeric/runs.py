@@ -168,6 +168,7 @@ def run_moments(
     gap: ArrayLike | None,
     start: str,
     record: str | int | Sequence[int],
+    out: Floats | None,
     parameters: Mapping[str, ArrayLike],
 ) -> Run:
     """The recursion in (q, p) over depth, as `propagate` describes."""
@@ -185,36 +186,47 @@ def run_moments(
     count = math.prod(grid)
 
     def check_size(kept: int) -> None:
-        need = 8.0 * (count * (6 * kept + len(arrays)) + kept)
+        need = 8.0 * (count * (6 * kept * (out is None) + len(arrays)) + kept)
         if need > 0.8 * available_memory():
             raise ValueError(
                 f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
-                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, or split the grid"
+                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, "
+                f"out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
             )
 
     marks = layers_of(record, depth, check_size)
+    _check_out(out, (6, marks.size, *grid))
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    out = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1]))
+    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1]), out)
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
 
-    words = np.array(STATUS)[out.status].reshape(grid)
+    words = np.array(STATUS)[found.status].reshape(grid)
     return Run(
         rec,
         values,
         depth,
         start,
         marks,
-        shaped(out.q),
-        shaped(out.backward),
-        shaped(out.forward),
-        shaped(out.chi),
-        shaped(out.chi_sum),
+        shaped(found.q),
+        shaped(found.backward),
+        shaped(found.forward),
+        shaped(found.chi),
+        shaped(found.chi_sum),
         words if grid else str(words),
-        None if delta0 is None else shaped(out.delta),
+        None if delta0 is None else shaped(found.delta),
     )
+
+
+def _check_out(out: Any, shape: tuple[int, ...]) -> None:
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
+        raise TypeError(f"out = {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}: expected a float64 array or np.memmap")
+    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(f"out has shape {out.shape}: expected a writeable array in C order of shape {shape}, (6, kept layers, *grid)")
 
 
 def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:
