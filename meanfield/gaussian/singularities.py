@@ -27,7 +27,7 @@ from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Settled", "Shape", "lost", "mended", "regular", "settled", "shape_of", "standardised"]
+__all__ = ["Settled", "Shape", "lost", "mended", "real_function", "regular", "settled", "shape_of", "standardised"]
 
 x, y = known("x"), known("y")
 
@@ -168,7 +168,7 @@ def _reach_of_features(f: sp.Expr, found: tuple[Tails, Tails], slowest: float) -
     radius = max((abs(k) for k in _kinks(f)), default=0.0)
     for sign, tail in zip((-1.0, 1.0), found, strict=True):
         for part in tail.coefficients:
-            value = _real(part)
+            value = real_function(part)
             ends = _march(value, float(np.nanmax(np.abs(value(np.linspace(-8.0, 8.0, 64))))), sign * radius, sign * _REACH)
             if abs(ends[-1]) < _REACH:
                 return None
@@ -207,7 +207,7 @@ def shape_of(g: sp.Expr) -> Shape:
     """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
     written = _kinks(g)  # at those that are none g may still have a value of its own: panels end there
     pieces = [branch(g, m) for m in _midpoints(written)]
-    functions = [_real(piece) for piece in pieces]
+    functions = [real_function(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
     breaks: list[float] = []
     graded: set[float] = set()
@@ -297,7 +297,7 @@ def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
         return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
     from scipy.optimize import brentq
 
-    value = _real(edge)
+    value = real_function(edge)
     grid = np.concatenate((-np.geomspace(1e3, 40.0, 200)[:-1], np.linspace(-40.0, 40.0, 16001), np.geomspace(40.0, 1e3, 200)[1:]))
     signs = np.sign(value(grid))
     changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
@@ -346,7 +346,7 @@ def _vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
     return lambda values: numeric(values) + 0 * values
 
 
-def _real(piece: sp.Expr) -> Real:
+def real_function(piece: sp.Expr) -> Real:
     """an analytic piece on the real line, each side of 0 in its stable form"""
     right, left = (_vectorised(side(piece, sign)) for sign in (1, -1))
 
@@ -385,7 +385,7 @@ def _noisy(g: sp.Expr, breaks: list[float], size: float) -> bool:
     """whether rounding shows in the Chebyshev coefficients on a panel that is not far away"""
     for low, high in itertools.pairwise(breaks):
         if low >= -_NEARBY and high <= _NEARBY:
-            values = _real(branch(g, sp.Float((low + high) / 2)))(low + (high - low) * (0.5 + 0.5 * _POINTS))
+            values = real_function(branch(g, sp.Float((low + high) / 2)))(low + (high - low) * (0.5 + 0.5 * _POINTS))
             largest = float(np.abs(values).max())
             if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
                 return True

@@ -3,7 +3,7 @@ r"""Runs of the n x n Gram matrix over depth: tokens that are told apart, two in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram import check_means, flow_of, parameters_of, tokens_of
-from meanfield.numeric.runs import available_memory, bound_parameters, check_gram, every_of, initial_moments
+from meanfield.numeric.runs import available_memory, bound_parameters, check_gram, initial_moments, layers_of
 from meanfield.progress import track
 
 if TYPE_CHECKING:
@@ -258,11 +258,11 @@ def _status(G: Floats) -> NDArray[np.str_]:
     return np.where(np.isfinite(G).all((-1, -2)) | high, words, "invalid")
 
 
-def _march(net: Block, G: Floats, depth: int, every: int, pooled: bool, values: Mapping[str, Floats]) -> _March:
+def _march(net: Block, G: Floats, depth: int, layers: NDArray[np.int64], pooled: bool, values: Mapping[str, Floats]) -> _March:
     """Run a Gram matrix of shape (*grid, n, n) through `depth` repeats."""
     grid, n = G.shape[:-2], G.shape[-1]
     step = flow_of(net)
-    layers = np.append(np.arange(0, depth, every), depth) if every else np.array([depth])
+    several = layers.size > 1 or depth == 0
     kept = {int(l): k for k, l in enumerate(layers)}
     gram, backward, forward = (np.full((*grid, len(layers), *shape), np.nan) for shape in ((n, n), (n,), (n,)))
     tangent: Floats | None = np.full(gram.shape, np.nan)
@@ -298,11 +298,11 @@ def _march(net: Block, G: Floats, depth: int, every: int, pooled: bool, values: 
                 tangent = None
             else:
                 theta = np.where(good, flow.push(theta) + flow.tangent, fine)
-        if every:
+        if several:
             pulls.append(flow.pull)
         G = np.where(good, flow.gram, fine)  # what went wrong stays harmless and is shown as NaN
         keep(l + 1)
-    if not every:
+    if not several:
         backward[..., 0, :] = forward[..., 0, :]
         return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
     g, scale = np.broadcast_to(seed, G.shape), np.zeros(grid)
@@ -321,9 +321,8 @@ def _march(net: Block, G: Floats, depth: int, every: int, pooled: bool, values: 
     return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
 
 
-def _check_size(count: int, depth: int, n: int, every: int) -> None:
-    kept = depth // every + 1 if every else 1
-    need = 8.0 * count * n * n * (2 * kept + (3 * depth if every else 6))
+def _check_size(count: int, depth: int, n: int, kept: int) -> None:
+    need = 8.0 * count * n * n * (2 * kept + (3 * depth if kept > 1 else 6))
     if need > 0.8 * available_memory():
         raise ValueError(
             f"the result needs {need / 2**30:.3g} GiB ({count} settings, Gram matrices of {n} x {n}, {depth} repeats), more than the "
@@ -339,7 +338,7 @@ def run_tokens(
     c: ArrayLike | None,
     gap: ArrayLike | None,
     start: str,
-    record: str | int,
+    record: str | int | Sequence[int],
     parameters: Mapping[str, ArrayLike],
 ) -> GramRun:
     """The Gram matrix of n tokens that start permutation-symmetric, as `propagate` describes."""
@@ -355,11 +354,10 @@ def run_tokens(
     grid = arguments.broadcast({"q": q0, "p": given, **values})
     if delta0 is not None:
         check_gram(q0, delta0, np.asarray(float(n)))
-    every = every_of(record)
-    _check_size(math.prod(grid), depth, n, every)
+    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid), depth, n, kept))
     one = np.ones((n, n))
     G = np.broadcast_to((q0 - given)[..., None, None] * one + given[..., None, None] * np.eye(n), (*grid, n, n))
-    return GramRun(net, values, depth, start, _march(net, G, depth, every, start == "pooled", values))
+    return GramRun(net, values, depth, start, _march(net, G, depth, layers, start == "pooled", values))
 
 
 def run_pair(
@@ -370,7 +368,7 @@ def run_pair(
     p: ArrayLike | None,
     c: ArrayLike | None,
     gap: ArrayLike | None,
-    record: str | int,
+    record: str | int | Sequence[int],
     parameters: Mapping[str, ArrayLike],
 ) -> PairRun:
     """Two inputs, of unequal norm or equal, as `propagate` describes."""
@@ -391,12 +389,11 @@ def run_pair(
     cov = {"p": value, "c": value * root, "gap": (1.0 - value) * root}[names[0]]
     if (np.abs(cov) > root * (1 + 1e-15)).any():
         raise ValueError(f"{names[0]}: |p| must be at most sqrt(q q2), that is |c| <= 1 and 0 <= gap <= 2")
-    every = every_of(record)
-    _check_size(math.prod(grid), depth, 2, every)
+    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid), depth, 2, kept))
     G = np.empty((*grid, 2, 2))
     G[..., 0, 0], G[..., 1, 1] = first, second
     G[..., 0, 1] = G[..., 1, 0] = cov
-    return PairRun(net, values, depth, _march(net, G, depth, every, False, values))
+    return PairRun(net, values, depth, _march(net, G, depth, layers, False, values))
 
 
 def ntk(
@@ -408,7 +405,7 @@ def ntk(
     c: ArrayLike | None = None,
     gap: ArrayLike | None = None,
     q2: ArrayLike | None = None,
-    record: str | int = "all",
+    record: str | int | Sequence[int] = "all",
     **parameters: ArrayLike,
 ) -> PairRun:
     r"""The neural tangent kernel of a network that does not mix its inputs, over depth (Jacot et al. 2018, thm. 1).

@@ -25,7 +25,7 @@ from meanfield.gaussian.forms import angles
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.stable import side
-from meanfield.numeric import primitives
+from meanfield.numeric import lookup, primitives
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.work import Work
@@ -86,10 +86,12 @@ class Lowering:
     by_quadrature: bool = False  # also where there is a closed form
     careful: bool = False  # count the rounding of integrands
     patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
+    tabled: bool = False  # moments are read from tables: only where `tabulates`
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
     moments: set[tuple[sp.Expr, ...]] = field(default_factory=set)  # arguments of the calls that one function serves
+    centred: bool = True  # no quadrature call has a mean
 
     # -- expectations ---------------------------------------------------------------------------------------------------
     def numeric(self, e: sp.Expr) -> sp.Expr:
@@ -287,7 +289,24 @@ class Lowering:
     def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _TWO else integrands[:1]))])
         self.calls[name] = integrands
+        self.centred = self.centred and not (kind in ("mean", "cross") and args[0] != 0)
         return sp.Function(name, real=True)(*args, *_parameters(integrands))
+
+    def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:
+        """A quadrature call for functions of x."""
+        return self._call(kind, tuple(self._integrand(f) for f in functions), *args)
+
+    @property
+    def tabulates(self) -> bool:
+        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
+        plain = all(name.partition("_")[0] in ("mean", "cross", "gap") for name in self.calls)
+        return bool(self.calls) and plain and self.centred and not any(i.parameters for i in self.integrands.values())
+
+    @property
+    def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
+        """Each integrand, with its derivative where its gap is called."""
+        slopes = {i[0].index: i[1].expression for name, i in self.calls.items() if name.startswith("gap_")}
+        return tuple((i.expression, slopes.get(i.index)) for i in self.integrands.values())
 
     @property
     def shape_names(self) -> list[str]:
@@ -315,7 +334,9 @@ class Lowering:
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]
         names = dict(given)
-        printer = KernelPrinter(names, {name: [f"shape_{i.index}" for i in integrands] for name, integrands in self.calls.items()})
+        scratch = ["scratch"] * self.tabled
+        leading = {name: [*(f"shape_{i.index}" for i in integrands), *scratch] for name, integrands in self.calls.items()}
+        printer = KernelPrinter(names, leading)
         lines: list[str] = []
         printed: set[sp.Symbol] = set()
 
@@ -336,7 +357,9 @@ class Lowering:
         return Body(lines, out)
 
     def helpers(self) -> str:
-        """Source of every function the printed bodies call: primitives, quadrature rules, integrands."""
+        """Source of every function the printed bodies call: primitives, and quadrature rules and integrands or tables."""
+        if self.tabled:
+            return "\n\n".join([*_primitives_source(self.used), *self._lookups()])
         sources = [self._integrand_source(i) for i in self.integrands.values()]
         sources += [self._pair_source(i) for i in self.integrands.values() if i.pair is not None]
         sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
@@ -372,6 +395,15 @@ class Lowering:
             body = self.body([side(rounding_bound(side(integrand.expression, sign)), sign)], given, {}, set(taken))
             lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"
+
+    def _lookups(self) -> list[str]:
+        """what reads tables, and a function in place of each that sums"""
+        constants = "\n".join(f"{name} = {getattr(lookup, name)!r}" for name in lookup.CONSTANTS)
+        sources = [constants, *(inspect.getsource(f) for f in lookup.FUNCTIONS)]
+        for name, integrands in self.calls.items():
+            own = float(lookup.SCRATCH + lookup.KEPT * integrands[0].index)
+            sources.append(lookup.CALLS[name.partition("_")[0]].format(name=name, own=own))
+        return sources
 
     def _functions(self) -> list[str]:
         """the quadrature functions that are called, each with what it needs first"""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import sympy as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
@@ -30,7 +33,8 @@ def propagate(
     gap: ArrayLike | None = None,
     q2: ArrayLike | None = None,
     start: str = "token",
-    record: str | int = "all",
+    record: str | int | Sequence[int] = "all",
+    out: NDArray[np.float64] | None = None,
     **values: ArrayLike,
 ) -> Run | GramRun | PairRun:
     r"""Run the mean-field recursion of a network over `depth` repeats.
@@ -50,8 +54,13 @@ def propagate(
         Variance of the second of two inputs of unequal norm, |p| <= sqrt(q q2), in a network that acts on each input by itself.
     start : "token" or "pooled"
         The gradient at the output: independent at each token (K_L = 0), or equal at all of them (K_L = J_L), as for mean pooling.
-    record : "all", "last" or whole number k >= 1
-        Which layers to keep: each, only the last, or 0, k, 2k, ... and the last.
+    record : "all", "last", whole number k >= 1 or sequence of whole numbers
+        Which layers to keep: each; only the last; 0, k, 2k, ... and the last; or those and the last, as `[0, 10, 100, 1000]`. With "last"
+        alone a very deep network (beyond four million layers) takes milliseconds where its state comes to rest or is smooth in the
+        logarithm of depth.
+    out : float64 array or np.memmap, optional
+        Memory for the result, of shape (6, number of kept layers, *grid) in C order: q, q - p, log_apjn, log_apjn_forward,
+        log_chi_product, chi. The arrays of the run are views of it; it may be larger than what fits into memory.
     **values : number or array
         A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
 
@@ -66,6 +75,8 @@ def propagate(
     TypeError, ValueError
         Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
         memory (with its size and what to pass instead).
+    ArithmeticError
+        A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
 
     Examples
     --------
@@ -80,8 +91,10 @@ def propagate(
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    if out is not None and (q2 is not None or not net.closes):
+        raise ValueError("out is for runs in (q, p): this one keeps Gram matrices")
     if q2 is not None:
         return run_pair(net, depth, q, q2, p, c, gap, record, values)
     if not net.closes:
         return run_tokens(net, depth, q, p, c, gap, start, record, values)
-    return run_moments(recursion(net), depth, q, p, c, gap, start, record, values)
+    return run_moments(recursion(net), depth, q, p, c, gap, start, record, out, values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,26 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
 from meanfield.numeric.gradients import gradient_correlations
-from meanfield.numeric.store import execute, is_kept, ready
-from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, STATUS, Kernel, kernel_of
-from meanfield.numeric.work import patient
+from meanfield.numeric.jobs import Job, done
+from meanfield.numeric.trajectory import STATUS
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import xarray
 
-__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "every_of", "initial_moments", "run_moments"]
+__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "layers_of", "initial_moments", "run_moments"]
 
 Floats = NDArray[np.float64]
-
-#: layer-points that a thread does at a time
-CHUNK = 250_000
-#: points up to which a grid runs one after another rather than in a block that is mostly copies
-FEW = 4
-#: least number of layers whose transfers are kept for the backward pass at a time
-SEGMENT = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,11 +167,11 @@ def run_moments(
     c: ArrayLike | None,
     gap: ArrayLike | None,
     start: str,
-    record: str | int,
+    record: str | int | Sequence[int],
+    out: Floats | None,
     parameters: Mapping[str, ArrayLike],
 ) -> Run:
     """The recursion in (q, p) over depth, as `propagate` describes."""
-    every = every_of(record)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
@@ -193,50 +184,74 @@ def run_moments(
     if delta0 is not None and n is not None:
         check_gram(q0, delta0, n)
     count = math.prod(grid)
-    kept = depth // every + 1 + (depth % every > 0) if every else 1
-    need = 8.0 * count * (6 * kept + len(arrays))
-    if need > 0.8 * available_memory():
-        raise ValueError(
-            f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
-            f"{available_memory() / 2**30:.3g} GiB there are: pass record='last' or record=k to keep fewer layers, or split the grid"
-        )
-    layers = np.minimum(np.arange(kept) * every, depth) if every else np.array([depth])
+
+    def check_size(kept: int) -> None:
+        need = 8.0 * (count * (6 * kept * (out is None) + len(arrays)) + kept)
+        if need > 0.8 * available_memory():
+            raise ValueError(
+                f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
+                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, "
+                f"out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
+            )
+
+    marks = layers_of(record, depth, check_size)
+    _check_out(out, (6, marks.size, *grid))
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    out = _Output(count, len(layers), depth, every)
-    kernel = kernel_of(rec, delta0 is not None)
-    _fill(kernel, depth, every, start == "pooled", table, flat[0], flat[1], out)
-    out.blank(every, kernel.layers)
+    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1]), out)
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
 
-    words = np.array(STATUS)[out.status].reshape(grid)
+    words = np.array(STATUS)[found.status].reshape(grid)
     return Run(
         rec,
         values,
         depth,
         start,
-        layers.astype(np.int64),
-        shaped(out.q),
-        shaped(out.backward),
-        shaped(out.forward),
-        shaped(out.chi),
-        shaped(out.chi_sum),
+        marks,
+        shaped(found.q),
+        shaped(found.backward),
+        shaped(found.forward),
+        shaped(found.chi),
+        shaped(found.chi_sum),
         words if grid else str(words),
-        None if delta0 is None else shaped(out.delta),
+        None if delta0 is None else shaped(found.delta),
     )
 
 
-def every_of(record: str | int) -> int:
-    """Which layers `record` keeps: every k-th, or 0 for the last alone."""
-    if record == "all":
-        return 1
-    if record == "last":
-        return 0
+def _check_out(out: Any, shape: tuple[int, ...]) -> None:
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.dtype != np.float64:
+        raise TypeError(f"out = {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}: expected a float64 array or np.memmap")
+    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(f"out has shape {out.shape}: expected a writeable array in C order of shape {shape}, (6, kept layers, *grid)")
+
+
+def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:
+    """The repeats that `record` keeps, in order; the last is always one of them. Their number is checked first."""
+    expected = "expected 'all', 'last', a whole number k >= 1 (every k-th layer) or a sequence of layers"
     if isinstance(record, str):
-        raise ValueError(f"record = {record!r}: expected 'all', 'last' or a whole number k >= 1 (every k-th layer)")
-    return arguments.check_integer(record, "record", 1)
+        if record not in ("all", "last"):
+            raise ValueError(f"record = {record!r}: {expected}")
+        if record == "last":
+            check_size(1)
+            return np.array([depth])
+        record = 1
+    if np.ndim(record) == 0:
+        every = arguments.check_integer(record, "record", 1)
+        kept = -(-depth // every) + 1
+        check_size(kept)
+        return np.minimum(np.arange(kept) * every, depth)
+    layers = np.asarray(record)
+    check_size(layers.size + 1)
+    if layers.ndim != 1 or (layers.size and layers.dtype.kind not in "iu"):
+        raise TypeError(f"record = {record!r}: {expected}, whole numbers")
+    outside = layers[(layers < 0) | (layers > depth)]
+    if outside.size:
+        raise ValueError(f"record holds {outside[0]}: layers are from 0 to depth = {depth}")
+    return np.unique(np.append(layers, depth)).astype(np.int64)
 
 
 def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
@@ -249,43 +264,3 @@ def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
             f"p = {(q_ - d).flat[i]:g} with q = {q_.flat[i]:g}: n = {n_.flat[i]:g} tokens cannot all have that covariance; "
             f"p must be at least -q/(n-1) = {-q_.flat[i] / (n_.flat[i] - 1):g}"
         )
-
-
-class _Output:
-    """Arrays of one row for each kept layer: a grid is written row by row."""
-
-    def __init__(self, count: int, kept: int, depth: int, every: int) -> None:
-        self.q, self.delta, self.backward, self.forward, self.chi_sum = (np.empty((kept, count)) for _ in range(5))
-        self.chi = np.empty((kept - 1 if every else min(depth, 1), count))
-        self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status, self.good)
-
-    def blank(self, every: int, layers: int) -> None:
-        """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
-        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
-        first = self.good[bad] // (every * layers) + 1 if every else np.zeros(len(bad), dtype=np.int64)
-        for a in (self.q, self.delta, self.forward, self.chi):
-            a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
-        self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
-
-
-def _fill(kernel: Kernel, depth: int, every: int, pooled: bool, table: Floats, q0: Floats, delta0: Floats, out: _Output) -> None:
-    count = q0.shape[0]
-    layers = max(depth, 1) * kernel.layers
-    shapes = [i.shapes(kernel.parameters, table) for i in kernel.integrands]
-    small = count == 1 and patient(layers * kernel.work.milliseconds(shapes), is_kept(kernel.compiled(1), "trajectories"))
-    lanes = BLOCK if kernel.vectorises and count > FEW else 1
-    text = kernel.interpreted if small else kernel.compiled(lanes)
-    halt = np.zeros(1, dtype=np.int64)
-    rest = (float(pooled), table, q0, delta0, *out.arrays, *shapes)
-    rest = (depth, every, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
-    if small:
-        execute(text, "trajectories", (0, count, *rest), small)
-        return
-    run = ready(text, "trajectories", (0, 0, *rest))
-    size = lanes * max(1, CHUNK // (lanes * layers * (1000 if kernel.work else 1)))
-    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
-    share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from meanfield.gaussian import quadrature
-from meanfield.numeric import elementary, primitives, tracing
+from meanfield.numeric import elementary, lookup, primitives, tracing
 
-__all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "ready"]
+__all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "ready"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
@@ -29,7 +29,7 @@ EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: functions that only compiled code calls need no way in from Python
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 #: functions of recursions that are called where no loop over points waits for them
-APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "code")
+APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "code", *(f.__name__ for f in lookup.FUNCTIONS))
 
 
 def folder() -> Path:
@@ -58,15 +58,41 @@ def _write(text: str) -> Path:
         try:
             if path.exists() and path.read_bytes() == text.encode():
                 return path
-            place.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=place, suffix=".tmp")
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(text.encode())
-            os.replace(temporary, path)
+            _put(path, text.encode())
             return path
         except OSError:
             continue
     raise OSError(f"no folder to keep generated kernels in: set MEANFIELD_CACHE_DIR to a writable one ({folder()} is not)")
+
+
+def kept(name: str) -> bytes | None:
+    """What was kept under that name, None where there is nothing or it is damaged."""
+    for place in _places():
+        try:
+            content = (place / f"{name}.bin").read_bytes()
+        except OSError:
+            continue
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            return content[32:]
+    return None
+
+
+def keep(name: str, content: bytes) -> None:
+    """Keep that under a name, whole or not at all."""
+    for place in _places():
+        try:
+            _put(place / f"{name}.bin", hashlib.sha256(content).digest() + content)
+            return
+        except OSError:
+            continue
+
+
+def _put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    os.replace(temporary, path)
 
 
 def _load(path: Path, name: str) -> ModuleType:

@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 import sympy as sp
 
 from meanfield.numeric import elementary, tracing
+from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.work import Work
@@ -32,7 +33,7 @@ __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
-FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference")
+FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference", "panel_of", "mean_in", "summed", "pair_in")
 #: points in a block of a grid
 BLOCK = 64
 
@@ -142,48 +143,54 @@ def copy(size, target, at, source, start):
             target[at + i] = source[start + i]
 
 
-def sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
+def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
     """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
     product = workspace(PRODUCT)
     copy(PRODUCT, product, 0, s, A)
+    several = marks.shape[0] > 1
+    r = np.searchsorted(marks, start // LAYERS) if several else 0
     for m in range(start, stop):
         position = m % LAYERS
         l = m // LAYERS
-        kept = every > 0 and not again and l % every == 0
+        kept = several and not again and marks[r] == l
         if kept and position == 0:
-            keep(s, l // every, origin, lanes, pooled, q_out, delta_out, forward)
+            keep(s, r, origin, lanes, pooled, q_out, delta_out, forward)
         {advance}
         for i in range(LANES):
             multiply(s, i, position == 0)
-        if every > 0:
+        if several:
             copy(KEPT, w, (m - start) * KEPT, s, T00)
         if kept and position == LAYERS - 1:
-            chi_row = chi_out[l // every, origin : origin + lanes]
+            chi_row = chi_out[r, origin : origin + lanes]
             for i in range(lanes):
                 chi_row[i] = s[WHOLE + i]
+            r += 1
     if again:
         copy(PRODUCT, s, A, product, 0)
 
 
 def trajectories(
-    first, last, depth, every, segment, halt,
+    first, last, depth, marks, segment, halt,
     pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
 ):
-    """Repeats 0, every, 2 every, ... and the last of points first to last; every = 0 keeps the last alone. halt[0] > 0 ends it."""
+    """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
     layers = depth * LAYERS
     segments = (max(layers, 1) + segment - 1) // segment
     s = workspace(SIZE)
-    w = workspace(segment * KEPT if every > 0 else 1)
-    starts = workspace(segments * STATE if every > 0 else 1)
+    several = marks.shape[0] > 1
+    w = workspace(segment * KEPT if several else 1)
+    starts = workspace(segments * STATE if several else 1)
     L = float(depth)
     end = q_out.shape[0] - 1
+    {scratch}
     for origin in range(first, last, LANES):
         lanes = min(LANES, last - origin)
         {unpack}
         for i in range(LANES):
             load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
             begin(s, i, 0.0)
-        for turn in range(2 * segments if every > 0 else segments):
+        r = end - 1  # on the way back
+        for turn in range(2 * segments if several else segments):
             again = turn >= segments  # on the way back
             k = 2 * segments - 1 - turn if again else turn
             start = k * segment
@@ -192,24 +199,25 @@ def trajectories(
                 return
             if again and k < segments - 1:
                 copy(STATE, s, 0, starts, k * STATE)
-            if every > 0 and not again:
+            if several and not again:
                 copy(STATE, starts, k * STATE, s, 0)
             if not again or k < segments - 1:
-                sweep(s, w, start, stop, every, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+                sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
             if again:
                 for m in range(stop - 1, start - 1, -1):
                     copy(KEPT, s, T00, w, (m - start) * KEPT)
                     for i in range(LANES):
                         multiply_back(s, i)
-                    if m % (every * LAYERS) == 0:
-                        keep_back(s, m // (every * LAYERS), origin, lanes, backward, chi_sum)
+                    if m == marks[r] * LAYERS:
+                        keep_back(s, r, origin, lanes, backward, chi_sum)
+                        r -= 1
             elif turn == segments - 1:
                 keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
                 for i in range(lanes):
                     g = origin + i
                     status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
                     good[g] = int(s[GOOD + i])
-                if every == 0:
+                if not several:
                     for i in range(lanes):
                         backward[0, origin + i] = forward[0, origin + i]
                         chi_sum[0, origin + i] = {chi_total}
@@ -220,7 +228,7 @@ def trajectories(
                     for i in range(LANES):
                         begin(s, i, pooled)
                     keep_back(s, end, origin, lanes, backward, chi_sum)
-        if every > 0:
+        if several:
             for i in range(lanes):
                 if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
                     status[origin + i] = 5
@@ -241,6 +249,10 @@ def move_{k}(s, i, l, L{shape_names}):
     s[ALIVE + i] = alive
     s[GOOD + i] += alive
     s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
+"""
+#: what tables were last asked for, of no variance yet
+_SCRATCH = """
+scratch = np.full(LANES * {size}, -1.0)
 """
 _ADVANCE = """
 for i in range(LANES):
@@ -277,13 +289,14 @@ s[XE + i] += up(x)
 @dataclass(frozen=True)
 class Kernel:
     """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, and the
-    layers of a repeat."""
+    layers of a repeat; the functions whose moments tables can hold, each with its derivative where that is needed."""
 
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: Work
     layers: int
+    tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
     def interpreted(self) -> str:
@@ -293,6 +306,11 @@ class Kernel:
     def compiled(self, lanes: int) -> str:
         """The source for the compiler, that many points at a time."""
         return _fused(self.text).replace("{lanes}", str(lanes))
+
+    @property
+    def weight(self) -> int:
+        """What a layer costs beside one in closed form, roughly."""
+        return (20 if "pair_in" in self.text or "mean_in" in self.text else 1000) if self.work else 1
 
     @property
     def vectorises(self) -> bool:
@@ -307,9 +325,9 @@ def _version() -> str:
 
 
 @lru_cache(maxsize=256)
-def kernel_of(rec: Recursion, paired: bool) -> Kernel:
-    """The kernel of a recursion, for two tokens or for one."""
-    lowering = Lowering()
+def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
+    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables."""
+    lowering = Lowering(tabled=tabled)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
     parameters = []
@@ -330,12 +348,15 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
     prepared = [_hoisted(part.lines, {*parameters, *lowering.used, "L"}) for part in parts]
     held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for hoisted, _ in prepared for line in hoisted)]))
     labels = list(parts[0].results)
-    shape_names = "".join(f", {name}" for name in lowering.shape_names)
+    size = SCRATCH + KEPT * len(lowering.integrands)
+    own = [f"scratch[i*{size} : i*{size} + {size}]"] * tabled
+    names = [*lowering.shape_names, *["scratch"] * tabled]
+    shape_names = "".join(f", {name}" for name in names)
 
     steps, moves = [], []
-    call = ", ".join(["s[Q + i]", "s[DELTA + i]", *(f"s[V_{name} + i]" for name in held), "l", "L", *lowering.shape_names])
+    call = ", ".join(["s[Q + i]", "s[DELTA + i]", *(f"s[V_{name} + i]" for name in held), "l", "L", *lowering.shape_names, *own])
     for k, (part, (_, lines)) in enumerate(zip(parts, prepared, strict=True)):
-        head = f"def step_{k}({', '.join(['q', 'delta', *held, 'l', 'L', *lowering.shape_names])}):\n    "
+        head = f"def step_{k}({', '.join(['q', 'delta', *held, 'l', 'L', *names])}):\n    "
         steps.append(head + "\n    ".join([*lines, f"return q, delta, {', '.join(part.results.values())}"]) + "\n")
         put = {
             "k": str(k),
@@ -361,6 +382,7 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
+        "scratch": _SCRATCH.format(size=size) if tabled else "",
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
         "shape_names": shape_names,
     }
@@ -368,7 +390,8 @@ def kernel_of(rec: Recursion, paired: bool) -> Kernel:
     header = _HEADER.format(title=title, version=_version())
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
     layers = sum(part.times for part in parts)
-    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers)
+    tabulated = lowering.tabulated if lowering.tabulates else ()
+    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, tabulated)
 
 
 @dataclass(frozen=True)

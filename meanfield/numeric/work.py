@@ -28,6 +28,10 @@ CALLS = {
     "cross": (12.0, 90.0), "two": (20.0, 180.0), "gap": (7.0, 300.0), "exchangeable": (100.0, 1500.0),
 }  # fmt: skip
 
+#: reading a table, and how long quadrature in plain Python must take for tables to be made
+LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1}
+WORTH = 200.0
+
 _spent: dict[str, float] = {}
 
 
@@ -45,6 +49,15 @@ class Work:
         """What a point costs where the integrands have these shapes."""
         smooth = [bool((rows[:, SMOOTH] > 0).all()) for rows in shapes]
         return STEP + self.other + sum(CALLS[kind][not all(smooth[i] for i in which)] for kind, which in self.calls)
+
+    @property
+    def tabled(self) -> float:
+        """What a point costs where tables answer its quadrature calls, all of which they must."""
+        return STEP + self.other + sum(LOOKUPS[kind] for kind, _ in self.calls)
+
+    def tabulates(self, layers: int) -> bool:
+        """Whether that many layers take longer than making tables."""
+        return layers * sum(CALLS[kind][0] for kind, _ in self.calls) > WORTH
 
 
 def patient(milliseconds: float, kept: bool, program: str | None = None) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import meanfield as mf
-from meanfield.numeric import runs, store
+from meanfield.numeric import jobs, store
 from meanfield.numeric.trajectory import Kernel, kernel_of
 
 NETWORKS = {
@@ -168,15 +168,16 @@ def compare(name: str, kernel: Kernel, layers: int, count: int, depth: int) -> N
     for k, parameter in enumerate(kernel.parameters):
         values[k] = {"n": 197.0, "sigma_w": 1.3}.get(parameter, values[k])
     q, delta, halt = np.ones(count), draw.uniform(0.1, 0.9, count), np.zeros(1, dtype=np.int64)
-    every, last = runs._Output(count, depth + 1, depth, 1), runs._Output(count, 1, depth, 0)
+    every, last = jobs.Output(count, depth + 1, depth), jobs.Output(count, 1, depth)
+    all_layers, last_layer = np.arange(depth + 1), np.array([depth])
     run = store.compiled(kernel.compiled(lanes), "trajectories")
     out = [np.empty(count) for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:
         c = in_c(kernel, flags, lanes, Path(folder))
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (values, q, delta, *out)]
         variants: dict[str, Callable[[], Any]] = {
-            "meanfield": lambda: run(0, count, depth, 0, 4096, halt, 0.0, values, q, delta, *last.arrays),
-            "every layer": lambda: run(0, count, depth, 1, 4096, halt, 0.0, values, q, delta, *every.arrays),
+            "meanfield": lambda: run(0, count, depth, last_layer, 4096, halt, 0.0, values, q, delta, *last.arrays),
+            "every layer": lambda: run(0, count, depth, all_layers, 4096, halt, 0.0, values, q, delta, *every.arrays),
             "C": lambda: c(ctypes.c_long(count), ctypes.c_long(depth), *pointers),
         }
         if count > 1:

@@ -32,7 +32,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import runs, threads, work
+from meanfield.numeric import jobs, threads, work
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)
@@ -376,7 +376,7 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
     backwards = columns(vit("derf", 64, True, alpha=ALPHAS[::-1], p=0.3))
     square = columns(vit("derf", 64, True, alpha=ALPHAS.reshape(4, 5), p=0.3))
     alone = [columns(vit("derf", 64, True, alpha=a, p=0.3)) for a in ALPHAS]
-    monkeypatch.setattr(runs, "CHUNK", 200)  # three points at a time
+    monkeypatch.setattr(jobs, "CHUNK", 200)  # three points at a time
     chunks = columns(vit("derf", 64, True, alpha=ALPHAS, p=0.3))
     for name, values in together.items():
         assert (backwards[name][::-1] == values).all()
@@ -388,7 +388,7 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
 def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """the bits of one thread, whatever their number; an interrupt ends what is running"""
     monkeypatch.setattr(work, "PATIENCE", -1)
-    monkeypatch.setattr(runs, "CHUNK", 64 * 64)
+    monkeypatch.setattr(jobs, "CHUNK", 64 * 64)
     settings = {"alpha": np.linspace(0.1, 2, 300), "p": 0.3}
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = columns(vit("derf", 64, True, **settings))
@@ -397,7 +397,7 @@ def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (values == alone[name]).all(), name
     monkeypatch.setattr(threads, "as_completed", interrupted)
     with pytest.raises(KeyboardInterrupt):  # unless it stopped, this would take hours
-        vit("derf", 10**10, True, record="last", **settings)
+        vit("derf", 10**10, True, record=10**9, **settings)
 
 
 def interrupted(futures: Any) -> Iterator[Any]:

@@ -1,0 +1,188 @@
+"""Points of a grid run over depth in whatever way answers each: to the end at once, from tables, by quadrature; and what comes out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.deep import DEEP, Ends, end_of
+from meanfield.numeric.increments import autonomous
+from meanfield.numeric.store import execute, is_kept, ready
+from meanfield.numeric.tables import table_of
+from meanfield.numeric.threads import share
+from meanfield.numeric.trajectory import BLOCK, Kernel, kernel_of
+from meanfield.numeric.work import patient
+from meanfield.progress import track
+from meanfield.recurrence import Recursion
+
+__all__ = ["Job", "Output", "done"]
+
+Floats = NDArray[np.float64]
+
+#: layer-points that a thread does at a time
+CHUNK = 250_000
+#: layer-points that are not run one by one where that was to be spared
+LONGEST = 2e11
+#: points of a grid that tables are made for first
+PROBES = 16
+#: points up to which a grid runs one after another rather than in a block that is mostly copies
+FEW = 4
+#: least number of layers whose transfers are kept for the backward pass at a time
+SEGMENT = 4096
+
+
+class Output:
+    """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
+
+    def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
+        rows: list[Floats] = [np.empty((kept, count)) if memory is None else np.asarray(memory[k]).reshape(kept, count) for k in range(6)]
+        self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
+        self.chi = rows[5][: kept - 1 if kept > 1 else min(depth, 1)]
+        self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status, self.good)
+
+    @property
+    def unanswered(self) -> NDArray[np.int64]:
+        """The points that a NaN of a table has gone through."""
+        lost = np.isnan(self.forward[-1]) | np.isnan(self.chi_sum[0])
+        return np.flatnonzero(np.isin(self.status, (3, 6)) | (np.isin(self.status, (0, 4)) & lost))
+
+    def put(self, points: NDArray[np.int64], other: Output) -> None:
+        """Those points from another output."""
+        for mine, theirs in zip(self.arrays, other.arrays, strict=True):
+            mine[..., points] = theirs
+
+    def blank(self, marks: NDArray[np.int64], layers: int) -> None:
+        """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
+        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
+        first = np.searchsorted(marks * layers, self.good[bad], side="right")
+        for a in (self.q, self.delta, self.forward, self.chi):
+            a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
+        self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
+
+
+@dataclass(frozen=True)
+class Job:
+    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point."""
+
+    rec: Recursion
+    paired: bool
+    depth: int
+    marks: NDArray[np.int64]
+    pooled: bool
+    table: Floats
+    q0: Floats
+    delta0: Floats
+
+    def of(self, points: NDArray[np.int64]) -> Job:
+        """Some of the points."""
+        return replace(self, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
+
+    def output(self, memory: Floats | None = None) -> Output:
+        return Output(self.q0.shape[0], self.marks.size, self.depth, memory)
+
+
+def done(job: Job, memory: Floats | None = None) -> Output:
+    """What comes out of a job, NaN where a point has gone bad; in that memory if it is given."""
+    out = job.output(memory)
+    _fill(job, out)
+    out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
+    return out
+
+
+def _fill(job: Job, out: Output) -> None:
+    """Run every point in the first way that answers it: without its layers one by one, from tables, by quadrature."""
+    left = np.arange(job.q0.shape[0])
+    for way in (_ends, _from_tables, _by_quadrature):
+        if not left.size:
+            return
+        part, found = (job, out) if left.size == job.q0.shape[0] else (job.of(left), job.of(left).output())
+        unanswered = way(part, found)
+        if part is not job:
+            out.put(left, found)
+        left = left[unanswered]
+
+
+def _ends(job: Job, out: Output) -> NDArray[np.int64]:
+    """The last layer alone of very deep networks, where they come to rest or are smooth in the logarithm of depth."""
+    kernel, every = kernel_of(job.rec, job.paired), np.arange(job.q0.shape[0])
+    layers = job.depth * kernel.layers
+    if job.marks.size > 1 or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
+        return every
+    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
+    if not all(t.promising for t in tables):
+        return every
+    ends = Ends.of(job.rec, job.paired, kernel_of(job.rec, job.paired, bool(tables)), tables)
+    left = []
+    for g in track(every.tolist(), "propagate", every.size):
+        found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.depth)
+        if found is None:
+            left.append(g)
+        else:
+            for name, value in found.items():
+                getattr(out, name)[..., g] = value
+    if layers * len(left) > LONGEST:
+        raise ArithmeticError(
+            f"depth = {job.depth}: {len(left)} of {every.size} settings neither come to rest nor are smooth in the logarithm of depth, and "
+            f"{layers} layers one by one would take hours: pass a smaller depth"
+        )
+    return np.array(left, dtype=np.int64)
+
+
+def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
+    kernel = kernel_of(job.rec, job.paired)
+    shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
+    _run(job, kernel, out, shapes, kernel.work.milliseconds(shapes))
+    return np.arange(0)
+
+
+def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
+    """Run every point from tables, which grow until they hold what they can; those that they do not answer are left."""
+    kernel, count = kernel_of(job.rec, job.paired), job.q0.shape[0]
+    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
+    worth = count > 1 or kernel.work.tabulates(job.depth * kernel.layers)
+    if not tables or not worth or not all(t.promising for t in tables):
+        return np.arange(count)
+    kernel = kernel_of(job.rec, job.paired, tabled=True)
+
+    def run(part: Job, found: Output) -> bool:
+        _run(part, kernel, found, [t.numbers[None] for t in tables], kernel.work.tabled)
+        extended = [t.extend() for t in tables]
+        return any(extended)
+
+    few = replace(job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64))), marks=job.marks[-1:])
+    while count > PROBES and run(few, few.output()):
+        pass
+    more = run(job, out)
+    left = out.unanswered
+    while more and left.size:
+        part = job.of(left)
+        found = part.output()
+        more = run(part, found)
+        out.put(left, found)
+        left = out.unanswered
+    return left
+
+
+def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
+    count = job.q0.shape[0]
+    layers = max(job.depth, 1) * kernel.layers
+    small = count == 1 and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
+    lanes = BLOCK if kernel.vectorises and count > FEW else 1
+    text = kernel.interpreted if small else kernel.compiled(lanes)
+    halt = np.zeros(1, dtype=np.int64)
+    rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)
+    rest = (job.depth, job.marks, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
+    if small:
+        execute(text, "trajectories", (0, count, *rest), small)
+        return
+    run = ready(text, "trajectories", (0, 0, *rest))
+    size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
+    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
+    share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

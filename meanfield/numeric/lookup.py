@@ -1,0 +1,173 @@
+r"""What kernels read from tables of Gaussian moments: Chebyshev sums in \log q and \sqrt{1 - c}, panel by panel. Copied into them by
+their source, so only `math` and `np` may appear here.
+
+A panel holds the variances within a factor of 2 about 4^k. In x = 3 (v - 4^k)/(v + 4^k), -1 <= x <= 1, which is \tanh of half of
+\log(v/4^k), every moment is analytic for Re v > 0, which is |x| < 3, whatever the activation: its coefficients fall by 3 + \sqrt 8 or
+more from one to the next, to 4e-19 for the last of 24. The square root y of 1 - c, or of 1 + c where c < 0, is cut at 1/2, 1/4, ... as
+far as the panel needs it. Panels do not overlap and none depends on another, so that the sum of a point is the same whatever has been
+tabulated beside.
+
+A table begins with its directory: where each panel is, 0 where it has not been asked for. A kernel that needs it asks by -1 and goes on
+with NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = ["CALLS", "CENTRES", "CONSTANTS", "CROSS", "DIRECTORY", "EVEN", "FIRST", "FUNCTIONS", "GAP", "KEPT", "MEAN", "PANELS", "SCRATCH"]
+
+FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
+LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
+X_TERMS, Y_TERMS = 24, 24
+MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the directory begin; of two inputs, c >= 0 before c < 0
+CENTRES = 5 * PANELS  # where the centres of panels are
+EVEN = 6 * PANELS  # whether the activation is even
+DIRECTORY = 6 * PANELS + 1
+SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
+
+
+def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
+    """Where the panel of variance v begins, 0 if there is none; the Chebyshev polynomials there go to scratch. Places are floats where
+    the caller knows them: numba compiles a function anew for each whole number."""
+    if scratch[0] != v:
+        k = 0
+        if LOW <= v <= HIGH:
+            k = int(scratch[1]) if scratch[1] > 0.0 else 1 - FIRST
+            centre = table[CENTRES + k - 1]
+            while v < 0.5 * centre:
+                k -= 1
+                centre *= 0.25
+            while v >= 2.0 * centre:
+                k += 1
+                centre *= 4.0
+            x = 3.0 * ((v - centre) / (v + centre))
+            twice = 4.0 * (x * x) + -2.0
+            polynomials = scratch[2 : X_TERMS + 2]
+            a = 1.0
+            b = x
+            a_before = 0.5 * twice
+            b_before = x
+            for j in range(0, X_TERMS, 2):
+                polynomials[j] = a
+                polynomials[j + 1] = b
+                following = twice * a + -a_before
+                a_before = a
+                a = following
+                following = twice * b + -b_before
+                b_before = b
+                b = following
+        scratch[0] = v
+        scratch[1] = k
+    k = int(scratch[1] + part) - 1
+    if scratch[1] == 0.0:
+        return 0
+    at = int(table[k])
+    if at == 0:
+        table[k] = -1.0
+    return max(at, 0)
+
+
+def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> float:
+    """E f(u)"""
+    kept = scratch[int(own) : int(own) + 2]
+    if kept[0] != v:
+        at = panel_of(table, MEAN, v, scratch)
+        if at == 0:
+            return math.nan
+        coefficients = table[at : at + X_TERMS]
+        polynomials = scratch[2 : X_TERMS + 2]
+        a = 0.0
+        b = 0.0
+        for j in range(0, X_TERMS, 2):
+            a = coefficients[j] * polynomials[j] + a
+            b = coefficients[j + 1] * polynomials[j + 1] + b
+        kept[0] = v
+        kept[1] = a + b
+    return float(kept[1])
+
+
+def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
+    """The coefficients of the sum in y"""
+    row[:] = 0.0
+    for j in range(0, X_TERMS, 4):
+        c0 = polynomials[j]
+        c1 = polynomials[j + 1]
+        c2 = polynomials[j + 2]
+        c3 = polynomials[j + 3]
+        four = table[at : at + 4 * Y_TERMS]
+        for k in range(Y_TERMS):
+            low = four[k + Y_TERMS] * c1 + four[k] * c0
+            high = four[k + 3 * Y_TERMS] * c3 + four[k + 2 * Y_TERMS] * c2
+            row[k] += low + high
+        at += 4 * Y_TERMS
+
+
+def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
+    """A function of v and near = v (1 - |c|)"""
+    if not 0.0 <= near <= v:
+        return math.nan
+    at = panel_of(table, part, v, scratch)
+    if at == 0:
+        return math.nan
+    y = math.sqrt(near / v)
+    last = table[at]
+    at += 1
+    while last > 1.0 and y <= 0.5:
+        y *= 2.0
+        last -= 1.0
+        at += X_TERMS * Y_TERMS
+    t = 4.0 * y + -3.0 if last > 1.0 else 2.0 * y + -1.0  # the last part goes down to 0
+    kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
+    row = kept[2:]
+    if kept[0] != v or kept[1] != at:
+        kept[0] = v
+        kept[1] = at
+        summed(table, at, scratch[2 : X_TERMS + 2], row)
+    t2 = 2.0 * (t * t) + -1.0
+    t3 = 2.0 * (t * t2) + -t
+    t4 = 2.0 * (t2 * t2) + -1.0
+    twice = 2.0 * t4
+    p0, p1, p2, p3 = 1.0, t, t2, t3  # four polynomials, and the four before them: chains that do not wait for each other
+    o0, o1, o2, o3 = t4, t3, t2, t
+    a = b = c = d = 0.0
+    for k in range(0, Y_TERMS, 4):
+        a = row[k] * p0 + a
+        b = row[k + 1] * p1 + b
+        c = row[k + 2] * p2 + c
+        d = row[k + 3] * p3 + d
+        o0, p0 = p0, twice * p0 + -o0
+        o1, p1 = p1, twice * p1 + -o1
+        o2, p2 = p2, twice * p2 + -o2
+        o3, p3 = p3, twice * p3 + -o3
+    return (a + b) + (c + d)
+
+
+def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
+    """E f(u) f(v)"""
+    if d <= v:
+        return pair_in(table, CROSS, v, d, scratch, own)
+    return pair_in(table, CROSS + PANELS, v, total, scratch, own)
+
+
+def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
+    """E f(u)^2 - E f(u) f(v)"""
+    if table[EVEN] > 0.0 and d > v:
+        d = 2.0 * v - d
+    if d <= v:
+        return d * pair_in(table, GAP, v, d, scratch, own)
+    return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
+
+
+#: what a generated file holds of this one
+CONSTANTS = ("FIRST", "PANELS", "CENTRES", "LOW", "HIGH", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
+FUNCTIONS = (panel_of, mean_in, summed, pair_in, cross_in, gap_in)
+
+#: what takes the place of a function of `quadrature`
+CALLS = {
+    "mean": "def {name}(table, scratch, mu, q):\n    return mean_in(table, q, scratch, {own})\n",
+    "cross": "def {name}(table, scratch, mu, q, delta, total):\n    return cross_in(table, q, delta, total, scratch, {own})\n",
+    "gap": "def {name}(table, slope, scratch, q, delta):\n    return gap_in(table, q, delta, scratch, {own})\n",
+}

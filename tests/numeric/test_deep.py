@@ -1,0 +1,137 @@
+"""Very deep networks: the end without the layers between, and layers of a user's choice."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import VIT, transformer
+
+import meanfield as mf
+from meanfield.numeric import jobs, leaps
+
+NAMES = ("q", "gap", "log_apjn", "log_chi_product", "chi")
+
+
+def close(a: mf.Run, b: mf.Run, tolerance: float) -> bool:
+    return all(bool((np.abs(getattr(a, k) - getattr(b, k)) <= tolerance * np.abs(getattr(b, k))).all()) for k in NAMES)
+
+
+@pytest.mark.parametrize("start", ["token", "pooled"])
+@pytest.mark.parametrize(("norm", "settings"), [("layer", {}), ("derf", {"alpha": 0.6})])
+def test_leaps_arrive_where_steps_do(norm: str, settings: dict[str, Any], start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {**VIT, **settings, "c": np.array([0.4, -0.004]), "sigma_V": np.array([0.64, 1.1])}
+    steps = mf.propagate(transformer(norm, True), 20_000, 1.0, record="last", start=start, **values)
+    monkeypatch.setattr(jobs, "DEEP", 1)
+    assert close(mf.propagate(transformer(norm, True), 20_000, 1.0, record="last", start=start, **values), steps, 1e-12)
+
+
+def test_a_billion_blocks() -> None:
+    """q_L = 1 + L/2 and J = q_L/q_0 exactly"""
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
+    run = mf.propagate(net, 10**9, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record="last")
+    assert run.status == "ok"
+    assert run.q[0] == pytest.approx(5e8 + 1, rel=1e-14)
+    assert run.log_apjn[0] == pytest.approx(math.log(5e8 + 1), rel=1e-14)
+    assert run.log_chi_product[0] == run.log_apjn[0]
+
+
+def test_a_billion_blocks_in_two_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = transformer("derf", True)
+    one = mf.propagate(net, 10**9, 1.0, gap=1e-30, alpha=0.5, record="last", **VIT)
+    monkeypatch.setattr(leaps, "RATIO", 1.9)
+    monkeypatch.setattr(leaps, "LONGEST", 2.7)
+    assert close(mf.propagate(net, 10**9, 1.0, gap=1e-30, alpha=0.5, record="last", **VIT), one, 1e-12)
+
+
+@pytest.mark.parametrize("phi", [mf.erf, mf.tanh], ids=repr)
+def test_a_network_that_comes_to_rest(phi: mf.Activation) -> None:
+    """beyond the fixed point, to the bit, ln J is linear in depth"""
+    settings = {"sigma_w": np.array([2.0, 0.8]), "sigma_b": 0.3, "c": 0.5}
+    near = [mf.propagate(mf.mlp(phi), L, 1.0, record="last", **settings) for L in (4000, 5000)]
+    far = mf.propagate(mf.mlp(phi), 10**9, 1.0, record="last", **settings)
+    assert far.status.tolist() == ["ok", "gap underflow"]
+    assert np.abs(far.q / near[0].q - 1).max() < 1e-14
+    slope = (near[1].log_apjn - near[0].log_apjn) / 1000
+    assert np.abs((far.log_apjn - near[0].log_apjn) / (slope * (10**9 - 4000)) - 1).max() < 1e-12
+
+
+def test_what_is_neither_smooth_nor_at_rest() -> None:
+    """rounding alone moves q of a critical ReLU network: a depth that steps cannot reach is refused"""
+    with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of 1 settings"):
+        mf.propagate(mf.mlp(mf.relu), 10**12, 1.0, c=0.5, sigma_w=math.sqrt(2), sigma_b=0, record="last")
+
+
+def test_a_law_that_changes_with_depth_takes_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0), scale=1 / (mf.l + 1))
+    steps = mf.propagate(net, 3000, 1.0, record="last")
+    monkeypatch.setattr(jobs, "DEEP", 1)
+    assert mf.propagate(net, 3000, 1.0, record="last").q == steps.q
+
+
+def test_overflow_far_out() -> None:
+    run = mf.propagate(mf.mlp(mf.relu), 10**9, 1.0, c=0.5, sigma_w=2, sigma_b=0, record="last")
+    assert run.status == "overflow"
+    assert np.isnan(run.q).all()
+
+
+# -- layers of a user's choice ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.7, [0.4, 0.5, 0.6, 0.7, 0.8, 0.9]], ids=["point", "grid"])
+def test_record_a_sequence(alpha: Any) -> None:
+    net = transformer("derf", True)
+    every = mf.propagate(net, 101, 1.0, p=0.4, alpha=alpha, **VIT)
+    for record in ([0, 1, 10, 100], (50,), np.array([99, 3, 99]), [101], range(20, 30)):
+        run = mf.propagate(net, 101, 1.0, p=0.4, alpha=alpha, record=record, **VIT)
+        assert run.layers.tolist() == sorted({*map(int, record), 101})
+        for name in ("q", "gap", "log_apjn_forward", "log_apjn", "log_chi_product"):
+            if len(run.layers) > 1 or not name.endswith(("apjn", "product")):
+                assert (getattr(run, name) == getattr(every, name)[..., run.layers]).all(), name
+        if len(run.layers) > 1:
+            assert (run.chi == every.chi[..., run.layers[:-1]]).all()
+
+
+def test_record_a_sequence_of_gram_matrices() -> None:
+    settings = {"n": 3, "p": 0.4, "sigma_V": 1, "sigma_O": 1}
+    every = mf.propagate(mf.CausalAttention(), 9, 1.0, **settings)
+    run = mf.propagate(mf.CausalAttention(), 9, 1.0, record=[2, 7], **settings)
+    assert run.layers.tolist() == [2, 7, 9]
+    assert (run.gram == every.gram[[2, 7, 9]]).all()
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "words"),
+    [
+        ([-1], ValueError, "-1: layers are from 0 to depth = 5"),
+        ([6], ValueError, "6"),
+        ([0.5], TypeError, "0.5"),
+        ("some", ValueError, "some"),
+    ],
+)
+def test_layers_that_are_none(record: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        mf.propagate(mf.mlp(mf.relu), 5, 1.0, sigma_w=1, sigma_b=0, record=record)
+
+
+def test_out(tmp_path: Path) -> None:
+    """the result in the caller's memory, here a file; what does not fit names the shape of such a file"""
+    settings = {"sigma_w": np.linspace(1, 1.4, 70), "sigma_b": 0, "c": 0.5}
+    net = mf.mlp(mf.relu)
+    plain = mf.propagate(net, 20, 1.0, record=5, **settings)
+    file = np.memmap(tmp_path / "run", dtype=np.float64, mode="w+", shape=(6, 5, 70))
+    run = mf.propagate(net, 20, 1.0, record=5, out=file, **settings)
+    for k, name in enumerate(("q", "gap", "log_apjn", "log_apjn_forward", "log_chi_product", "chi")):
+        assert (getattr(run, name) == getattr(plain, name)).all()
+        assert name == "gap" or np.shares_memory(getattr(run, name), file[k])
+    with pytest.raises(ValueError, match=r"out has shape \(6, 4, 70\): .* of shape \(6, 5, 70\)"):
+        mf.propagate(net, 20, 1.0, record=5, out=np.empty((6, 4, 70)), **settings)
+    with pytest.raises(TypeError, match="float32"):
+        mf.propagate(net, 20, 1.0, record=5, out=np.empty((6, 5, 70), dtype=np.float32), **settings)
+    with pytest.raises(ValueError, match=r"GiB .* out=np.memmap\(\.\.\.\) of shape \(6, 10000000001, 70\)"):
+        mf.propagate(net, 10**10, 1.0, **settings)
+    with pytest.raises(ValueError, match="Gram"):
+        mf.propagate(net, 2, 1.0, q2=2.0, c=0.5, sigma_w=1, sigma_b=0, out=file)

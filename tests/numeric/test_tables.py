@@ -1,0 +1,117 @@
+"""Tables of moments without a closed form: against quadrature, whatever the activation; what may not change a bit; what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian.singularities import regular
+from meanfield.numeric import jobs, lookup, store, tables
+from meanfield.numeric.tables import Table
+
+#: neither in the catalogue nor in the examples: even and odd parts, a slope that does not vanish, poles at different distances
+OWN = mf.Activation(sp.log(1 + sp.exp(2 * mf.x)) / 2 - sp.tanh(mf.x) / 3)
+
+
+def read(table: Table, kind: str, v: float, d: float) -> float:
+    """a moment from the table, which grows for it"""
+    place = lookup.SCRATCH
+    for _ in range(2):
+        scratch = np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
+        if kind == "mean":
+            found = lookup.mean_in(table.numbers, v, scratch, place)
+        elif kind == "cross":
+            found = lookup.cross_in(table.numbers, v, d, 2 * v - d, scratch, place)
+        else:
+            found = lookup.gap_in(table.numbers, v, d, scratch, place)
+        table.extend()
+    return found
+
+
+@pytest.mark.parametrize("phi", [OWN, mf.mish], ids=["own", "mish"])
+def test_moments(phi: mf.Activation) -> None:
+    """within 1e-12 E phi^2, the gap to 1e-11 of itself, from small variances to large ones and for both signs of the correlation"""
+    draw, f = np.random.default_rng(3), phi.expression
+    q = np.concatenate([4.0 ** draw.uniform(-6, 2, 12), [0.5, 2.0, 1.0]])
+    gap = np.concatenate([draw.uniform(0, 1, 4), 10.0 ** draw.uniform(-20, 0, 4), 2 - 10.0 ** draw.uniform(-3, 0, 4), [1.0, 0.25, 1e-300]])
+    square, pair = Table(f**2, None), Table(f, regular(f))
+    second = mf.evaluate(phi.second_moment(mf.q), q=q)
+    assert np.abs([read(square, "mean", v, 0.0) for v in q] - second).max() < 1e-12 * second.min()
+    found = np.array([read(pair, "cross", v, v * e) for v, e in zip(q, gap, strict=True)])
+    assert (np.abs(found - mf.evaluate(phi.kernel(mf.q, mf.p), q=q, p=q - q * gap)) < 1e-12 * second).all()
+    found = np.array([read(pair, "gap", v, v * e) for v, e in zip(q, gap, strict=True)])
+    assert (np.abs(found / mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=q * gap) - 1) < 1e-11).all()
+
+
+def test_an_even_activation_near_opposite_inputs() -> None:
+    """phi(-x) = phi(x): the gap vanishes again at c = -1"""
+    f = mf.x * sp.tanh(mf.x)
+    table, v, rest = Table(f, regular(f)), 1.3, 1e-12
+    assert read(table, "gap", v, 2 * v - rest) == pytest.approx(read(table, "gap", v, rest), rel=1e-3)  # what 2 v - d is known to
+
+
+SETTINGS = {"sigma_w": np.array([0.7, 1.5, 2.4, 4.0]), "sigma_b": np.array([0.05, 0.3, 0.1, 1.0]), "c": np.array([0.9, 0.2, -0.7, 0.0])}
+
+
+def test_a_grid_from_tables_and_points_by_quadrature() -> None:
+    grid = mf.propagate(mf.mlp(OWN), 5, 1.3, **SETTINGS)
+    assert (grid.status == "ok").all()
+    for i in range(4):
+        point = mf.propagate(mf.mlp(OWN), 5, 1.3, **{name: float(v[i]) for name, v in SETTINGS.items()})  # too short for tables
+        assert np.abs(grid.q[i] / point.q - 1).max() < 1e-13
+        assert np.abs(grid.gap[i] / point.gap - 1).max() < 1e-12
+        assert np.abs(grid.log_apjn[i] - point.log_apjn).max() < 1e-12
+
+
+def test_bits_do_not_depend_on_what_else_is_in_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """neither on the other points of a grid, nor on the panels that others have asked for, nor on the chunks"""
+    monkeypatch.setattr(store, "folder", lambda: tmp_path)
+    tables.table_of.cache_clear()
+    first = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[1:3] for name, v in SETTINGS.items()})
+    few = {k: len(tables.table_of(*k).numbers) for k in jobs.kernel_of(first.recursion, True).tabulated}
+    together = mf.propagate(mf.mlp(OWN), 40, 1.3, **SETTINGS)
+    assert all(len(tables.table_of(*k).numbers) > size for k, size in few.items() if size > lookup.DIRECTORY)
+    monkeypatch.setattr(jobs, "CHUNK", 1)
+    reverse = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[::-1] for name, v in SETTINGS.items()})
+    for name in ("q", "gap", "log_apjn", "chi"):
+        assert (getattr(together, name)[1:3] == getattr(first, name)).all()
+        assert (getattr(together, name)[::-1] == getattr(reverse, name)).all()
+    tables.table_of.cache_clear()
+    f, slope = next(k for k in few if k[1] is not None)
+    assert (tables.table_of(f, slope).numbers == Table(f, slope).numbers).all()
+    assert len(tables.table_of(f, slope).numbers) > lookup.DIRECTORY  # from disk
+    kept = next(tmp_path.glob("table_*.bin"))
+    kept.write_bytes(kept.read_bytes()[:-8])
+    assert store.kept(kept.stem) is None
+
+
+def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a kink, a panel that quadrature does not confirm, a variance out of range: quadrature answers"""
+    kinked = mf.x * sp.tanh(sp.Abs(mf.x)) + sp.Abs(mf.x)
+    assert not Table(kinked, regular(kinked)).promising
+    f = OWN.expression + mf.x / 7
+    panel = tables.pair_panel
+    monkeypatch.setattr(tables, "pair_panel", lambda g, k: (panel(g, k)[0] * (1 + 1e-10), 0.0))
+    monkeypatch.setattr(tables, "keep", lambda name, content: None)
+    table = Table(f, regular(f))
+    assert math.isnan(read(table, "cross", 1.0, 0.3))
+    assert (table.numbers == tables.NONE).sum() == 1
+    assert math.isnan(read(table, "mean", 1e40, 0.0))
+    assert math.isnan(read(table, "gap", 1.0, math.nan))
+
+
+def test_a_point_that_leaves_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q beyond what tables reach is left to quadrature, to the end of the doubles"""
+    asked: list[Any] = []
+    original = jobs._by_quadrature
+    monkeypatch.setattr(jobs, "_by_quadrature", lambda job, out: asked.append(job.q0.tolist()) or original(job, out))
+    run = mf.propagate(mf.mlp(mf.tanh), 3, np.array([1.0, 1e20]), sigma_w=1.2, sigma_b=0.1)
+    assert asked == [[1e20]]
+    assert (run.status == "ok").all()
+    assert run.q[1, 1] == pytest.approx(1.44 * (1 - math.sqrt(2 / math.pi) / 1e10) + 0.01, rel=1e-13)
