@@ -80,7 +80,7 @@ moments = {
 second = mf.gelu.second_moment(q)
 exponent = sp.simplify((2 * q * second.diff(q) / second).subs(q, 1))
 assert 2.288 < exponent < 2.289
-sp.Eq(sp.Symbol(r"\frac{\partial\ln\nu^2}{\partial\ln\lambda}"), sp.Float(exponent, 8))
+sp.Eq(sp.Symbol(r"\frac{\partial\ln\nu^2}{\partial\ln\lambda}"), sp.N(exponent, 8))
 
 # %% [markdown]
 # - The tanh approximation that most code calls GELU has no closed kernel, and moments that differ in the fourth digit:
@@ -100,7 +100,7 @@ tanh_like = mf.activations["gelu_tanh"]
 # %%
 gain = mf.gain(mf.gelu).variance
 assert abs(float(gain) - 1.7015) > 5e-4
-sp.Eq(sp.Symbol("g"), sp.Float(gain, 12))
+sp.Eq(sp.Symbol("g"), sp.N(gain, 12))
 
 # %% [markdown]
 # - Modula divides GELU by its largest slope, 1.1289, to make it 1-Lipschitz. The slope is largest at $\sqrt2$:
@@ -109,4 +109,4 @@ sp.Eq(sp.Symbol("g"), sp.Float(gain, 12))
 x = mf.x
 derivative = slope.expression
 assert sp.simplify(derivative.diff(x).subs(x, sp.sqrt(2))) == 0
-sp.Eq(sp.Symbol(r"\phi'(\sqrt2)"), sp.Float(derivative.subs(x, sp.sqrt(2)), 8))
+sp.Eq(sp.Symbol(r"\phi'(\sqrt2)"), sp.N(derivative.subs(x, sp.sqrt(2)), 8))
