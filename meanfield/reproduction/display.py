@@ -111,7 +111,7 @@ def _(value: tuple) -> Iterator[Part]:  # type: ignore[type-arg]
 @shown.register
 def _(value: dict) -> Iterator[Part]:  # type: ignore[type-arg]
     """a table by its columns"""
-    columns = [list(column) for column in value.values()]
+    columns = [list(column) for column in value.values()]  # arrays too
     rows = tuple(tuple(map(_cell, row)) for row in zip(*columns, strict=True))
     numeric = tuple(not any(isinstance(entry, (str, sp.Basic)) for entry in column) for column in columns)
     yield Table(tuple(value), rows, numeric)
@@ -182,6 +182,8 @@ def _picture(value: Any) -> Picture | None:
     figure = value.figure if isinstance(value, Axes) else value
     if not isinstance(figure, Figure):
         return None
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is found; saving need not look for it twice more
     return Picture(_saved(figure, "svg"), _saved(figure, "pdf"), float(figure.get_size_inches()[0]))
 
 
