@@ -10,11 +10,10 @@
 # **Assumptions.** $X W$ is standard normal: $X_{ia} \sim \mathcal{N}(0, 1)$, $W \sim \mathcal{N}(0, 1/d)$, $d \to \infty$.
 
 # %%
+import meanfield as mf
 import mpmath as mp
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 mf.silu
 
@@ -25,7 +24,8 @@ mf.silu
 
 # %%
 mean, second = mf.silu.mean(mf.q), mf.silu.second_moment(mf.q)
-assert not mf.silu.is_closed("mean") and not mf.silu.is_closed("second_moment")
+assert not mf.silu.is_closed("mean")
+assert not mf.silu.is_closed("second_moment")
 mean, second
 
 # %% [markdown]
@@ -43,7 +43,11 @@ identities
 # constant of the second is an integral over the tail of the logistic function.
 
 # %%
-mf.silu.taylor("mean", 3), mf.silu.taylor("second_moment", 3), mf.silu.asymptotic("second_moment", 2)
+(
+    mf.silu.taylor("mean", 3),
+    mf.silu.taylor("second_moment", 3),
+    mf.silu.asymptotic("second_moment", 2),
+)
 
 # %% [markdown]
 # ## Certificate
@@ -53,14 +57,15 @@ mf.silu.taylor("mean", 3), mf.silu.taylor("second_moment", 3), mf.silu.asymptoti
 
 
 # %%
-def trapezoid(f, h=mp.mpf(1) / 16):
+def trapezoid(f):
+    h = mp.mpf(1) / 16
     return mp.nsum(lambda k: f(k * h) * mp.npdf(k * h), [-320, 320]) * h
 
 
 with mp.workdps(40):
     nu2 = mf.evaluate(mf.silu.second_moment(1), digits=30)
     mu = mf.evaluate(mf.silu.mean(1), digits=30)
-    swish = lambda x: x / (1 + mp.exp(-x))  # noqa: E731
+    swish = lambda x: x / (1 + mp.exp(-x))
     assert abs(mu - trapezoid(swish)) < 1e-29
     assert abs(nu2 - trapezoid(lambda x: swish(x) ** 2)) < 1e-29
 
@@ -75,7 +80,10 @@ moments = {
     r"$\mathbb{E}\,\phi'^2$": mf.silu.derivative.second_moment(1),
     r"$\mathbb{E}\,\phi^4$": mf.E(mf.silu.expression**4, 1),
 }
-{"moment": list(moments), "30 digits": [mf.evaluate(value, digits=30) for value in moments.values()]}
+{
+    "moment": list(moments),
+    "30 digits": [mf.evaluate(value, digits=30) for value in moments.values()],
+}
 
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt
@@ -101,7 +109,9 @@ ax
 #   doubles between small and large $q$, from $\tfrac14$ to $\tfrac12$ (figure), and its local exponent at $q = 1$ is
 
 # %%
-slope = mf.E(mf.x * mf.silu.expression * mf.silu.derivative.expression, 1) / mf.silu.second_moment(1)
+slope = mf.E(mf.x * mf.silu.expression * mf.silu.derivative.expression, 1) / mf.silu.second_moment(
+    1
+)
 exponent = mf.evaluate(2 * slope)
 assert abs(exponent - 2.3451881082) < 1e-9
 sp.Eq(sp.Symbol(r"\frac{\partial\ln\nu^2(\lambda)}{\partial\ln\lambda}"), sp.Float(exponent, 10))

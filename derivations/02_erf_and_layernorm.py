@@ -16,10 +16,9 @@
 # **Assumptions.** Width $d \to \infty$; a residual stream of zero mean, so that LayerNorm has nothing to centre.
 
 # %%
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 alpha = sp.Symbol("alpha", positive=True)
 derf = mf.derf(alpha)
@@ -52,7 +51,9 @@ derf.second_moment(mf.q), q_hat, p_hat
 
 # %%
 law = mf.recursion(mf.LayerNorm())
-assert law.q == 1 and law.p == mf.p / mf.q and law.transfer == sp.eye(2) / mf.q
+assert law.q == 1
+assert law.p == mf.p / mf.q
+assert law.transfer == sp.eye(2) / mf.q
 law
 
 # %% [markdown]
@@ -60,7 +61,10 @@ law
 
 # %%
 branch = {"LN": mf.LayerNorm(), "Derf": mf.Derf(alpha)}
-chi = {name: mf.recursion(mf.Residual(norm >> mf.Linear(sigma_b=0))).chi for name, norm in branch.items()}
+chi = {
+    name: mf.recursion(mf.Residual(norm >> mf.Linear(sigma_b=0))).chi
+    for name, norm in branch.items()
+}
 tuple(sp.Eq(sp.Symbol(rf"\chi_{{\text{{{name}}}}}"), value) for name, value in chi.items())
 
 # %% [markdown]
@@ -72,7 +76,10 @@ tuple(sp.Eq(sp.Symbol(rf"\chi_{{\text{{{name}}}}}"), value) for name, value in c
 # %%
 limit = sp.limit(sp.sqrt(mf.q) * q_hat, mf.q, sp.oo)
 assert limit == 2 * alpha / sp.pi
-sp.Eq(sp.Symbol(r"\lim_{q\to\infty}\sqrt{q}\,\hat q_{\text{Derf}}"), limit), mf.dyt(alpha).derivative.asymptotic("second_moment", 1)
+(
+    sp.Eq(sp.Symbol(r"\lim_{q\to\infty}\sqrt{q}\,\hat q_{\text{Derf}}"), limit),
+    mf.dyt(alpha).derivative.asymptotic("second_moment", 1),
+)
 
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt
@@ -81,7 +88,12 @@ q = np.geomspace(1e-2, 1e3, 101)
 figure, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
 ax.loglog(q, 1 / q, color="#000000", label="LN")
 for colour, (name, phi) in (("#D55E00", ("Derf", derf)), ("#0072B2", ("DyT", mf.dyt(alpha)))):
-    ax.loglog(q, mf.evaluate(phi.derivative.second_moment(mf.q), q=q, alpha=1), color=colour, label=rf"{name}, $\alpha = 1$")
+    ax.loglog(
+        q,
+        mf.evaluate(phi.derivative.second_moment(mf.q), q=q, alpha=1),
+        color=colour,
+        label=rf"{name}, $\alpha = 1$",
+    )
 ax.set(xlabel="variance $q$", ylabel=r"$\hat q$")
 ax.legend()
 ax
@@ -96,7 +108,12 @@ slopes = [0.1, 0.5, 1.0, 1.1, 2.0]
 
 
 def at(e):
-    return [mf.evaluate(e, **{s.name: {"q": 1.0, "p": 0.4, "alpha": slopes}[s.name] for s in e.free_symbols})[i] for i in range(5)]
+    return [
+        mf.evaluate(
+            e, **{s.name: {"q": 1.0, "p": 0.4, "alpha": slopes}[s.name] for s in e.free_symbols}
+        )[i]
+        for i in range(5)
+    ]
 
 
 {
@@ -114,7 +131,7 @@ def at(e):
 # %%
 d, step = 64, 1e-5
 h = np.random.default_rng(0).standard_normal(d)
-normed = lambda x: (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)  # noqa: E731
+normed = lambda x: (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
 jacobian = (normed(h + step * np.eye(d)) - normed(h - step * np.eye(d))) / (2 * step)
 assert abs((jacobian**2).sum() / d * h.var() - (1 - 2 / d)) < 1e-7
 
@@ -129,6 +146,7 @@ assert abs((jacobian**2).sum() / d * h.var() - (1 - 2 / d)) < 1e-7
 
 # %%
 behind = mf.recursion(mf.Activate(mf.relu) >> mf.LayerNorm() >> mf.Linear(1, 0))
-sp.Eq(sp.Symbol(r"\tilde p_{\text{LN}\circ\text{ReLU}}"), sp.factor(behind.p.subs(mf.p, 0))), sp.Eq(
-    sp.Symbol(r"\chi_{\text{LN}\circ\text{ReLU}}"), sp.simplify(behind.chi)
+(
+    sp.Eq(sp.Symbol(r"\tilde p_{\text{LN}\circ\text{ReLU}}"), sp.factor(behind.p.subs(mf.p, 0))),
+    sp.Eq(sp.Symbol(r"\chi_{\text{LN}\circ\text{ReLU}}"), sp.simplify(behind.chi)),
 )

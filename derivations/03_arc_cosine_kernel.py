@@ -13,10 +13,9 @@
 # **Assumptions.** None beyond the Gaussian pair: this is an identity.
 
 # %%
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 rho = mf.rho
 
@@ -34,7 +33,10 @@ relu
 # %%
 kappa = sp.simplify(relu.result.subs(mf.p, rho * mf.q) / mf.q)
 assert sp.simplify(kappa.diff(rho) - mf.relu.derivative.kernel(1, rho)) == 0
-sp.Eq(sp.Symbol(r"\kappa(\rho)"), kappa), sp.Eq(sp.Symbol(r"\dot\kappa(\rho)"), mf.relu.derivative.kernel(1, rho))
+(
+    sp.Eq(sp.Symbol(r"\kappa(\rho)"), kappa),
+    sp.Eq(sp.Symbol(r"\dot\kappa(\rho)"), mf.relu.derivative.kernel(1, rho)),
+)
 
 # %% [markdown]
 # The same calls give the rest of the family. For unequal variances, for a leaky slope $s$, and for the square of ReLU, which is
@@ -43,7 +45,8 @@ sp.Eq(sp.Symbol(r"\kappa(\rho)"), kappa), sp.Eq(sp.Symbol(r"\dot\kappa(\rho)"), 
 # %%
 s = sp.Symbol("s", positive=True)
 leaky, squared = mf.leaky_relu(s).derive("kernel"), mf.activations["relu_squared"].derive("kernel")
-assert leaky.certificate.holds and squared.certificate.holds
+assert leaky.certificate.holds
+assert squared.certificate.holds
 mf.relu.kernel(mf.q1, mf.p, mf.q2), leaky.result.subs(mf.q, 1), squared.result.subs(mf.q, 1)
 
 # %% [markdown]
@@ -62,10 +65,25 @@ import matplotlib.pyplot as plt
 
 at = np.linspace(-1, 1, 201)
 figure, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
-ax.plot(at, 2 * mf.evaluate(mf.relu.kernel(1, rho), rho=at), color="#000000", label=r"ReLU, $2\kappa(\rho)$")
-ax.plot(at, 2 * mf.evaluate(mf.relu.derivative.kernel(1, rho), rho=at), color="#D55E00", label=r"$2\dot\kappa(\rho)$")
+ax.plot(
+    at,
+    2 * mf.evaluate(mf.relu.kernel(1, rho), rho=at),
+    color="#000000",
+    label=r"ReLU, $2\kappa(\rho)$",
+)
+ax.plot(
+    at,
+    2 * mf.evaluate(mf.relu.derivative.kernel(1, rho), rho=at),
+    color="#D55E00",
+    label=r"$2\dot\kappa(\rho)$",
+)
 cubic = mf.activations["relu_squared"]
-ax.plot(at, mf.evaluate(cubic.kernel(1, rho) / cubic.second_moment(1), rho=at), color="#0072B2", label="ReLU squared, normalised")
+ax.plot(
+    at,
+    mf.evaluate(cubic.kernel(1, rho) / cubic.second_moment(1), rho=at),
+    color="#0072B2",
+    label="ReLU squared, normalised",
+)
 ax.set(xlabel=r"correlation $\rho$")
 ax.legend()
 ax

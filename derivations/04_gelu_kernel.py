@@ -13,10 +13,9 @@
 # **Assumptions.** The exact GELU, not its tanh approximation.
 
 # %%
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 # %% [markdown]
 # ## Derivation
@@ -32,7 +31,11 @@ d
 # %%
 q, p = mf.q, mf.p
 root = sp.sqrt((1 + q) ** 2 - p**2)
-stated = p / 4 + p / (2 * sp.pi) * sp.asin(p / (1 + q)) + (q**2 * (1 + q) + p**2 * (1 - q)) / (2 * sp.pi * (1 + q) * root)
+stated = (
+    p / 4
+    + p / (2 * sp.pi) * sp.asin(p / (1 + q))
+    + (q**2 * (1 + q) + p**2 * (1 - q)) / (2 * sp.pi * (1 + q) * root)
+)
 assert sp.cancel(sp.expand(d.result - stated)) == 0
 
 # %% [markdown]
@@ -50,7 +53,9 @@ figure, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
 for colour, v in zip(("#0072B2", "#D55E00", "#000000"), (0.1, 1.0, 100.0), strict=True):
     curve = mf.evaluate(d.result, q=v, p=v * at) / mf.evaluate(mf.gelu.second_moment(q), q=v)
     ax.plot(at, curve, color=colour, label=f"$q = {v:g}$")
-ax.plot(at, 2 * mf.evaluate(mf.relu.kernel(1, p), p=at), color="#999999", linestyle=":", label="ReLU")
+ax.plot(
+    at, 2 * mf.evaluate(mf.relu.kernel(1, p), p=at), color="#999999", linestyle=":", label="ReLU"
+)
 ax.set(xlabel=r"correlation $\rho$ before", ylabel="normalised kernel")
 ax.legend()
 ax
@@ -68,7 +73,9 @@ moments = {
     r"$\mathbb{E}\,\phi^2/q$": mf.gelu.second_moment(q) / q,
     r"$\mathbb{E}\,\phi'^2$": slope.second_moment(q),
 }
-{r"$q$": variances} | {name: list(mf.evaluate(e, q=np.array(variances))) for name, e in moments.items()}
+{r"$q$": variances} | {
+    name: list(mf.evaluate(e, q=np.array(variances))) for name, e in moments.items()
+}
 
 # %% [markdown]
 # ## Where the sources are imprecise
@@ -89,7 +96,9 @@ sp.Eq(sp.Symbol(r"\frac{\partial\ln\nu^2}{\partial\ln\lambda}"), sp.N(exponent, 
 tanh_like = mf.activations["gelu_tanh"]
 {
     "": ["GELU", "its tanh approximation"],
-    r"$\mathbb{E}\,\phi^2$ at $q = 1$": [mf.evaluate(phi.second_moment(1), digits=15) for phi in (mf.gelu, tanh_like)],
+    r"$\mathbb{E}\,\phi^2$ at $q = 1$": [
+        mf.evaluate(phi.second_moment(1), digits=15) for phi in (mf.gelu, tanh_like)
+    ],
     "closed": [phi.is_closed("kernel") for phi in (mf.gelu, tanh_like)],
 }
 

@@ -13,10 +13,9 @@
 # multiple of the identity; $\phi$ homogeneous. Setting: $s = 128$, $n = 512$, $d = 768$, $e = 1536$.
 
 # %%
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 s, n, d, e = 128, 512, 768, 1536
 report = mf.scaling.gau(phi=mf.silu, s=s, n=n, d=d, e=e)
@@ -46,9 +45,9 @@ f"`{degree!r}`"
 # %%
 def unit(draw, lam=1.0):
     """mean A_ii, mean A_ij and mean square of O for one draw of tokens and weights"""
-    normal = lambda *shape: draw.standard_normal(shape, dtype=np.float32)  # noqa: E731
-    weights = lambda rows, columns: np.float32(lam / np.sqrt(rows)) * normal(rows, columns)  # noqa: E731
-    swish = lambda x: x / (1 + np.exp(-x))  # noqa: E731
+    normal = lambda *shape: draw.standard_normal(shape, dtype=np.float32)
+    weights = lambda rows, columns: np.float32(lam / np.sqrt(rows)) * normal(rows, columns)
+    swish = lambda x: x / (1 + np.exp(-x))
     X = normal(n, d)
     U, V, Z = (swish(X @ weights(d, width)) for width in (e, e, s))
     A = np.maximum(Z @ Z.T, 0) ** 2 / (n * s)
@@ -69,7 +68,10 @@ assert measured[3] > 4 * diagonal.rms
     "published estimate": [diagonal.A_ii, diagonal.A_ij, diagonal.ratio, diagonal.rms],
     "whole law": list(law),
     "random units": [f"${value:.4g}$" for value in measured],
-    "standard error": [f"${v:.1g}$" for v in (*spread[:2], measured[2] * spread[1] / seen[1], spread[2] / (2 * measured[3]))],
+    "standard error": [
+        f"${v:.1g}$"
+        for v in (*spread[:2], measured[2] * spread[1] / seen[1], spread[2] / (2 * measured[3]))
+    ],
 }
 
 # %% [markdown]
@@ -106,11 +108,17 @@ between = 2.0 ** ((nodes - 1) / 2)  # Gauss points in ln(lambda) from 1/2 to 1
 exponents = report.over_lam(np.concatenate([[0.1, 0.25, 0.5], between, [1.0, 1.6, 4.0]]))
 phi, slope = mf.silu.expression, mf.silu.derivative.expression
 squared = np.square(exponents.at)
-by_formula = 1 + 6 * mf.evaluate(mf.E(mf.x * phi * slope, mf.q) / mf.silu.second_moment(mf.q), q=squared)
+by_formula = 1 + 6 * mf.evaluate(
+    mf.E(mf.x * phi * slope, mf.q) / mf.silu.second_moment(mf.q), q=squared
+)
 assert np.allclose(exponents.diagonal, by_formula, rtol=1e-9)
 assert abs(exponents.full[7] - 9.66) < 0.01
 shown = [0, 1, 2, 7, 8, 9]
-{r"$\lambda$": exponents.at[shown], "exponent, diagonal": exponents.diagonal[shown], "exponent, full": exponents.full[shown]}
+{
+    r"$\lambda$": exponents.at[shown],
+    "exponent, diagonal": exponents.diagonal[shown],
+    "exponent, full": exponents.full[shown],
+}
 
 # %% tags=["hide-input"]
 import matplotlib.pyplot as plt
@@ -129,7 +137,11 @@ left
 
 # %%
 half = np.sqrt(np.mean([unit(draw, 0.5)[2] for _ in range(6)]))
-falls = [0.5**7, *(0.5 ** (weights @ curve[3:7] / 2) for curve in (exponents.diagonal, exponents.full)), half / measured[3]]
+falls = [
+    0.5**7,
+    *(0.5 ** (weights @ curve[3:7] / 2) for curve in (exponents.diagonal, exponents.full)),
+    half / measured[3],
+]
 assert abs(falls[1] / 0.00418735305516487 - 1) < 1e-4
 assert abs(falls[3] / falls[2] - 1) < 0.06
 {

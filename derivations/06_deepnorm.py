@@ -17,10 +17,9 @@
 
 # %%
 import matplotlib.pyplot as plt
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 N, lam, alpha = mf.scaling.N, mf.scaling.lam, mf.scaling.alpha
 
@@ -46,10 +45,14 @@ tuple(f"{name}: `{degree!r}`" for name, degree in degrees.items())
 # %%
 names = ("sgd", "adam", "lamb")
 post, pre = ({o: mf.scaling.deep_norm(o, norm=norm) for o in names} for norm in ("post", "pre"))
-stated = {"sgd": ((2 * N) ** sp.Rational(1, 4), (2 * N) ** -sp.Rational(1, 4)), "adam": (sp.sqrt(2 * N), 1 / sp.sqrt(2 * N)),
-          "lamb": (sp.S.One, 1 / sp.sqrt(2 * N))}  # fmt: skip
+stated = {
+    "sgd": ((2 * N) ** sp.Rational(1, 4), (2 * N) ** -sp.Rational(1, 4)),
+    "adam": (sp.sqrt(2 * N), 1 / sp.sqrt(2 * N)),
+    "lamb": (sp.S.One, 1 / sp.sqrt(2 * N)),
+}
 for o in names:
-    assert sp.simplify(post[o].alpha - stated[o][0]) == 0 and sp.simplify(post[o].lam - stated[o][1]) == 0
+    assert sp.simplify(post[o].alpha - stated[o][0]) == 0
+    assert sp.simplify(post[o].lam - stated[o][1]) == 0
 {
     "optimiser": ["SGD", "Adam", "LAMB"],
     r"$\alpha$, post-norm": [post[o].alpha for o in names],
@@ -64,8 +67,12 @@ for o in names:
 # %%
 one = mf.scaling.deep_norm("sgd", closure=sp.Eq(alpha, 1))
 two = mf.scaling.deep_norm("sgd", closure=sp.Eq(lam, 1))
-assert sp.simplify(one.lam * sp.sqrt(2 * N)) == 1 and sp.simplify(two.alpha / sp.sqrt(2 * N)) == 1
-sp.Eq(sp.Symbol(r"\lambda|_{\alpha = 1}"), one.lam), sp.Eq(sp.Symbol(r"\alpha|_{\lambda = 1}"), two.alpha)
+assert sp.simplify(one.lam * sp.sqrt(2 * N)) == 1
+assert sp.simplify(two.alpha / sp.sqrt(2 * N)) == 1
+(
+    sp.Eq(sp.Symbol(r"\lambda|_{\alpha = 1}"), one.lam),
+    sp.Eq(sp.Symbol(r"\alpha|_{\lambda = 1}"), two.alpha),
+)
 
 # %% [markdown]
 # ## Certificate: is the gradient O(1)?
@@ -78,15 +85,24 @@ sp.Eq(sp.Symbol(r"\lambda|_{\alpha = 1}"), one.lam), sp.Eq(sp.Symbol(r"\alpha|_{
 depths = [6, 12, 24, 48, 192, 768]
 plain = mf.scaling.gradient_check(1, 1, depths)
 deep = {o: mf.scaling.gradient_check(post[o].alpha, post[o].lam, depths) for o in names}
-assert not plain.holds.any() and all(check.holds.all() for check in deep.values())
-{"$N$": depths, r"$\alpha = \lambda = 1$": list(plain.apjn)} | {o: list(check.apjn) for o, check in deep.items()}
+assert not plain.holds.any()
+assert all(check.holds.all() for check in deep.values())
+{"$N$": depths, r"$\alpha = \lambda = 1$": list(plain.apjn)} | {
+    o: list(check.apjn) for o, check in deep.items()
+}
 
 # %% tags=["hide-input"]
 more = np.unique(np.geomspace(1, 300, 16).round().astype(int))
-curves = {"post-norm, $\\alpha = \\lambda = 1$": (1, 1), "DeepNorm, SGD": (post["sgd"].alpha, post["sgd"].lam),
-          "DeepNorm, Adam": (post["adam"].alpha, post["adam"].lam), "LAMB": (post["lamb"].alpha, post["lamb"].lam)}  # fmt: skip
+curves = {
+    "post-norm, $\\alpha = \\lambda = 1$": (1, 1),
+    "DeepNorm, SGD": (post["sgd"].alpha, post["sgd"].lam),
+    "DeepNorm, Adam": (post["adam"].alpha, post["adam"].lam),
+    "LAMB": (post["lamb"].alpha, post["lamb"].lam),
+}
 figure, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
-for colour, (label, (a, b)) in zip(("#000000", "#0072B2", "#D55E00", "#009E73"), curves.items(), strict=True):
+for colour, (label, (a, b)) in zip(
+    ("#000000", "#0072B2", "#D55E00", "#009E73"), curves.items(), strict=True
+):
     ax.loglog(more, mf.scaling.gradient_check(a, b, more).apjn, color=colour, label=label)
 ax.axhline(1 / 512, color="#999999", linewidth=0.8, linestyle=":")
 ax.annotate("$1/n$", (1.1, 1 / 500), va="bottom", color="#666666")
@@ -102,10 +118,16 @@ ax
 # %%
 attention = mf.recursion(mf.Residual(mf.UniformAttention(sigma_V=1, sigma_O=1)) >> mf.LayerNorm())
 mlp = mf.recursion(mf.Residual(mf.MLP(mf.relu, sigma_1=1, sigma_2=1)) >> mf.LayerNorm())
-difference = sp.limit((attention.transfer[0, 0] - attention.transfer[1, 0]).subs({mf.q: 1}).subs(mf.p, 1), mf.n, sp.oo)
+difference = sp.limit(
+    (attention.transfer[0, 0] - attention.transfer[1, 0]).subs({mf.q: 1}).subs(mf.p, 1), mf.n, sp.oo
+)
 neutral = sp.simplify(mlp.transfer[0, 0].subs(mf.q, 1))
-assert difference == sp.Rational(1, 2) and neutral == 1
-sp.Eq(sp.Symbol(r"(J - K)_{\text{attention}}"), difference), sp.Eq(sp.Symbol(r"J_{\text{MLP}}"), neutral)
+assert difference == sp.Rational(1, 2)
+assert neutral == 1
+(
+    sp.Eq(sp.Symbol(r"(J - K)_{\text{attention}}"), difference),
+    sp.Eq(sp.Symbol(r"J_{\text{MLP}}"), neutral),
+)
 
 # %% [markdown]
 # ## Where the source is imprecise
@@ -117,7 +139,10 @@ sp.Eq(sp.Symbol(r"(J - K)_{\text{attention}}"), difference), sp.Eq(sp.Symbol(r"J
 # %%
 share = {o: sp.powsimp(sp.simplify(2 * N * post[o].lam ** 4 / post[o].alpha ** 2)) for o in names}
 assert sp.simplify(share["adam"] * N**2).is_number
-tuple(sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o.upper()}}}}}"), value) for o, value in share.items())
+tuple(
+    sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o.upper()}}}}}"), value)
+    for o, value in share.items()
+)
 
 # %% [markdown]
 # - $\lambda/\alpha = 1/\sqrt{2N}$ is not the paper's: DeepNet has $\beta = (8N)^{-1/4}$, a factor $\sqrt2$ below $(2N)^{-1/4}$, because two
@@ -135,5 +160,8 @@ sp.Eq(alpha, net.alpha), sp.Eq(sp.Symbol("beta"), net.beta)
 # %%
 both = mf.scaling.deepnet("encoder-decoder")
 values = both(N=6, M=6)
-{"": ["published", "exact"], r"encoder $\alpha$, $N = M = 6$": [values["encoder_alpha"], values["encoder_alpha_exact"]],
- r"encoder $\beta$": [values["encoder_beta"], values["encoder_beta_exact"]]}  # fmt: skip
+{
+    "": ["published", "exact"],
+    r"encoder $\alpha$, $N = M = 6$": [values["encoder_alpha"], values["encoder_alpha_exact"]],
+    r"encoder $\beta$": [values["encoder_beta"], values["encoder_beta_exact"]],
+}

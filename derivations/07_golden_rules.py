@@ -11,10 +11,9 @@
 
 # %%
 import matplotlib.pyplot as plt
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 # %% [markdown]
 # ## Width
@@ -30,7 +29,10 @@ mf.scaling.width_rule()
 shapes = [(10, 768), (768, 768), (3072, 768), (768, 3072)]
 rules = [mf.scaling.width_rule(fan_in=i, fan_out=o)() for o, i in shapes]
 draw = np.random.default_rng(0)
-measured = [np.linalg.norm(draw.standard_normal((o, i), dtype=np.float32) / np.sqrt(i), 2) for o, i in shapes[:2]]
+measured = [
+    np.linalg.norm(draw.standard_normal((o, i), dtype=np.float32) / np.sqrt(i), 2)
+    for o, i in shapes[:2]
+]
 assert all(abs(m / rule["lecun_norm"] - 1) < 0.02 for m, rule in zip(measured, rules, strict=False))
 {
     "fan out x fan in": [f"{o} x {i}" for o, i in shapes],
@@ -57,9 +59,11 @@ branch = mf.Linear(1, 0)
 growth = {}
 for name, m in (("1/L", 1 / mf.L), (r"1/\sqrt{L}", 1 / sp.sqrt(mf.L))):
     net = mf.Residual(branch, scale=m)
-    growth[f"random, ${name}$"] = [float(mf.propagate(net, L, q=1.0, record="last").q[-1]) for L in depths]
+    growth[f"random, ${name}$"] = [
+        float(mf.propagate(net, L, q=1.0, record="last").q[-1]) for L in depths
+    ]
     growth[f"aligned, ${name}$"] = [float((1 + m.subs(mf.L, L)) ** L) for L in depths]
-assert all(np.allclose(growth["random, $1/L$"], [(1 + 1 / L**2) ** L for L in depths]) for _ in (0,))
+assert np.allclose(growth["random, $1/L$"], [(1 + 1 / L**2) ** L for L in depths])
 assert max(growth["aligned, $1/L$"]) < np.e
 {"$L$": depths} | growth
 
@@ -87,7 +91,10 @@ mf.scaling.key_query_rule()
 
 # %%
 attention = mf.Attention(n=64, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)
-pair = {r"$q \cdot k/\sqrt{d_k}$": attention, r"$q \cdot k/d_k$": mf.scaling.with_key_query_rule(attention, 64)}
+pair = {
+    r"$q \cdot k/\sqrt{d_k}$": attention,
+    r"$q \cdot k/d_k$": mf.scaling.with_key_query_rule(attention, 64),
+}
 kept = [mf.evaluate(mf.recursion(block).q, q=1.0, p=0.0) for block in pair.values()]
 assert kept[1] < 1.05 / 64 < kept[0]
 {"": [*pair, "uniform"], r"$\mathbb{E}\sum_b A_{ab}^2$": [*kept, 1 / 64]}
@@ -102,13 +109,19 @@ W = mf.scaling.Atom
 m_1, m_2, mu_2 = sp.symbols("m_1 m_2 mu_2", positive=True)
 t = sp.Symbol("t", positive=True)
 two = (mu_2 * W("W_2", m_2)) @ W("W_1", m_1)
-sp.Eq(sp.Symbol(r"\mu"), two.sensitivity), *(sp.Eq(sp.Symbol(f"t_{k}"), two.budgets(t)[f"W_{k}"]) for k in (1, 2))
+(
+    sp.Eq(sp.Symbol(r"\mu"), two.sensitivity),
+    *(sp.Eq(sp.Symbol(f"t_{k}"), two.budgets(t)[f"W_{k}"]) for k in (1, 2)),
+)
 
 # %%
 gpt = mf.scaling.modular_transformer(12)
 assert gpt.sensitivity == 1
 budgets = gpt.budgets()
-{"tensor": [name if "_" not in name else f"${name}$" for name in budgets], "its update, of 1 in all": list(budgets.values())}
+{
+    "tensor": [name if "_" not in name else f"${name}$" for name in budgets],
+    "its update, of 1 in all": list(budgets.values()),
+}
 
 # %% [markdown]
 # ## Where the source is imprecise

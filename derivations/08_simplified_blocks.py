@@ -19,10 +19,9 @@
 
 # %%
 import matplotlib.pyplot as plt
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 beta, c = sp.symbols("beta c", positive=True)
 branch = mf.Linear(1, 0)  # of unit variance on a normalised input
@@ -33,14 +32,18 @@ branch = mf.Linear(1, 0)  # of unit variance on a normalised input
 # %%
 f = mf.LayerNorm() >> branch
 pre = mf.unrolled(mf.Residual(f) >> mf.Residual(f, scale=beta))
-assert sp.expand(pre.q - ((1 + beta**2) * mf.l + 1)) == 0 and pre.carried == 1
+assert sp.expand(pre.q - ((1 + beta**2) * mf.l + 1)) == 0
+assert pre.carried == 1
 pre
 
 # %% [markdown]
 # What the branches of repeat $l$ add, in standard deviations of what they are added to, falls like $1/\sqrt l$:
 
 # %%
-tuple(sp.Eq(sp.Symbol(name), share) for name, share in zip((r"w_f(l)", r"w_g(l)"), pre.shares, strict=True))
+tuple(
+    sp.Eq(sp.Symbol(name), share)
+    for name, share in zip((r"w_f(l)", r"w_g(l)"), pre.shares, strict=True)
+)
 
 # %% [markdown]
 # ## Derivation: without the skip
@@ -66,9 +69,12 @@ sp.Eq(sp.Symbol(r"\lim_{L\to\infty}(1 + c^2/L)^{-L/2}"), limit)
 
 # %%
 a, b, g = sp.symbols("alpha beta gamma", positive=True)
-shaped = mf.recursion(mf.shaped_attention(alpha=a, beta=b, gamma=g, sigma_Q=0, sigma_V=1, sigma_O=1))
+shaped = mf.recursion(
+    mf.shaped_attention(alpha=a, beta=b, gamma=g, sigma_Q=0, sigma_V=1, sigma_O=1)
+)
 uniform, difference = sp.factor(shaped.q + (mf.n - 1) * shaped.p), sp.factor(shaped.q - shaped.p)
-assert sp.expand(uniform - (a + b - g) ** 2 * (mf.q + (mf.n - 1) * mf.p)) == 0 and sp.expand(difference - a**2 * (mf.q - mf.p)) == 0
+assert sp.expand(uniform - (a + b - g) ** 2 * (mf.q + (mf.n - 1) * mf.p)) == 0
+assert sp.expand(difference - a**2 * (mf.q - mf.p)) == 0
 assert sp.simplify(shaped.transfer.subs({b: g, a: 1})) == sp.eye(2)
 uniform, difference
 
@@ -84,8 +90,12 @@ uniform, difference
 depth = 18
 betas = {"$1$": sp.S.One, r"$1/\sqrt{L}$": 1 / sp.sqrt(depth), "$0.1$": sp.Rational(1, 10)}
 {r"$\beta$": list(betas)} | {
-    "weight of $X_0$ in $X_{18}$": [float(stationary.carried.subs({beta: v, mf.l: depth})) for v in betas.values()],
-    "in a pre-norm stack, over the standard deviation": [float((pre.carried / sp.sqrt(pre.q)).subs({beta: v, mf.l: depth})) for v in betas.values()],
+    "weight of $X_0$ in $X_{18}$": [
+        float(stationary.carried.subs({beta: v, mf.l: depth})) for v in betas.values()
+    ],
+    "in a pre-norm stack, over the standard deviation": [
+        float((pre.carried / sp.sqrt(pre.q)).subs({beta: v, mf.l: depth})) for v in betas.values()
+    ],
 }
 
 # %% tags=["hide-input"]
@@ -93,8 +103,21 @@ l, j = np.arange(depth), sp.Symbol("j", integer=True, nonnegative=True)
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.4, 2.9), layout="constrained")
 for colour, (label, value) in zip(("#000000", "#D55E00", "#0072B2"), betas.items(), strict=True):
     weight = stationary.branches[0].subs({beta: value, mf.l: depth})
-    left.semilogy(l, [float(weight.subs(j, k)) for k in l], "o-", markersize=3, color=colour, label=rf"$\beta = {label.strip('$')}$")
-    right.plot(l, [float(pre.shares[1].subs({beta: value, mf.l: int(k)})) for k in l], "o-", markersize=3, color=colour)
+    left.semilogy(
+        l,
+        [float(weight.subs(j, k)) for k in l],
+        "o-",
+        markersize=3,
+        color=colour,
+        label=rf"$\beta = {label.strip('$')}$",
+    )
+    right.plot(
+        l,
+        [float(pre.shares[1].subs({beta: value, mf.l: int(k)})) for k in l],
+        "o-",
+        markersize=3,
+        color=colour,
+    )
 left.set(xlabel="branch $j$", ylabel="weight of $g_j$ in $X_{18}$", title="without skip")
 right.set(xlabel="branch $j$", ylabel="share of $g_j$ when it is added", title="pre-norm")
 left.legend()
@@ -108,17 +131,34 @@ left
 
 # %%
 L = 1000
-run = mf.propagate(mf.Residual(mf.MLP(mf.relu, sigma_1=1, sigma_2=sp.sqrt(2)), scale=1 / sp.sqrt(mf.L)), L, q=1.0, c=0.2)
-assert abs(np.log(run.q[-1]) - 1) < 1e-3 and abs(run.log_apjn[0] - np.log(run.q[-1])) < 1e-12
-{"$L$": [L], "$q_L/q_0$": [run.q[-1]], r"$\mathcal{J}^{L,0}$": [np.exp(run.log_apjn[0])], r"$\rho: 0.2 \to$": [run.c[-1]]}
+run = mf.propagate(
+    mf.Residual(mf.MLP(mf.relu, sigma_1=1, sigma_2=sp.sqrt(2)), scale=1 / sp.sqrt(mf.L)),
+    L,
+    q=1.0,
+    c=0.2,
+)
+assert abs(np.log(run.q[-1]) - 1) < 1e-3
+assert abs(run.log_apjn[0] - np.log(run.q[-1])) < 1e-12
+{
+    "$L$": [L],
+    "$q_L/q_0$": [run.q[-1]],
+    r"$\mathcal{J}^{L,0}$": [np.exp(run.log_apjn[0])],
+    r"$\rho: 0.2 \to$": [run.c[-1]],
+}
 
 # %% [markdown]
 # Training only $\Delta W$ in $W = \alpha W_{\text{init}} + \beta\,\Delta W$ is a learning rate in disguise, times
 
 # %%
 rates = {o: mf.scaling.reparametrised(o).learning_rate for o in ("sgd", "adam")}
-assert list(rates.values()) == [sp.Symbol("beta", positive=True) ** 2, sp.Symbol("beta", positive=True)]
-tuple(sp.Eq(sp.Symbol(rf"(\eta_{{\text{{eff}}}}/\eta)_{{\text{{{o.upper()}}}}}"), rate) for o, rate in rates.items())
+assert list(rates.values()) == [
+    sp.Symbol("beta", positive=True) ** 2,
+    sp.Symbol("beta", positive=True),
+]
+tuple(
+    sp.Eq(sp.Symbol(rf"(\eta_{{\text{{eff}}}}/\eta)_{{\text{{{o.upper()}}}}}"), rate)
+    for o, rate in rates.items()
+)
 
 # %% [markdown]
 # ## Where the source is imprecise
@@ -128,7 +168,8 @@ tuple(sp.Eq(sp.Symbol(rf"(\eta_{{\text{{eff}}}}/\eta)_{{\text{{{o.upper()}}}}}")
 
 # %%
 factor = (1 + sp.Rational(1, 100)) ** 9
-assert abs(float(factor) - 1.0937) < 1e-4 and sp.exp(sp.Rational(1, 2)) > sp.Rational(3, 2)
+assert abs(float(factor) - 1.0937) < 1e-4
+assert sp.exp(sp.Rational(1, 2)) > sp.Rational(3, 2)
 sp.Eq(sp.Symbol(r"(1 + \beta^2)^{L/2}"), sp.Float(factor, 6))
 
 # %% [markdown]

@@ -13,10 +13,9 @@
 
 # %%
 import matplotlib.pyplot as plt
+import meanfield as mf
 import numpy as np
 import sympy as sp
-
-import meanfield as mf
 
 # %% [markdown]
 # ## LayerNorm without attention
@@ -42,7 +41,9 @@ a, w = sp.symbols("a w", positive=True)
 
 def transformer(norm):
     attention = mf.UniformAttention(sigma_V=1, sigma_O=sp.sqrt(a))
-    return mf.pre_norm(norm=norm, attention=attention, mlp=mf.MLP(mf.relu, sigma_1=1, sigma_2=sp.sqrt(w)))
+    return mf.pre_norm(
+        norm=norm, attention=attention, mlp=mf.MLP(mf.relu, sigma_1=1, sigma_2=sp.sqrt(w))
+    )
 
 
 layer_norm = mf.growth(transformer(mf.LayerNorm()))
@@ -54,7 +55,8 @@ layer_norm.q, layer_norm.gap, layer_norm.apjn
 
 # %%
 (share_0, zeta_0), (share_1, zeta_1) = layer_norm.apjn.terms
-assert sp.simplify(zeta_0 - (w / 2) / (a + w / 2)) == 0 and zeta_1 == 1
+assert sp.simplify(zeta_0 - (w / 2) / (a + w / 2)) == 0
+assert zeta_1 == 1
 {"mode": ["differences", "common"], "share": [share_0, share_1], "exponent": [zeta_0, zeta_1]}
 
 # %% [markdown]
@@ -65,7 +67,11 @@ assert sp.simplify(zeta_0 - (w / 2) / (a + w / 2)) == 0 and zeta_1 == 1
 # %%
 fits = layer_norm.check(depth=20_000, a=1.0, w=2.0, n=4)
 assert all(f.verdict == "agrees" for f in fits.fits if f.quantity != "J")
-{"quantity": [f"{f.quantity}, {f.name}" for f in fits.fits], "predicted": [f.predicted for f in fits.fits], "fitted": [f.fitted for f in fits.fits]}
+{
+    "quantity": [f"{f.quantity}, {f.name}" for f in fits.fits],
+    "predicted": [f.predicted for f in fits.fits],
+    "fitted": [f.fitted for f in fits.fits],
+}
 
 # %% [markdown]
 # ### What the source has instead
@@ -76,17 +82,27 @@ assert all(f.verdict == "agrees" for f in fits.fits if f.quantity != "J")
 chi = mf.recursion(transformer(mf.LayerNorm())).chi
 blog = sp.factor(sp.limit((mf.q * (chi - 1)).subs(mf.p, mf.q), mf.q, sp.oo) / layer_norm.q.rate)
 assert sp.simplify(blog - (w / 2 + a / mf.n) / (a + w / 2)) == 0
-setting = {a: sp.Rational(64, 100) ** 4, w: (sp.Rational(64, 100) * sp.Rational(128, 100)) ** 2, mf.n: 197}
+setting = {
+    a: sp.Rational(64, 100) ** 4,
+    w: (sp.Rational(64, 100) * sp.Rational(128, 100)) ** 2,
+    mf.n: 197,
+}
 at = {r"$\prod\chi$": blog, r"$\zeta_0$": zeta_0, r"$\zeta_1$": zeta_1}
 assert zeta_0.subs(setting) == sp.Rational(2, 3)
 crossover = layer_norm.apjn.crossover
-sp.Eq(sp.Symbol(r"\zeta_{\prod\chi}"), blog), {"at ViT-L": list(at), "": [float(sp.sympify(e).subs(setting)) for e in at.values()]}
+(
+    sp.Eq(sp.Symbol(r"\zeta_{\prod\chi}"), blog),
+    {"at ViT-L": list(at), "": [float(sp.sympify(e).subs(setting)) for e in at.values()]},
+)
 
 # %% [markdown]
 # The true exponent is 1 for every finite $n$, but at ViT-L it shows only beyond
 
 # %%
-sp.Eq(sp.Symbol(r"l_\times"), crossover), sp.Eq(sp.Symbol(r"l_\times^{\text{ViT-L}}"), sp.N(crossover.subs(setting), 3))
+(
+    sp.Eq(sp.Symbol(r"l_\times"), crossover),
+    sp.Eq(sp.Symbol(r"l_\times^{\text{ViT-L}}"), sp.N(crossover.subs(setting), 3)),
+)
 
 # %% [markdown]
 # blocks. So attention does change the growth that is seen, from $l$ to $l^{2/3}$; and since $1 - c$ falls like a power, LayerNorm
@@ -108,27 +124,52 @@ alpha, sigma_w, sigma_b = (sp.Symbol(name) for name in ("alpha", "sigma_w", "sig
 plain = {s: v for s in derf.apjn.rate.free_symbols for v in (0,) if s.name == "sigma_b"}
 ratio = sp.sqrt(sp.simplify(dyt.apjn.rate / derf.apjn.rate.subs(plain)))
 assert sp.simplify(ratio - sp.sqrt(2 * sp.pi) / 3) == 0
-sp.Eq(sp.Symbol(r"\alpha_{\text{Derf}}/\alpha_{\text{DyT}}"), ratio), sp.Eq(sp.Symbol(r"b_{\text{Derf}}"), derf.apjn.log_coefficient.subs(plain))
+(
+    sp.Eq(sp.Symbol(r"\alpha_{\text{Derf}}/\alpha_{\text{DyT}}"), ratio),
+    sp.Eq(sp.Symbol(r"b_{\text{Derf}}"), derf.apjn.log_coefficient.subs(plain)),
+)
 
 # %%
 stretched = mf.growth(mf.Residual(mf.Derf(1) >> mf.Linear(1, 0)))
 check = stretched.check(depth=20_000)
 assert check.agrees
-{"quantity": [f"{f.quantity}, {f.name}" for f in check.fits], "predicted": [f.predicted for f in check.fits], "fitted": [f.fitted for f in check.fits]}
+{
+    "quantity": [f"{f.quantity}, {f.name}" for f in check.fits],
+    "predicted": [f.predicted for f in check.fits],
+    "fitted": [f.fitted for f in check.fits],
+}
 
 # %% tags=["hide-input"]
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.0), layout="constrained")
 l = fits.run.layers[1:]
 left.loglog(l, np.exp(fits.run.log_apjn_forward[1:]), color="#000000", label=r"$(J, K)$")
-for exponent, style, label in ((0.5, ":", r"$\zeta_0 = \frac{1}{2}$"), (1.0, "--", r"$\zeta_1 = 1$")):
-    left.loglog(l, 1.3 * l**exponent if exponent < 1 else l / 4, style, color="#D55E00", label=label)
-left.set(xlabel="block $l$", ylabel=r"$\mathcal{J}^{\,l,0}$", title="pre-LN, $n = 4$, $a = 1$, $w = 2$", ylim=(0.5, None))
+for exponent, style, label in (
+    (0.5, ":", r"$\zeta_0 = \frac{1}{2}$"),
+    (1.0, "--", r"$\zeta_1 = 1$"),
+):
+    left.loglog(
+        l, 1.3 * l**exponent if exponent < 1 else l / 4, style, color="#D55E00", label=label
+    )
+left.set(
+    xlabel="block $l$",
+    ylabel=r"$\mathcal{J}^{\,l,0}$",
+    title="pre-LN, $n = 4$, $a = 1$, $w = 2$",
+    ylim=(0.5, None),
+)
 left.legend()
 l = check.run.layers[1:]
 law = 4 / np.pi * np.sqrt(l) + float(stretched.apjn.log_coefficient) * np.log(l)
 right.plot(np.sqrt(l), check.run.log_apjn_forward[1:], color="#000000", label="run")
-right.plot(np.sqrt(l), law + check.run.log_apjn_forward[-1] - law[-1], "--", color="#D55E00", label="law, one constant fitted")
-right.set(xlabel=r"$\sqrt{l}$", ylabel=r"$\ln\mathcal{J}^{\,l,0}$", title=r"Derf, $\alpha = \sigma_w = 1$")
+right.plot(
+    np.sqrt(l),
+    law + check.run.log_apjn_forward[-1] - law[-1],
+    "--",
+    color="#D55E00",
+    label="law, one constant fitted",
+)
+right.set(
+    xlabel=r"$\sqrt{l}$", ylabel=r"$\ln\mathcal{J}^{\,l,0}$", title=r"Derf, $\alpha = \sigma_w = 1$"
+)
 right.legend()
 left
 
@@ -147,11 +188,16 @@ attended.q, attended.gap, attended.apjn
 rho_star, r = sp.Symbol(r"\rho_*", positive=True), sp.Symbol("r", positive=True)
 implicit = attended.gap.limit
 (root,) = (1 - implicit).atoms(type(1 - implicit)) if (1 - implicit).is_Atom else (1 - implicit,)
-rate = attended.apjn.rate.subs(root, sp.sin(sp.pi * r / 2)).subs(sp.asin(sp.sin(sp.pi * r / 2)), sp.pi * r / 2)
+rate = attended.apjn.rate.subs(root, sp.sin(sp.pi * r / 2)).subs(
+    sp.asin(sp.sin(sp.pi * r / 2)), sp.pi * r / 2
+)
 many = sp.simplify(1 / sp.limit(rate, mf.n, sp.oo))
 without = sp.simplify(many.subs(a, 0))
 assert sp.simplify(many / without - (1 + 2 * r * a / w)) == 0
-sp.Eq(sp.Symbol("lambda"), many), sp.Eq(sp.Symbol(r"\lambda/\lambda_{\text{no attention}}"), sp.expand(many / without))
+(
+    sp.Eq(sp.Symbol("lambda"), many),
+    sp.Eq(sp.Symbol(r"\lambda/\lambda_{\text{no attention}}"), sp.expand(many / without)),
+)
 
 # %% [markdown]
 # ## Where the source is imprecise

@@ -121,9 +121,11 @@ def _compiled(cell: Cell, path: Path) -> tuple[CodeType | None, CodeType | None]
         return None, None
     tree = ast.parse(cell.text, str(path))
     ast.increment_lineno(tree, cell.line - 1)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    body = compile(tree, str(path), "exec")
-    return body, None if last is None else compile(ast.Expression(last.value), str(path), "eval")
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        return compile(tree, str(path), "exec"), None
+    del tree.body[-1]
+    return compile(tree, str(path), "exec"), compile(ast.Expression(last.value), str(path), "eval")
 
 
 def _run(cell: Cell, body: CodeType | None, last: CodeType | None, namespace: dict[str, Any]) -> Iterator[Part]:

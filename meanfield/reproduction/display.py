@@ -146,10 +146,8 @@ def _(value: Derivation) -> Iterator[Part]:
 
 @shown.register
 def _(value: Rule) -> Iterator[Part]:
-    yield Text(f"**{value.name}**, assuming: " + "; ".join(value.assumptions) + ".")
-    for step in value.steps:
-        yield Text(f"{step.reason[0].upper()}{step.reason[1:]}:")
-        yield Formula(latex(step.equation))
+    steps = (rf"1. {step.reason}: $\displaystyle {latex(step.equation)}$" for step in value.steps)
+    yield Text("\n".join((f"**{value.name}**, assuming: {'; '.join(value.assumptions)}.", "", *steps)))
 
 
 def _cell(entry: Any) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -12,14 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["parser", "require_markdown"]
 
 
+#: what a page is set with
+LIBRARIES: Final = ("markdown_it", "mdit_py_plugins", "latex2mathml")
+
+
 def require_markdown() -> None:
     """Raise ImportError with the command that installs what pages need, if it is missing."""
-    try:
-        import latex2mathml.converter
-        import markdown_it
-        import mdit_py_plugins.amsmath  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f'the pages need {error.name}: pip install "meanfield-nn[plot]"', name=error.name) from error
+    for name in LIBRARIES:
+        if importlib.util.find_spec(name) is None:
+            raise ImportError(f'the derivations need {name}: pip install "meanfield-nn[plot]"', name=name)
 
 
 @cache

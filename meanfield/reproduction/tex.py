@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final
 
 from meanfield.reporting.article import document, table
 from meanfield.reproduction.cells import Page
@@ -44,19 +44,27 @@ _HEADINGS: Final = {"h1": r"\section*{", "h2": r"\subsection*{", "h3": r"\subsub
 def body(page: Page) -> str:
     """A page as a piece of LaTeX, its pictures by the names of `picture_names`."""
     names = iter(picture_names(page))
-    pieces: list[str] = []
-    for lines, group in groupby(page.parts, _one_line):
-        if lines:
-            # one environment; after a listing LaTeX would put an empty line in front of it
-            closer = "\\vspace{-1.5\\baselineskip}\n" if pieces and pieces[-1].endswith("\\endgroup") else ""
-            pieces.append(closer + "\\begin{gather*}\n" + " \\\\\n".join(part.latex for part in group) + "\n\\end{gather*}")
+    lines: list[str] = []
+    before: type[Part] | None = None
+    for kind, group in groupby(page.parts, type):
+        if kind is Formula:
+            # with the words it ends; after a listing LaTeX would put an empty line in front of it
+            lines += [] if before is Text else ["", r"\vspace{-1.5\baselineskip}"] if before is Code else [""]
+            lines += _displays(group)
         else:
-            pieces += [_included(next(names), part) if isinstance(part, Picture) else _set(part) for part in group]
-    return "\n\n".join(pieces)
+            for part in group:
+                lines += ["", _included(next(names), part) if isinstance(part, Picture) else _set(part)]
+        before = kind
+    return "\n".join(lines).strip()
 
 
-def _one_line(part: Part) -> TypeGuard[Formula]:
-    return isinstance(part, Formula) and not part.latex.startswith("\\begin{align*}")
+def _displays(formulas: Iterable[Part]) -> Iterator[str]:
+    """formulas of one line each in one environment"""
+    for aligned, group in groupby((f.latex for f in formulas if isinstance(f, Formula)), lambda text: text.startswith(r"\begin{align*}")):
+        if aligned:
+            yield from group
+        else:
+            yield "\\begin{gather*}\n" + " \\\\\n".join(group) + "\n\\end{gather*}"
 
 
 def pages_document(pages: Sequence[Page]) -> str:
@@ -86,15 +94,11 @@ def _(part: Code) -> str:
 
 
 @_set.register
-def _(part: Formula) -> str:
-    return part.latex
-
-
-@_set.register
 def _(part: Table) -> str:
     columns = "".join("r" if n else "l" for n in part.numeric)
     inner = table(tuple(map(inline, part.header)), [tuple(map(inline, row)) for row in part.rows], columns)
-    return "\\begin{center}\\small\n" + inner + "\n\\end{center}"
+    tall = r"\renewcommand{\arraystretch}{1.6}" if any(r"\frac" in cell for row in part.rows for cell in row) else ""
+    return rf"\begin{{center}}\small{tall}" + "\n" + inner + "\n\\end{center}"
 
 
 def _included(name: str, part: Picture) -> str:

@@ -15,7 +15,8 @@ from meanfield.reproduction.markdown import parser
 __all__ = ["webpage"]
 
 _STYLE: Final = """
-body { font-family: Georgia, "Times New Roman", serif; line-height: 1.45; color: #111; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
+body { font-family: Georgia, "Times New Roman", serif; line-height: 1.45; color: #111; }
+body { max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-top: 3rem; border-top: 1px solid #bbb; padding-top: 1.5rem; }
 h2 { font-size: 1.15rem; margin-top: 1.8rem; }
 pre { background: #f5f5f2; padding: 0.6rem 0.8rem; overflow-x: auto; font-size: 0.82rem; line-height: 1.35; }
