@@ -7,7 +7,7 @@
 # \kappa(\rho) = \frac{1}{2\pi}\left[\sqrt{1 - \rho^2} + \rho\,(\pi - \arccos\rho)\right],\qquad
 # \mathbb{E}\,\phi'(u)\phi'(v) = \dot\kappa(\rho) = \frac{\pi - \arccos\rho}{2\pi}$$
 #
-# **Source.** Cho and Saul (2009), degree 1; it is $\kappa$ in Eq. (8) of *Normalization-free transformers are subcritical*,
+# **Source.** Cho and Saul (2009), degree 1; it is the $\kappa$ of Eqs. (6) and (7) of *Normalization-free transformers are subcritical*,
 # Part 2, where an MLP adds $\tfrac12 w\,\tilde q$ to $q$ and $w\,\tilde q\,\kappa(\tilde p/\tilde q)$ to $p$, $w = \sigma_1^2\sigma_2^2$.
 #
 # **Assumptions.** None beyond the Gaussian pair: this is an identity.

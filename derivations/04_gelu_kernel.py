@@ -7,7 +7,7 @@
 # $$\mathbb{E}\,\phi(u)\phi(v) = \frac p4 + \frac{p}{2\pi}\arcsin\frac{p}{1 + q}
 # + \frac{q^2(1 + q) + p^2(1 - q)}{2\pi(1 + q)\sqrt{(1 + q)^2 - p^2}}$$
 #
-# **Source.** Tsuchida, Pearce, van der Heide, Roosta, Gallagher (2021), Proposition 2, for the kernel; Hendrycks and Gimpel (2016) for
+# **Source.** Tsuchida, Pearce, van der Heide, Roosta, Gallagher (2021) for the kernel; Hendrycks and Gimpel (2016) for
 # the activation. GELU is among the "ReLU or its variants" of Su's two articles.
 #
 # **Assumptions.** The exact GELU, not its tanh approximation.

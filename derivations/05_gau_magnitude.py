@@ -67,9 +67,9 @@ assert measured[3] > 4 * diagonal.rms
     "": [r"$A_{ii}$", r"$A_{ij}$", r"$A_{ii}/A_{ij}$", r"RMS $O$"],
     "published estimate": [diagonal.A_ii, diagonal.A_ij, diagonal.ratio, diagonal.rms],
     "whole law": list(law),
-    "random units": [f"${value:.4g}$" for value in measured],
+    "random units": [float(f"{v:.4g}") for v in measured],
     "standard error": [
-        f"${v:.1g}$"
+        float(f"{v:.1g}")
         for v in (*spread[:2], measured[2] * spread[1] / seen[1], spread[2] / (2 * measured[3]))
     ],
 }
@@ -99,7 +99,7 @@ sp.Eq(sp.Symbol(r"\lim_{n \to \infty} \mathrm{RMS}\,O"), sp.Float(limit, 4))
 # %% [markdown]
 # ## The exponent
 #
-# Swish is homogeneous only for $\lambda \to 0$ and $\lambda \to \infty$. Between, the diagonal part has the exponent
+# Swish is homogeneous only for $\lambda \to 0$ and $\lambda \to \infty$. In between, the diagonal part has the exponent
 # $1 + 3\,\partial\ln\nu^2/\partial\ln\lambda$, and the coherent part is steeper still:
 
 # %%
@@ -129,6 +129,8 @@ left.plot([n], [measured[3]], "o", color="#D55E00", label="random units")
 left.axvline(report.crossover, color="#999999", linewidth=0.8, linestyle=":")
 left.legend()
 exponents.plot(ax=right)
+right.set(ylabel=r"$\partial\,\ln\mathrm{RMS}\,O/\partial\,\ln\lambda$")
+left.set(ylabel=r"$\mathrm{RMS}\,O$")
 right.axhline(7, color="#999999", linewidth=0.8, linestyle=":")
 left
 

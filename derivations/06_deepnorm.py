@@ -113,21 +113,17 @@ ax
 # %% [markdown]
 # The plain post-norm falls exponentially, not because of the norm of the MLP sublayers, which are neutral, but because attention makes
 # tokens alike: the part of the gradient that differs between tokens is halved at each attention sublayer, until only the part common to
-# all tokens is left, $\mathcal{J} \approx c/n$. One sublayer of each kind says it, $n \to \infty$ and tokens alike:
+# all tokens is left, $\mathcal{J} \approx c/n$. One sublayer of each kind says it, at $n \to \infty$ and tokens
+# alike, where $(J, K) \leftarrow T\,(J, K)$ halves $J - K$ and leaves $K$:
 
 # %%
 attention = mf.recursion(mf.Residual(mf.UniformAttention(sigma_V=1, sigma_O=1)) >> mf.LayerNorm())
 mlp = mf.recursion(mf.Residual(mf.MLP(mf.relu, sigma_1=1, sigma_2=1)) >> mf.LayerNorm())
-difference = sp.limit(
-    (attention.transfer[0, 0] - attention.transfer[1, 0]).subs({mf.q: 1}).subs(mf.p, 1), mf.n, sp.oo
-)
+alike = attention.transfer.subs({mf.q: 1, mf.p: 1}).applyfunc(lambda e: sp.limit(e, mf.n, sp.oo))
 neutral = sp.simplify(mlp.transfer[0, 0].subs(mf.q, 1))
-assert difference == sp.Rational(1, 2)
+assert alike == sp.Matrix([[sp.Rational(1, 2), sp.Rational(1, 2)], [0, 1]])
 assert neutral == 1
-(
-    sp.Eq(sp.Symbol(r"(J - K)_{\text{attention}}"), difference),
-    sp.Eq(sp.Symbol(r"J_{\text{MLP}}"), neutral),
-)
+sp.Eq(sp.Symbol(r"T_{\text{attention}}"), alike), sp.Eq(sp.Symbol(r"J_{\text{MLP}}"), neutral)
 
 # %% [markdown]
 # ## Where the source is imprecise

@@ -42,7 +42,7 @@ pre
 # %%
 tuple(
     sp.Eq(sp.Symbol(name), share)
-    for name, share in zip((r"w_f(l)", r"w_g(l)"), pre.shares, strict=True)
+    for name, share in zip((r"{w_f}(l)", r"{w_g}(l)"), pre.shares, strict=True)
 )
 
 # %% [markdown]
@@ -76,7 +76,7 @@ uniform, difference = sp.factor(shaped.q + (mf.n - 1) * shaped.p), sp.factor(sha
 assert sp.expand(uniform - (a + b - g) ** 2 * (mf.q + (mf.n - 1) * mf.p)) == 0
 assert sp.expand(difference - a**2 * (mf.q - mf.p)) == 0
 assert sp.simplify(shaped.transfer.subs({b: g, a: 1})) == sp.eye(2)
-uniform, difference
+uniform, sp.expand(difference)
 
 # %% [markdown]
 # and $\alpha = \beta = \gamma = 1$ is the identity on signals and on gradients; $\alpha = 0$, plain attention, collapses all tokens
@@ -93,7 +93,7 @@ betas = {"$1$": sp.S.One, r"$1/\sqrt{L}$": 1 / sp.sqrt(depth), "$0.1$": sp.Ratio
     "weight of $X_0$ in $X_{18}$": [
         float(stationary.carried.subs({beta: v, mf.l: depth})) for v in betas.values()
     ],
-    "in a pre-norm stack, over the standard deviation": [
+    "in pre-norm, of the standard deviation": [
         float((pre.carried / sp.sqrt(pre.q)).subs({beta: v, mf.l: depth})) for v in betas.values()
     ],
 }
@@ -119,7 +119,7 @@ for colour, (label, value) in zip(("#000000", "#D55E00", "#0072B2"), betas.items
         color=colour,
     )
 left.set(xlabel="branch $j$", ylabel="weight of $g_j$ in $X_{18}$", title="without skip")
-right.set(xlabel="branch $j$", ylabel="share of $g_j$ when it is added", title="pre-norm")
+right.set(xlabel="branch $j$", ylabel="share of $g_j$ when added", title="pre-norm")
 left.legend()
 left
 

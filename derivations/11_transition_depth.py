@@ -114,7 +114,7 @@ ax
 
 # %% [markdown]
 # (Crosses: the source's estimate.) The estimate is low by about a fifth or more at every slope, since
-# $C\,\pi/(4\alpha^2\sigma_w^2)$ is missing from it; it misses a constant share only slowly lost, as $1/\ln\alpha^{-2}$. At large
+# $C\,\pi/(4\alpha^2\sigma_w^2)$ is missing from it; the relative error dies only like $1/\ln\alpha^{-2}$. At large
 # $\alpha$ there is no transition: $l_* = 0$ if the stream starts beyond it.
 
 # %%
