@@ -155,7 +155,7 @@ left.set(
 )
 left.legend()
 l = check.run.layers[1:]
-law = 4 / np.pi * np.sqrt(l) + 2 / np.pi**2 * np.log(l)
+law = mf.evaluate(derf.apjn.asymptote, l=l, alpha=1.0, sigma_w=1.0)
 right.plot(np.sqrt(l), check.run.log_apjn_forward[1:], color="#000000", label="run")
 right.plot(
     np.sqrt(l),

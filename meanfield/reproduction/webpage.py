@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from functools import cache, singledispatch
 from html import escape
@@ -33,6 +34,10 @@ nav ol { padding-left: 1.5rem; }
 """
 
 
+#: a function by name, which the converter sets without the space that TeX puts around it
+_NAMED: Final = re.compile("<mi>([a-z]{2,})</mi>")
+
+
 def webpage(pages: Sequence[Page], title: str, failures: Sequence[str] = ()) -> str:
     """A complete HTML document: contents, then the pages; `failures` are sentences about pages that are not there."""
     contents = "\n".join(f'<li><a href="#{page.name}">{_inline(page.title)}</a></li>' for page in pages)
@@ -54,6 +59,7 @@ def _mathml(latex: str, displayed: bool) -> str:
     from latex2mathml.converter import convert
 
     element: str = convert(latex, display="block" if displayed else "inline")
+    element = _NAMED.sub(r'<mrow><mspace width="0.17em"/><mi>\1</mi><mspace width="0.17em"/></mrow>', element)
     return f'<div class="formula">{element}</div>' if displayed else element
 
 
