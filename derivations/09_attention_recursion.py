@@ -77,7 +77,7 @@ assert np.abs(alone.log_apjn - np.log(alone.q[-1] / alone.q)).max() < 1e-12
 
 # %%
 def random_apjn(draw, tangent_norm, n, s, blocks, d=256, probes=8):
-    """mean square of the Jacobian of a random transformer: sigma_OV = 1, sigma_1 sigma_2 = sqrt 2, c_0 = 0.4"""
+    """mean square of the Jacobian of a random transformer: sigma_OV = 1, sigma_21 = sqrt 2, c_0 = 0.4"""
     normal = lambda *shape: draw.standard_normal(shape, dtype=np.float32)
     weight = lambda sigma: np.float32(sigma / np.sqrt(d)) * normal(d, d)
     h, dh = (

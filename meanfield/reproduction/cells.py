@@ -55,7 +55,7 @@ def cells_of(text: str) -> tuple[Cell, ...]:
 
     Raises
     ------
-    ValueError
+    SyntaxError
         Text stands before the first marker, or a markdown cell has a line that is no comment.
 
     >>> [(c.markdown, c.text) for c in cells_of("# %% [markdown]\\n# # Title\\n# %%\\n1 + 1\\n")]
@@ -69,7 +69,7 @@ def cells_of(text: str) -> tuple[Cell, ...]:
         elif found:
             found[-1][2].append(line)
         elif line.strip():
-            raise ValueError(f"line {number}: expected a cell marker, # %%, before anything else")
+            raise _bad("expected a cell marker, # %%, before anything else", number)
     return tuple(_cell(options, first, lines) for options, first, lines in found)
 
 
@@ -78,7 +78,7 @@ def _cell(options: str, first: int, lines: list[str]) -> Cell:
         return Cell("\n".join(lines).rstrip(), first, hidden="hide-input" in options)
     for number, line in enumerate(lines, first):
         if line.strip() and not line.startswith("#"):
-            raise ValueError(f"line {number}: expected a comment in a markdown cell")
+            raise _bad("expected a comment in a markdown cell", number)
     return Cell("\n".join(line.removeprefix("#").removeprefix(" ") for line in lines).strip(), first, markdown=True)
 
 
@@ -87,7 +87,11 @@ def title_of(cells: tuple[Cell, ...]) -> str:
     for cell in cells:
         if cell.markdown and (heading := re.search(r"^# (.+)$", cell.text, re.MULTILINE)):
             return heading[1].strip()
-    raise ValueError("the page has no title: expected a markdown cell with a line that starts with # ")
+    raise _bad("no title: expected a markdown cell with a line that starts with # ", 1)
+
+
+def _bad(reason: str, line: int) -> SyntaxError:
+    return SyntaxError(reason, (None, line, None, None))
 
 
 def run_page(path: Path, text: str) -> Page:
@@ -103,8 +107,8 @@ def run_page(path: Path, text: str) -> Page:
         cells = cells_of(text)
         title = title_of(cells)
         codes = [_compiled(cell, path) for cell in cells]
-    except (ValueError, SyntaxError) as error:
-        raise PageFailed(name, getattr(error, "lineno", None) or 1, str(error)) from error
+    except SyntaxError as error:
+        raise PageFailed(name, error.lineno or 1, error.msg) from error
     namespace: dict[str, Any] = {"__name__": "__main__"}
     parts: list[Part] = []
     for cell, (body, last) in track(list(zip(cells, codes, strict=True)), name, len(cells)):
@@ -119,8 +123,7 @@ def _compiled(cell: Cell, path: Path) -> tuple[CodeType | None, CodeType | None]
     """what a cell does, and its last expression"""
     if cell.markdown:
         return None, None
-    tree = ast.parse(cell.text, str(path))
-    ast.increment_lineno(tree, cell.line - 1)
+    tree = ast.parse("\n" * (cell.line - 1) + cell.text, str(path))
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr):
         return compile(tree, str(path), "exec"), None
