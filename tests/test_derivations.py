@@ -20,7 +20,7 @@ from meanfield.reproduction.cells import Page, PageFailed, cells_of, run_page
 from meanfield.reproduction.derivations import build, sources
 from meanfield.reproduction.display import Code, Formula, Picture, Table, Text, shown
 from meanfield.reproduction.references import CurvePoint
-from meanfield.reproduction.tex import body, inline, text
+from meanfield.reproduction.tex import body, inline, picture_names, text
 from meanfield.reproduction.webpage import webpage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,6 +195,14 @@ def test_markdown_as_latex():
     ]  # fmt: skip
     with pytest.raises(ValueError, match="no LaTeX here: image"):
         text("![a](b.png)")
+
+
+def test_pictures_do_not_take_the_name_of_the_typeset_page():
+    picture = Picture(b"", b"", 6.5)
+    one, two = Page("p", "t", (picture,)), Page("p", "t", (picture, picture))
+    assert picture_names(one) == ["p_figure"]
+    assert picture_names(two) == ["p_figure_1", "p_figure_2"]
+    assert "width=1\\linewidth]{p_figure.pdf}" in body(one)
 
 
 def test_formulas_in_a_row_share_an_environment():

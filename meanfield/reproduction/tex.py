@@ -75,7 +75,7 @@ def pages_document(pages: Sequence[Page]) -> str:
 def picture_names(page: Page) -> list[str]:
     """File names without suffix of the pictures of a page, in order."""
     count = sum(isinstance(part, Picture) for part in page.parts)
-    return [page.name if count == 1 else f"{page.name}_{i}" for i in range(1, count + 1)]
+    return [f"{page.name}_figure" if count == 1 else f"{page.name}_figure_{i}" for i in range(1, count + 1)]
 
 
 @singledispatch
