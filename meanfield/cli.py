@@ -1,6 +1,6 @@
 """The command `meanfield`: turns what goes wrong into one sentence and an exit code.
 
-0 done, 1 a library of the extras is missing, 2 the input was refused, 130 interrupted.
+0 done, 1 a library of the extras is missing, 2 the input was refused, 3 a derivation failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import sys
 __all__ = ["main", "run"]
 
 #: what the commands need beside the core dependencies, and the extra that installs it
-_EXTRAS = {"click": "cli", "rich": "cli", "matplotlib": "plot"}
+_EXTRAS = {
+    "click": "cli", "rich": "cli", "matplotlib": "plot", "markdown_it": "plot", "mdit_py_plugins": "plot", "latex2mathml": "plot",
+}  # fmt: skip
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -31,6 +31,9 @@ ROWS: Final = 33
 #: characters of a line where the output is no terminal
 WIDTH: Final = 160
 
+#: exit code of `reproduce` where a derivation fails
+FAILED: Final = 3
+
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -76,8 +79,11 @@ def _print_table(title: str, header: list[str], rows: list[list[str]], left: int
 @group.command()
 @click.option("--out", default="results", show_default=True, metavar="FOLDER", help="Where to write.")
 @_JSON
-def reproduce(out: str, as_json: bool) -> None:
-    """Tables, figures and LaTeX page of the normalisation-free transformer, beside the published numbers."""
+def reproduce(out: str, as_json: bool) -> int:
+    """Tables, figures and LaTeX page of the normalisation-free transformer, beside the published numbers; and the derivations.
+
+    The exit code is 3 if a derivation fails; the others are written.
+    """
     from meanfield.reproduction import reproduce as work
     from meanfield.reproduction.tables import largest
 
@@ -90,10 +96,10 @@ def reproduce(out: str, as_json: bool) -> None:
         ]  # fmt: skip
         curves = {"points": len(done.points), "largest_deviation": largest(p.deviation for p in done.points)}
         _print_json(
-            {"folder": done.folder, "files": [f.name for f in done.files], "reference_numbers": comparisons,
-             "published_curves": curves, "note": done.note}
+            {"folder": done.folder, "files": [f.relative_to(done.folder).as_posix() for f in done.files], "reference_numbers": comparisons,
+             "published_curves": curves, "failures": [str(f) for f in done.failures], "note": done.note}
         )  # fmt: skip
-        return
+        return FAILED if done.failures else 0
     rows = [[c.network, c.quantity, c.reference, c.rounded, f"{c.deviation:.0e}"] for c in done.comparisons]
     _print_table("Reference numbers", ["network", "quantity", "reference", "computed", "deviation"], rows, left=2)
     kinds = dict.fromkeys((p.figure, p.system, p.quantity) for p in done.points)
@@ -105,6 +111,9 @@ def reproduce(out: str, as_json: bool) -> None:
     click.echo(f"{len(done.files)} files in {done.folder}")
     if done.note:
         click.echo(done.note)
+    for failed in done.failures:
+        click.echo(f"derivation failed: {failed}", err=True)
+    return FAILED if done.failures else 0
 
 
 # -- propagate ----------------------------------------------------------------------------------------------------------------------

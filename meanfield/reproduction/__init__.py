@@ -1,4 +1,5 @@
-r"""`meanfield reproduce`: the tables, figures and LaTeX page of the normalisation-free transformer, from formula to figure.
+r"""`meanfield reproduce`: the tables, figures and LaTeX page of the normalisation-free transformer, from formula to figure, and the
+derivations of the other results, executable pages (`derivations`).
 
 The system is that of "Normalization-free transformers are subcritical", Part 2 (labofdoubt.github.io), with the toy network of Part 1;
 what is compared with which published number is in `references`.
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from meanfield.plotting import require_matplotlib
 from meanfield.reporting.article import typeset
 from meanfield.reporting.files import whole, write_text
-from meanfield.reproduction import figures, tables
+from meanfield.reproduction import derivations, figures, tables
+from meanfield.reproduction.cells import PageFailed
+from meanfield.reproduction.markdown import require_markdown
 from meanfield.reproduction.page import page
 from meanfield.reproduction.references import Comparison, CurvePoint, compare_curves, compare_values
 from meanfield.reproduction.systems import DEPTH, FEW_SIGMA_QK, FEW_TOKENS, NORMS, few_tokens, toy, transformer
@@ -59,11 +62,13 @@ class Reproduction:
     Attributes
     ----------
     folder, files
-        Where it is, and the files in the order they were written.
+        Where it is, and the files in the order they were written; those of the derivations are in its folder `derivations`.
     comparisons
         Reference numbers beside the computed ones.
     points
         Points of the published curves beside the computed ones.
+    failures
+        Derivations that did not run to their end: a check of theirs failed. The others are there.
     note
         Why there is no PDF, or an empty text.
     """
@@ -72,13 +77,14 @@ class Reproduction:
     files: tuple[Path, ...]
     comparisons: tuple[Comparison, ...]
     points: tuple[CurvePoint, ...]
+    failures: tuple[PageFailed, ...]
     note: str
 
     def __repr__(self) -> str:
         return (
             f"Reproduction({len(self.files)} files in {self.folder}; {len(self.comparisons)} reference numbers within "
             f"{tables.largest(c.deviation for c in self.comparisons):.1e} relative, {len(self.points)} published points within "
-            f"{tables.largest(p.deviation for p in self.points):.1e})"
+            f"{tables.largest(p.deviation for p in self.points):.1e}{''.join(f'; failed: {f}' for f in self.failures)})"
         )
 
 
@@ -124,7 +130,8 @@ def _save(drawn: Callable[[], Figure], folder: Path, name: str) -> list[Path]:
 
 
 def reproduce(out: str | Path = "results") -> Reproduction:
-    """Regenerate the tables (CSV), figures (PNG, SVG) and LaTeX page (.tex, and PDF if pdflatex is there) into a folder.
+    """Regenerate the tables (CSV), figures (PNG, SVG) and LaTeX page (.tex, and PDF if pdflatex is there) into a folder, and in its folder
+    `derivations` one LaTeX page for each derivation, all of them as one HTML page and, if pdflatex is there, one PDF.
 
     Every file is written whole or not at all; files of the same names are replaced; the same machine writes the same bytes again.
 
@@ -138,11 +145,12 @@ def reproduce(out: str | Path = "results") -> Reproduction:
     TypeError, ValueError
         Before any work: `out` is no path, is a file, or cannot be written to.
     ImportError
-        Before any work: matplotlib is not installed.
+        Before any work: a library of the extra `plot` is not installed.
     """
     require_matplotlib()
-    folder = _folder(out)
-    steps = _Steps(2 * len(NORMS) + len(_CAPTIONS) + 3)
+    require_markdown()
+    folder, pages = _folder(out), derivations.sources()
+    steps = _Steps(2 * len(NORMS) + len(_CAPTIONS) + 4)
     pairs = {norm: steps.run(f"transformer with {norm}, {DEPTH} blocks", partial(transformer, norm)) for norm in NORMS}
     toys = {norm: steps.run(f"toy network with {norm}", partial(toy, norm)) for norm in NORMS}
     settings = list(product(NORMS, FEW_TOKENS, FEW_SIGMA_QK))
@@ -171,7 +179,8 @@ def reproduce(out: str | Path = "results") -> Reproduction:
 
     source, pdf, note = steps.run("LaTeX page", lambda: _typeset(folder, page(pairs, comparisons, points, _CAPTIONS)))
     files += [source] if pdf is None else [source, pdf]
-    return Reproduction(folder, tuple(files), comparisons, points, note)
+    built = steps.run("derivations", lambda: derivations.build(_folder(folder / "derivations"), pages))
+    return Reproduction(folder, (*files, *built.files), comparisons, points, built.failures, note or built.note)
 
 
 def _typeset(folder: Path, text: str) -> tuple[Path, Path | None, str]:

@@ -9,12 +9,15 @@ r"""The systems that are reproduced, and their runs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
+import sympy as sp
 
 import meanfield as mf
+from meanfield.blocks.algebra import Signal
+from meanfield.blocks.softmax import Annealed, Exponents, SoftmaxAverage
 
 __all__ = [
     "ALPHAS", "DEPTH", "FEW_ALPHA", "FEW_DEPTH", "FEW_SIGMA_QK", "FEW_TOKENS", "NORMS", "TOY", "VIT",
@@ -53,9 +56,27 @@ class Pair:
     value_path: mf.Run
 
 
-def network(norm: str, *, softmax_derivative: bool = True) -> mf.Block:
+#: the share of the softmax derivative in the gradient, 1 or 0
+SHARE: Final = sp.Symbol("share", nonnegative=True)
+
+
+@dataclass(frozen=True)
+class _Shared(SoftmaxAverage):
+    """Annealed averages, the derivative of the softmax times a parameter: one compiled kernel runs with it and without."""
+
+    def exponents(self, signal: Signal, n: sp.Expr, s: sp.Expr) -> Exponents:
+        annealed = Annealed().exponents(signal, n, s)
+
+        def slopes(y_q: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+            same, cross = annealed.slopes(y_q)
+            return SHARE * same, SHARE * cross
+
+        return replace(annealed, slopes=slopes)
+
+
+def network(norm: str, average: SoftmaxAverage | None = None) -> mf.Block:
     """One block of the transformer with that norm."""
-    return mf.pre_norm(norm=NORMS[norm], attention=mf.Attention(softmax_derivative=softmax_derivative), mlp=mf.MLP(mf.relu))
+    return mf.pre_norm(norm=NORMS[norm], attention=mf.Attention(average=average or Annealed()), mlp=mf.MLP(mf.relu))
 
 
 def _sloped(norm: str, slope: Any, setting: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +84,8 @@ def _sloped(norm: str, slope: Any, setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pair(norm: str, depth: int, setting: dict[str, Any]) -> Pair:
-    full, value_path = (cast(mf.Run, mf.propagate(network(norm, softmax_derivative=s), depth, **setting)) for s in (True, False))
+    net = network(norm, _Shared())
+    full, value_path = (cast(mf.Run, mf.propagate(net, depth, **setting, share=share)) for share in (1.0, 0.0))
     return Pair(full, value_path)
 
 
