@@ -76,6 +76,7 @@ __all__ = [
     "FixedAttention",
     "FixedPoint",
     "FixedPoints",
+    "GAU",
     "GEGLU",
     "GLU",
     "Gain",

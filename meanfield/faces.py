@@ -9,9 +9,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataset", "latex", "plot"]
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+__all__ = ["Labelled", "dataset", "latex", "plot"]
 
 
 #: where the rules are
@@ -78,3 +83,28 @@ def dataset(thing: Any) -> Any:
     if rule is not None:
         return rule(thing)
     raise TypeError(f"no dataset for {type(thing).__name__}")
+
+
+class Labelled:
+    """A result that hands out its numbers with their names (extra `xarray`)."""
+
+    __slots__ = ()
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A dataset: what varies is a coordinate; units, meaning, LaTeX and the library's version are attributes."""
+        result: xarray.Dataset = dataset(self)
+        return result
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The same as a pandas table, a row for each combination of coordinates."""
+        return self.to_xarray().to_dataframe().reset_index()
+
+    def to_csv(self, path: str | Path) -> Path:
+        """The table as a file of comma-separated values, numbers in full; returns its path."""
+        self.to_dataframe().to_csv(path, index=False)
+        return Path(path)
+
+    def to_netcdf(self, path: str | Path) -> Path:
+        """The dataset as a NetCDF file of version 3, which scipy writes; returns its path."""
+        self.to_xarray().to_netcdf(path, engine="scipy")
+        return Path(path)

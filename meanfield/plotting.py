@@ -7,6 +7,7 @@ single curves.
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from meanfield.faces import plot
 from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS
 from meanfield.scaling.gated_attention import GAUCurve
 
 if TYPE_CHECKING:
@@ -37,27 +39,13 @@ __all__ = [
     "plot_phases",
     "plot_run",
     "require_matplotlib",
+    "save_figure",
 ]
 
-#: what can be plotted, and how its axis is labelled
-LABELS: Final = {
-    "q": r"$q_l$",
-    "p": r"$p_l$",
-    "c": r"$c_l = p_l/q_l$",
-    "gap": r"$1 - c_l$",
-    "log_apjn": r"$\ln\,\mathcal{J}^{\,L,l}$",
-    "log_apjn_forward": r"$\ln\,\mathcal{J}^{\,l,0}$",
-    "log_chi_product": r"$\sum_{k \geq l} \ln\,\chi_k$",
-}
-
-#: what else two inputs have
-PAIR_LABELS: Final = {
-    "q2": r"$q_{2,l}$",
-    "log_apjn_2": r"$\ln\,\mathcal{J}_2^{\,L,l}$",
-    "ntk": r"$\Theta_l$",
-    "ntk_2": r"$\Theta_{2,l}$",
-    "ntk_pair": r"$\Theta_{12,l}$",
-}
+#: what can be plotted, and how its axis is labelled; what else two inputs have; what a phase diagram can show
+LABELS: Final = {name: f"${quantity.latex}$" for name, quantity in RUNS.items()}
+PAIR_LABELS: Final = {name: f"${quantity.latex}$" for name, quantity in PAIRS.items()}
+PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q")}
 
 #: colours that stay apart for colour-blind readers (Okabe & Ito 2008), black first
 DISTINCT: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -72,6 +60,16 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ImportError('figures need matplotlib: pip install "meanfield-nn[plot]"', name="matplotlib") from error
+
+
+def save_figure(thing: Any, path: str | Path) -> None:
+    """The figure of a result as a file, in the format that its name ends in."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    plot(thing, ax=figure.subplots())
+    figure.savefig(path, dpi=200)
 
 
 @plot.register(GramRun)
@@ -261,18 +259,6 @@ def colour_bar(axes: Any, scale: matplotlib.cm.ScalarMappable, name: str) -> mat
 
 def _style(layers: Any) -> dict[str, Any]:
     return {"linewidth": 1.4, "marker": "o" if len(layers) == 1 else None}
-
-
-#: what a phase diagram can show, and how its colour bar is labelled
-PHASE_LABELS: Final = {
-    "chi": r"$\chi = \partial c'/\partial c$ at $c = 1$",
-    "chi_parallel": r"$\chi_\parallel = \partial q'/\partial q$",
-    "xi_c": r"$\xi_c$",
-    "xi_q": r"$\xi_q$",
-    "c": r"$c^*$",
-    "gap": "$1 - c^*$",
-    "q": "$q^*$",
-}
 
 
 @plot.register(PhaseDiagram)

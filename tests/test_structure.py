@@ -50,6 +50,7 @@ LAYERS = (
     ("blocks",),
     ("architectures",),
     ("parsing",),
+    ("network_files",),
     ("recurrence",),
     ("unrolling", "budgets"),
     ("numeric",),

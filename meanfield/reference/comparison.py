@@ -21,9 +21,12 @@ from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
 from meanfield.reference.twin import build
+from meanfield.reporting.quantities import RUNS
+from meanfield.reporting.tables import labelled
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import xarray
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -55,7 +58,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(faces.Labelled):
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
     `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons (None for other networks).
@@ -127,6 +130,30 @@ class Comparison:
             columns.append(("1/width", [f"{v:+.1g}" for v in d.bias]))
             columns.append(("z", [f"{v:+.1f}" for v in d.z]))
         return f"{head}\n{listing(columns)}\n{self.verdict}"
+
+
+_PARTS = {
+    "theory": "at infinite width",
+    "measured": "mean over the networks",
+    "error": "its standard error",
+    "bias": "what the finite width adds",
+    "z": "(measured - bias - theory) in standard errors",
+}
+
+
+@faces.dataset.register(Comparison)
+def _(found: Comparison) -> xarray.Dataset:
+    """over (quantity, layer)"""
+    differences = {"q": found.q, "p": found.p, "log_apjn": found.log_apjn}
+    kept = {name: d for name, d in differences.items() if d is not None}
+    data = {
+        part: (("quantity", "layer"), np.array([getattr(d, part) for d in kept.values()]), {"long_name": meaning, "units": "1"})
+        for part, meaning in _PARTS.items()
+    }
+    coords = {"quantity": list(kept), "layer": found.wide.layers}
+    latex = ", ".join(RUNS[name].latex for name in kept)
+    about = {"width": found.wide.width, "samples": found.wide.samples, "start": found.wide.start, "verdict": found.verdict}
+    return labelled(data, coords, {**about, "latex": latex})
 
 
 def compare(
