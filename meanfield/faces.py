@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-__all__ = ["Labelled", "dataset", "latex", "plot"]
+__all__ = ["Labelled", "dataset", "html", "latex", "plot"]
 
 
 #: where the rules are
-RULES = ("meanfield.reporting.formulas", "meanfield.reporting.tables", "meanfield.plotting")
+RULES = (
+    "meanfield.reporting.formulas",
+    "meanfield.reporting.statements",
+    "meanfield.reporting.numbers",
+    "meanfield.reporting.tables",
+    "meanfield.plotting",
+)
 
 
 def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
@@ -77,6 +83,15 @@ def plot(thing: Any, **options: Any) -> Any:
 
 
 @singledispatch
+def html(thing: Any) -> str:
+    """An object as it shows itself in a notebook: its repr and a table."""
+    rule = _rule(html, thing)
+    if rule is not None:
+        return str(rule(thing))
+    raise TypeError(f"no HTML for {type(thing).__name__}")
+
+
+@singledispatch
 def dataset(thing: Any) -> Any:
     """An object as a labelled xarray dataset."""
     rule = _rule(dataset, thing)
@@ -89,6 +104,9 @@ class Labelled:
     """A result that hands out its numbers with their names (extra `xarray`)."""
 
     __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
     def to_xarray(self) -> xarray.Dataset:
         """A dataset: what varies is a coordinate; units, meaning, LaTeX and the library's version are attributes."""

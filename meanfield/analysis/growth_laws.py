@@ -153,7 +153,7 @@ def _law_latex(law: GrowthLaw) -> str:
     if roots:
         text += (
             "\nwhere\n\\begin{align*}\n"
-            + " \\\\\n".join(rf"0 &= {faces.latex(r.equation.xreplace({r.variable: sp.Symbol(r.name + '_{*}')}))}" for r in roots)
+            + " \\\\\n".join(rf"0 &= {faces.latex(r.equation.xreplace({r.variable: sp.Symbol(r.name + '_*')}))}" for r in roots)
             + "\n\\end{align*}"
         )
     return text

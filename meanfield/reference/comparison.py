@@ -3,6 +3,7 @@ r"""Theory beside random networks, with the part of the difference that finite w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from meanfield.reference.scatter import Scatter, scatter
 from meanfield.reference.twin import build
 from meanfield.reporting.quantities import RUNS
 from meanfield.reporting.tables import labelled
+from meanfield.reporting.tabular import Table, number, picked
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -130,6 +132,33 @@ class Comparison(faces.Labelled):
             columns.append(("1/width", [f"{v:+.1g}" for v in d.bias]))
             columns.append(("z", [f"{v:+.1f}" for v in d.z]))
         return f"{head}\n{listing(columns)}\n{self.verdict}"
+
+
+@faces.latex.register(Comparison)
+def _(found: Comparison) -> str:
+    return _table(found).latex
+
+
+@faces.html.register(Comparison)
+def _(found: Comparison) -> str:
+    return f"<p>{escape(found.verdict)}</p>\n{_table(found).html}"
+
+
+def _table(found: Comparison) -> Table:
+    """theory, measurement with its standard error, and z, over some of the layers"""
+    letters = {"q": "$q_l$", "p": "$p_l$", "ln J": f"${RUNS['log_apjn'].latex}$"}
+    rows = []
+    for i in picked(len(found.wide.layers), 9):
+        row = [str(found.wide.layers[i])]
+        for d in found.differences.values():
+            row += [
+                number(float(d.theory[i]), 5),
+                rf"{number(float(d.measured[i]), 5)} $\pm$ {number(float(d.error[i]), 1)}",
+                f"${d.z[i]:+.1f}$",
+            ]
+        rows.append(row)
+    heads = [cell for name in found.differences for cell in (letters[name], "measured", "$z$")]
+    return Table(["$l$", *heads], rows, "r" * (1 + len(heads)))
 
 
 _PARTS = {

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from meanfield import symbols
@@ -14,6 +14,7 @@ from meanfield.blocks.algebra import Block
 from meanfield.recurrence import Recursion, recursion
 from meanfield.reporting.files import whole, write_text
 from meanfield.reporting.formulas import latex
+from meanfield.reporting.tabular import table
 
 __all__ = ["PREAMBLE_TEXT", "document", "parameter_table", "report", "table", "typeset"]
 
@@ -44,13 +45,6 @@ _PATIENCE = 120
 def document(parts: Iterable[str]) -> str:
     """A LaTeX article with these parts as its body."""
     return _DOCUMENT % "\n\n".join(parts)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
-    """A LaTeX tabular; `columns` is its alignment, as "lrr"."""
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    head = [" & ".join(header) + r" \\[0.4ex] \hline \noalign{\vskip 0.6ex}"] if header else []
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *head, *lines, r"\end{tabular}"])
 
 
 def parameter_table(rec: Recursion) -> str:

@@ -13,7 +13,7 @@ from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.shaped import Shaped
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.faces import latex
@@ -24,12 +24,12 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.identities import Identity
 from meanfield.gaussian.pieces import homogeneous_degree
-from meanfield.recurrence import Recursion, Stage, recursion
+from meanfield.recurrence import Recursion, recursion
 from meanfield.reporting.gram_formulas import gram_lines
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
-__all__ = ["latex", "stage_title"]
+__all__ = ["latex", "law_lines", "stage_title"]
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
 _J, _K = sp.symbols("J K")
@@ -58,7 +58,7 @@ def _(thing: Recursion) -> str:
     for stage in thing.stages:
         title = stage_title(stage.block) if stage.times == 1 else f"{stage.times} times {stage_title(stage.block)}"
         heading = rf"& \textbf{{{title}}} \\" + "\n" if len(thing.stages) > 1 or stage.times > 1 else ""
-        parts.append("\\begin{align*}\n" + heading + " \\\\\n".join(page.stage(stage)) + "\n\\end{align*}")
+        parts.append("\\begin{align*}\n" + heading + " \\\\\n".join(page.law(stage.law)) + "\n\\end{align*}")
     text = "\n".join(parts)
     definitions = page.definitions()
     return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}" if definitions else text
@@ -88,6 +88,12 @@ def _(thing: Derivation) -> str:
         lines.append(rf"& \text{{certificate: {_plain(claim.statement)} ({_plain(claim.how)})}} \\")
     quantity, result = page.expression(thing.quantity), page.expression(thing.result)
     return "\\begin{align*}\n" + "\n".join(lines) + f"\n& {quantity} = {result}\n\\end{{align*}}"
+
+
+def law_lines(law: Law) -> list[str]:
+    """The lines of a law, with the named quantities it is written in behind them."""
+    page = _Page()
+    return [*page.law(law), *page.definitions()]
 
 
 def _plain(text: str) -> str:
@@ -126,7 +132,17 @@ def _numbered(name: str, k: int) -> str:
 
 
 class _Printer(LatexPrinter):
-    """Sums with a positive constant or term in front."""
+    """Sums with a positive constant or term in front; the library's own functions by what they stand for."""
+
+    def _print_AngleMinusSine(self, expr: sp.Expr, exp: str | None = None) -> str:
+        text = rf"\left({self._print(expr.definition())}\right)"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+    _print_AngleDifference = _print_AngleMinusSine
+
+    def _print_atan2(self, expr: sp.Expr, exp: str | None = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\operatorname{{atan2}}{power}{{\left({self._print(expr.args[0])}, {self._print(expr.args[1])}\right)}}"
 
     def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
         terms = self._as_ordered_terms(expr, order=order)
@@ -176,8 +192,7 @@ class _Page:
         return _numbered(name, k)
 
     # -- one sublayer -----------------------------------------------------------------------------------------------------
-    def stage(self, stage: Stage) -> list[str]:
-        law = stage.law
+    def law(self, law: Law) -> list[str]:
         view: dict[sp.Basic, sp.Expr] = {delta: q - p}
         for d in law.definitions:
             if d.shown is not None:
