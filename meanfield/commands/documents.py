@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 import meanfield as mf
@@ -21,7 +23,7 @@ def report(net: Described, depth: int | None, out: str, pdf: bool, as_json: bool
     """Write a LaTeX article about a network: recursion, closed forms, growth law; with a depth also a table of numbers."""
     from meanfield.reporting.article import typeset
 
-    run = {"depth": net.depth(depth), **net.values(**options)} if depth is not None or "depth" in net.run else {}
+    run: dict[str, Any] = {"depth": net.depth(depth), **net.values(**options)} if depth is not None or "depth" in net.run else {}
     files = [mf.report(net.network, out, **run)]
     note = ""
     if pdf:
