@@ -13,14 +13,18 @@ from meanfield.commands.scaling import scaling
 
 __all__ = ["group"]
 
-_COMPLETION = """
-A network is a transformer block spelled by options, a perceptron, or a TOML file (python -m pydoc meanfield.network_files).
-Completion of commands and options, for bash (zsh and fish likewise): eval "$(_MEANFIELD_COMPLETE=bash_source meanfield)".
-Exit codes: 0 done; 1 a check failed or a library is missing; 2 the input was refused; 130 interrupted.
+_EPILOG = """
+\b
+Networks: a transformer block spelled by options, a perceptron, or a TOML file:
+    python -m pydoc meanfield.network_files
+Completion, for bash (zsh and fish likewise):
+    eval "$(_MEANFIELD_COMPLETE=bash_source meanfield)"
+Exit codes:
+    0 done, 1 a check failed or a library is missing, 2 the input was refused, 130 interrupted
 """
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}, epilog=_COMPLETION)
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}, epilog=_EPILOG)
 @click.version_option(mf.__version__, prog_name="meanfield")
 def group() -> None:
     """Signal propagation in deep networks at initialisation."""

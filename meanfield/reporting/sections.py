@@ -10,7 +10,7 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.activation import Activation
-from meanfield.analysis.growth_laws import growth
+from meanfield.analysis.growth_laws import GrowthLaw, growth
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.faces import latex
@@ -42,6 +42,12 @@ _QUADRATURE: Final = (
     "Expectations that are left as they are have no closed form; they are evaluated by quadrature with a bound on the error."
 )
 
+#: what a certificate claims, as a formula
+_CLAIMS: Final = {
+    "dC/dp = E f'(u) f'(v)": r"$\partial C/\partial p = \mathbb{E}\, f'(u) f'(v)$",
+    "C(q, 0) = (E f(u))^2": r"$C(q, 0) = (\mathbb{E}\, f(u))^2$",
+}
+
 #: moment -> left side, in the letter of the activation
 _MOMENTS: Final = {
     "second_moment": r"\mathbb{{E}}\, {phi}(u)^2",
@@ -67,7 +73,7 @@ def sections(net: Block, run: Run | GramRun | PairRun | None, start: Mapping[str
     derivations: list[tuple[str, Derivation]] = []
     if closed:
         yield from _closed_forms(closed, derivations, cite)
-    yield from _growth(net, seconds, cite)
+    yield from _growth(net, start, seconds, cite)
     if run is not None:
         yield from _numbers(run, start)
     if derivations:
@@ -103,8 +109,7 @@ def _definitions(net: Block, cite: References) -> Iterator[str]:
 
 def _recursion(net: Block, cite: References) -> Iterator[str]:
     yield r"\section*{Recursion}"
-    yield PREAMBLE_TEXT if net.closes else _GRAM_TEXT
-    yield latex(net)
+    yield f"{PREAMBLE_TEXT if net.closes else _GRAM_TEXT}\n{latex(net)}"
     if not net.closes:
         return
     yield r"\section*{Transfer and gradients}"
@@ -115,15 +120,16 @@ def _recursion(net: Block, cite: References) -> Iterator[str]:
     yield (
         rf"The lines for $J$ and $K$ are the rows of the transfer matrix $T_k$ of each sublayer ({escaped(names)}), and a repeat has "
         rf"$T = {product}$ with each factor at its own $(q, p)$. The average squared norm of the partial Jacobian from repeat $l$ "
-        rf"to the end $L$ {cite('doshi')} is"
+        f"to the end $L$ {cite('doshi')} is\n"
+        + aligned([r"\mathcal{J}^{\,L,l} &= e_1^\top\, T^{(l)} \cdots T^{(L-1)}\, (1, K_L)^\top"])
+        + "\n"
+        r"with $K_L = 0$ for a gradient that is independent at each token, and $K_L = 1$ for one that is equal at all of them."
     )
-    yield aligned([r"\mathcal{J}^{\,L,l} &= e_1^\top\, T^{(l)} \cdots T^{(L-1)}\, (1, K_L)^\top"])
-    yield r"with $K_L = 0$ for a gradient that is independent at each token, and $K_L = 1$ for one that is equal at all of them."
 
 
 def _closed_forms(found: list[tuple[Activation, str]], derivations: list[tuple[str, Derivation]], cite: References) -> Iterator[str]:
     yield r"\section*{Gaussian expectations}"
-    yield r"Of the activations, with $u$, $v$ centred Gaussian of variance $q$ and covariance $p$:"
+    title = r"Of the activations, with $u$, $v$ centred Gaussian of variance $q$ and covariance $p$:"
     open_ones = False
     for phi, letter in found:
         lines = []
@@ -136,20 +142,30 @@ def _closed_forms(found: list[tuple[Activation, str]], derivations: list[tuple[s
                 lines.append(f"{left.format(phi=name)} &= {latex(value)}")
             if f.expression.free_symbols >= {symbols.known("x")} and f.is_closed("kernel"):
                 derivations.append((rf"$\mathbb{{E}}\, {name}(u)\, {name}(v)$", f.derive("kernel")))
-        yield aligned(lines)
+        yield f"{title}\n{aligned(lines)}"
+        title = "And"
     if open_ones:
         yield _QUADRATURE
     if derivations:
         yield f"Closed forms are derived in the appendix, by Stein's identity {cite('stein')} and orthant probabilities {cite('sheppard')}."
 
 
-def _growth(net: Block, seconds: float, cite: References) -> Iterator[str]:
+def _law(net: Block, start: Mapping[str, Any]) -> tuple[GrowthLaw, str]:
+    """the law in symbols; where these leave it open and there are numbers, at these"""
+    law, names = growth(net), {s.name for s in parameters(net)}
+    numbers = {name: value for name, value in start.items() if name in names and np.ndim(value) == 0}
+    if numbers and "undetermined" in (law.q.kind, law.gap.kind, law.apjn.kind):
+        return growth(net, **numbers), f" at {', '.join(_value(*item) for item in numbers.items())}"
+    return law, ""
+
+
+def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: References) -> Iterator[str]:
     yield r"\section*{Growth with depth}"
     if not net.closes:
         yield "Growth laws are of recursions in $(q, p)$; this network has none."
         return
     try:
-        law = within(seconds, lambda: growth(net))
+        law, where = within(seconds, lambda: _law(net, start))
     except OutOfTime:
         yield (
             rf"The growth law of this network was not derived within {seconds:g} seconds; the recursion above and runs of it hold "
@@ -159,8 +175,7 @@ def _growth(net: Block, seconds: float, cite: References) -> Iterator[str]:
     except (ValueError, NotImplementedError, ArithmeticError) as reason:
         yield f"There is no growth law: {escaped(str(reason))}."
         return
-    yield r"As the number $l$ of repeats grows, with constants of proportionality 1 where a power of $l$ stands alone:"
-    yield fitted(latex(law))
+    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{fitted(latex(law))}"
     for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):
         if part.reason:
             yield f"{name} ({part.kind}): {escaped(part.reason)}."
@@ -186,8 +201,9 @@ def _value(name: str, value: Any) -> str:
 def _derivation(title: str, d: Derivation) -> Iterator[str]:
     yield rf"\subsection*{{{title}}}"
     for step in d.steps:
-        yield f"{step.reason[0].upper()}{step.reason[1:]}:"
-        yield aligned([f"& {latex(step.before)}", rf"& \quad = {latex(step.after)}"])
+        equation = aligned([f"& {latex(step.before)}", rf"& \quad = {latex(step.after)}"])
+        yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
     yield "Result:\n" + aligned([f"& {latex(d.quantity)}", rf"& \quad = {latex(d.result)}"])
     for claim in d.certificate.claims:
-        yield f"Certificate: {escaped(claim.statement)} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."
+        statement = _CLAIMS.get(claim.statement) or escaped(claim.statement)
+        yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."
