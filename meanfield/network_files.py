@@ -23,6 +23,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -124,10 +125,14 @@ def _written(file: Path, tables: dict[str, Any], name: str, allowed: tuple[str, 
         if not key.isidentifier():
             raise ValueError(f"{where}: no name of a parameter")
         values = value if isinstance(value, list) else [value]
-        if not values or not all(isinstance(v, (int, float, str)) and not isinstance(v, bool) for v in values):
+        if not values or not all(isinstance(v, str) or _is_number(v) for v in values):
             raise ValueError(f"{where} = {_shown(value)}: expected a number, a list of numbers, or text as 0.1:2:20")
         found[key] = Written(",".join(v if isinstance(v, str) else repr(v) for v in values), f"{file}: {where}")
     return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _shown(value: Any) -> str:
@@ -188,7 +193,7 @@ class _Reader:
         return tuple(self.block(v, f"{where}[{i}]") for i, v in enumerate(value))
 
     def expression(self, value: Any, where: str) -> sp.Expr:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        if not isinstance(value, str) and not _is_number(value):
             raise ValueError(f'{where} = {_shown(value)}: expected a number or a formula in quotes, as "1/sqrt(L)"')
         found = parse_expression(value if isinstance(value, str) else repr(value), where)
         return found.xreplace({sp.Symbol(t.name, real=True): t for t in TOKENS})
