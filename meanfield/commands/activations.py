@@ -96,6 +96,8 @@ def moments(expression: str, q: str, p: str | None, settings: tuple[str, ...], d
     values = grid_of({name: parse_values(text, name) for name, text in texts.items()})
     _check(phi, values)
     if digits is not None:
+        if arrays := [name for name, v in values.items() if np.ndim(v)]:
+            raise ValueError(f"{arrays[0]}: --digits takes one number for each name")
         _print_digits(formulas, {name: parse_expression(text, name) for name, text in texts.items()}, digits, as_json)
         return
     grid = np.broadcast_shapes(*(np.shape(v) for v in values.values()))
