@@ -1,6 +1,6 @@
 r"""The picture of the README: what a norm and attention do to a signal and its gradient over depth, at the setting of ViT-L.
 
-    python -c "from meanfield.overview import write; write('derivations/figures/readme.svg')"
+python -c "from meanfield.overview import write; write('derivations/figures/readme.svg')"
 """
 
 from __future__ import annotations
