@@ -343,6 +343,19 @@ def test_errors_in_a_file_say_where(capsys, file, old, new, reason):
     assert sentence.count("\n") == 1
 
 
+def test_a_range_where_one_value_is_meant(capsys, file):
+    sentence = refused(capsys, "growth", file, "--set", "sigma_w=1:2:3")
+    assert "expected one number or formula here" in sentence
+    answer = json.loads(
+        said(capsys, "scaling", "solve", file, "--parameter", "sigma_w", "--observable", "log_q", "--target", "1", "--json")
+    )
+    assert answer["status"] == "ok"  # the file's own value is what is looked for
+    assert answer["achieved"] == pytest.approx(1, abs=1e-9)
+    assert "is to be solved for" in refused(
+        capsys, "scaling", "solve", file, "--parameter", "sigma_w", "--set", "sigma_w=1", "--target", "1"
+    )
+
+
 def test_no_such_file(capsys):
     assert "nowhere.toml" in refused(capsys, "growth", "nowhere.toml")
 

@@ -37,7 +37,9 @@ def _answers(phi: mf.Activation) -> dict[str, sp.Expr]:
 @LATEX
 @JSON
 def derive(expression: str, steps: str | None, as_latex: bool, as_json: bool) -> None:
-    """Gaussian moments of an activation in closed form, where there is one.
+    """Gaussian moments of an activation, derived.
+
+    In closed form, where there is one.
 
     EXPRESSION is a function of x, such as "erf(a*x)"; its other letters are parameters, taken to be positive.
     """

@@ -11,6 +11,7 @@ import meanfield as mf
 from meanfield.commands.networks import Described, described
 from meanfield.commands.output import JSON, LATEX, OUT, print_json, print_table, written
 from meanfield.parsing import parse_expression, parse_number, parse_values
+from meanfield.progress import busy
 
 __all__ = ["critical", "growth", "phase"]
 
@@ -21,12 +22,13 @@ __all__ = ["critical", "growth", "phase"]
 @LATEX
 @JSON
 def growth(net: Described, depth: int | None, as_latex: bool, as_json: bool) -> None:
-    """How q, 1 - c and the gradient grow with depth, in closed form.
+    """How q, 1 - c and the gradient grow with depth.
 
     Values of --set may be formulas; what is not set stays a symbol.
     """
-    law = mf.growth(net.network, **net.expressions())
-    fits = () if depth is None else law.check(depth=depth).fits
+    with busy("growth law"):
+        law = mf.growth(net.network, **net.expressions())
+        fits = () if depth is None else law.check(depth=depth).fits
     if as_json:
         laws = {name: _record(getattr(law, name)) for name in ("q", "gap", "apjn")}
         parts = ("quantity", "name", "predicted", "fitted", "change", "verdict")
@@ -58,14 +60,17 @@ def _record(law: mf.Growth) -> dict[str, Any]:
 @LATEX
 @JSON
 def critical(net: Described, q: str | None, as_latex: bool, as_json: bool) -> None:
-    """Parameters at which a network is critical; one or two are left open, the others set.
+    """Parameters at which a network is critical.
+
+    One or two are left open, the others set; without -q the variance is solved for as well.
 
     \b
     meanfield critical --perceptron "gelu(x)" -q 1
     meanfield critical --perceptron "tanh(x)" --set sigma_b=0.2
     """
     at = None if q is None else parse_expression(q, "q")
-    found = mf.critical(net.network, q=at, **net.expressions())
+    with busy("critical point"):
+        found = mf.critical(net.network, q=at, **net.expressions())
     if as_json:
         about = {"status": found.status, "reason": found.reason, "chi": found.chi, "chi_parallel": found.chi_parallel}
         more = {"residuals": found.residuals, "bracket": found.bracket, "squares": found.squares, "exact": found.exact}
@@ -90,13 +95,16 @@ def _shown(value: Any) -> str:
 @OUT
 @JSON
 def phase(net: Described, q: str, out: str | None, as_json: bool) -> None:
-    """Phases over two parameters, each a range first:last:count, with the critical line.
+    """Phases over two parameters of a network.
+
+    Each of the two is a range first:last:count; the critical line is drawn and listed.
 
     \b
     meanfield phase --perceptron "tanh(x)" --set sigma_w=0.5:3:100 --set sigma_b=0.01:0.5:100 --out phase.png
     """
     values = {name: parse_values(w.text, w.where) for name, w in net.settings.items()}
-    diagram = mf.phase_diagram(net.network, q=parse_number(q, "q"), **values)
+    with busy("phases"):
+        diagram = mf.phase_diagram(net.network, q=parse_number(q, "q"), **values)
     if as_json:
         names = ("phase", "q", "c", "gap", "chi", "chi_parallel", "xi_c", "xi_q")
         arrays = {name: getattr(diagram, name) for name in names}

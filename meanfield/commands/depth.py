@@ -11,6 +11,7 @@ import meanfield as mf
 from meanfield.commands.networks import Described, described, grid_of, starting
 from meanfield.commands.output import JSON, OUT, print_json, print_table, written
 from meanfield.numeric.runs import Run
+from meanfield.progress import busy
 
 __all__ = ["propagate", "validate"]
 
@@ -124,7 +125,9 @@ def validate(
     net: Described, depth: int | None, width: int, start: str | None, out: str | None, as_json: bool, samples: int, probes: int, heads: int,
     hidden: float, seed: int, device: str, **options: str | None,
 ) -> None:  # fmt: skip
-    """Theory beside random networks in torch (extra `torch`); exit code 1 if they disagree.
+    """Theory beside random networks in torch.
+
+    Needs the extra `torch`; exit code 1 if they disagree.
 
     \b
     meanfield validate --perceptron "erf(x)" --depth 4 -c 0.5 --set sigma_w=1.5 --set sigma_b=0.1
@@ -138,10 +141,11 @@ def validate(
             raise ValueError(f"{name}: random networks are drawn at one setting, give one number")
     if "n" in values:
         values["n"] = _whole(float(values["n"]))
-    found = compare(
-        net.network, width, repeats, samples=samples, probes=probes, start=net.word("start", start, "token"), heads=heads, hidden=hidden,
-        seed=seed, device=device, **values,
-    )  # fmt: skip
+    with busy("random networks"):
+        found = compare(
+            net.network, width, repeats, samples=samples, probes=probes, start=net.word("start", start, "token"), heads=heads,
+            hidden=hidden, seed=seed, device=device, **values,
+        )  # fmt: skip
     if as_json:
         parts = ("theory", "measured", "error", "bias", "z")
         quantities = {name: {part: getattr(d, part) for part in parts} for name, d in found.differences.items()}

@@ -9,6 +9,7 @@ import click
 import meanfield as mf
 from meanfield.commands.networks import Described, described, starting
 from meanfield.commands.output import JSON, print_json, print_table
+from meanfield.progress import busy
 
 __all__ = ["report", "reproduce"]
 
@@ -20,11 +21,15 @@ __all__ = ["report", "reproduce"]
 @click.option("--pdf", is_flag=True, help="Typeset it, where pdflatex is installed.")
 @JSON
 def report(net: Described, depth: int | None, out: str, pdf: bool, as_json: bool, **options: str | None) -> None:
-    """Write a LaTeX article about a network: recursion, closed forms, growth law; with a depth also a table of numbers."""
+    """Write a LaTeX article about a network.
+
+    Recursion, closed forms with their derivations, growth law (left out if it takes over a minute); with a depth a table of numbers.
+    """
     from meanfield.reporting.article import typeset
 
     run: dict[str, Any] = {"depth": net.depth(depth), **net.values(**options)} if depth is not None or "depth" in net.run else {}
-    files = [mf.report(net.network, out, **run)]
+    with busy("article"):
+        files = [mf.report(net.network, out, **run)]
     note = ""
     if pdf:
         made = typeset(files[0])
@@ -43,7 +48,10 @@ def report(net: Described, depth: int | None, out: str, pdf: bool, as_json: bool
 @click.option("--out", default="results", show_default=True, metavar="FOLDER", help="Where to write.")
 @JSON
 def reproduce(out: str, as_json: bool) -> None:
-    """Tables, figures and LaTeX page of the normalisation-free transformer, beside the published numbers; exit code 1 if one differs."""
+    """Redo the published tables and figures.
+
+    Those of the normalisation-free transformer, with a LaTeX page, beside the published numbers; exit code 1 if one differs.
+    """
     from meanfield.reproduction import reproduce as work
     from meanfield.reproduction.tables import largest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -33,7 +33,16 @@ class Described:
 
     def expressions(self) -> dict[str, sp.Expr]:
         """The settings as formulas."""
+        for name, w in self.settings.items():
+            if ":" in w.text or "," in w.text:
+                raise ValueError(
+                    f"{w.where} = {w.text!r}: expected one number or formula here; --set {name}=... takes the place of a range"
+                )
         return {name: parse_expression(w.text, w.where) for name, w in self.settings.items()}
+
+    def without(self, parameter: str) -> Described:
+        """The same with a parameter left open that the file gives a value; one of --set stays."""
+        return replace(self, settings={name: w for name, w in self.settings.items() if name != parameter or w.where == name})
 
     def values(self, **options: str | None) -> dict[str, float | np.ndarray]:
         """What a run needs, in numbers: the file's start, options in the place of what they say otherwise, and the settings."""

@@ -45,7 +45,10 @@ def _say_rule(rule: mf.scaling.Rule, sizes: dict[str, str | None], as_json: bool
 @LATEX
 @JSON
 def deepnorm(optimizer: str, norm: str, n: str | None, as_latex: bool, as_json: bool) -> None:
-    """Skip alpha and gain lam that keep the first update of the loss independent of depth."""
+    """DeepNorm's alpha and lam for any optimiser.
+
+    The skip and the gain that keep the first update of the loss independent of depth.
+    """
     powers = optimizer.split(",")
     method = tuple(parse_expression(text, "optimizer") for text in powers) if len(powers) > 1 else optimizer
     _say_rule(mf.scaling.deep_norm(method, norm=norm), {"N": n}, as_json, as_latex)
@@ -79,7 +82,10 @@ def golden(fan_in: int | None, fan_out: int | None, blocks: int | None, d_key: i
 @LATEX
 @JSON
 def degree(net: Described, as_latex: bool, as_json: bool) -> None:
-    """Degree of a network's output in a common gain of its weight matrices, whatever values these have."""
+    """Degree of the output in a gain of all weights.
+
+    Whatever values the parameters have.
+    """
     found = mf.scaling.degree(net.network)
     if as_latex:
         click.echo(found.latex())
@@ -103,7 +109,10 @@ def degree(net: Described, as_latex: bool, as_json: bool) -> None:
 @LATEX
 @JSON
 def gau(activation: str, s: str, n: str, d: str, e: str, as_latex: bool, as_json: bool) -> None:
-    """Magnitudes of a gated attention unit: the published diagonal estimate beside the whole law."""
+    """Magnitudes of a gated attention unit.
+
+    The published diagonal estimate beside the whole law.
+    """
     sizes = {name: parse_expression(text, name) for name, text in (("s", s), ("n", n), ("d", d), ("e", e))}
     found = mf.scaling.gau(parse_activation(activation), **sizes)
     if as_latex:
@@ -136,12 +145,15 @@ def solve(
     as_json: bool,
     **options: str | None,
 ) -> None:
-    """The value of a parameter at which an observable of the output meets a target."""
+    """The parameter that meets a target.
+
+    The value at which an observable of the output equals it.
+    """
     low, colon, high = bracket.partition(":")
     if not colon:
         raise ValueError(f"bracket = {bracket!r}: expected low:high")
     ends = parse_number(low, "bracket"), parse_number(high, "bracket")
-    values = grid_of({**net.values(**options), "target": parse_values(target, "target")})
+    values = grid_of({**net.without(parameter).values(**options), "target": parse_values(target, "target")})
     found = mf.scaling.parameter_where(
         net.network, parameter, observable, values.pop("target"), depth=net.depth(depth), bracket=ends, **values
     )
