@@ -343,6 +343,26 @@ def test_errors_in_a_file_say_where(capsys, file, old, new, reason):
     assert sentence.count("\n") == 1
 
 
+def test_parameters_by_their_names(capsys):
+    """--sigma_w VALUE is --set sigma_w=VALUE, read by the same whitelist"""
+    arguments = ["propagate", "--perceptron", "relu(x)", "--depth", "2", "--json"]
+    answer = json.loads(said(capsys, *arguments, "--sigma_w", "sqrt(2)", "--sigma_b=0"))
+    assert answer["input"] == {"q": 1.0, "sigma_w": 2**0.5, "sigma_b": 0.0}
+    for value, reason in (
+        ('__import__("os").system("x")', "not allowed"),
+        ("x.__class__", "attributes are not read"),
+        ("9**9**9**9", "out of range"),
+        ("(" * 200 + "1" + ")" * 200, "nested beyond 100 levels"),
+        ("1" * 10_001, "at most 10000"),
+    ):
+        sentence = refused(capsys, *arguments, "--sigma_w", value, "--sigma_b", "0")
+        assert sentence.startswith("meanfield: sigma_w")
+        assert reason in sentence
+    assert "unknown parameters: sigma_c" in refused(capsys, *arguments, "--sigma_c", "1")
+    assert "Usage: meanfield" in refused(capsys, *arguments, "--sigma_w")
+    assert "Usage: meanfield" in refused(capsys, *arguments, "--sigma-w", "1")
+
+
 def test_a_range_where_one_value_is_meant(capsys, file):
     sentence = refused(capsys, "growth", file, "--set", "sigma_w=1:2:3")
     assert "expected one number or formula here" in sentence

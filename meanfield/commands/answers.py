@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 import meanfield as mf
-from meanfield.commands.networks import Described, described
+from meanfield.commands.networks import Described, NetworkCommand, described
 from meanfield.commands.output import JSON, LATEX, OUT, print_json, print_table, written
 from meanfield.parsing import parse_expression, parse_number, parse_values
 from meanfield.progress import busy
@@ -16,7 +16,7 @@ from meanfield.progress import busy
 __all__ = ["critical", "growth", "phase"]
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @click.option("--check", "depth", type=int, metavar="DEPTH", help="Also run it so deep and fit; exit code 1 if a constant disagrees.")
 @LATEX
@@ -52,7 +52,7 @@ def _record(law: mf.Growth) -> dict[str, Any]:
     return {name: getattr(law, name) for name in names} | {"terms": terms, "reason": law.reason}
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @click.option(
     "-q", "--variance", "q", metavar="EXPR", help="The variance to keep: a number, or q for the critical line. Left out, it is solved for."
@@ -66,7 +66,7 @@ def critical(net: Described, q: str | None, as_latex: bool, as_json: bool) -> No
 
     \b
     meanfield critical --perceptron "gelu(x)" -q 1
-    meanfield critical --perceptron "tanh(x)" --set sigma_b=0.2
+    meanfield critical --perceptron "tanh(x)" --sigma_b 0.2
     """
     at = None if q is None else parse_expression(q, "q")
     with busy("critical point"):
@@ -89,7 +89,7 @@ def _shown(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @click.option("-q", "--variance", "q", default="1", show_default=True, metavar="NUMBER", help="The variance that the flow starts from.")
 @OUT
@@ -100,7 +100,7 @@ def phase(net: Described, q: str, out: str | None, as_json: bool) -> None:
     Each of the two is a range first:last:count; the critical line is drawn and listed.
 
     \b
-    meanfield phase --perceptron "tanh(x)" --set sigma_w=0.5:3:100 --set sigma_b=0.01:0.5:100 --out phase.png
+    meanfield phase --perceptron "tanh(x)" --sigma_w 0.5:3:100 --sigma_b 0.01:0.5:100 --out phase.png
     """
     values = {name: parse_values(w.text, w.where) for name, w in net.settings.items()}
     with busy("phases"):

@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 import meanfield as mf
-from meanfield.commands.networks import Described, described, grid_of, starting
+from meanfield.commands.networks import Described, NetworkCommand, described, grid_of, starting
 from meanfield.commands.output import JSON, OUT, print_json, print_table, written
 from meanfield.numeric.runs import Run
 from meanfield.progress import busy
@@ -35,7 +35,7 @@ CURVES: Final = {
 AnyRun = Run | mf.GramRun | mf.PairRun
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @starting
 @click.option("--start", type=click.Choice(["token", "pooled"]), help="Gradient at the output.  [default: token]")
@@ -50,8 +50,8 @@ def propagate(
     VALUES is a number, a list 0.1,0.2, or a range first:last:count; several ranges make a grid. For ViT-L with Derf:
 
     \b
-    meanfield propagate --norm derf --depth 128 -p 0.4 -n 197 --set sigma_Q=0.64 --set sigma_K=0.64 \\
-        --set sigma_V=0.64 --set sigma_O=0.64 --set sigma_1=0.64 --set sigma_2=1.28 --set alpha=0.1:2:20
+    meanfield propagate --norm derf --depth 128 -p 0.4 -n 197 --sigma_Q 0.64 --sigma_K 0.64 \\
+        --sigma_V 0.64 --sigma_O 0.64 --sigma_1 0.64 --sigma_2 1.28 --alpha 0.1:2:20
     """
     repeats = net.depth(depth)
     values = grid_of(net.values(**options))
@@ -106,7 +106,7 @@ def _print_layers(run: AnyRun) -> None:
     print_table(title, ["l", *(CURVES[name] for name in curves)], rows)
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @starting
 @click.option(
@@ -130,7 +130,7 @@ def validate(
     Needs the extra `torch`; exit code 1 if they disagree.
 
     \b
-    meanfield validate --perceptron "erf(x)" --depth 4 -c 0.5 --set sigma_w=1.5 --set sigma_b=0.1
+    meanfield validate --perceptron "erf(x)" --depth 4 -c 0.5 --sigma_w 1.5 --sigma_b 0.1
     """
     from meanfield.reference import compare
 

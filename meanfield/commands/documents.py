@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 import meanfield as mf
-from meanfield.commands.networks import Described, described, starting
+from meanfield.commands.networks import Described, NetworkCommand, described, starting
 from meanfield.commands.output import JSON, print_json, print_table
 from meanfield.progress import busy
 
 __all__ = ["report", "reproduce"]
 
 
-@click.command()
+@click.command(cls=NetworkCommand)
 @described
 @starting
 @click.option("--out", default="report.tex", show_default=True, metavar="FILE.tex", help="Where to write.")

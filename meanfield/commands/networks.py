@@ -15,7 +15,7 @@ import meanfield as mf
 from meanfield.network_files import Written, read_network
 from meanfield.parsing import parse_activation, parse_expression, parse_values
 
-__all__ = ["Described", "described", "grid_of", "read_settings", "starting"]
+__all__ = ["Described", "NetworkCommand", "described", "grid_of", "read_settings", "starting"]
 
 NORMS: Final[dict[str, Callable[[], mf.Block]]] = {"layernorm": mf.LayerNorm, "rmsnorm": mf.RMSNorm, "derf": mf.Derf, "dyt": mf.DyT}
 
@@ -72,6 +72,28 @@ class Described:
         return int(number)
 
 
+class NetworkCommand(click.Command):
+    """A command that takes the parameters of a network by their names: --sigma_w VALUE is --set sigma_w=VALUE."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)}
+        return super().parse_args(ctx, _by_name(args, known))
+
+
+def _by_name(words: list[str], known: set[str]) -> list[str]:
+    """the words with `--name value` and `--name=value` as `--set name=value`, for names that are no options"""
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, text = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or f"--{name}" in known or not name.isidentifier():
+            found.append(word)
+            continue
+        value = text if equals else next(rest, None)
+        found += [word] if value is None else ["--set", f"{name}={value}"]
+    return found
+
+
 def described(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the arguments that describe a network; it is called with a `Described` first."""
 
@@ -81,7 +103,9 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--activation", metavar="EXPR", help="Activation of the MLP, a function of x.  [default: relu(x)]")
     @click.option("--no-attention", is_flag=True, help="Leave the attention sublayer out.")
     @click.option("--no-softmax-derivative", is_flag=True, help="Leave the gradient through the softmax out.")
-    @click.option("--set", "settings", multiple=True, metavar="NAME=VALUES", help="A parameter, as sigma_V=0.64. Repeatable.")
+    @click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUES", help="A parameter, as sigma_V=0.64; or --sigma_V 0.64. Repeatable."
+    )
     @functools.wraps(command)
     def wrapped(
         file: str | None, perceptron: str | None, norm: str | None, activation: str | None, no_attention: bool,

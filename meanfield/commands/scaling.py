@@ -6,7 +6,7 @@ import click
 import numpy as np
 
 import meanfield as mf
-from meanfield.commands.networks import Described, described, grid_of, starting
+from meanfield.commands.networks import Described, NetworkCommand, described, grid_of, starting
 from meanfield.commands.output import JSON, LATEX, formula, print_json, print_table
 from meanfield.parsing import parse_activation, parse_expression, parse_number, parse_values
 
@@ -77,7 +77,7 @@ def golden(fan_in: int | None, fan_out: int | None, blocks: int | None, d_key: i
     _say_rule(mf.scaling.golden_rules(fan_in, fan_out, blocks, d_key), {}, as_json, as_latex)
 
 
-@scaling.command()
+@scaling.command(cls=NetworkCommand)
 @described
 @LATEX
 @JSON
@@ -125,7 +125,7 @@ def gau(activation: str, s: str, n: str, d: str, e: str, as_latex: bool, as_json
         click.echo(repr(found))
 
 
-@scaling.command()
+@scaling.command(cls=NetworkCommand)
 @described
 @starting
 @click.option("--parameter", required=True, metavar="NAME", help="What to solve for.")
