@@ -203,7 +203,7 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
             found += _pieces(head, limit)
             start = r"\times " if found[-1][0] else ""
             head = []
-        inner = _pieces(node.inside, limit)
+        inner = _pieces(_Reader(_text(node.inside)).sequence(0), limit)  # what stood in a fraction is set in full size now
         first, last = inner[0], inner[-1]
         opening = f"{start}{_text(head)}{' ' if head else ''}{node.before}"
         if len(inner) == 1:

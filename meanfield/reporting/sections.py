@@ -173,14 +173,19 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
         )
         return
     except (ValueError, NotImplementedError, ArithmeticError) as reason:
-        yield f"There is no growth law: {escaped(str(reason))}."
+        yield f"There is no growth law: {_breakable(str(reason))}."
         return
     yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{fitted(latex(law))}"
     for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):
         if part.reason:
-            yield f"{name} ({part.kind}): {escaped(part.reason)}."
+            yield f"{name} ({part.kind}): {_breakable(part.reason)}."
     if any(isinstance(leaf, (Attention, TokenMixing)) for leaf in leaves(net)):
         yield rf"With attention, the laws are those of the closure named above {cite('cowsik')}."
+
+
+def _breakable(sentence: str) -> str:
+    """a sentence with formulas as text, which may be long"""
+    return escaped(sentence).replace("*", r"*\allowbreak{}")
 
 
 def _numbers(run: Run | GramRun | PairRun, start: Mapping[str, Any]) -> Iterator[str]:
