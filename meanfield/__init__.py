@@ -1,6 +1,27 @@
 """Signal propagation in deep networks at initialisation: derived with sympy, compiled with numba, checked with torch.
 
 Describe a block once; read the formulas off it (`recursion`), run them over depth (`propagate`), print them (`latex`, `report`).
+
+    >>> import meanfield as mf
+    >>> net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
+    >>> mf.recursion(net).q
+    q + sigma_1**2*sigma_2**2/2
+    >>> mf.growth(net).apjn.kind
+    'power'
+
+Pages of the manual (`python -m pydoc meanfield.activation`, `help(mf.propagate)`, or an editor):
+
+    activation, catalogue     activations: Gaussian moments, kernels, derivations, expansions; those of the literature by name
+    gaussian                  the calculus of Gaussian expectations that they rest on
+    blocks.algebra            signals, laws, and how blocks compose; blocks.elementary, norms, attention, gated, gau, fixed
+    architectures             named networks
+    recurrence                what a network is read as: stages, transfer, parameters
+    numeric.propagation       runs over depth and grids; numeric.evaluation: numbers from expressions
+    analysis                  fixed points, criticality, phases, growth laws, shaping, sensitivities
+    scaling                   degrees, DeepNorm, golden rules, inverse questions
+    reference                 random networks in torch beside the theory
+    reporting, plotting       LaTeX, articles, labelled arrays, figures
+    network_files, commands   networks in TOML, and the command line
 """
 
 from __future__ import annotations
@@ -76,6 +97,7 @@ __all__ = [
     "FixedAttention",
     "FixedPoint",
     "FixedPoints",
+    "GAU",
     "GEGLU",
     "GLU",
     "Gain",

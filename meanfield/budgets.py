@@ -16,6 +16,7 @@ from meanfield.blocks.elementary import Linear
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.widths import WIDTH_KEEPING, widths
+from meanfield.faces import latex
 from meanfield.symbols import known
 
 __all__ = ["Budget", "budget", "cost"]
@@ -38,6 +39,9 @@ class Budget:
     parameters: sp.Expr
     flops: sp.Expr
     block: Cost
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {latex(self)}$"
 
     def saving(self, other: Budget) -> tuple[sp.Expr, sp.Expr]:
         """The shares of the parameters and of the operations of `other` that this one does without."""

@@ -1,10 +1,11 @@
 """The command `meanfield`: turns what goes wrong into one sentence and an exit code.
 
-0 done, 1 a library of the extras is missing, 2 the input was refused, 3 a derivation failed, 130 interrupted.
+0 done, 1 a check failed or a library of the extras is missing, 2 the input was refused, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main", "run"]
@@ -12,6 +13,7 @@ __all__ = ["main", "run"]
 #: what the commands need beside the core dependencies, and the extra that installs it
 _EXTRAS = {
     "click": "cli", "rich": "cli", "matplotlib": "plot", "markdown_it": "plot", "mdit_py_plugins": "plot", "latex2mathml": "plot",
+    "torch": "torch", "xarray": "xarray", "pandas": "xarray",
 }  # fmt: skip
 
 
@@ -35,9 +37,11 @@ def run(arguments: list[str] | None = None) -> int:
         return _say("interrupted", 130)
     except ImportError as error:
         return _missing(error)
+    except BrokenPipeError:
+        return _quiet_pipe()
     except RecursionError:
         return _say("the expression is nested too deeply to be worked out", 2)
-    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError, RuntimeError) as error:
         return _say(" ".join(str(error).split()) or type(error).__name__, 2)
 
 
@@ -49,6 +53,12 @@ def main() -> None:
 def _say(sentence: str, code: int) -> int:
     print(f"meanfield: {sentence}", file=sys.stderr)
     return code
+
+
+def _quiet_pipe() -> int:
+    """the reader (head, less) has gone: nothing is left to say, not even while Python closes the stream"""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _missing(error: ImportError) -> int:

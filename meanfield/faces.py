@@ -9,13 +9,24 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataset", "latex", "plot"]
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+__all__ = ["Labelled", "dataset", "html", "latex", "plot"]
 
 
 #: where the rules are
-RULES = ("meanfield.reporting.formulas", "meanfield.reporting.tables", "meanfield.plotting")
+RULES = (
+    "meanfield.reporting.formulas",
+    "meanfield.reporting.statements",
+    "meanfield.reporting.numbers",
+    "meanfield.reporting.tables",
+    "meanfield.plotting",
+)
 
 
 def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
@@ -72,9 +83,46 @@ def plot(thing: Any, **options: Any) -> Any:
 
 
 @singledispatch
+def html(thing: Any) -> str:
+    """An object as it shows itself in a notebook: its repr and a table."""
+    rule = _rule(html, thing)
+    if rule is not None:
+        return str(rule(thing))
+    raise TypeError(f"no HTML for {type(thing).__name__}")
+
+
+@singledispatch
 def dataset(thing: Any) -> Any:
     """An object as a labelled xarray dataset."""
     rule = _rule(dataset, thing)
     if rule is not None:
         return rule(thing)
     raise TypeError(f"no dataset for {type(thing).__name__}")
+
+
+class Labelled:
+    """A result that hands out its numbers with their names (extra `xarray`)."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+    def to_xarray(self) -> xarray.Dataset:
+        """A dataset: what varies is a coordinate; units, meaning, LaTeX and the library's version are attributes."""
+        result: xarray.Dataset = dataset(self)
+        return result
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """The same as a pandas table, a row for each combination of coordinates."""
+        return self.to_xarray().to_dataframe().reset_index()
+
+    def to_csv(self, path: str | Path) -> Path:
+        """The table as a file of comma-separated values, numbers in full; returns its path."""
+        self.to_dataframe().to_csv(path, index=False)
+        return Path(path)
+
+    def to_netcdf(self, path: str | Path) -> Path:
+        """The dataset as a NetCDF file of version 3, which scipy writes; returns its path."""
+        self.to_xarray().to_netcdf(path, engine="scipy")
+        return Path(path)

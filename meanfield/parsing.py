@@ -22,9 +22,10 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.activation import Activation
 from meanfield.catalogue import activations
 
-__all__ = ["FUNCTIONS", "parse_expression", "parse_number", "parse_values"]
+__all__ = ["DEEPEST", "FUNCTIONS", "parse_activation", "parse_expression", "parse_number", "parse_values"]
 
 LONGEST: Final = 10_000  #: characters
 DEEPEST: Final = 100  #: levels of brackets, signs and powers
@@ -353,6 +354,20 @@ def parse_expression(text: str, name: str = "expression") -> sp.Expr:
     ValueError: expression = '9**9**9**9': a power of size 1e9 is out of range: at most 1e+06, and at least 1e-300 if not zero
     """
     return _parsed(text, name).expression
+
+
+def parse_activation(text: str, name: str = "activation") -> Activation:
+    """An activation from text; its letters that the library does not know are positive, since closed forms need the sign of a slope.
+
+    >>> parse_activation("erf(a*x)").second_moment(1)
+    2*asin(2*a**2/(2*a**2 + 1))/pi
+    """
+    e = parse_expression(text, name)
+    unknown = {s: sp.Symbol(s.name, positive=True) for s in e.free_symbols if s.name not in symbols.TABLE}
+    try:
+        return Activation(e.xreplace(unknown))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} = {_short(text)}: {error}") from None
 
 
 def parse_number(text: str, name: str = "number") -> float:

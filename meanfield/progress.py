@@ -1,12 +1,13 @@
-"""A progress bar on a terminal, nothing elsewhere."""
+"""A progress bar or a sign of life on a terminal, nothing elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["track"]
+__all__ = ["busy", "track"]
 
 T = TypeVar("T")
 
@@ -23,3 +24,18 @@ def track(items: Iterable[T], description: str, total: int) -> Iterator[T]:
             yield from bar(items, description, total, console=Console(stderr=True), transient=True)
             return
     yield from items
+
+
+@contextmanager
+def busy(description: str) -> Iterator[None]:
+    """Say what is being done while it is, if stderr is a terminal and rich is installed."""
+    if sys.stderr.isatty():
+        try:
+            from rich.console import Console
+        except ImportError:
+            pass
+        else:
+            with Console(stderr=True).status(description):
+                yield
+            return
+    yield

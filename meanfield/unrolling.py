@@ -70,6 +70,9 @@ class Unrolled:
         terms += [rf"\sum_{{j<l}} {_term(w, f'f_{{{i},j}}')}" for i, w in enumerate(self.branches, 1)]
         return "x_l = " + " + ".join(terms) + rf",\qquad q_l = {latex(self.q)}"
 
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
 
 def _term(weight: sp.Expr, letter: str) -> str:
     return letter if weight == 1 else rf"{latex(weight)}\, {letter}"

@@ -206,6 +206,211 @@ def test_help_and_version(capsys):
     assert mf.__version__ in said(capsys, "--version")
 
 
+# -- moments ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_moments(capsys):
+    arguments = ["moments", "erf(a*x)", "-q", "1,2", "-p", "0.5", "--set", "a=0.5:1:2"]
+    answer = json.loads(said(capsys, *arguments, "--json"))
+    expected = mf.evaluate(mf.erf.kernel(mf.q, mf.p), q=1.0, p=0.5)
+    assert np.shape(answer["kernel"]["value"]) == (2, 2)
+    assert answer["kernel"]["value"][0][1] == pytest.approx(expected, rel=1e-14)
+    assert answer["at"] == {"q": [1.0, 2.0], "p": 0.5, "a": [0.5, 1.0]}
+    assert f"{expected:.15g}" in said(capsys, *arguments)
+    digits = said(capsys, "moments", "tanh(x)", "-q", "1", "--digits", "30")
+    assert "E phi(u)^2         = 0.394294490397841" in digits
+    assert "phi(v)" not in digits
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["erf(a*x)"], "parameters a, and none are set"),
+        (["x", "--set", "b=1"], "parameters none, and b are set"),
+        (["x", "-q", "0"], "must be positive"),
+        (["x", "-p", "2"], "|p| <= q"),
+        (["x", "--set", "b"], "expected name=value"),
+        (["9**9**9**9"], "out of range"),
+        (["tanh(x)", "-q", "1,2", "--digits", "20"], "q: --digits takes one number"),
+    ],
+)
+def test_moments_refuses(capsys, arguments, reason):
+    sentence = refused(capsys, "moments", *arguments)
+    assert sentence.count("\n") == 1
+    assert reason in sentence
+
+
+def test_derivation_steps(capsys):
+    answer = json.loads(said(capsys, "derive", "relu(x)", "--steps", "kernel", "--json"))
+    assert answer["holds"] is True
+    assert answer["steps"][0]["rule"] == "atoms"
+    assert "certificate holds: dC/dp" in said(capsys, "derive", "relu(x)", "--steps", "kernel")
+    assert said(capsys, "derive", "relu(x)", "--steps", "kernel", "--latex").startswith(r"\begin{align*}")
+    assert "no closed form" in refused(capsys, "derive", "tanh(x)", "--steps", "kernel")
+
+
+# -- answers ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_growth(capsys):
+    text = said(capsys, "growth", "--no-attention", "--set", "sigma_1=sqrt(2)", "--set", "sigma_2=1")
+    assert text.splitlines()[0] == "q: power, exponent=1, rate=1"
+    answer = json.loads(said(capsys, "growth", "--no-attention", "--json"))
+    assert answer["q"]["rate"] == {"expression": "sigma_1**2*sigma_2**2/2", "latex": r"\frac{\sigma_1^{2} \sigma_2^{2}}{2}"}
+    assert answer["apjn"]["kind"] == "power"
+    assert r"q_l &\sim" in said(capsys, "growth", "--no-attention", "--latex")
+    assert "unknown parameters: alpha" in refused(capsys, "growth", "--no-attention", "--set", "alpha=1")
+
+
+def test_critical(capsys):
+    answer = json.loads(said(capsys, "critical", "--perceptron", "relu(x)", "-q", "1", "--json"))
+    assert answer["values"] == {"sigma_w": pytest.approx(2**0.5), "sigma_b": 0.0}
+    assert answer["status"] == "ok"
+    assert "sigma_w = sqrt(pi)*(4*q + 1)**(1/4)/2" in said(capsys, "critical", "--perceptron", "erf(x)", "-q", "q")
+    assert r"\sigma_w^{2}" in said(capsys, "critical", "--perceptron", "erf(x)", "-q", "q", "--latex")
+    assert run(["critical", "--perceptron", "step(x)", "--set", "sigma_b=1"]) == 1  # an answer, and not one to go on with
+    assert "chi is infinite" in capsys.readouterr().out
+    assert "0 parameters are open" in refused(capsys, "critical", "--perceptron", "x", "--set", "sigma_w=1", "--set", "sigma_b=0")
+
+
+def test_phase(capsys, tmp_path):
+    arguments = ["phase", "--perceptron", "erf(x)", "--set", "sigma_w=0.5:2:6", "--set", "sigma_b=0.05:0.5:5"]
+    answer = json.loads(said(capsys, *arguments, "--json", "--out", str(tmp_path / "phases.png")))
+    assert np.shape(answer["phase"]) == (6, 5)
+    assert set(np.ravel(answer["phase"])) == {"ordered", "chaotic"}
+    assert (tmp_path / "phases.png").read_bytes().startswith(b"\x89PNG")
+    text = said(capsys, *arguments, "--out", str(tmp_path / "phases.csv"))
+    assert "Critical line" in text
+    assert (tmp_path / "phases.csv").read_text().startswith("sigma_w,sigma_b,")
+    assert "ends in .png, .svg, .pdf, .csv, .nc" in refused(capsys, *arguments, "--out", "phases.gif")
+    assert "does not exist" in refused(capsys, *arguments, "--out", str(tmp_path / "nowhere" / "phases.nc"))
+    assert "missing parameters: sigma_b" in refused(capsys, *arguments[:-2])
+
+
+# -- a network in a file ------------------------------------------------------------------------------------------------------------
+
+FILE = """
+[network]
+kind = "residual_mlp"
+phi = "erf(x)"
+norm = "LayerNorm"
+sigma_b = 0
+
+[parameters]
+sigma_w = 1
+
+[run]
+depth = 3
+c = 0.5
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "net.toml").write_text(FILE)
+    return str(tmp_path / "net.toml")
+
+
+def test_a_network_in_a_file(capsys, file):
+    answer = json.loads(said(capsys, "propagate", file, "--json"))
+    expected = mf.propagate(mf.residual_mlp(mf.erf, sigma_b=0, norm=mf.LayerNorm()), 3, 1.0, c=0.5, sigma_w=1)
+    np.testing.assert_array_equal(answer["q"], expected.q)
+    answer = json.loads(said(capsys, "propagate", file, "--set", "sigma_w=2", "--depth", "2", "--gap", "0.1", "--json"))
+    assert answer["input"] == {"q": 1.0, "gap": 0.1, "sigma_w": 2.0}
+    assert answer["depth"] == 2
+    assert "q: power, exponent=1" in said(capsys, "growth", file)
+    sentence = refused(capsys, "propagate", file, "--norm", "derf")
+    assert "a file and --norm are given" in sentence
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("sigma_w = 1", 'sigma_w = "x.__class__"', "parameters.sigma_w = 'x.__class__': '.' is not allowed"),
+        ("c = 0.5", 'c = "9**9**9**9"', "run.c = '9**9**9**9'"),
+        ("depth = 3", "depth = 3.5", "run.depth = 3.5: expected a whole number"),
+        ('"erf(x)"', "\"__import__('os')\"", "network.phi"),
+    ],
+)
+def test_errors_in_a_file_say_where(capsys, file, old, new, reason):
+    with open(file) as f:
+        text = f.read()
+    with open(file, "w") as f:
+        f.write(text.replace(old, new))
+    sentence = refused(capsys, "propagate", file)
+    assert sentence.startswith(f"meanfield: {file}: ")
+    assert reason in sentence
+    assert sentence.count("\n") == 1
+
+
+def test_parameters_by_their_names(capsys):
+    """--sigma_w VALUE is --set sigma_w=VALUE, read by the same whitelist"""
+    arguments = ["propagate", "--perceptron", "relu(x)", "--depth", "2", "--json"]
+    answer = json.loads(said(capsys, *arguments, "--sigma_w", "sqrt(2)", "--sigma_b=0"))
+    assert answer["input"] == {"q": 1.0, "sigma_w": 2**0.5, "sigma_b": 0.0}
+    for value, reason in (
+        ('__import__("os").system("x")', "not allowed"),
+        ("x.__class__", "attributes are not read"),
+        ("9**9**9**9", "out of range"),
+        ("(" * 200 + "1" + ")" * 200, "nested beyond 100 levels"),
+        ("1" * 10_001, "at most 10000"),
+    ):
+        sentence = refused(capsys, *arguments, "--sigma_w", value, "--sigma_b", "0")
+        assert sentence.startswith("meanfield: sigma_w")
+        assert reason in sentence
+    assert "unknown parameters: sigma_c" in refused(capsys, *arguments, "--sigma_c", "1")
+    assert "Usage: meanfield" in refused(capsys, *arguments, "--sigma_w")
+    assert "Usage: meanfield" in refused(capsys, *arguments, "--sigma-w", "1")
+
+
+def test_a_range_where_one_value_is_meant(capsys, file):
+    sentence = refused(capsys, "growth", file, "--set", "sigma_w=1:2:3")
+    assert "expected one number or formula here" in sentence
+    answer = json.loads(
+        said(capsys, "scaling", "solve", file, "--parameter", "sigma_w", "--observable", "log_q", "--target", "1", "--json")
+    )
+    assert answer["status"] == "ok"  # the file's own value is what is looked for
+    assert answer["achieved"] == pytest.approx(1, abs=1e-9)
+    assert "is to be solved for" in refused(
+        capsys, "scaling", "solve", file, "--parameter", "sigma_w", "--set", "sigma_w=1", "--target", "1"
+    )
+
+
+def test_no_such_file(capsys):
+    assert "nowhere.toml" in refused(capsys, "growth", "nowhere.toml")
+
+
+def test_report(capsys, file, tmp_path):
+    answer = json.loads(said(capsys, "report", file, "--out", str(tmp_path / "r.tex"), "--json"))
+    assert answer["files"] == [str(tmp_path / "r.tex")]
+    assert r"\section*{Numbers}" in (tmp_path / "r.tex").read_text()
+    assert "ends in .tex" in refused(capsys, "report", file, "--out", "r.pdf")
+
+
+# -- theory beside networks ---------------------------------------------------------------------------------------------------------
+
+SMALL = ["validate", "--perceptron", "erf(x)", "--depth", "1", "-c", "0.5", "--set", "sigma_b=0.1", "--width", "32"]
+
+
+@pytest.mark.torch
+def test_validate(capsys):
+    pytest.importorskip("torch")
+    answer = json.loads(said(capsys, *SMALL, "--set", "sigma_w=1.5", "--device", "cpu", "--json"))
+    assert answer["agrees"] is True
+    assert np.shape(answer["ln J"]["z"]) == (2,)
+    assert "one number" in refused(capsys, *SMALL, "--set", "sigma_w=1,2")
+
+
+@pytest.mark.torch
+def test_a_check_that_fails_is_exit_code_1(capsys, monkeypatch):
+    pytest.importorskip("torch")
+    from meanfield.reference.comparison import Comparison
+
+    monkeypatch.setattr(Comparison, "limit", 0.0)
+    assert run([*SMALL, "--set", "sigma_w=1.5", "--device", "cpu"]) == 1
+    assert "disagree" in capsys.readouterr().out
+
+
 # -- reproduce ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -265,7 +470,13 @@ def test_the_process_ends_with_the_code():
 
 @pytest.mark.parametrize(
     ("missing", "extra", "command"),
-    [("click", "cli", ["derive", "x"]), ("rich", "cli", ["derive", "x"]), ("matplotlib", "plot", ["reproduce", "--out", "results"])],
+    [
+        ("click", "cli", ["derive", "x"]),
+        ("rich", "cli", ["derive", "x"]),
+        ("matplotlib", "plot", ["reproduce", "--out", "results"]),
+        ("torch", "torch", ["validate", "--perceptron", "x", "--depth", "1", "--set", "sigma_w=1", "--set", "sigma_b=0"]),
+        ("xarray", "xarray", ["propagate", "--perceptron", "x", "--depth", "1", "--out", "x.csv"]),
+    ],
 )
 def test_a_missing_library_is_one_sentence(missing, extra, command, tmp_path):
     command = [str(tmp_path) if word == "results" else word for word in command]
@@ -273,6 +484,13 @@ def test_a_missing_library_is_one_sentence(missing, extra, command, tmp_path):
     assert done.returncode == 1
     assert done.stderr == f'meanfield: this command needs {missing}: pip install "meanfield-nn[{extra}]"\n'
     assert list(tmp_path.iterdir()) == []
+
+
+def test_completion():
+    """click's own: the line that --help shows prints a script, which asks for the words that fit"""
+    environment = os.environ | {"_MEANFIELD_COMPLETE": "bash_complete", "COMP_WORDS": "meanfield pro", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-c", MAIN], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert done.stdout == "plain,propagate\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to another process on Windows")

@@ -129,3 +129,21 @@ def test_missing_matplotlib_says_how_to_install():
         "except ImportError as error: print(error)"
     )
     assert python(code).strip() == 'figures need matplotlib: pip install "meanfield-nn[plot]"'
+
+
+def test_the_picture_of_the_readme():
+    from meanfield.overview import curves, draw
+
+    figure = Figure()
+    draw(figure)
+    assert [len(ax.lines) for ax in figure.axes] == [8, 6, 6]
+    assert all(ax.get_title() and ax.get_xlabel() for ax in figure.axes)
+    ends = {
+        (norm, attention): curves(norm, slope, attention).q[-1]
+        for norm, slope in (("pre-LN", None), ("Derf", 0.5))
+        for attention in (True, False)
+    }
+    assert ends["pre-LN", True] == pytest.approx(61.2670608)
+    assert ends["Derf", True] == pytest.approx(37.02808986)
+    assert ends["pre-LN", False] == pytest.approx(1 + 128 * 0.64**2 * 1.28**2 / 2)
+    assert ends["Derf", False] < ends["Derf", True]

@@ -19,20 +19,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import meanfield as mf
 import sympy as sp
 import torch
-
-import meanfield as mf
 
 L = mf.L
 HEADS, HIDDEN = 16, 4
 #: weight scales of the paper on networks without norms (theory of its Figure 1); DeepNorm has Xavier's
-SCALES = {"sigma_Q": 0.64, "sigma_K": 0.64, "sigma_V": 0.64, "sigma_O": 0.64, "sigma_1": 0.64, "sigma_2": 1.28}
+SCALES = {
+    "sigma_Q": 0.64,
+    "sigma_K": 0.64,
+    "sigma_V": 0.64,
+    "sigma_O": 0.64,
+    "sigma_1": 0.64,
+    "sigma_2": 1.28,
+}
 
 
 def transformer(norm: mf.Block) -> Callable[[int, int], tuple[mf.Block, dict[str, Any]]]:
     def made(tokens: int, features: int) -> tuple[mf.Block, dict[str, Any]]:
-        return mf.pre_norm(norm=norm, attention=mf.Attention(), mlp=mf.MLP(mf.relu)), {**SCALES, "n": tokens, "hidden": HIDDEN}
+        return mf.pre_norm(norm=norm, attention=mf.Attention(), mlp=mf.MLP(mf.relu)), {
+            **SCALES,
+            "n": tokens,
+            "hidden": HIDDEN,
+        }
 
     return made
 
@@ -40,13 +50,18 @@ def transformer(norm: mf.Block) -> Callable[[int, int], tuple[mf.Block, dict[str
 def deep_norm(tokens: int, features: int) -> tuple[mf.Block, dict[str, Any]]:
     quarter = sp.Rational(1, 4)
     attention, feed = mf.Attention(None, 1, 1, 1, 1), mf.MLP(mf.relu, 1, 1)
-    net = mf.deep_norm(attention=attention, mlp=feed, alpha=(2 * L) ** quarter, lam=(8 * L) ** -quarter)
+    net = mf.deep_norm(
+        attention=attention, mlp=feed, alpha=(2 * L) ** quarter, lam=(8 * L) ** -quarter
+    )
     return net, {"n": tokens, "hidden": HIDDEN}
 
 
 def gated(tokens: int, features: int) -> tuple[mf.Block, dict[str, Any]]:
     """the width that its law corrects for is infinite: what the two widths measured add is taken off"""
-    return mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, s=features, n=tokens, d=2**40)), {"n": tokens, "hidden": 2}
+    return mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, s=features, n=tokens, d=2**40)), {
+        "n": tokens,
+        "hidden": 2,
+    }
 
 
 NETWORKS = {
@@ -73,18 +88,34 @@ def measured(args: argparse.Namespace) -> dict[str, tuple[mf.reference.Compariso
     return found
 
 
-def record(found: dict[str, tuple[mf.reference.Comparison, float]], args: argparse.Namespace, device: str) -> dict[str, Any]:
+def record(
+    found: dict[str, tuple[mf.reference.Comparison, float]], args: argparse.Namespace, device: str
+) -> dict[str, Any]:
     """what goes into the JSON file"""
     settings = {k: v for k, v in vars(args).items() if k not in ("out", "device")}
     networks = {}
     for name, (seen, seconds) in found.items():
         quantities = {
-            quantity: {at: getattr(d, at).tolist() for at in ("theory", "measured", "error", "bias", "z")}
+            quantity: {
+                at: getattr(d, at).tolist() for at in ("theory", "measured", "error", "bias", "z")
+            }
             for quantity, d in seen.differences.items()
         }
-        networks[name] = {"seconds": round(seconds, 1), "agrees": seen.agrees, "limit": seen.limit, "verdict": seen.verdict, **quantities}
+        networks[name] = {
+            "seconds": round(seconds, 1),
+            "agrees": seen.agrees,
+            "limit": seen.limit,
+            "verdict": seen.verdict,
+            **quantities,
+        }
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return {"date": today, "device": device, "torch": torch.__version__, "settings": settings, "networks": networks}
+    return {
+        "date": today,
+        "device": device,
+        "torch": torch.__version__,
+        "settings": settings,
+        "networks": networks,
+    }
 
 
 def figure(found: dict[str, tuple[mf.reference.Comparison, float]], title: str, path: Path) -> None:
@@ -97,7 +128,9 @@ def figure(found: dict[str, tuple[mf.reference.Comparison, float]], title: str, 
     for (name, (seen, _)), pair in zip(found.items(), axes, strict=True):
         for ax, quantity in zip(pair, ("log_apjn", "q"), strict=True):
             seen.plot(ax, quantity)
-            ax.set_title(f"{name}\n{ax.get_title()}" if quantity == "log_apjn" else name, fontsize=7)
+            ax.set_title(
+                f"{name}\n{ax.get_title()}" if quantity == "log_apjn" else name, fontsize=7
+            )
     rows.suptitle(title)
     rows.tight_layout()
     rows.savefig(path)

@@ -18,7 +18,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
@@ -53,7 +53,7 @@ class Fit:
 
 
 @dataclass(frozen=True, repr=False)
-class Check:
+class Check(faces.Labelled):
     """The fits of a law, at these parameters, and the run they were made on."""
 
     law: GrowthLaw

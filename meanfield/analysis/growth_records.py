@@ -74,7 +74,7 @@ def _growth_latex(law: Growth) -> str:
     if law.kind == "undetermined" or law.asymptote is None:
         return rf"{left} \quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"
     relation = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}[law.kind]
-    value = law.asymptote
+    value = sp.N(law.asymptote, 6) if law.asymptote.has(sp.Float) else law.asymptote
     also = ""
     if law.crossover is not None:
         also = rf", \qquad l_{{\times}} \sim {faces.latex(law.crossover)}"

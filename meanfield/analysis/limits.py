@@ -120,6 +120,8 @@ class Limit:
         if isinstance(node, Gap):
             f, v, d = node.args
             return self._pair(f, f, v, d, gap=True)
+        if not isinstance(node, PairExpectation):
+            raise NoExpansion(f"{node} is an expectation over more than two variables")
         parts = node.separated()
         _, v1, cov, v2, m1, m2 = node.args
         if parts is None or v1 != v2 or m1 != 0 or m2 != 0:

@@ -20,7 +20,6 @@ from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import xarray
 
 __all__ = ["PhaseDiagram", "phase_diagram"]
 
@@ -31,7 +30,7 @@ PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved")
 
 
 @dataclass(frozen=True, repr=False)
-class PhaseDiagram:
+class PhaseDiagram(faces.Labelled):
     r"""Fixed points over a grid of two parameters, arrays of shape (len(first axis), len(second axis)).
 
     Attributes
@@ -77,11 +76,6 @@ class PhaseDiagram:
         parts = ", ".join(f"{count / self.phase.size:.1%} {name}" for name, count in zip(names, counts, strict=True))
         lines = len(self.critical_lines)
         return f"PhaseDiagram({shape}; {parts}; {lines} critical line{'s' * (lines != 1)})"
-
-    def to_xarray(self) -> xarray.Dataset:
-        """The diagram as a labelled dataset (extra `xarray`)."""
-        result: xarray.Dataset = faces.dataset(self)
-        return result
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
         """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap" or "q" with the critical line (extra `plot`)."""

@@ -24,7 +24,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Gap, Node, PairExpectation
@@ -88,7 +88,7 @@ def tangents(depth, paired, pooled, values, seeds, q0, delta0, q_out, delta_out,
 
 
 @dataclass(frozen=True, repr=False)
-class Sensitivity:
+class Sensitivity(faces.Labelled):
     r"""Derivatives at the last layer; each maps a name to an array of the shape of the grid.
 
     q, log_apjn : values of q_L and ln J^{L,0}.

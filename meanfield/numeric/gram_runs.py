@@ -18,7 +18,6 @@ from meanfield.progress import track
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import xarray
 
 __all__ = ["GramRun", "PairRun", "ntk", "run_pair", "run_tokens"]
 
@@ -39,7 +38,7 @@ class _March:
 
 
 @dataclass(frozen=True, repr=False)
-class GramRun:
+class GramRun(faces.Labelled):
     r"""n tokens that are told apart (a causal mask, fixed attention weights), over depth.
 
     Attributes
@@ -125,11 +124,6 @@ class GramRun:
         n, kept = self.gram.shape[-1], f"{len(self.layers)} layers kept"
         return f"GramRun({self.depth} repeats, {n} tokens, {_grid(self.gram.shape[:-3])}, {kept}{_bad(self.status)})"
 
-    def to_xarray(self) -> xarray.Dataset:
-        """The run as a labelled dataset (extra `xarray`): Gram matrices over layer, i and j."""
-        result: xarray.Dataset = faces.dataset(self)
-        return result
-
     def plot(self, ax: matplotlib.axes.Axes | None = None, layer: int = -1) -> matplotlib.axes.Axes:
         """The correlations G_ij / sqrt(G_ii G_jj) at a kept layer as a picture (extra `plot`)."""
         axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, layer=layer)
@@ -137,7 +131,7 @@ class GramRun:
 
 
 @dataclass(frozen=True, repr=False)
-class PairRun:
+class PairRun(faces.Labelled):
     r"""Two inputs, of unequal norm or equal, through a network that does not mix them, over depth.
 
     Attributes
@@ -213,11 +207,6 @@ class PairRun:
 
     def __repr__(self) -> str:
         return f"PairRun({self.depth} repeats, {_grid(self.q.shape[:-1])}, {len(self.layers)} layers kept{_bad(self.status)})"
-
-    def to_xarray(self) -> xarray.Dataset:
-        """The run as a labelled dataset (extra `xarray`)."""
-        result: xarray.Dataset = faces.dataset(self)
-        return result
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "c") -> matplotlib.axes.Axes:
         """One quantity over depth (extra `plot`): "q", "q2", "p", "c", "gap", "log_apjn", "ntk" or "ntk_pair"."""

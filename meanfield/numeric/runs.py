@@ -22,7 +22,6 @@ from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import xarray
 
 __all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "layers_of", "initial_moments", "run_moments"]
 
@@ -30,7 +29,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(faces.Labelled):
     r"""What `propagate` found: arrays of shape (*grid, len(layers)), grid being the broadcast shape of the parameters.
 
     Attributes
@@ -97,11 +96,6 @@ class Run:
         last = self.q[..., -1]
         q = f"q_L = {last:.6g}" if last.ndim == 0 else f"q_L in [{np.nanmin(last):.6g}, {np.nanmax(last):.6g}]"
         return f"Run({self.depth} repeats, {grid}, {len(self.layers)} layers kept, {q}{bad})"
-
-    def to_xarray(self) -> xarray.Dataset:
-        """The run as a labelled dataset (extra `xarray`): parameters that vary are coordinates."""
-        result: xarray.Dataset = faces.dataset(self)
-        return result
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
         """One quantity over depth (extra `plot`): "q", "p", "c", "gap", "log_apjn", "log_apjn_forward" or "log_chi_product"."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 try:
     import torch as _torch  # noqa: F401
 except ImportError as missing:
-    raise ImportError("meanfield.reference draws random networks in torch: install meanfield-nn[torch]") from missing
+    raise ImportError('meanfield.reference draws random networks in torch: pip install "meanfield-nn[torch]"', name="torch") from missing
 
 from meanfield.reference import draws, rules
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers

@@ -3,6 +3,7 @@ r"""Theory beside random networks, with the part of the difference that finite w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,13 @@ from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
 from meanfield.reference.twin import build
+from meanfield.reporting.quantities import RUNS
+from meanfield.reporting.tables import labelled
+from meanfield.reporting.tabular import Table, number, picked
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import xarray
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -57,7 +62,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(faces.Labelled):
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
     `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with norms,
@@ -130,6 +135,57 @@ class Comparison:
             columns.append(("1/width", [f"{v:+.1g}" for v in d.bias]))
             columns.append(("z", [f"{v:+.1f}" for v in d.z]))
         return f"{head}\n{listing(columns)}\n{self.verdict}"
+
+
+@faces.latex.register(Comparison)
+def _(found: Comparison) -> str:
+    return _table(found).latex
+
+
+@faces.html.register(Comparison)
+def _(found: Comparison) -> str:
+    return f"<p>{escape(found.verdict)}</p>\n{_table(found).html}"
+
+
+def _table(found: Comparison) -> Table:
+    """theory, measurement with its standard error, and z, over some of the layers"""
+    letters = {"q": "$q_l$", "p": "$p_l$", "ln J": f"${RUNS['log_apjn'].latex}$"}
+    rows = []
+    for i in picked(len(found.wide.layers), 9):
+        row = [str(found.wide.layers[i])]
+        for d in found.differences.values():
+            row += [
+                number(float(d.theory[i]), 5),
+                rf"{number(float(d.measured[i]), 5)} $\pm$ {number(float(d.error[i]), 1)}",
+                f"${d.z[i]:+.1f}$",
+            ]
+        rows.append(row)
+    heads = [cell for name in found.differences for cell in (letters[name], "measured", "$z$")]
+    return Table(["$l$", *heads], rows, "r" * (1 + len(heads)))
+
+
+_PARTS = {
+    "theory": "at infinite width",
+    "measured": "mean over the networks",
+    "error": "its standard error",
+    "bias": "what the finite width adds",
+    "z": "(measured - bias - theory) in standard errors",
+}
+
+
+@faces.dataset.register(Comparison)
+def _(found: Comparison) -> xarray.Dataset:
+    """over (quantity, layer)"""
+    differences = {"q": found.q, "p": found.p, "log_apjn": found.log_apjn}
+    kept = {name: d for name, d in differences.items() if d is not None}
+    data = {
+        part: (("quantity", "layer"), np.array([getattr(d, part) for d in kept.values()]), {"long_name": meaning, "units": "1"})
+        for part, meaning in _PARTS.items()
+    }
+    coords = {"quantity": list(kept), "layer": found.wide.layers}
+    latex = ", ".join(RUNS[name].latex for name in kept)
+    about = {"width": found.wide.width, "samples": found.wide.samples, "start": found.wide.start, "verdict": found.verdict}
+    return labelled(data, coords, {**about, "latex": latex})
 
 
 def compare(

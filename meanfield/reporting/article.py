@@ -6,22 +6,18 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from meanfield import symbols
-from meanfield.blocks.algebra import Block
-from meanfield.recurrence import Recursion, recursion
+from meanfield import arguments
+from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.propagation import propagate
 from meanfield.reporting.files import whole, write_text
-from meanfield.reporting.formulas import latex
+from meanfield.reporting.sections import PREAMBLE_TEXT, sections
+from meanfield.reporting.tabular import table
 
-__all__ = ["PREAMBLE_TEXT", "document", "parameter_table", "report", "table", "typeset"]
-
-#: what the letters of a printed recursion mean
-PREAMBLE_TEXT = r"""One repeat of the network acts on the variance $q$ of a component of a token and its covariance $p$ between two
-tokens as below; each line uses the current $(q, p)$. The second moments of the gradient, $J$ (same token) and $K$ (two tokens), go
-backward through the same sublayers, last one first. $\chi$ is the factor of $J$ if gradients of different tokens are taken as
-independent."""
+__all__ = ["PREAMBLE_TEXT", "document", "report", "table", "typeset"]
 
 _DOCUMENT = r"""\documentclass[a4paper,fleqn]{article}
 \usepackage{amsmath,amssymb,graphicx}
@@ -46,42 +42,41 @@ def document(parts: Iterable[str]) -> str:
     return _DOCUMENT % "\n\n".join(parts)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
-    """A LaTeX tabular; `columns` is its alignment, as "lrr"."""
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    head = [" & ".join(header) + r" \\[0.4ex] \hline \noalign{\vskip 0.6ex}"] if header else []
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *head, *lines, r"\end{tabular}"])
+def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = 1.0, patience: float = 60.0, **values: Any) -> Path:
+    r"""Write a LaTeX article about a network that compiles with pdflatex; return its path.
 
+    The network and its parts, the recursion, the transfer of gradients, the Gaussian expectations with the derivations of closed forms in
+    an appendix, the growth law, a table of numbers where a depth is given, and the works that are cited.
 
-def parameter_table(rec: Recursion) -> str:
-    """The parameters of a recursion and what they mean."""
-    rows = []
-    for s in rec.parameters:
-        entry = symbols.TABLE.get(s.name)
-        rows.append((f"${latex(s)}$", entry.meaning if entry else "parameter"))
-    return table((), rows, "@{}ll")
-
-
-def report(net: Block, path: str | Path) -> Path:
-    """Write a LaTeX document of the network's recursion that compiles with pdflatex; return its path.
+    Parameters
+    ----------
+    net : Block
+    path : file name that ends in .tex
+    depth, q, **values
+        As for `mf.propagate`: a run whose numbers are shown.
+    patience : seconds > 0
+        After which a growth law that is not derived yet is left out; the article says so.
 
     Raises
     ------
     TypeError
         `net` is no block.
     ValueError
-        The path does not end in .tex, or its folder does not exist.
+        The path does not end in .tex, or its folder does not exist; values without a depth; what `mf.propagate` refuses.
     """
-    rec = recursion(net)
+    checked_block(net, "net")
     target = Path(path)
     if target.suffix != ".tex":
         raise ValueError(f"path = {str(path)!r}: expected a file name that ends in .tex")
     if not target.parent.is_dir():
         raise ValueError(f"path = {str(path)!r}: the folder {target.parent} does not exist")
-    parts = [r"\section*{Mean-field recursion}" + "\n" + PREAMBLE_TEXT, latex(rec)]
-    if rec.parameters:
-        parts += [r"\section*{Parameters}", parameter_table(rec)]
-    return write_text(target, document(parts))
+    if depth is None and values:
+        raise ValueError(f"{', '.join(values)} given without a depth: a table of numbers is of a run, say how deep")
+    seconds = float(arguments.number_array(patience, "patience"))
+    if seconds <= 0:
+        raise ValueError(f"patience = {patience}: expected a number of seconds > 0")
+    run = None if depth is None else propagate(net, depth, q, **values)
+    return write_text(target, document(sections(net, run, {"q": q, **values}, seconds)))
 
 
 def typeset(source: Path) -> Path | None:

@@ -3,6 +3,7 @@ r"""LaTeX of every public object, in the letters of the literature: `latex(anyth
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import sympy as sp
 from sympy import S
@@ -13,7 +14,7 @@ from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.shaped import Shaped
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.faces import latex
@@ -24,12 +25,17 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.identities import Identity
 from meanfield.gaussian.pieces import homogeneous_degree
-from meanfield.recurrence import Recursion, Stage, recursion
+from meanfield.recurrence import Recursion, recursion
+from meanfield.reporting.breaking import aligned, fitted, width
 from meanfield.reporting.gram_formulas import gram_lines
+from meanfield.reporting.tabular import escaped
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
-__all__ = ["latex", "stage_title"]
+__all__ = ["latex", "law_lines", "stage_title"]
+
+#: points of an expectation that is given a name where it occurs more than once
+LONG: Final = 90.0
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
 _J, _K = sp.symbols("J K")
@@ -48,7 +54,7 @@ def _(thing: Activation) -> str:
 
 @latex.register
 def _(thing: Block) -> str:
-    return latex(recursion(thing)) if thing.closes else gram_lines(thing, _Page())
+    return latex(recursion(thing)) if thing.closes else fitted(gram_lines(thing, _Page()))
 
 
 @latex.register
@@ -57,11 +63,11 @@ def _(thing: Recursion) -> str:
     parts = []
     for stage in thing.stages:
         title = stage_title(stage.block) if stage.times == 1 else f"{stage.times} times {stage_title(stage.block)}"
-        heading = rf"& \textbf{{{title}}} \\" + "\n" if len(thing.stages) > 1 or stage.times > 1 else ""
-        parts.append("\\begin{align*}\n" + heading + " \\\\\n".join(page.stage(stage)) + "\n\\end{align*}")
+        heading = [rf"& \textbf{{{title}}}"] if len(thing.stages) > 1 or stage.times > 1 else []
+        parts.append(aligned([*heading, *page.law(stage.law)]))
     text = "\n".join(parts)
     definitions = page.definitions()
-    return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}" if definitions else text
+    return f"{text}\nwhere\n{aligned(definitions)}" if definitions else text
 
 
 @latex.register(Expansion)
@@ -81,18 +87,19 @@ def _(thing: Derivation) -> str:
     page = _Page()
     lines = []
     for step in thing.steps:
-        lines.append(rf"& \text{{{step.reason}:}} \\")
-        lines.append(rf"& \quad {page.expression(step.before)} \\")
-        lines.append(rf"& \qquad = {page.expression(step.after)} \\")
+        lines.append(rf"& \text{{{step.reason}:}}")
+        lines.append(rf"& \quad {page.expression(step.before)}")
+        lines.append(rf"& \qquad = {page.expression(step.after)}")
     for claim in thing.certificate.claims:
-        lines.append(rf"& \text{{certificate: {_plain(claim.statement)} ({_plain(claim.how)})}} \\")
+        lines.append(rf"& \text{{certificate: {escaped(claim.statement)} ({escaped(claim.how)})}}")
     quantity, result = page.expression(thing.quantity), page.expression(thing.result)
-    return "\\begin{align*}\n" + "\n".join(lines) + f"\n& {quantity} = {result}\n\\end{{align*}}"
+    return aligned([*lines, f"& {quantity} = {result}"])
 
 
-def _plain(text: str) -> str:
-    """a sentence about formulas as LaTeX text"""
-    return text.replace("^", r"\^{}").replace("_", r"\_")
+def law_lines(law: Law) -> list[str]:
+    """The lines of a law, with the named quantities it is written in behind them."""
+    page = _Page()
+    return [*page.law(law), *page.definitions()]
 
 
 def stage_title(block: Block) -> str:
@@ -126,7 +133,17 @@ def _numbered(name: str, k: int) -> str:
 
 
 class _Printer(LatexPrinter):
-    """Sums with a positive constant or term in front."""
+    """Sums with a positive constant or term in front; the library's own functions by what they stand for."""
+
+    def _print_AngleMinusSine(self, expr: sp.Expr, exp: str | None = None) -> str:
+        text = rf"\left({self._print(expr.definition())}\right)"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+    _print_AngleDifference = _print_AngleMinusSine
+
+    def _print_atan2(self, expr: sp.Expr, exp: str | None = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\operatorname{{atan2}}{power}{{\left({self._print(expr.args[0])}, {self._print(expr.args[1])}\right)}}"
 
     def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
         terms = self._as_ordered_terms(expr, order=order)
@@ -176,27 +193,43 @@ class _Page:
         return _numbered(name, k)
 
     # -- one sublayer -----------------------------------------------------------------------------------------------------
-    def stage(self, stage: Stage) -> list[str]:
-        law = stage.law
+    def law(self, law: Law) -> list[str]:
         view: dict[sp.Basic, sp.Expr] = {delta: q - p}
+        values: dict[sp.Symbol, sp.Expr] = {}
         for d in law.definitions:
             if d.shown is not None:
                 view[d.symbol] = d.shown.xreplace(view)
-                continue
-            self.names[d.symbol] = self._define(d.latex, self.expression(self.readable(d.value.xreplace(view))))
-
-        def show(e: sp.Expr) -> sp.Expr:
-            return self.readable(e.xreplace(view))
-
-        forward = [show(law.output.q), show(law.output.p)]
-        t = [[show(law.transfer[i, j]) for j in (0, 1)] for i in (0, 1)]
+            else:
+                values[d.symbol] = self.readable(d.value.xreplace(view))
+        out = [self.readable(e.xreplace(view)) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
+        common = self._common([*values.values(), *out])
+        for d in law.definitions:
+            if d.symbol in values:
+                self.names[d.symbol] = self._define(d.latex, self.expression(values[d.symbol].xreplace(common)))
+        new_q, new_p, jj, jk, kj, kk, chi = (e.xreplace(common) for e in out)
         return [
-            rf"q &\leftarrow {self._state_first(forward[0], q)}",
-            rf"p &\leftarrow {self._state_first(forward[1], p)}",
-            rf"J &\leftarrow {self._combination(t[0])}",
-            rf"K &\leftarrow {self._combination(t[1])}",
-            rf"\chi &= {self._one_first(show(law.chi))}",
+            rf"q &\leftarrow {self._state_first(new_q, q)}",
+            rf"p &\leftarrow {self._state_first(new_p, p)}",
+            rf"J &\leftarrow {self._combination([jj, jk])}",
+            rf"K &\leftarrow {self._combination([kj, kk])}",
+            rf"\chi &= {self._one_first(chi)}",
         ]
+
+    def _common(self, expressions: list[sp.Expr]) -> dict[sp.Expr, sp.Expr]:
+        """names for what is long and stands in several places: expectations, printed once"""
+        counts: dict[sp.Expr, int] = {}
+        for e in expressions:
+            for node in sp.preorder_traversal(e):
+                if isinstance(node, Node):
+                    counts[node] = counts.get(node, 0) + 1
+        found: dict[sp.Expr, sp.Expr] = {}
+        for node, count in counts.items():
+            text = self.expression(node) if count > 1 else ""
+            if width(text) > LONG:
+                symbol = sp.Dummy("common", real=True)
+                self.names[symbol] = self._define(r"\mathcal{E}", text)
+                found[node] = symbol
+        return found
 
     def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:
         terms = sp.Add.make_args(e)

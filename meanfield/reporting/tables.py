@@ -1,82 +1,93 @@
-"""Runs and phase diagrams as labelled arrays."""
+"""Results as labelled arrays: an xarray dataset with units, meaning and LaTeX of each quantity, and the version that computed it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield import __version__, symbols
+from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
+from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.faces import dataset
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, Quantity
+from meanfield.scaling.gated_attention import GAUCurve
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["phases_to_xarray", "to_xarray"]
+__all__ = ["labelled", "require_xarray"]
 
-_MEANING = {
-    "q": "variance of a component of a token",
-    "p": "covariance of a component between two tokens",
-    "c": "correlation p/q",
-    "gap": "1 - p/q",
-    "log_apjn": "ln J^{L,l}",
-    "log_apjn_forward": "ln J^{l,0}",
-    "log_chi_product": "sum of ln chi from l to L",
-}
+_STATUS = {"long_name": "what happened"}
 
 
-_PAIR_MEANING = {
-    "q2": "variance of the second input",
-    "log_apjn_2": "ln J^{L,l} of the second input",
-    "ntk": "neural tangent kernel of the first input",
-    "ntk_2": "neural tangent kernel of the second input",
-    "ntk_pair": "neural tangent kernel between the inputs",
-}
+def require_xarray() -> None:
+    """Raise ImportError with the command that installs xarray (and pandas) if it is missing."""
+    try:
+        import pandas  # noqa: F401
+        import xarray  # noqa: F401
+    except ImportError as error:
+        raise ImportError('labelled arrays need xarray: pip install "meanfield-nn[xarray]"', name="xarray") from error
+
+
+def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> xarray.Dataset:
+    """A dataset that carries the version; the coordinates named as parameters carry what these mean."""
+    require_xarray()
+    import xarray
+
+    result = xarray.Dataset(data, coords, {"meanfield_version": __version__, **attrs})
+    for name in result.coords:
+        entry = symbols.TABLE.get(str(name))
+        if entry is not None:
+            result[name].attrs |= {"long_name": entry.meaning, "units": "1", "latex": entry.latex}
+    if "layer" in result.coords:
+        result["layer"].attrs |= {"long_name": "repeats of the block", "units": "1", "latex": "l"}
+    return result
+
+
+def _attrs(quantity: Quantity) -> dict[str, str]:
+    return {"long_name": quantity.meaning, "units": "1", "latex": quantity.latex}
+
+
+def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(v) for name, v in parameters.items() if np.ndim(v) == 0}
 
 
 @dataset.register(GramRun)
-def gram_dataset(run: GramRun) -> xarray.Dataset:
-    """A dataset over (grid dimensions, layer, i, j)."""
-    import xarray
-
+def _(run: GramRun) -> xarray.Dataset:
     dims, coords = _grid_dimensions(run.parameters, run.gram.shape[:-3])
     tokens = np.arange(1, run.gram.shape[-1] + 1)
     coords |= {"layer": run.layers, "i": tokens, "j": tokens}
+    gram, own = Quantity("h_i . h_j / d", "G_{ij}"), Quantity("ln |g_i|^2/d", r"\ln\,|g_i|^2/d")
     data = {
-        "gram": ((*dims, "layer", "i", "j"), run.gram, {"long_name": "h_i . h_j / d", "units": "1"}),
-        "log_apjn_tokens": ((*dims, "layer", "i"), run.log_apjn_tokens, {"long_name": "ln |g_i|^2/d", "units": "1"}),
-        "log_apjn": ((*dims, "layer"), run.log_apjn, {"long_name": "ln J^{L,l}", "units": "1"}),
-        "log_apjn_forward": ((*dims, "layer"), run.log_apjn_forward, {"long_name": "ln J^{l,0}", "units": "1"}),
+        "gram": ((*dims, "layer", "i", "j"), run.gram, _attrs(gram)),
+        "log_apjn_tokens": ((*dims, "layer", "i"), run.log_apjn_tokens, _attrs(own)),
+        **{name: ((*dims, "layer"), getattr(run, name), _attrs(RUNS[name])) for name in ("log_apjn", "log_apjn_forward")},
+        "status": (tuple(dims), run.status, _STATUS),
     }
-    if dims:
-        data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
-    attrs = {"depth": run.depth, "start": run.start} | {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
-    return xarray.Dataset(data, coords, attrs)
+    return labelled(data, coords, {"network": str(run.net), "depth": run.depth, "start": run.start, **_numbers(run.parameters)})
 
 
 @dataset.register(PairRun)
 @dataset.register(Run)
-def to_xarray(run: Run | PairRun) -> xarray.Dataset:
-    """A dataset over (grid dimensions, layer); a parameter that varies along one grid dimension names it."""
-    import xarray
-
-    grid = run.q.shape[:-1]
-    dims, coords = _grid_dimensions(run.parameters, grid)
+def _(run: Run | PairRun) -> xarray.Dataset:
+    """over (grid dimensions, layer); a parameter that varies along one grid dimension names it"""
+    dims, coords = _grid_dimensions(run.parameters, run.q.shape[:-1])
     coords["layer"] = run.layers
-    data = {}
-    for name, meaning in (_MEANING | _PAIR_MEANING).items():
-        if hasattr(run, name):
-            data[name] = ((*dims, "layer"), getattr(run, name), {"long_name": meaning, "units": "1"})
-    if grid:
-        data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
+    data: dict[str, Any] = {
+        name: ((*dims, "layer"), getattr(run, name), _attrs(quantity)) for name, quantity in (RUNS | PAIRS).items() if hasattr(run, name)
+    }
+    data["status"] = (tuple(dims), run.status, _STATUS)
     attrs: dict[str, object] = {"depth": run.depth}
     if isinstance(run, Run):
-        attrs |= {"start": run.start, "latex": run.recursion.latex()}
-    attrs |= {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
-    return xarray.Dataset(data, coords, attrs)
+        attrs |= {"network": str(run.recursion.block), "start": run.start, "latex": run.recursion.latex()}
+    else:
+        attrs |= {"network": str(run.net)}
+    return labelled(data, coords, attrs | _numbers(run.parameters))
 
 
 def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]) -> tuple[list[str], dict[str, object]]:
@@ -92,25 +103,49 @@ def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]
     return dims, coords
 
 
-_PHASES = {
-    "q": "fixed point of the variance",
-    "c": "fixed point of the correlation",
-    "gap": "1 - c*",
-    "chi": "dc'/dc at c = 1",
-    "chi_parallel": "dq'/dq",
-    "xi_c": "depth scale of c",
-    "xi_q": "depth scale of q",
-    "phase": "what signals do",
-}
-
-
 @dataset.register(PhaseDiagram)
-def phases_to_xarray(diagram: PhaseDiagram) -> xarray.Dataset:
-    """A dataset over the two parameters; each critical line is an attribute, its points (first, second) in a row."""
-    import xarray
-
+def _(diagram: PhaseDiagram) -> xarray.Dataset:
+    """over the two parameters; each critical line is an attribute, its points (first, second) in a row"""
     names = tuple(diagram.axes)
-    data = {name: (names, getattr(diagram, name), {"long_name": meaning, "units": "1"}) for name, meaning in _PHASES.items()}
-    attrs: dict[str, object] = {"latex": diagram.recursion.latex(), "start": diagram.start, **diagram.parameters}
+    data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in MAPS.items()}
+    data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
+    attrs: dict[str, object] = {"network": str(diagram.recursion.block), "latex": diagram.recursion.latex(), "start": diagram.start}
+    attrs |= diagram.parameters
     attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}
-    return xarray.Dataset(data, dict(diagram.axes), attrs)
+    return labelled(data, dict(diagram.axes), attrs)
+
+
+@dataset.register(Check)
+def _(check: Check) -> xarray.Dataset:
+    """over the constants of a growth law"""
+    meanings = {"predicted": "by the law", "fitted": "over the run", "change": "of the fit from a run a quarter as long"}
+    data: dict[str, Any] = {
+        name: (("constant",), [getattr(f, name) for f in check.fits], {"long_name": meaning, "units": "1"})
+        for name, meaning in meanings.items()
+    }
+    data["verdict"] = (("constant",), [f.verdict for f in check.fits], _STATUS)
+    coords = {"constant": [f"{f.quantity} {f.name}" for f in check.fits]}
+    return labelled(
+        data, coords, {"network": str(check.law.block), "depth": check.run.depth, "latex": check.law.latex(), **check.parameters}
+    )
+
+
+@dataset.register(Sensitivity)
+def _(found: Sensitivity) -> xarray.Dataset:
+    """values over the grid, derivatives over (with_respect_to, grid)"""
+    dims = tuple(f"grid_{i}" for i in range(np.ndim(found.q)))
+    values = {"q": found.q, "log_apjn": found.log_apjn} | ({} if found.gap is None else {"gap": found.gap})
+    slopes = {"dq": found.dq, "dlog_apjn": found.dlog_apjn} | ({} if found.dgap is None else {"dgap": found.dgap})
+    data: dict[str, Any] = {
+        name: (dims, v, {"long_name": f"{RUNS[name].meaning}, at the last layer", "units": "1"}) for name, v in values.items()
+    }
+    for name, by_name in slopes.items():
+        meaning = f"derivative of {name[1:]} at the last layer"
+        data[name] = (("with_respect_to", *dims), np.array(list(by_name.values())), {"long_name": meaning, "units": "1"})
+    return labelled(data, {"with_respect_to": list(found.dq)}, {"depth": found.depth})
+
+
+@dataset.register(GAUCurve)
+def _(curve: GAUCurve) -> xarray.Dataset:
+    data = {name: ((curve.over,), getattr(curve, name), {"long_name": curve.quantity, "units": "1"}) for name in ("diagonal", "full")}
+    return labelled(data, {curve.over: curve.at}, {})

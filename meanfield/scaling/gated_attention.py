@@ -71,7 +71,7 @@ class GAUMagnitudes:
 
 
 @dataclass(frozen=True, repr=False)
-class GAUCurve:
+class GAUCurve(faces.Labelled):
     """A quantity of a gated attention unit over n or lam: `diagonal`, the published estimate, and `full`, of the whole law."""
 
     over: str

@@ -1,0 +1,120 @@
+r"""Figures of answers: phase diagrams, growth laws and comparisons beside what they predict, gated attention."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import sympy as sp
+
+from meanfield.analysis.growth_check import Check
+from meanfield.analysis.phases import PhaseDiagram
+from meanfield.faces import plot
+from meanfield.numeric.beside import Beside
+from meanfield.plotting.runs import LABELS
+from meanfield.plotting.style import DISTINCT, colour_scale, given, letter, over_layers
+from meanfield.reporting.quantities import MAPS
+from meanfield.scaling.gated_attention import GAUCurve
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = ["PHASE_LABELS", "plot_beside", "plot_check", "plot_gau", "plot_phases"]
+
+#: what a phase diagram can show
+PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q")}
+
+_GAU_LABELS: Final = {"RMS O": r"$\mathrm{RMS}\,O$", "d ln RMS/d ln lam": r"$d \ln \mathrm{RMS}\,O / d \ln \lambda$"}
+
+
+@plot.register(PhaseDiagram)
+def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
+    r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched.
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity.
+    ImportError
+        matplotlib is not installed.
+    """
+    if quantity not in PHASE_LABELS:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(PHASE_LABELS)}")
+    ax = given(ax)
+    from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
+    from matplotlib.patches import Patch
+
+    (first, x), (second, y) = diagram.axes.items()
+    values = np.where(diagram.phase == "divergent", np.nan, getattr(diagram, quantity))
+    seen = values[np.isfinite(values)]
+    colours: str | Colormap = colour_scale(np.zeros(1)).get_cmap()
+    norm = Normalize()
+    if quantity == "chi" and seen.size and seen.min() < 1 < seen.max():
+        colours, norm = "PuOr_r", CenteredNorm(1.0, float(max(1 - seen.min(), seen.max() - 1)))
+    elif quantity in ("xi_c", "xi_q", "q") and seen.size and (seen > 0).all():
+        norm = LogNorm(np.quantile(seen, 0.001), np.quantile(seen, 0.999))
+    mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
+    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
+    handles: list[Any] = []
+    if (diagram.phase == "divergent").any():
+        ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
+        handles.append(Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$"))
+    for i, line in enumerate(diagram.critical_lines):
+        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
+    handles += ax.get_legend_handles_labels()[0]
+    if handles:
+        ax.legend(handles=handles, loc="best")
+    ax.set(xlabel=letter(first), ylabel=letter(second))
+    return ax
+
+
+@plot.register(Check)
+def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """ln J^{l, 0} of a run over l, and the predicted asymptote, whose free constant is set at the last layer."""
+    ax = given(ax)
+    run, law = check.run, check.law.apjn
+    later = run.layers[run.layers > 0]
+    ax.plot(later, run.log_apjn_forward[run.layers > 0], color=DISTINCT[0], label="recursion", linewidth=1.4)
+    if law.asymptote is not None:
+        values = {s: sp.Float(check.parameters[s.name]) for s in law.asymptote.free_symbols if s.name in check.parameters}
+        predicted = (
+            sp.lambdify(sp.Symbol("l", positive=True), sp.N(law.asymptote.xreplace(values)), "numpy")(later.astype(float)) + 0.0 * later
+        )
+        shift = run.log_apjn_forward[-1] - predicted[-1]
+        ax.plot(later, predicted + shift, color=DISTINCT[2], linestyle="--", label=f"predicted ({law.kind})", linewidth=1.4)
+    ax.set_xscale("log")
+    over_layers(ax)
+    ax.set_ylabel(LABELS["log_apjn_forward"])
+    ax.legend(frameon=False)
+    return ax
+
+
+@plot.register(Beside)
+def plot_beside(beside: Beside, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """Theory as a line in the band of one standard deviation of a single draw, measurements as points with their standard errors."""
+    ax = given(ax)
+    theory, band = beside.theory, beside.scatter
+    ax.fill_between(beside.layers, theory - band, theory + band, color=DISTINCT[6], alpha=0.4, linewidth=0, label=beside.scatter_is)
+    ax.plot(beside.layers, theory, color=DISTINCT[0], linewidth=1.4, label="theory")
+    ax.errorbar(
+        beside.layers, beside.measured, beside.error, color=DISTINCT[2], fmt="o", markersize=3.5, capsize=2, linewidth=1, label="measured"
+    )
+    over_layers(ax)
+    ax.set_ylabel(LABELS[beside.quantity])
+    ax.set_title(textwrap.fill(beside.title, 70), fontsize="small")
+    ax.legend(frameon=False)
+    return ax
+
+
+@plot.register(GAUCurve)
+def plot_gau(curve: GAUCurve, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """The published estimate of a gated attention unit and its whole law, over tokens or gains; sizes on logarithmic axes."""
+    ax = given(ax)
+    for values, label, colour in ((curve.diagonal, "diagonal", DISTINCT[1]), (curve.full, "full", DISTINCT[0])):
+        ax.plot(curve.at, values, label=label, color=colour)
+    ax.set(xlabel=letter(curve.over), ylabel=_GAU_LABELS.get(curve.quantity, curve.quantity), xscale="log")
+    if curve.over == "n":
+        ax.set_yscale("log")
+    ax.legend()
+    return ax

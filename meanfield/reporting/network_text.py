@@ -1,0 +1,207 @@
+r"""A network in words and formulas: what its repeat does to a token, and what each of its parts is, with its source."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import singledispatch
+
+import sympy as sp
+
+from meanfield.activation import Activation
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.attention import Attention, TokenMixing
+from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
+from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.gated import Product
+from meanfield.blocks.gau import GAU
+from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
+from meanfield.blocks.softmax import Quenched
+from meanfield.faces import latex
+from meanfield.reporting.breaking import WIDTH, width
+from meanfield.reporting.literature import References
+from meanfield.reporting.tabular import escaped
+
+__all__ = ["activations_of", "statements", "structure"]
+
+
+def leaves(block: Block) -> Iterator[Block]:
+    """The parts of a network that are not made of others, in order."""
+    for name in ("blocks", "branches"):
+        if isinstance(block, (Serial, Parallel)) and hasattr(block, name):
+            for part in getattr(block, name):
+                yield from leaves(part)
+            return
+    if isinstance(block, Residual):
+        yield from leaves(block.branch)
+    elif isinstance(block, Repeat):
+        yield from leaves(block.block)
+    elif isinstance(block, Product):
+        yield from leaves(block.first)
+        yield from leaves(block.second)
+        yield block
+    else:
+        yield block
+
+
+def activations_of(net: Block) -> dict[Activation, str]:
+    r"""The activations of a network and their letters \phi, \phi_2, ..."""
+    found = dict.fromkeys(b.phi for b in leaves(net) if isinstance(b, (Activate, GAU)))
+    return {phi: r"\phi" if i == 1 else rf"\phi_{{{i}}}" for i, phi in enumerate(found, 1)}
+
+
+def structure(net: Block) -> list[str]:
+    r"""A line "x \leftarrow ..." for each sublayer; none where a line would not fit on a page."""
+    letters = activations_of(net)
+    parts = net.blocks if isinstance(net, Serial) else (net,)
+    groups: list[list[Block]] = []
+    for part in parts:
+        if groups and not isinstance(part, Residual) and not isinstance(groups[-1][0], Residual):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    lines = []
+    for group in groups:
+        x = "x"
+        for part in group:
+            x = _applied(part, x, letters)
+        lines.append(rf"x &\leftarrow {x}")
+    return lines if all(width(line) < WIDTH for line in lines) else []
+
+
+def _applied(block: Block, x: str, letters: dict[Activation, str]) -> str:
+    if isinstance(block, Serial):
+        for part in block.blocks:
+            x = _applied(part, x, letters)
+        return x
+    if isinstance(block, Residual):
+        return f"{_times(block.skip)}{x} + {_times(block.scale)}{_applied(block.branch, x, letters)}"
+    if isinstance(block, Parallel):
+        return r"\left[" + " + ".join(_applied(b, x, letters) for b in block.branches) + r"\right]"
+    if isinstance(block, Repeat):
+        return rf"\left[x \mapsto {_applied(block.block, 'x', letters)}\right]^{{{block.times}}}({x})"
+    if isinstance(block, Product):
+        return rf"\left[{_applied(block.first, x, letters)} \odot {_applied(block.second, x, letters)}\right]"
+    if isinstance(block, Activate):
+        return f"{letters[block.phi]}({x})"
+    if isinstance(block, Scale):
+        return f"{_times(block.factor)}{x}"
+    return rf"\mathrm{{{type(block).__name__}}}({x})"
+
+
+def _times(factor: sp.Expr) -> str:
+    if factor == 1:
+        return ""
+    return rf"\left({latex(factor)}\right) " if isinstance(factor, sp.Add) else f"{latex(factor)} "
+
+
+def statements(net: Block, cite: References) -> list[str]:
+    """A sentence for each part of the network, without repetition."""
+    letters = activations_of(net)
+    found = []
+    for leaf in leaves(net):
+        if isinstance(leaf, Activate):
+            source = {"derf": "derf", "dyt": "dyt"}.get(leaf.phi.name.partition("(")[0])
+            where = f" {cite(source)}" if source else ""
+            found.append(rf"${letters[leaf.phi]}(x) = {latex(leaf.phi.expression)}$, component by component{where}.")
+        else:
+            found.append(_statement(leaf, cite))
+    return [text for text in dict.fromkeys(found) if text]
+
+
+@singledispatch
+def _statement(block: Block, cite: References) -> str:
+    text = (inspect.getdoc(type(block)) or type(block).__name__).split("\n\n")[0]
+    return rf"{type(block).__name__}: {escaped(' '.join(text.split()))}"
+
+
+@_statement.register
+def _(block: Linear, cite: References) -> str:
+    weights = rf"\mathbb{{E}} W_{{ij}}^2 = {latex(block.sigma_w**2)} / d_{{\mathrm{{in}}}}"
+    bias = "no bias" if block.sigma_b == 0 else rf"bias of variance ${latex(block.sigma_b**2)}$"
+    return rf"Linear: $x \mapsto W x + b$, independent Gaussian weights with ${weights}$, $d_{{\mathrm{{in}}}}$ the fan-in; {bias}."
+
+
+@_statement.register
+def _(block: LayerNorm, cite: References) -> str:
+    return f"LayerNorm: the mean over components is subtracted, and the standard deviation divided by {cite('layernorm')}."
+
+
+@_statement.register
+def _(block: RMSNorm, cite: References) -> str:
+    return f"RMSNorm: a token is divided by the root mean square of its components {cite('rmsnorm')}."
+
+
+@_statement.register
+def _(block: BatchNorm, cite: References) -> str:
+    return f"BatchNorm: each component is centred and scaled over a large batch {cite('batchnorm')}."
+
+
+@_statement.register
+def _(block: Scale, cite: References) -> str:
+    return ""
+
+
+@_statement.register
+def _(block: Identity, cite: References) -> str:
+    return ""
+
+
+@_statement.register
+def _(block: Product, cite: References) -> str:
+    return rf"$\odot$: the product of two branches, component by component {cite('glu')}."
+
+
+@_statement.register
+def _(block: Dropout, cite: References) -> str:
+    return rf"Dropout: a component is put to zero with probability ${latex(block.rate)}$, and the others are scaled up to keep the mean."
+
+
+def _average(block: Attention | TokenMixing) -> str:
+    if isinstance(block.average, Quenched):
+        return "averages are over the softmax of Gaussian logits"
+    return "averages over its weights are annealed, ratios of expectations"
+
+
+_PATHS = {True: "gradients flow through the softmax", False: "the gradient through the softmax is left out"}
+
+
+@_statement.register
+def _(block: Attention, cite: References) -> str:
+    weights = r"A = \mathrm{softmax}\bigl(x^\top W_Q^\top W_K x / \sqrt{d_k}\bigr)"
+    mixture = "" if (block.alpha, block.beta, block.gamma) == (0, 1, 0) else f", in the combination {_mixture(block)}"
+    sizes = r"weights of variance $\sigma^2 / d_{\mathrm{in}}$"
+    return (
+        rf"Attention: $x_a \mapsto W_O W_V \sum_b A_{{ab}} x_b$ over ${latex(block.n)}$ tokens, ${weights}${mixture}, {sizes} "
+        f"{cite('vaswani', 'cowsik')}; {_average(block)}; {_PATHS[block.softmax_derivative]}."
+    )
+
+
+@_statement.register
+def _(block: TokenMixing, cite: References) -> str:
+    return (
+        rf"TokenMixing: $x_a \mapsto \sum_b M_{{ab}} x_b$ with {_mixture(block)}, $A$ a softmax over ${latex(block.n)}$ tokens "
+        f"{cite('simplified', 'cowsik')}; {_average(block)}; {_PATHS[block.softmax_derivative]}."
+    )
+
+
+def _mixture(block: Attention | TokenMixing) -> str:
+    return rf"$M = {_times(block.alpha)}\mathbf{{1}} + {_times(block.beta)}A - {_times(block.gamma)}C$, $C_{{ab}} = 1/n$"
+
+
+@_statement.register
+def _(block: FixedAttention, cite: References) -> str:
+    i, j = sp.Symbol("i"), sp.Symbol("j")
+    weights = latex(block.weights.xreplace({s: {"i": i, "j": j}[s.name] for s in block.weights.free_symbols if s.name in ("i", "j")}))
+    return (
+        rf"Attention with fixed weights: $x_i \mapsto W_O W_V \sum_j A_{{ij}} x_j$ over ${latex(block.n)}$ tokens, $A_{{ij}} = {weights}$, "
+        r"weights of variance $\sigma^2 / d_{\mathrm{in}}$."
+    )
+
+
+@_statement.register
+def _(block: GAU, cite: References) -> str:
+    return (
+        rf"GAU: the gated attention unit $W_O (U \odot A V)$, $A = \mathrm{{relu}}^2(Z Z^\top) / (s n)$, $U$, $V$ and $Z$ behind $\phi$, "
+        rf"with $s = {latex(block.s)}$, $n = {latex(block.n)}$, $d = {latex(block.d)}$ {cite('gau')}."
+    )

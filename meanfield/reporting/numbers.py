@@ -1,0 +1,144 @@
+r"""Results in numbers as tables, in LaTeX and in a notebook: runs, phase diagrams, checks, sensitivities, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+
+from meanfield import symbols
+from meanfield.analysis.growth_check import Check
+from meanfield.analysis.phases import PhaseDiagram
+from meanfield.analysis.sensitivities import Sensitivity
+from meanfield.budgets import Budget, Cost
+from meanfield.faces import html, latex
+from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.runs import Run
+from meanfield.reporting.quantities import PAIRS, RUNS
+from meanfield.reporting.tabular import Table, escaped, number, picked
+from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes
+
+__all__ = ["letter", "tabulated"]
+
+#: rows of a table over layers, or over a grid
+LAYERS: Final = 9
+SETTINGS: Final = 24
+#: largest matrix that is written out
+TOKENS: Final = 10
+
+
+def letter(name: str) -> str:
+    """A parameter, in math mode."""
+    return f"${latex(symbols.parameter(name))}$"
+
+
+@singledispatch
+def tabulated(thing: Any) -> Table:
+    """The table of a result."""
+    raise TypeError(f"no table for {type(thing).__name__}")
+
+
+def _over_layers(run: Run | PairRun, names: list[str]) -> Table:
+    known = RUNS | PAIRS
+    rows = [[str(run.layers[i]), *(number(float(getattr(run, name)[i])) for name in names)] for i in picked(len(run.layers), LAYERS)]
+    return Table(["$l$", *(f"${known[name].latex}$" for name in names)], rows, "r" * (1 + len(names)))
+
+
+def _over_grid(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...], last: Mapping[str, np.ndarray], status: Any) -> Table:
+    """a row for each setting: what varies, and the values at the end"""
+    varied = {name: np.broadcast_to(v, grid).ravel() for name, v in parameters.items() if np.ndim(v)}
+    words = np.broadcast_to(np.asarray(status), grid).ravel()
+    header = [*map(letter, varied), *last, "status"]
+    rows = [
+        [*(number(float(v[i])) for v in varied.values()), *(number(float(v.ravel()[i])) for v in last.values()), escaped(str(words[i]))]
+        for i in picked(words.size, SETTINGS)
+    ]
+    return Table(header, rows, "r" * (len(header) - 1) + "l")
+
+
+@tabulated.register(PairRun)
+@tabulated.register(Run)
+def _(run: Run | PairRun) -> Table:
+    grid = run.q.shape[:-1]
+    names = [name for name in (RUNS if isinstance(run, Run) else RUNS | PAIRS) if hasattr(run, name) and name != "log_apjn_forward"]
+    if not grid:
+        return _over_layers(run, names)
+    last = {rf"${RUNS[name].latex.replace('_l', '_L')}$": getattr(run, name)[..., -1] for name in names if name in ("q", "p", "c")} | {
+        r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]
+    }
+    return _over_grid(run.parameters, grid, last, run.status)
+
+
+@tabulated.register
+def _(run: GramRun) -> Table:
+    """the Gram matrix at the end, or over a grid its mean variance"""
+    grid, n = run.gram.shape[:-3], run.gram.shape[-1]
+    if grid:
+        return _over_grid(run.parameters, grid, {"$q_L$": run.q[..., -1], r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]}, run.status)
+    at = picked(n, TOKENS)
+    rows = [[f"${i + 1}$", *(number(float(run.gram[-1, i, j]), 5) for j in at)] for i in at]
+    return Table([f"$G^{{({run.layers[-1]})}}_{{ij}}$", *(f"$j = {j + 1}$" for j in at)], rows, "r" * (len(at) + 1))
+
+
+@tabulated.register
+def _(diagram: PhaseDiagram) -> Table:
+    """points of the critical lines"""
+    points = [line[i] for line in diagram.critical_lines for i in picked(len(line), LAYERS)]
+    return Table([*map(letter, diagram.axes), r"$\chi$"], [[number(float(a)), number(float(b)), "$1$"] for a, b in points], "rrr")
+
+
+@tabulated.register
+def _(check: Check) -> Table:
+    quantities = {"q": "$q$", "1 - c": "$1 - c$", "J": r"$\mathcal{J}$"}
+    rows = [
+        [quantities[f.quantity], escaped(f.name), number(f.predicted, 6), number(f.fitted, 6), number(f.change, 1), escaped(f.verdict)]
+        for f in check.fits
+    ]
+    return Table(["", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, "llrrrl")
+
+
+@tabulated.register
+def _(found: Sensitivity) -> Table:
+    columns = {"q_L": found.dq, r"\ln \mathcal{J}^{\,L,0}": found.dlog_apjn} | ({} if found.dgap is None else {"(1 - c_L)": found.dgap})
+    rows = [[_start(name), *(_range(by_name[name]) for by_name in columns.values())] for name in found.dq]
+    return Table([r"$\partial/\partial$", *(f"${c}$" for c in columns)], rows, "l" + "r" * len(columns))
+
+
+def _range(values: Any) -> str:
+    """a number, or over a grid the ends between which they are"""
+    low, high = float(np.min(values)), float(np.max(values))
+    return number(low) if low == high else rf"{number(low)} \dots\ {number(high)}"
+
+
+def _start(name: str) -> str:
+    return {"q": "$q_0$", "gap": "$1 - c_0$"}.get(name) or letter(name)
+
+
+@latex.register
+def _(found: Budget) -> str:
+    return rf"\text{{parameters}} = {latex(found.parameters)},\qquad \text{{operations per token}} = {latex(found.flops)}"
+
+
+@latex.register
+def _(found: Cost) -> str:
+    return latex(Budget(found.parameters, found.flops, found))
+
+
+@tabulated.register
+def _(curve: GAUCurve) -> Table:
+    rows = [[number(float(a)), number(float(d)), number(float(f))] for a, d, f in zip(curve.at, curve.diagonal, curve.full, strict=True)]
+    return Table([letter(curve.over), "diagonal", "full"], [rows[i] for i in picked(len(rows), SETTINGS)], "rrr")
+
+
+@tabulated.register
+def _(sizes: GAUMagnitudes) -> Table:
+    rows = {"$A_{ii}$": sizes.A_ii, "$A_{ij}$": sizes.A_ij, r"$\mathrm{RMS}\,O$": sizes.rms, r"$\cos$": sizes.cosine}
+    return Table(("", ""), [[name, number(v)] for name, v in rows.items()], "lr")
+
+
+for _kind in (Run, PairRun, GramRun, PhaseDiagram, Check, Sensitivity, GAUCurve, GAUMagnitudes):
+    latex.register(_kind, lambda thing: tabulated(thing).latex)
+    html.register(_kind, lambda thing: f"<p>{escape(str(thing))}</p>\n{tabulated(thing).html}")

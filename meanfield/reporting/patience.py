@@ -1,0 +1,40 @@
+"""A limit on the time of a derivation, where the system can set one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+__all__ = ["OutOfTime", "within"]
+
+T = TypeVar("T")
+
+
+class OutOfTime(BaseException):
+    """Not an Exception: nothing that a derivation is caught by may swallow it."""
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """What `work` returns, if it does so in time. Without a limit outside the main thread, and on systems without an interval timer.
+
+    Raises
+    ------
+    OutOfTime
+        It did not.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        return work()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return work()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

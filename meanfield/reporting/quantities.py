@@ -1,0 +1,48 @@
+"""What a result holds: the meaning of each quantity and how it is written, for axes of figures and attributes of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MAPS", "PAIRS", "RUNS", "Quantity"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A sentence and LaTeX (in math mode)."""
+
+    meaning: str
+    latex: str
+
+
+#: over the layers of a run
+RUNS: Final = {
+    "q": Quantity("variance of a component of a token", r"q_l"),
+    "p": Quantity("covariance of a component between two tokens", r"p_l"),
+    "c": Quantity("correlation p/q", r"c_l = p_l/q_l"),
+    "gap": Quantity("1 - p/q", r"1 - c_l"),
+    "log_apjn": Quantity("ln J^{L,l}, J the average squared norm of the partial Jacobian", r"\ln\,\mathcal{J}^{\,L,l}"),
+    "log_apjn_forward": Quantity("ln J^{l,0}", r"\ln\,\mathcal{J}^{\,l,0}"),
+    "log_chi_product": Quantity("sum of ln chi from l to L", r"\sum_{k \geq l} \ln\,\chi_k"),
+}
+
+#: what a run of two inputs has beside these
+PAIRS: Final = {
+    "q2": Quantity("variance of the second input", r"q_{2,l}"),
+    "log_apjn_2": Quantity("ln J^{L,l} of the second input", r"\ln\,\mathcal{J}_2^{\,L,l}"),
+    "ntk": Quantity("neural tangent kernel of the first input", r"\Theta_l"),
+    "ntk_2": Quantity("neural tangent kernel of the second input", r"\Theta_{2,l}"),
+    "ntk_pair": Quantity("neural tangent kernel between the inputs", r"\Theta_{12,l}"),
+}
+
+#: over two parameters
+MAPS: Final = {
+    "q": Quantity("fixed point of the variance", r"q^*"),
+    "c": Quantity("fixed point of the correlation", r"c^*"),
+    "gap": Quantity("1 - c*", r"1 - c^*"),
+    "chi": Quantity("dc'/dc at c = 1", r"\chi = \partial c'/\partial c \; (c = 1)"),
+    "chi_parallel": Quantity("dq'/dq", r"\chi_\parallel = \partial q'/\partial q"),
+    "xi_c": Quantity("depth scale of c", r"\xi_c"),
+    "xi_q": Quantity("depth scale of q", r"\xi_q"),
+}

@@ -1,0 +1,92 @@
+"""`mf.report`: what an article holds, and that it compiles."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import meanfield as mf
+from meanfield.reporting.patience import OutOfTime, within
+
+VIT = {f"sigma_{k}": 0.64 for k in "QKVO1"} | {"sigma_2": 1.28}
+ARTICLES = {
+    "mlp": (mf.mlp(mf.gelu), {"depth": 20, "c": 0.5, "sigma_w": 1.4, "sigma_b": 0.4}),
+    "Derf": (
+        mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
+        {"depth": 8, "p": 0.4, "n": 197, "alpha": [0.5, 1.1], **VIT, "patience": 0.5},
+    ),
+    "DeepNorm": (mf.deep_norm(attention=mf.Attention(average=mf.Quenched()), mlp=mf.SwiGLU()), {"patience": 0.5}),
+    "GAU": (mf.GAU(mf.relu), {"patience": 0.5}),
+    "causal": (
+        mf.Residual(mf.CausalAttention()) >> mf.Residual(mf.MLP(mf.relu)),
+        {"depth": 2, "p": 0.4, "n": 3, "sigma_V": 1, "sigma_O": 1, "sigma_1": 1, "sigma_2": 1},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def articles(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("articles")
+    return {name: mf.report(net, folder / f"{name}.tex", **values) for name, (net, values) in ARTICLES.items()}
+
+
+@pytest.mark.tex
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize("name", ARTICLES)
+def test_compiles(articles, name):
+    source = articles[name]
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", source.name]
+    done = subprocess.run(command, cwd=source.parent, capture_output=True, timeout=120, check=False)
+    log = source.with_suffix(".log").read_text(errors="replace")
+    assert done.returncode == 0, log[-2000:]
+    assert "Overfull" not in log
+    assert "undefined" not in log
+    assert "Warning" not in log
+    assert "Missing character" not in log
+
+
+def test_sections(articles):
+    text = articles["mlp"].read_text()
+    titles = re.findall(r"\\section\*\{(.*?)\}", text)
+    assert titles == [
+        "Network", "Recursion", "Transfer and gradients", "Gaussian expectations", "Growth with depth", "Numbers",
+        "Appendix: derivations", "References",
+    ]  # fmt: skip
+    assert r"\newcommand" not in text
+    assert "Certificate: $\\partial C/\\partial p" in text
+    assert "FAILS" not in text
+    assert "20 repeats from $q_0 = 1$, $c_0 = 0.5$" in text
+    assert r"q_l &\to 0.873" in text  # symbols leave the law open, the numbers do not
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_what_is_cited_is_listed(articles, name):
+    body, _, listed = articles[name].read_text().partition(r"\section*{References}")
+    cited = {int(n) for group in re.findall(r" \[([\d, ]+)\]", body) for n in group.split(",")}
+    assert cited == {int(n) for n in re.findall(r"^\[(\d+)\] ", listed, re.MULTILINE)} == set(range(1, len(cited) + 1))
+
+
+def test_a_law_that_takes_too_long_is_said_to_be_missing(articles):
+    assert "was not derived within 0.5 seconds" in articles["Derf"].read_text()
+
+
+def test_patience():
+    assert within(10, lambda: 3) == 3
+    with pytest.raises(OutOfTime):
+        within(0.05, lambda: time.sleep(10))
+
+
+def test_refusals(tmp_path):
+    with pytest.raises(ValueError, match="c given without a depth"):
+        mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", c=0.5)
+    with pytest.raises(ValueError, match="patience = 0: expected a number of seconds > 0"):
+        mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", patience=0)
+    with pytest.raises(ValueError, match="missing parameters"):
+        mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", depth=2)
+    with pytest.raises(TypeError, match="expected a block"):
+        mf.report(mf.relu, tmp_path / "r.tex")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,197 @@
+"""LaTeX of everything the library hands out: one table of objects, and the kinds that have none, each with its reason."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield import faces
+from meanfield.analysis.growth_check import Check, Fit
+from meanfield.reporting.breaking import WIDTH, aligned, fitted, width
+from meanfield.scaling import Atom, Bond
+
+LAYER = mf.mlp(mf.erf)
+RESIDUAL = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
+START = {"depth": 4, "q": 1.0, "sigma_w": 1.5, "sigma_b": 0.1}
+VIT = {"attention": mf.UniformAttention(4), "mlp": mf.MLP(mf.relu)}
+
+
+def check() -> Check:
+    law = mf.growth(RESIDUAL)
+    return Check(law, {"sigma_1": 1.0}, (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees"),), mf.propagate(LAYER, c=0.5, **START))
+
+
+#: what to make of each kind of object
+OBJECTS = {
+    "Activation": lambda: mf.gelu,
+    "Family": lambda: mf.elu,
+    "Catalogue": lambda: mf.activations,
+    "Derivation": lambda: mf.relu.derive("kernel"),
+    "DerivationStep": lambda: mf.relu.derive("kernel").steps[0],
+    "Certificate": lambda: mf.relu.derive("kernel").certificate,
+    "Claim": lambda: mf.relu.derive("kernel").certificate.claims[0],
+    "Expansion": lambda: mf.tanh.taylor("second_moment", 2),
+    "Identity": lambda: mf.silu.identities()[0],
+    "Gain": lambda: mf.gain(mf.relu),
+    "Shaped": lambda: mf.tailored_leaky_relu(50),
+    "Signal": lambda: mf.Signal(mf.q, mf.p, mf.delta),
+    "Law": lambda: mf.Attention(4).law(mf.Signal(mf.q, mf.p, mf.delta)),
+    "Annealed": mf.Annealed,
+    "Quenched": mf.Quenched,
+    "Recursion": lambda: mf.recursion(RESIDUAL),
+    "Unrolled": lambda: mf.unrolled(RESIDUAL),
+    "Budget": lambda: mf.budget(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))),
+    "Cost": lambda: mf.budget(mf.Residual(mf.MLP(mf.relu))).block,
+    "Run": lambda: mf.propagate(LAYER, c=0.5, **START),
+    "GramRun": lambda: mf.propagate(mf.CausalAttention(), depth=1, q=1.0, p=0.4, n=3, sigma_V=1, sigma_O=1),
+    "PairRun": lambda: mf.propagate(LAYER, q2=2.0, c=0.5, **START),
+    "FixedPoints": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3),
+    "FixedPoint": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3)[0],
+    "Critical": lambda: mf.critical(LAYER, q=mf.q),
+    "PhaseDiagram": lambda: mf.phase_diagram(LAYER, sigma_w=np.linspace(0.5, 2, 4), sigma_b=np.linspace(0.1, 0.5, 4)),
+    "Growth": lambda: mf.growth(RESIDUAL).q,
+    "GrowthLaw": lambda: mf.growth(RESIDUAL),
+    "Check": check,
+    "Sensitivity": lambda: mf.sensitivity(LAYER, 4, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1),
+    "Rule": lambda: mf.scaling.deep_norm("adam"),
+    "Step": lambda: mf.scaling.deep_norm("adam").steps[0],
+    "Degree": lambda: mf.scaling.degree(mf.MLP(mf.relu)),
+    "Optimizer": lambda: mf.scaling.OPTIMIZERS["lamb"],
+    "ConventionTable": lambda: mf.scaling.convention_table(64, 2, 16, vocabulary=100),
+    "GAUReport": mf.scaling.gau,
+    "GAUMagnitudes": lambda: mf.scaling.GAUMagnitudes(0.1, 0.01, 0.05, 0.1),
+    "GAUCurve": lambda: mf.scaling.GAUCurve("n", np.array([1.0, 2.0]), "RMS O", np.ones(2), np.ones(2)),
+    "GradientCheck": lambda: mf.scaling.GradientCheck(np.array([1]), *np.ones((4, 1)), factor=2.0),
+    "Answer": lambda: mf.scaling.Answer("sigma_w", "log_q", 1.0, 0.0, 0.0, 0.9, 1.1, "below", "ok"),
+    "Atom": lambda: Atom("W"),
+    "Bond": lambda: Bond(sp.S.One),
+    "Composition": lambda: Atom("W") @ Atom("V"),
+    "Scaled": lambda: 2 * Atom("W"),
+    "Tuple": lambda: Atom("W") + Atom("V"),
+    **{
+        f"block {n}": lambda n=n: getattr(mf, n)() for n in ("Linear", "Scale", "LayerNorm", "RMSNorm", "BatchNorm", "Dropout", "Attention")
+    },
+    "block Serial": lambda: mf.post_norm(norm=mf.LayerNorm(), **VIT),
+    "block Parallel": lambda: mf.Linear() + mf.MLP(mf.erf),
+    "block Repeat": lambda: mf.Repeat(RESIDUAL, 3),
+    "block FixedAttention": lambda: mf.Residual(mf.CausalAttention()),
+    "expression": lambda: mf.E(mf.x**2 * sp.tanh(mf.x), mf.q),
+    "matrix": lambda: mf.recursion(LAYER).transfer,
+}
+
+#: what is not looked at by itself in a notebook: parts of others
+PARTS = {
+    "DerivationStep",
+    "Certificate",
+    "Claim",
+    "Signal",
+    "Law",
+    "Annealed",
+    "Quenched",
+    "Step",
+    "Optimizer",
+    "Cost",
+    "GAUMagnitudes",
+    "Catalogue",
+}
+
+#: kinds without LaTeX of their own
+REASONS = {
+    "Block": "abstract",
+    "Module": "abstract",
+    "Convention": "functions of a tensor; a ConventionTable shows their values",
+    "Tensor": "the name and sizes of a matrix, a row of a ConventionTable",
+    "Fit": "a row of a Check",
+    "Labelled": "what results have in common",
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_latex(kind):
+    thing = OBJECTS[kind]()
+    text = mf.latex(thing)
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
+    assert text.count(r"\begin{") == text.count(r"\end{")
+    assert not re.search(r"\\newcommand|\\operatorname\{(E|Angle|Pair|Gap)|nan|Dummy|\*\*|sigma_[a-z]\b(?<!\\sigma_[a-z])", text)
+    html = getattr(thing, "_repr_html_", lambda: "")()
+    assert html.count("<td") == html.count("</td>")
+    if isinstance(thing, faces.Labelled):
+        assert "<table>" in html
+    elif kind not in PARTS and not isinstance(thing, (mf.Block, mf.scaling.Module, sp.MatrixBase)):
+        shown = thing._repr_latex_()
+        assert shown.startswith(("$", r"\begin{"))
+        assert repr(thing)
+
+
+def test_every_public_kind_has_latex_or_a_reason():
+    public = {name: getattr(mf, name) for name in mf.__all__} | {name: getattr(mf.scaling, name) for name in mf.scaling.__all__}
+    kinds = {thing.__name__ for thing in public.values() if isinstance(thing, type) and not issubclass(thing, mf.Block)}
+    blocks = {name for name, thing in public.items() if isinstance(thing, type) and issubclass(thing, mf.Block) and name != "Block"}
+    known = OBJECTS.keys() | REASONS.keys()
+    assert kinds <= known
+    for name in blocks:
+        assert faces.latex.dispatch(public[name]) is faces.latex.dispatch(mf.Block)
+    shown = set()
+    for folder in ("analysis", "scaling", "numeric", "gaussian", "catalogue"):
+        for module in pkgutil.iter_modules(importlib.import_module(f"meanfield.{folder}").__path__):
+            home = importlib.import_module(f"meanfield.{folder}.{module.name}")
+            things = {name: getattr(home, name) for name in getattr(home, "__all__", ())}
+            shown |= {
+                name
+                for name, thing in things.items()
+                if isinstance(thing, type) and thing.__module__ == home.__name__ and _shows_itself(thing)
+            }
+    assert shown <= known
+
+
+def _shows_itself(kind: type) -> bool:
+    own = any(hasattr(kind, name) for name in ("latex", "_repr_latex_", "_repr_html_"))
+    return own and not issubclass(kind, (mf.Block, sp.Basic))
+
+
+def test_what_has_no_latex_says_what_has():
+    with pytest.raises(TypeError, match="no LaTeX for dict: expected an expression"):
+        mf.latex({})
+
+
+# -- long lines ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "q &= " + " + ".join(rf"a_{{{i}}} b^{{2}}" for i in range(60)),
+        r"q &= \frac{" + " - ".join(f"a_{{{i}}}" for i in range(60)) + "}{c}",
+        r"q &= \frac{c}{" + " + ".join(f"a_{{{i}}}" for i in range(60)) + "}",
+        r"q &= \sqrt{" + " + ".join(f"a_{{{i}}}" for i in range(60)) + "}",
+        r"q &= f \left(" + " + ".join(rf"\left(a_{{{i}}} + b\right)" for i in range(40)) + r"\right)^{2} g",
+        r"q &= \left("
+        + " + ".join(f"a_{{{i}}}" for i in range(30))
+        + r"\right) \left("
+        + " + ".join(f"b_{{{i}}}" for i in range(30))
+        + r"\right)",
+    ],
+)
+def test_a_line_that_is_too_wide_is_broken(line):
+    lines = aligned([line]).splitlines()[1:-1]
+    assert len(lines) > 1
+    for part in lines:
+        text = part.removesuffix(r" \\")
+        assert width(text.replace("&", "").replace(r"\Bigl", "").replace(r"\Bigr", "")) <= WIDTH
+        assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
+        assert text.count("{") == text.count("}")
+    whole = "".join(lines)
+    assert len(re.findall(r"\\Bigl\b", whole)) == len(re.findall(r"\\Bigr\b", whole))
+    assert re.findall(r"([ab])_\{?(\d+)", whole) == re.findall(r"([ab])_\{?(\d+)", line)
+
+
+def test_a_short_line_stays_as_it_is():
+    fragment = "\\begin{align*}\nq &= \\frac{a}{b} \\\\\np &= c\n\\end{align*}\nwhere"
+    assert fitted(fragment) == fragment

@@ -1,0 +1,113 @@
+"""Results as labelled arrays, tables and files."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.analysis.growth_check import Check, Fit
+
+xarray = pytest.importorskip("xarray")
+pytest.importorskip("pandas")
+
+LAYER = mf.mlp(mf.erf)
+START = {"depth": 4, "q": 1.0, "sigma_b": 0.1}
+
+RESULTS = {
+    "run": lambda: mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START),
+    "grid": lambda: mf.propagate(LAYER, c=0.5, sigma_w=np.array([[1.0], [1.5]]), **START | {"sigma_b": np.array([0.0, 0.1, 0.2])}),
+    "overflow": lambda: mf.propagate(mf.mlp(mf.exp), depth=3, q=1.0, sigma_w=40.0, sigma_b=0.1),
+    "pair": lambda: mf.propagate(LAYER, q2=2.0, c=0.5, sigma_w=1.5, **START),
+    "tokens": lambda: mf.propagate(mf.CausalAttention(), depth=1, q=1.0, p=0.4, n=3, sigma_V=1, sigma_O=1),
+    "phases": lambda: mf.phase_diagram(LAYER, sigma_w=np.linspace(0.5, 2, 4), sigma_b=np.linspace(0.1, 0.5, 5)),
+    "sensitivity": lambda: mf.sensitivity(LAYER, 4, q=1.0, c=0.5, sigma_w=[1.4, 1.5], sigma_b=0.1),
+    "check": lambda: Check(mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))), {"sigma_1": 1.0},
+                           (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees"),), mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START)),
+    "gated attention": lambda: mf.scaling.GAUCurve("n", np.array([1.0, 2.0]), "RMS O", np.ones(2), np.zeros(2)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=RESULTS)
+def result(request):
+    return RESULTS[request.param]()
+
+
+def test_every_quantity_says_what_it_is(result):
+    data = result.to_xarray()
+    assert data.attrs["meanfield_version"] == mf.__version__
+    for name, values in data.data_vars.items():
+        assert values.attrs["long_name"], name
+        assert values.dtype.kind in "UO" or values.attrs["units"] == "1"
+
+
+def test_a_file_gives_back_what_was_written(result, tmp_path):
+    data = result.to_xarray()
+    assert result.to_netcdf(tmp_path / "r.nc") == tmp_path / "r.nc"
+    with xarray.open_dataset(tmp_path / "r.nc", engine="scipy") as read:
+        read.load()
+    assert set(read.variables) == set(data.variables)
+    for name in data.variables:
+        assert read[name].dims == data[name].dims
+        if data[name].dtype.kind in "UO":
+            assert read[name].values.tolist() == data[name].values.tolist()
+        else:
+            np.testing.assert_array_equal(read[name].values, data[name].values)
+    assert set(read.attrs) == set(data.attrs)
+
+
+def test_tables_hold_every_number(result, tmp_path):
+    data, frame = result.to_xarray(), result.to_dataframe()
+    assert set(frame.columns) == set(data.variables) | set(data.dims)
+    assert len(frame) == max(1, int(np.prod(list(data.sizes.values()))))
+    assert result.to_csv(tmp_path / "r.csv") == tmp_path / "r.csv"
+    with open(tmp_path / "r.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in frame.columns:
+        text = [row[name] for row in rows]
+        if frame[name].dtype.kind == "f":
+            np.testing.assert_array_equal([float(t or "nan") for t in text], frame[name])
+        else:
+            assert text == [str(value) for value in frame[name]]
+
+
+def test_dimensions_and_attributes_of_a_grid():
+    data = RESULTS["grid"]().to_xarray()
+    assert data.q.dims == ("sigma_w", "sigma_b", "layer")
+    assert data.sigma_w.values.tolist() == [1.0, 1.5]
+    assert data.sigma_w.attrs == {"long_name": "weight scale of a linear map", "units": "1", "latex": r"\sigma_w"}
+    assert data.gap.attrs["latex"] == "1 - c_l"
+    assert data.status.values.tolist() == [["ok"] * 3] * 2
+    assert data.attrs["latex"] == mf.latex(LAYER)
+    assert data.attrs["start"] == "token"
+    overflow = RESULTS["overflow"]().to_xarray()
+    assert overflow.status.item() == "overflow"
+    assert bool(np.isnan(overflow.q.values[-1]))
+
+
+@pytest.mark.torch
+def test_a_comparison(tmp_path):
+    pytest.importorskip("torch")
+    seen = mf.reference.compare(LAYER, width=32, depth=1, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1, device="cpu", samples=4)
+    data = seen.to_xarray()
+    assert data.z.dims == ("quantity", "layer")
+    assert data["quantity"].values.tolist() == ["q", "p", "log_apjn"]
+    np.testing.assert_array_equal(data.theory.sel(quantity="q"), seen.theory.q)
+    seen.to_netcdf(tmp_path / "c.nc")
+    assert "$\\pm$" in mf.latex(seen)
+    assert "<table>" in seen._repr_html_()
+
+
+@pytest.mark.parametrize("missing", ["xarray", "pandas"])
+def test_a_missing_library_is_one_sentence(missing):
+    code = (
+        f"import sys; sys.modules['{missing}'] = None\nimport meanfield as mf\n"
+        "run = mf.propagate(mf.mlp(mf.relu), depth=1, q=1.0, sigma_w=1, sigma_b=0)\n"
+        "try: run.to_dataframe()\nexcept ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == 'labelled arrays need xarray: pip install "meanfield-nn[xarray]"\n'
