@@ -54,7 +54,7 @@ def read_stack(model: nn.Module) -> Layers:
         )
     if rotary and not frequencies:
         caveats.append(
-            "rotary position embedding: its frequencies are not in this module, or it scales the logits, which are taken as those without it"
+            "rotary position embedding: its frequencies are not in this module, or it scales logits, which are taken as those without it"
         )
     if windows != {None}:
         caveats.append(f"sliding window: the law is that of at most {min(w for w in windows if w is not None)} tokens")
