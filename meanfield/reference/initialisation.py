@@ -11,13 +11,13 @@ import sympy as sp
 import torch
 from torch import Tensor, nn
 
-from meanfield.reference.description import block_lists
 from meanfield.reference.drawing import seeded
 from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.layouts import layout_of, weights_of
 from meanfield.reference.listing import listing
 from meanfield.reference.recognition import NotRecognised
 from meanfield.reference.rules import Rule, Slot
+from meanfield.reference.stacks import block_lists
 
 __all__ = ["Change", "Initialisation", "initialise_"]
 

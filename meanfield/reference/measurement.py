@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from meanfield import arguments
 from meanfield.progress import track
-from meanfield.reference.description import block_lists
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.inputs import Start, default_tokens, start_of
 from meanfield.reference.listing import listing
+from meanfield.reference.stacks import block_lists
 from meanfield.reference.walking import Step, Walk, evaluating, steps_of
 
 __all__ = ["Measurement", "measure"]

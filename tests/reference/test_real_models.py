@@ -256,9 +256,10 @@ def test_real_models_are_predicted(name):
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 def test_causal_models_are_predicted(name):
-    """sigma_QK = 1 under a mask; Llama turns queries and keys, and gates its hidden units"""
+    """sigma_QK^2 = 8 under a mask, where uniform weights are 0.8 off in ln J; Llama turns queries and keys, and gates its hidden units"""
     model = MODELS[name]() if name == "Llama" else hugging("GPT2", activation_function="relu")
-    mf.reference.initialise_(model, lambda slot: slot.fan_in**-0.5 if slot.fan_in > 1 else None, seed=1)
+    gains = {"query": 1.7, "key": 1.7}
+    mf.reference.initialise_(model, lambda slot: gains.get(slot.part, 1) * slot.fan_in**-0.5 if slot.fan_in > 1 else None, seed=1)
     seen = mf.reference.describe(model)
     (mask,) = seen.caveats
     assert mask.startswith("causal mask: averages")
