@@ -114,7 +114,7 @@ ax
 # The plain post-norm falls exponentially, not because of the norm of the MLP sublayers, which are neutral, but because attention makes
 # tokens alike: the part of the gradient that differs between tokens is halved at each attention sublayer, until only the part common to
 # all tokens is left, $\mathcal{J} \approx c/n$. One sublayer of each kind says it, at $n \to \infty$ and tokens
-# alike, where $(J, K) \leftarrow T\,(J, K)$ halves $J - K$ and leaves $K$:
+# alike, where $(J, K) \leftarrow T\,(J, K)$ halves $J - K$ and leaves $K$ ($T$ of attention, and $T_{JJ}$ of the MLP):
 
 # %%
 attention = mf.recursion(mf.Residual(mf.UniformAttention(sigma_V=1, sigma_O=1)) >> mf.LayerNorm())
@@ -123,7 +123,7 @@ alike = attention.transfer.subs({mf.q: 1, mf.p: 1}).applyfunc(lambda e: sp.limit
 neutral = sp.simplify(mlp.transfer[0, 0].subs(mf.q, 1))
 assert alike == sp.Matrix([[sp.Rational(1, 2), sp.Rational(1, 2)], [0, 1]])
 assert neutral == 1
-sp.Eq(sp.Symbol(r"T_{\text{attention}}"), alike), sp.Eq(sp.Symbol(r"J_{\text{MLP}}"), neutral)
+alike, sp.Eq(sp.Symbol(r"T_{JJ}^{\text{MLP}}"), neutral)
 
 # %% [markdown]
 # ## Where the source is imprecise

@@ -133,7 +133,7 @@ def test_a_planted_wrong_check_fails_the_build_and_the_others_are_built(tmp_path
 def test_exit_code_of_a_failure(monkeypatch, capsys, tmp_path, as_json):
     failed = PageFailed("02_bad", 17, "AssertionError")
     point = CurvePoint("Fig. 1", "toy", "q", "Derf", 1.0, 0, 1.0, 1.0)
-    monkeypatch.setattr(reproduction, "reproduce", lambda out: Reproduction(tmp_path, (), (), (point,), (failed,), ""))
+    monkeypatch.setattr(reproduction, "reproduce", lambda out: Reproduction(tmp_path, (), (), (point,), "", (failed,)))
     assert run(["reproduce", *(["--json"] if as_json else [])]) == 3
     said = capsys.readouterr()
     assert "02_bad, line 17: AssertionError" in (said.out if as_json else said.err)

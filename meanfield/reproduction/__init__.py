@@ -67,18 +67,18 @@ class Reproduction:
         Reference numbers beside the computed ones.
     points
         Points of the published curves beside the computed ones.
-    failures
-        Derivations that did not run to their end: a check of theirs failed. The others are there.
     note
         Why there is no PDF, or an empty text.
+    failures
+        Derivations that did not run to their end: a check of theirs failed. The others are there.
     """
 
     folder: Path
     files: tuple[Path, ...]
     comparisons: tuple[Comparison, ...]
     points: tuple[CurvePoint, ...]
-    failures: tuple[PageFailed, ...]
     note: str
+    failures: tuple[PageFailed, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -180,7 +180,7 @@ def reproduce(out: str | Path = "results") -> Reproduction:
     source, pdf, note = steps.run("LaTeX page", lambda: _typeset(folder, page(pairs, comparisons, points, _CAPTIONS)))
     files += [source] if pdf is None else [source, pdf]
     built = steps.run("derivations", lambda: derivations.build(_folder(folder / "derivations"), pages))
-    return Reproduction(folder, (*files, *built.files), comparisons, points, built.failures, note or built.note)
+    return Reproduction(folder, (*files, *built.files), comparisons, points, note or built.note, built.failures)
 
 
 def _typeset(folder: Path, text: str) -> tuple[Path, Path | None, str]:
