@@ -133,7 +133,8 @@ def _numbered(name: str, k: int) -> str:
 
 
 class _Printer(LatexPrinter):
-    """Sums with a positive constant or term in front; the library's own functions by what they stand for."""
+    """Sums with a positive constant or term in front; the root of pi with that of a number: 1/sqrt(2 pi), sqrt(2/pi); the library's own
+    functions by what they stand for."""
 
     def _print_AngleMinusSine(self, expr: sp.Expr, exp: str | None = None) -> str:
         text = rf"\left({self._print(expr.definition())}\right)"
@@ -144,6 +145,20 @@ class _Printer(LatexPrinter):
     def _print_atan2(self, expr: sp.Expr, exp: str | None = None) -> str:
         power = "" if exp is None else f"^{{{exp}}}"
         return rf"\operatorname{{atan2}}{power}{{\left({self._print(expr.args[0])}, {self._print(expr.args[1])}\right)}}"
+
+    def _print_Mul(self, expr: sp.Mul) -> str:
+        r, roots = expr.as_coeff_Mul()
+        number = next((f for f in sp.Mul.make_args(roots) if f.is_Pow and f.base.is_Integer and f.exp == S.Half), None)
+        if number is None or not roots.has(sp.pi**-S.Half):
+            return str(super()._print_Mul(expr))
+        a, rest = number.base, roots / number * sp.sqrt(sp.pi)
+        if a % r.q == 0 and r.q > 1:  # r sqrt(a/pi) = r a/sqrt(a pi)
+            r, text, power = r * a, rf"\sqrt{{{a} \pi}}", -1
+        else:
+            text, power = rf"\sqrt{{\frac{{{a}}}{{\pi}}}}", 1
+        root = sp.Symbol(" root", positive=True)
+        self._settings["symbol_names"][root] = text
+        return str(super()._print_Mul(sp.Mul(r, root**power, rest)) if (r, rest) != (1, 1) or power < 0 else text)
 
     def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
         terms = self._as_ordered_terms(expr, order=order)

@@ -76,3 +76,9 @@ def test_digits() -> None:
     node = Exchangeable(SILU, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta)
     exact = mf.evaluate(node, q=1, delta=sp.Rational(3, 5), digits=16)
     assert mf.evaluate(node, q=1.0, delta=0.6) == pytest.approx(float(exact), rel=1e-14)
+
+
+def test_the_conditional_covariance_of_a_step() -> None:
+    """Var(sign u | x) on average is 1 - E sign sign"""
+    value = mf.evaluate(Exchangeable(sp.sign(mf.x), [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta, True), q=1.3, delta=0.7)
+    assert abs(value - (1 - 2 / np.pi * np.arcsin(0.6 / 1.3))) < 1e-13
