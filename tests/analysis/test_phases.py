@@ -106,6 +106,35 @@ def test_other_parameters() -> None:
     assert (coupled.q[i, j], coupled.gap[i, j]) == (pytest.approx(apart.q, rel=1e-11), pytest.approx(apart.gap, rel=1e-11))
 
 
+def residual(*blocks: mf.Block) -> mf.Residual:
+    return mf.Residual(mf.Serial(blocks))
+
+
+GROWING = {
+    "relu": (mf.mlp(mf.relu), {"sigma_w": [1.0, 2.0], "sigma_b": [0.1, 0.5]}),
+    "tanh": (mf.mlp(mf.tanh), {"sigma_w": [0.5, 1.0, 2.0], "sigma_b": [0.0, 0.5]}),
+    "gelu": (mf.mlp(mf.gelu), {"sigma_w": [1.3, 1.5], "sigma_b": [0.0, 0.5]}),
+    "derf": (residual(mf.Derf(1), mf.Linear()), {"sigma_w": [1.0, 2.0], "sigma_b": [0.1, 1.0]}),
+    "layer norm, erf": (residual(mf.LayerNorm(), mf.Activate(mf.erf), mf.Linear()), {"sigma_w": [1.0, 3.0], "sigma_b": [0.1, 1.0]}),
+    "layer norm, relu": (residual(mf.LayerNorm(), mf.MLP(mf.relu)), {"sigma_1": [1.0, 3.0], "sigma_2": [0.1, 1.0]}),
+    "pre-norm": (
+        mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(8, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, None)),
+        {"sigma_V": [0.5, 1.0], "sigma_2": [0.5, 1.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
+    net, axes = GROWING[name]
+    diagram = mf.phase_diagram(net, **{k: np.array(v) for k, v in axes.items()})
+    (first, x), (second, y) = axes.items()
+    for i, j in {(0, 0), (len(x) - 1, 0), (0, 1), (1, 1), (len(x) - 1, 1)}:
+        law = mf.growth(net, **{first: x[i], second: y[j]})
+        words = [str(diagram.growth[k][i, j]) for k in ("q", "gap", "apjn")]
+        assert words == [law.q.kind, law.gap.kind, law.apjn.kind], (x[i], y[j])
+
+
 def test_contours() -> None:
     """a circle in one piece, and no curve where the function jumps over zero"""
     x, y = np.linspace(-2, 2, 21), np.linspace(-2, 2, 19)
