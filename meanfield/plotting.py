@@ -286,16 +286,43 @@ def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, q
     ImportError
         matplotlib is not installed.
     """
-    if quantity not in PHASE_LABELS:
-        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(PHASE_LABELS)}")
+    classes = {f"growth_{name}": words for name, words in diagram.growth.items()}
+    if quantity not in PHASE_LABELS and quantity not in classes:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join([*PHASE_LABELS, *classes])}")
     require_matplotlib()
-    from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
-
     if ax is None:
         from matplotlib import pyplot
 
         _, ax = pyplot.subplots(layout="constrained")
     (first, x), (second, y) = diagram.axes.items()
+    if quantity in classes:
+        _draw_classes(ax, x, y, classes[quantity])
+    else:
+        _draw_quantity(ax, diagram, quantity)
+    for i, line in enumerate(diagram.critical_lines):
+        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="best")
+    names = symbols.latex_names()
+    for set_label, name in ((ax.set_xlabel, first), (ax.set_ylabel, second)):
+        symbol = symbols.parameter(name)
+        set_label(f"${names.get(symbol, sp.latex(symbol))}$")
+    return ax
+
+
+def _draw_classes(ax: matplotlib.axes.Axes, x: np.ndarray, y: np.ndarray, words: np.ndarray) -> None:
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    for word, colour in zip(np.unique(words), DISTINCT[1:], strict=False):
+        light = [0.45 + 0.55 * c for c in to_rgb(colour)]
+        ax.pcolormesh(x, y, np.where(words == word, 1.0, np.nan).T, cmap=ListedColormap([light]), shading="nearest", rasterized=True)
+        ax.plot([], [], linestyle="none", marker="s", color=light, label=str(word))
+
+
+def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: str) -> None:
+    from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
+
+    x, y = diagram.axes.values()
     values = np.where(diagram.phase == "divergent", np.nan, getattr(diagram, quantity))
     seen = values[np.isfinite(values)]
     colours: str | Colormap = colour_scale(np.zeros(1)).get_cmap()
@@ -309,15 +336,6 @@ def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, q
     if (diagram.phase == "divergent").any():
         ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
         ax.plot([], [], linestyle="none", marker="$///$", color=DISTINCT[0], label=r"$q \to \infty$")
-    for i, line in enumerate(diagram.critical_lines):
-        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="best")
-    names = symbols.latex_names()
-    for set_label, name in ((ax.set_xlabel, first), (ax.set_ylabel, second)):
-        symbol = symbols.parameter(name)
-        set_label(f"${names.get(symbol, sp.latex(symbol))}$")
-    return ax
 
 
 def _varying(run: Run | PairRun) -> tuple[str, np.ndarray]:

@@ -84,7 +84,7 @@ class PhaseDiagram:
         return result
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
-        """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap" or "q" with the critical line (extra `plot`)."""
+        """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q", or "growth_q", "growth_gap", "growth_apjn" (extra `plot`)."""
         axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
         return axes
 

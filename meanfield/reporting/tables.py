@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,11 +38,17 @@ _PAIR_MEANING = {
 }
 
 
+def _xarray() -> Any:
+    try:
+        return importlib.import_module("xarray")
+    except ImportError as error:
+        raise ImportError('labelled arrays need xarray: pip install "meanfield-nn[xarray]"', name="xarray") from error
+
+
 @dataset.register(GramRun)
 def gram_dataset(run: GramRun) -> xarray.Dataset:
     """A dataset over (grid dimensions, layer, i, j)."""
-    import xarray
-
+    library = _xarray()
     dims, coords = _grid_dimensions(run.parameters, run.gram.shape[:-3])
     tokens = np.arange(1, run.gram.shape[-1] + 1)
     coords |= {"layer": run.layers, "i": tokens, "j": tokens}
@@ -54,15 +61,15 @@ def gram_dataset(run: GramRun) -> xarray.Dataset:
     if dims:
         data["status"] = (tuple(dims), run.status, {"long_name": "what happened"})
     attrs = {"depth": run.depth, "start": run.start} | {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
-    return xarray.Dataset(data, coords, attrs)
+    result: xarray.Dataset = library.Dataset(data, coords, attrs)
+    return result
 
 
 @dataset.register(PairRun)
 @dataset.register(Run)
 def to_xarray(run: Run | PairRun) -> xarray.Dataset:
     """A dataset over (grid dimensions, layer); a parameter that varies along one grid dimension names it."""
-    import xarray
-
+    library = _xarray()
     grid = run.q.shape[:-1]
     dims, coords = _grid_dimensions(run.parameters, grid)
     coords["layer"] = run.layers
@@ -76,7 +83,8 @@ def to_xarray(run: Run | PairRun) -> xarray.Dataset:
     if isinstance(run, Run):
         attrs |= {"start": run.start, "latex": run.recursion.latex()}
     attrs |= {name: float(v) for name, v in run.parameters.items() if v.ndim == 0}
-    return xarray.Dataset(data, coords, attrs)
+    result: xarray.Dataset = library.Dataset(data, coords, attrs)
+    return result
 
 
 def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]) -> tuple[list[str], dict[str, object]]:
@@ -107,10 +115,12 @@ _PHASES = {
 @dataset.register(PhaseDiagram)
 def phases_to_xarray(diagram: PhaseDiagram) -> xarray.Dataset:
     """A dataset over the two parameters; each critical line is an attribute, its points (first, second) in a row."""
-    import xarray
-
+    library = _xarray()
     names = tuple(diagram.axes)
     data = {name: (names, getattr(diagram, name), {"long_name": meaning, "units": "1"}) for name, meaning in _PHASES.items()}
+    for name, words in diagram.growth.items():
+        data[f"growth_{name}"] = (names, words, {"long_name": f"growth of {name} over depth", "units": "1"})
     attrs: dict[str, object] = {"latex": diagram.recursion.latex(), "start": diagram.start, **diagram.parameters}
     attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}
-    return xarray.Dataset(data, dict(diagram.axes), attrs)
+    result: xarray.Dataset = library.Dataset(data, dict(diagram.axes), attrs)
+    return result

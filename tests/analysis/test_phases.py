@@ -178,6 +178,9 @@ def test_figures_and_labels() -> None:
         assert (ax.get_xlabel(), ax.get_ylabel()) == (r"$\sigma_w$", r"$\sigma_b$")
         assert len(ax.lines) == 1
         pyplot.close(ax.figure)
+    legend = diagram.plot(quantity="growth_gap").get_legend()
+    assert {t.get_text() for t in legend.get_texts()} == {"bounded", "exponential", r"$\chi = 1$"}
+    pyplot.close("all")
     with pytest.raises(ValueError, match="quantity = 'J'"):
         diagram.plot(quantity="J")
     if importlib.util.find_spec("xarray") is None:
@@ -185,6 +188,7 @@ def test_figures_and_labels() -> None:
             diagram.to_xarray()
         return
     data = diagram.to_xarray()
+    assert (data["growth_gap"].values == diagram.growth["gap"]).all()
     assert data["chi"].dims == ("sigma_w", "sigma_b")
     assert data.sizes == {"sigma_w": 12, "sigma_b": 10}
 
