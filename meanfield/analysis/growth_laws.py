@@ -13,10 +13,12 @@ import sympy as sp
 
 from meanfield import arguments, faces
 from meanfield.analysis.growth_cases import Case, cases
-from meanfield.analysis.growth_derivation import joint_limit, laws, letters, unknown
+from meanfield.analysis.growth_derivation import laws, letters
 from meanfield.analysis.growth_joint import joint_laws
+from meanfield.analysis.growth_modes import unknown
 from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_settled import joint_limit
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
