@@ -20,6 +20,8 @@ Words = NDArray[np.str_]
 
 #: |multiplier - 1| up to which a setting is critical
 CRITICAL = 1e-9
+#: of logarithms near 0
+ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0
 NEAR, FAR = 1e6, 1e10
 #: exponents, and rates in units of that of q, that are told apart
@@ -64,7 +66,8 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
     variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = _exponent(away, there)
-    marginal = (np.abs(there) <= np.where(slow, 1e-5 * speed, CRITICAL)) | (order > np.where(slow, kappa, 0) + APART)
+    level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING, CRITICAL)
+    marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
     correlation = np.select(
         [

@@ -8,13 +8,13 @@ from dataclasses import replace
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
     Together,
     Undetermined,
     at_gap,
-    attractor,
     coefficient,
     coupled,
     eigenvalues,
@@ -22,10 +22,11 @@ from meanfield.analysis.growth_rates import (
     gap_slow,
     motion,
     slow_exponents,
-    stretched,
     tidied,
 )
 from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_settled import settled
+from meanfield.analysis.growth_stretched import stretched
 from meanfield.analysis.implicit import VarianceRoot
 from meanfield.analysis.limits import REST, NoExpansion
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
@@ -33,7 +34,7 @@ from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["joint_limit", "laws", "letters", "steps_law", "unknown"]
+__all__ = ["laws", "letters"]
 
 x = known("x")
 
@@ -57,24 +58,11 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
-        return _settled(stages, place)
+        return settled(stages, place)
     except Together:
         raise
     except (Undetermined, NoExpansion) as reason:
         return unknown(reason)
-
-
-def _undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
-    return reason if isinstance(reason, Undetermined) else Undetermined(str(reason))
-
-
-def _unknown(quantity: str, reason: Undetermined | NoExpansion) -> Growth:
-    return Growth(quantity, "undetermined", reason=str(reason), decides=_undetermined(reason).decides)
-
-
-def unknown(reason: Undetermined | NoExpansion) -> tuple[Growth, Growth, Growth]:
-    """Nothing is known of q, 1 - c and J, for that reason."""
-    return _unknown("q", reason), _unknown("1 - c", reason), _unknown("J", reason)
 
 
 def _far(stages: Sequence[Stage], direction: int) -> Repeat:
@@ -142,17 +130,17 @@ def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
     try:
         approach: Approach | Undetermined = _approach(repeat, move)
     except (Undetermined, NoExpansion) as reason:
-        approach = _undetermined(reason)
+        approach = as_undetermined(reason)
     gap = approach.limit if isinstance(approach, Approach) else None
     try:
         q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
     except Undetermined as reason:
-        q = _unknown("q", reason if isinstance(approach, Approach) else approach)
+        q = unknown_law("q", reason if isinstance(approach, Approach) else approach)
     law = _gap_law(move, approach, gap)
     try:
         return q, law, _apjn_law(repeat, move, approach)
     except (Undetermined, NoExpansion) as reason:
-        return q, law, _unknown("J", reason)
+        return q, law, unknown_law("J", reason)
 
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
@@ -190,7 +178,7 @@ def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
 
 def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | None) -> Growth:
     if isinstance(approach, Undetermined):
-        return _unknown("1 - c", approach)
+        return unknown_law("1 - c", approach)
     if gap is None:
         return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
     if gap != 0:
@@ -202,24 +190,7 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
             return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
         scale = tidied((theta - 1) * -h / (beta * move.kappa))
         return Growth("1 - c", "logarithmic", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
-    return _gap_steps(approach)
-
-
-def _gap_steps(approach: Approach) -> Growth:
-    """e <- h e, or e <- e + h e^theta + drift e/l"""
-    theta, h, drift = approach.theta, approach.h, approach.drift
-    if theta == 1:
-        if h == 0:
-            return Growth("1 - c", "exponential", rate=-S.Infinity, reason="1 - c vanishes faster than any exponential")
-        return Growth("1 - c", "exponential", rate=sp.log(tidied(h)))
-    balance = 1 + (theta - 1) * drift
-    side = sign(balance)
-    if not side:
-        raise Undetermined(f"whether q or c itself carries 1 - c to 0 depends on the sign of {tidied(balance)}")
-    if side < 0:
-        return Growth("1 - c", "power", exponent=drift)
-    scale = tidied((theta - 1) * -h / balance)
-    return Growth("1 - c", "power", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
+    return gap_steps(approach)
 
 
 def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -> Growth:
@@ -241,9 +212,9 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         return Growth("J", "bounded")
     modes = [(share, tidied(mu / (beta * kappa))) for mu, share in eigenvalues(m)]
     if eta == kappa:
-        return _competing(modes, "power")
+        return competing(modes, "power")
     s = kappa - eta
-    top = modes[0] if len(modes) == 1 else _fastest(modes)
+    top = modes[0] if len(modes) == 1 else fastest(modes)
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
     if side is None or side < 0:
@@ -267,107 +238,3 @@ def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:
     if gap is None and any(GAP in e.free_symbols for e in entries):
         raise Undetermined("J depends on 1 - c, which stays where it starts")
     return sp.Matrix(2, 2, [at_gap(e, S.Half if gap is None else gap) for e in entries])
-
-
-def steps_law(transfer: sp.Matrix) -> Growth:
-    """J ~ powers of the eigenvalues of a transfer that stays the same"""
-    modes = [(share, mu) for mu, share in eigenvalues(transfer)]
-    if len(modes) == 1 and modes[0][1] == 0:
-        raise Undetermined("J vanishes to the order of the expansions")
-    return _competing([(share, sp.log(mu)) for share, mu in modes], "exponential")
-
-
-def _competing(modes: list[tuple[sp.Expr, sp.Expr]], kind: str) -> Growth:
-    """a power of l, or an exponential, for each mode: the fastest wins in the end"""
-    share, top = _fastest(modes) if len(modes) > 1 else modes[0]
-    field = {"exponent": top} if kind == "power" else {"rate": top}
-    crossover = None
-    if len(modes) == 2:
-        other = next(e for _, e in modes if e is not top)
-        modes = sorted(modes, key=lambda t: t[1] is top)
-        crossover = share ** (-1 / tidied(top - other)) if kind == "power" else sp.log(1 / share) / (top - other)
-    if vanishes(top):
-        return Growth("J", "bounded", terms=tuple(modes), crossover=crossover, limit=None)
-    return Growth("J", kind, terms=tuple(modes), crossover=crossover, **field)
-
-
-def _fastest(modes: list[tuple[sp.Expr, sp.Expr]]) -> tuple[sp.Expr, sp.Expr]:
-    (_, a), (_, b) = modes
-    difference = a - b
-    if isinstance(a, sp.log) and isinstance(b, sp.log):
-        difference = a.args[0] - b.args[0]
-    side = sign(difference)
-    if side is None:
-        side = sign(sp.factor(sp.together(difference)))
-    if side is None:
-        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters", difference)
-    return modes[0] if side > 0 else modes[1]
-
-
-# -- q settles ---------------------------------------------------------------------------------------------------------
-
-
-def _settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
-    """q goes to `variance` (a symbol where every variance stays)"""
-    free = isinstance(variance, sp.Dummy)
-    letter = variance if free else sp.Dummy("q", positive=True)
-    put = {} if free else {letter: variance}
-    q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
-    after, gap_after, transfer = stepped(stages, letter, letter * GAP)
-    near = expanded(stages, letter, letter / x, 3)
-    image = closed(gap_after / letter)
-    try:
-        found = _settled_approach(near, image, after, letter, put)
-        approach: Approach | Undetermined = found
-        law = _settled_gap(found)
-    except Together:
-        raise
-    except (Undetermined, NoExpansion) as reason:
-        approach = _undetermined(reason)
-        law = _unknown("1 - c", reason)
-    try:
-        return q, law, _settled_apjn(near, transfer, approach, put)
-    except (Undetermined, NoExpansion) as reason:
-        return q, law, _unknown("J", reason)
-
-
-def _settled_gap(approach: Approach) -> Growth:
-    if approach.limit is None:
-        return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
-    return Growth("1 - c", "bounded", limit=approach.limit) if approach.limit != 0 else _gap_steps(approach)
-
-
-def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
-    terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
-    return attractor(None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put), terms, S.One)
-
-
-def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
-    at_one = sp.Matrix(2, 2, [t.get((S.Zero, 0), S.Zero) for t in near.transfer])
-    if any(key[0] > 0 for t in near.transfer[:1] for key in t):
-        raise Undetermined("the transfer is infinite at c = 1")
-    both = coupled(near)
-    if not both and GAP not in closed(transfer[0, 0]).free_symbols:
-        return steps_law(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
-    if isinstance(approach, Undetermined):
-        raise approach
-    if approach.limit is None:
-        raise Undetermined("J depends on 1 - c, which stays where it starts")
-    if approach.limit == 0:
-        return steps_law(at_one.applyfunc(closed).xreplace(put))
-    return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
-
-
-# -- scales that vanish with the number of repeats ---------------------------------------------------------------------
-
-
-def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
-    """Every repeat is 1 + O(1/L): the state after t L repeats solves a differential equation, and J^{L, 0} with it"""
-    total, variance = known("L"), sp.Symbol("q", positive=True)
-    after, gap_after, transfer = stepped(stages, variance, variance * GAP)
-    for change in (after - variance, gap_after - variance * GAP, transfer[0, 0] - 1):
-        leading = sp.limit(closed(change) * total, total, sp.oo) if not vanishes(change) else S.Zero
-        if not leading.is_finite and leading.is_finite is not None:
-            raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
-    reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"
-    return tuple(Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield.analysis.fixed import fixed_points
-from meanfield.analysis.growth_derivation import steps_law
+from meanfield.analysis.growth_modes import steps_law
 from meanfield.analysis.growth_rates import Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.maps import map_of

@@ -13,11 +13,15 @@ import sympy as sp
 
 from meanfield import arguments, faces
 from meanfield.analysis.growth_cases import Case, cases
-from meanfield.analysis.growth_derivation import joint_limit, laws, letters, unknown
+from meanfield.analysis.growth_derivation import laws, letters
 from meanfield.analysis.growth_joint import joint_laws
+from meanfield.analysis.growth_modes import unknown
 from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_settled import joint_limit
 from meanfield.analysis.implicit import Implicit
+from meanfield.analysis.maps import map_of
+from meanfield.analysis.stepping import Steps
 from meanfield.analysis.transition import transition_depth
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.recurrence import Recursion, Stage, recursion
@@ -88,8 +92,10 @@ class GrowthLaw:
                 return law.check(depth, q, gap, **parameters)
         return check(self, depth, q, gap, **parameters)
 
-    def transition_depth(self, q: float, **parameters: Any) -> float:
+    def transition_depth(self, q: float, gap: float = 0.5, **parameters: Any) -> float:
         r"""l_* = \int_q^{1/alpha^2} dq/(q' - q): where a stream from q outgrows the linear part of its norm phi(alpha x).
+
+        Where q' depends on a second token, the integral is along the path of c from 1 - c = gap.
 
         >>> import meanfield as mf
         >>> law = mf.growth(mf.Residual(mf.Derf() >> mf.Linear()))
@@ -102,7 +108,8 @@ class GrowthLaw:
         if missing:
             raise ValueError(f"missing parameters: {', '.join(missing)}")
         stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.stages)
-        return transition_depth(stages, float(arguments.variance_array(q, "q")))
+        steps = Steps(map_of(self.block), {s.name: float(values[s.name]) for s in rec.parameters})
+        return transition_depth(stages, steps, float(arguments.variance_array(q, "q")), float(arguments.number_array(gap, "gap")))
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, depth: int = 10**5, **parameters: Any) -> matplotlib.axes.Axes:
         """ln J over l with the predicted asymptote (extra `plot`)."""

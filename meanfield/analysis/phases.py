@@ -78,7 +78,7 @@ class PhaseDiagram(faces.Labelled):
         return f"PhaseDiagram({shape}; {parts}; {lines} critical line{'s' * (lines != 1)})"
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
-        """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap" or "q" with the critical line (extra `plot`)."""
+        """A map of "chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q", or "growth_q", "growth_gap", "growth_apjn" (extra `plot`)."""
         axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
         return axes
 

@@ -6,37 +6,43 @@ C = \int_0^1 \Bigl[\frac{s}{q'(q) - q} - \frac1q\Bigr] dq  (at alpha = 1), up to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import mpmath as mp
+import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 
 from meanfield.analysis.repeats import stepped
+from meanfield.analysis.stepping import Steps
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.singularities import standardised
 from meanfield.recurrence import Stage
 
 __all__ = ["transition_depth"]
 
+Floats = NDArray[np.float64]
 
-def transition_depth(stages: Sequence[Stage], q: float) -> float:
-    """l_* of a recursion without free parameters that starts from q; 0 where q is beyond the transition already.
+
+def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float) -> float:
+    """l_* of a recursion without free parameters that starts from q and 1 - c = gap; 0 where q is beyond the transition already.
 
     Raises
     ------
     ValueError
-        q' depends on a second token, no expectation acts on q itself (there is no norm to saturate), or q does not grow up to there.
+        No expectation acts on q itself (there is no norm to saturate), or q does not grow up to there.
     """
     v, d = sp.Symbol("v", positive=True), sp.Symbol("d", positive=True)
     after, _, _ = stepped(stages, v, d)
-    if after.free_symbols - {v}:
-        raise ValueError(f"q' depends on {', '.join(sorted(map(str, after.free_symbols - {v})))}: the transition depth is of q alone")
     scales = {sp.sqrt(t.variance / v) * _scale(t.integrand) for t in after.atoms(Expectation) if not (t.variance / v).has(v)}
     if not scales:
         raise ValueError("no activation acts on the residual stream itself: there is no transition")
     end = float(1 / sp.Max(*scales) ** 2)
     if end <= q:
         return 0.0
+    if after.free_symbols - {v}:
+        return _with_gap(steps, q, gap, end)
 
     def speed(t: mp.mpf) -> mp.mpf:
         at = sp.exp(sp.Float(t, 20))
@@ -47,6 +53,22 @@ def transition_depth(stages: Sequence[Stage], q: float) -> float:
         if min(speed(t) for t in ends) <= 0:
             raise ValueError(f"q does not grow from {q:g} to {end:g}")
         return float(mp.quad(lambda t: 1 / speed(t), ends, maxdegree=4))
+
+
+def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
+    """dl/d ln q = q/(q' - q) beside de/d ln q = (e' - e) q/(q' - q), e = 1 - c: where attention mixes tokens, c is on its way as well"""
+    from scipy.integrate import solve_ivp
+
+    def speeds(t: float, state: Floats) -> Floats:
+        at = np.array([math.exp(t)])
+        new, d, _, _ = steps.pair(at, at * state[1])
+        rise = float(new[0] / at[0] - 1)
+        if rise <= 0:
+            raise ValueError(f"q does not grow from {q:g} to {end:g}")
+        return np.array([1.0, float(d[0] / new[0]) - state[1]]) / rise
+
+    path = solve_ivp(speeds, (math.log(q), math.log(end)), np.array([0.0, gap]), rtol=1e-8, atol=1e-10)
+    return float(path.y[0, -1])
 
 
 def _scale(f: sp.Expr) -> sp.Expr:

@@ -39,13 +39,40 @@ def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, q
     ImportError
         matplotlib is not installed.
     """
-    if quantity not in PHASE_LABELS:
-        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(PHASE_LABELS)}")
+    classes = {f"growth_{name}": words for name, words in diagram.growth.items()}
+    if quantity not in PHASE_LABELS and quantity not in classes:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join([*PHASE_LABELS, *classes])}")
     ax = given(ax)
+    (first, x), (second, y) = diagram.axes.items()
+    handles = _draw_classes(ax, x, y, classes[quantity]) if quantity in classes else _draw_quantity(ax, diagram, quantity)
+    for i, line in enumerate(diagram.critical_lines):
+        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
+    handles += ax.get_legend_handles_labels()[0]
+    if handles:
+        ax.legend(handles=handles, loc="best")
+    ax.set(xlabel=letter(first), ylabel=letter(second))
+    return ax
+
+
+def _draw_classes(ax: matplotlib.axes.Axes, x: np.ndarray, y: np.ndarray, words: np.ndarray) -> list[Any]:
+    """a colour for each word; what the legend shows"""
+    from matplotlib.colors import ListedColormap, to_rgb
+    from matplotlib.patches import Patch
+
+    handles = []
+    for word, colour in zip(np.unique(words), DISTINCT[1:], strict=False):
+        light = [0.45 + 0.55 * c for c in to_rgb(colour)]
+        ax.pcolormesh(x, y, np.where(words == word, 1.0, np.nan).T, cmap=ListedColormap([light]), shading="nearest", rasterized=True)
+        handles.append(Patch(facecolor=light, label=str(word)))
+    return handles
+
+
+def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: str) -> list[Any]:
+    """a map in colours with its bar; what the legend shows"""
     from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
     from matplotlib.patches import Patch
 
-    (first, x), (second, y) = diagram.axes.items()
+    x, y = diagram.axes.values()
     values = np.where(diagram.phase == "divergent", np.nan, getattr(diagram, quantity))
     seen = values[np.isfinite(values)]
     colours: str | Colormap = colour_scale(np.zeros(1)).get_cmap()
@@ -56,17 +83,10 @@ def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, q
         norm = LogNorm(np.quantile(seen, 0.001), np.quantile(seen, 0.999))
     mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
-    handles: list[Any] = []
-    if (diagram.phase == "divergent").any():
-        ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
-        handles.append(Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$"))
-    for i, line in enumerate(diagram.critical_lines):
-        ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
-    handles += ax.get_legend_handles_labels()[0]
-    if handles:
-        ax.legend(handles=handles, loc="best")
-    ax.set(xlabel=letter(first), ylabel=letter(second))
-    return ax
+    if not (diagram.phase == "divergent").any():
+        return []
+    ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
+    return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$")]
 
 
 @plot.register(Check)

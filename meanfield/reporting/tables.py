@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ def _(diagram: PhaseDiagram) -> xarray.Dataset:
     names = tuple(diagram.axes)
     data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in MAPS.items()}
     data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
+    data |= {f"growth_{name}": (names, words, {"long_name": f"growth of {name} over depth"}) for name, words in diagram.growth.items()}
     attrs: dict[str, object] = {"network": str(diagram.recursion.block), "latex": diagram.recursion.latex(), "start": diagram.start}
     attrs |= diagram.parameters
     attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath as mp
@@ -162,6 +163,36 @@ def test_derf_with_attention_goes_through_rho() -> None:
     assert abs(sp.N(law.q.rate - (r + (1 - r) / 16 + 1), 15)) < 1e-10
 
 
+def test_the_gradient_through_the_softmax_adds_to_g() -> None:
+    """theory.md 4.5 with G = w/2 + a y + a s D (D + 1) y (1 - y)/(1 + 2 s D y), D = 1 - r: all in symbols, at numbers, and beside a run"""
+    law = mf.growth(mf.pre_norm(norm=mf.Derf(alpha), attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    values = {"n": 4, "sigma_Q": 1.1, "sigma_K": 1, "sigma_V": 0.9, "sigma_O": 1, "sigma_1": 1.2, "sigma_2": 1, "alpha": 1.3}
+    put = {s: sp.Rational(str(values[s.name])) for s in law.apjn.rate.free_symbols}
+    a, w, s, n = 0.81, 1.44, 1.21, 4
+    rho = float(1 - sp.N(law.gap.limit.subs(put), 15))
+    D = 1 - 2 / math.pi * math.asin(rho)
+    y = 1 / (1 + (n - 1) * math.exp(-s * D))
+    y_p = 1 / (1 + (n - 1) * math.exp(-s * (1 - D) * D))
+    kappa = (math.sqrt(1 - (1 - D) ** 2) + (1 - D) * (math.pi - math.acos(1 - D))) / (2 * math.pi)
+    B = a * (1 - D + D * y) + w / 2
+    assert abs(a * (1 - D + D * y_p) + w * kappa - rho * B) < 1e-12
+    G = w / 2 + a * y + a * s * D * (D + 1) * y * (1 - y) / (1 + 2 * s * D * y)
+    assert abs(float(sp.N(law.apjn.rate.subs(put), 15)) - 16 * 1.69 * G**2 / (math.pi**2 * B)) < 1e-11
+    seen = law.check(depth=20_000, **{k: float(v) for k, v in values.items()})
+    assert [f.name for f in seen.fits] == ["exponent", "rate", "rate^stretch"]
+    assert seen.agrees, seen
+
+
+def test_transition_depth_with_attention() -> None:
+    """alpha^2 q reaches 1 where a run does, up to what a repeat is beside a differential equation"""
+    law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(16, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, 1)))
+    run = mf.propagate(law.block, 2000, 1.0, gap=0.6, alpha=0.08, sigma_V=0.8)
+    k = int((run.q < 1 / 0.08**2).sum()) - 1
+    depth = k + math.log(1 / 0.08**2 / run.q[k]) / math.log(run.q[k + 1] / run.q[k])
+    assert 100 < depth < 2000
+    assert law.transition_depth(1.0, gap=0.6, alpha=0.08, sigma_V=0.8) == pytest.approx(depth, abs=2)
+
+
 # -- exponential and bounded -------------------------------------------------------------------------------------------
 
 
@@ -209,10 +240,23 @@ def test_scales_that_vanish_with_depth() -> None:
         mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=mf.L))
 
 
-def test_what_depends_on_values_says_so() -> None:
+def test_cases_of_one_parameter() -> None:
     law = mf.growth(mf.mlp(mf.relu))
     assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"undetermined"}
     assert "bind sigma_w" in law.q.reason
+    conditions = [c for c, _ in law.cases]
+    assert conditions == [sigma_w**2 < 2, sp.Eq(sigma_w**2, 2), sigma_w**2 > 2]
+    below, at, above = (own for _, own in law.cases)
+    assert equal(below.q.limit, sigma_b**2 / (1 - sigma_w**2 / 2))
+    assert equal(below.apjn.rate, sp.log(sigma_w**2 / 2))
+    assert (above.q.kind, above.gap.exponent) == ("exponential", -2)
+    # q ~ sigma_b^2 l dilutes a difference by 1/l: e' = e - (2 sqrt 2/3 pi) e^{3/2} - e/l, half of the coefficient's root is left
+    assert (at.q.rate, at.gap.exponent, at.gap.coefficient) == (sigma_b**2, -2, 9 * sp.pi**2 / 8)
+    assert law.check(depth=20_000, sigma_w=sp.sqrt(2), sigma_b=0.5).agrees
+    assert law.check(depth=2000, sigma_w=1.2, sigma_b=0.5).law is below
+    assert mf.latex(law).count("If $") == 3
+    assert mf.growth(mf.mlp(mf.tanh)).cases == ()
+    assert "bind sigma_b, sigma_w" in mf.growth(mf.mlp(mf.tanh)).gap.reason
     with pytest.raises(ValueError, match=r"unknown parameters: alpha\."):
         mf.growth(mf.mlp(mf.relu), alpha=1)
 

@@ -106,6 +106,35 @@ def test_other_parameters() -> None:
     assert (coupled.q[i, j], coupled.gap[i, j]) == (pytest.approx(apart.q, rel=1e-11), pytest.approx(apart.gap, rel=1e-11))
 
 
+def residual(*blocks: mf.Block) -> mf.Residual:
+    return mf.Residual(mf.Serial(blocks))
+
+
+GROWING = {
+    "relu": (mf.mlp(mf.relu), {"sigma_w": [1.0, 2.0], "sigma_b": [0.1, 0.5]}),
+    "tanh": (mf.mlp(mf.tanh), {"sigma_w": [0.5, 1.0, 2.0], "sigma_b": [0.0, 0.5]}),
+    "gelu": (mf.mlp(mf.gelu), {"sigma_w": [1.3, 1.5], "sigma_b": [0.0, 0.5]}),
+    "derf": (residual(mf.Derf(1), mf.Linear()), {"sigma_w": [1.0, 2.0], "sigma_b": [0.1, 1.0]}),
+    "layer norm, erf": (residual(mf.LayerNorm(), mf.Activate(mf.erf), mf.Linear()), {"sigma_w": [1.0, 3.0], "sigma_b": [0.1, 1.0]}),
+    "layer norm, relu": (residual(mf.LayerNorm(), mf.MLP(mf.relu)), {"sigma_1": [1.0, 3.0], "sigma_2": [0.1, 1.0]}),
+    "pre-norm": (
+        mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(8, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, None)),
+        {"sigma_V": [0.5, 1.0], "sigma_2": [0.5, 1.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
+    net, axes = GROWING[name]
+    diagram = mf.phase_diagram(net, **{k: np.array(v) for k, v in axes.items()})
+    (first, x), (second, y) = axes.items()
+    for i, j in {(0, 0), (len(x) - 1, 0), (0, 1), (1, 1), (len(x) - 1, 1)}:
+        law = mf.growth(net, **{first: x[i], second: y[j]})
+        words = [str(diagram.growth[k][i, j]) for k in ("q", "gap", "apjn")]
+        assert words == [law.q.kind, law.gap.kind, law.apjn.kind], (x[i], y[j])
+
+
 def test_contours() -> None:
     """a circle in one piece, and no curve where the function jumps over zero"""
     x, y = np.linspace(-2, 2, 21), np.linspace(-2, 2, 19)
@@ -149,6 +178,9 @@ def test_figures_and_labels() -> None:
         assert (ax.get_xlabel(), ax.get_ylabel()) == (r"$\sigma_w$", r"$\sigma_b$")
         assert len(ax.lines) == 1
         pyplot.close(ax.figure)
+    legend = diagram.plot(quantity="growth_gap").get_legend()
+    assert {t.get_text() for t in legend.get_texts()} == {"bounded", "exponential", r"$\chi = 1$"}
+    pyplot.close("all")
     with pytest.raises(ValueError, match="quantity = 'J'"):
         diagram.plot(quantity="J")
     if importlib.util.find_spec("xarray") is None:
@@ -156,6 +188,7 @@ def test_figures_and_labels() -> None:
             diagram.to_xarray()
         return
     data = diagram.to_xarray()
+    assert (data["growth_gap"].values == diagram.growth["gap"]).all()
     assert data["chi"].dims == ("sigma_w", "sigma_b")
     assert data.sizes == {"sigma_w": 12, "sigma_b": 10}
 

@@ -1,0 +1,84 @@
+r"""The laws of a repeat whose q settles, and of repeats that all together move the state by O(1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+from sympy import S
+
+from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown_law
+from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
+from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.limits import NoExpansion
+from meanfield.analysis.repeats import Repeat, expanded, stepped
+from meanfield.analysis.signs import GAP, closed, vanishes
+from meanfield.recurrence import Stage
+from meanfield.symbols import known
+
+__all__ = ["joint_limit", "settled"]
+
+x = known("x")
+
+
+def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
+    """q goes to `variance` (a symbol where every variance stays)"""
+    free = isinstance(variance, sp.Dummy)
+    letter = variance if free else sp.Dummy("q", positive=True)
+    put = {} if free else {letter: variance}
+    q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
+    after, gap_after, transfer = stepped(stages, letter, letter * GAP)
+    near = expanded(stages, letter, letter / x, 3)
+    image = closed(gap_after / letter)
+    try:
+        found = _settled_approach(near, image, after, letter, put)
+        approach: Approach | Undetermined = found
+        law = _settled_gap(found)
+    except Together:
+        raise
+    except (Undetermined, NoExpansion) as reason:
+        approach = as_undetermined(reason)
+        law = unknown_law("1 - c", reason)
+    try:
+        return q, law, _settled_apjn(near, transfer, approach, put)
+    except (Undetermined, NoExpansion) as reason:
+        return q, law, unknown_law("J", reason)
+
+
+def _settled_gap(approach: Approach) -> Growth:
+    if approach.limit is None:
+        return Growth("1 - c", "bounded", reason="1 - c goes to a value that depends on the start")
+    return Growth("1 - c", "bounded", limit=approach.limit) if approach.limit != 0 else gap_steps(approach)
+
+
+def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
+    terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
+    return attractor(None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put), terms, S.One)
+
+
+def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
+    at_one = sp.Matrix(2, 2, [t.get((S.Zero, 0), S.Zero) for t in near.transfer])
+    if any(key[0] > 0 for t in near.transfer[:1] for key in t):
+        raise Undetermined("the transfer is infinite at c = 1")
+    both = coupled(near)
+    if not both and GAP not in closed(transfer[0, 0]).free_symbols:
+        return steps_law(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
+    if isinstance(approach, Undetermined):
+        raise approach
+    if approach.limit is None:
+        raise Undetermined("J depends on 1 - c, which stays where it starts")
+    if approach.limit == 0:
+        return steps_law(at_one.applyfunc(closed).xreplace(put))
+    return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
+
+
+def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
+    """Every repeat is 1 + O(1/L): the state after t L repeats solves a differential equation, and J^{L, 0} with it"""
+    total, variance = known("L"), sp.Symbol("q", positive=True)
+    after, gap_after, transfer = stepped(stages, variance, variance * GAP)
+    for change in (after - variance, gap_after - variance * GAP, transfer[0, 0] - 1):
+        leading = sp.limit(closed(change) * total, total, sp.oo) if not vanishes(change) else S.Zero
+        if not leading.is_finite and leading.is_finite is not None:
+            raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
+    reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"
+    return tuple(Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]

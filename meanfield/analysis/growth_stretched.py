@@ -1,0 +1,74 @@
+r"""What ln J has beside its stretched term: the coefficients of ln X and ln^2 X in `meanfield.analysis.growth_rates`."""
+
+from __future__ import annotations
+
+import sympy as sp
+from sympy import S
+
+from meanfield.analysis.growth_rates import Approach, Motion, Undetermined, at_gap, coefficient, coupled
+from meanfield.analysis.repeats import Repeat, Terms
+from meanfield.analysis.signs import GAP, closed, sign
+
+__all__ = ["stretched"]
+
+
+def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Coefficients of ln X and of ln^2 X in ln J; Undetermined where other terms come in between."""
+    kappa, s, gap = move.kappa, move.kappa - eta, approach.limit
+    if kappa <= s:
+        raise Undetermined("the correction to ln J is not a logarithm")
+    for terms, first in ((repeat.q, move.direction - kappa), (repeat.transfer[0], -eta)):
+        between = [a for (a, _), c in terms.items() if first - s < a < first and a != 0]
+        if between:
+            raise Undetermined("powers between the leading one and the logarithm come in")
+
+    def pair(terms: Terms, exponent: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        return coefficient(terms, exponent), coefficient(terms, exponent, 1)
+
+    direction = move.direction
+    (b1, b1_log), (m1, m1_log) = pair(repeat.q, direction - kappa - s), pair(repeat.transfer[0], -eta - s)
+    b1, b1_log = direction * b1, direction * b1_log
+    leading = coefficient(repeat.transfer[0], -eta)
+    m1 -= leading**2 / 2 if s == eta else 0
+    if s > eta:
+        raise Undetermined("powers between the leading one and the logarithm come in")
+    if coupled(repeat):
+        lower = [repeat.transfer[i] for i in (2, 3)]
+        if any(coefficient(t, -eta) != 0 for t in lower):
+            raise Undetermined("both components of the gradient grow at the same rate")
+        m1 += coefficient(repeat.transfer[1], -eta) * coefficient(lower[0], -eta - s) / leading
+    shift: sp.Expr = S.Zero
+    if any(GAP in c.free_symbols for c in (move.beta, leading)):
+        shift = _shift(repeat, move, approach, s)
+    beta = move.beta
+
+    def fixed(c: sp.Expr) -> sp.Expr:
+        if gap is None and GAP in c.free_symbols:
+            raise Undetermined("J depends on 1 - c, which stays where it starts")
+        return at_gap(c, gap)
+
+    b1, m1 = fixed(b1) + shift * fixed(beta.diff(GAP)), fixed(m1) + shift * fixed(leading.diff(GAP))
+    b1_log, m1_log, beta = fixed(b1_log), fixed(m1_log), fixed(beta)
+    # in units of beta and m: b1/beta, m1/m
+    first = m / beta * (b1_log / beta / (kappa - s) - b1 / beta) + m1 / beta
+    second = (m1_log / m - b1_log / beta) * m / (2 * beta)
+    return first, second
+
+
+def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> sp.Expr:
+    """e = e* + shift X^-s, as e follows the root of its slowly changing drift"""
+    gap = approach.limit
+    if gap is None or gap == 0:
+        raise Undetermined("J depends on 1 - c, which is on its way")
+    drift, correction = (coefficient(repeat.gap, -move.kappa - k) for k in (S.Zero, s))
+    if any((-move.kappa - s, j) in repeat.gap for j in (1, 2)):
+        raise Undetermined("the correction to 1 - c has a logarithm")
+    beta = at_gap(move.beta, gap)
+    slope = at_gap(closed(drift).diff(GAP), gap)
+    behind = slope / beta + s
+    side = sign(behind)
+    if side is None:
+        raise Undetermined("whether 1 - c settles before the logarithm in ln J depends on the parameters")
+    if side >= 0:
+        raise Undetermined("1 - c goes to its limit more slowly than the logarithm in ln J")
+    return -at_gap(closed(correction), gap) / (slope + s * beta)
