@@ -69,7 +69,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Job:
-    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point."""
+    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point, and
+    whether there is but one: points of a grid always run compiled."""
 
     rec: Recursion
     paired: bool
@@ -79,6 +80,7 @@ class Job:
     table: Floats
     q0: Floats
     delta0: Floats
+    alone: bool
 
     def of(self, points: NDArray[np.int64]) -> Job:
         """Some of the points."""
@@ -146,7 +148,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     """Run every point from tables, which grow until they hold what they can; those that they do not answer are left."""
     kernel, count = kernel_of(job.rec, job.paired), job.q0.shape[0]
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-    worth = count > 1 or kernel.work.tabulates(job.depth * kernel.layers)
+    worth = not job.alone or kernel.work.tabulates(job.depth * kernel.layers)
     if not tables or not worth or not all(t.promising for t in tables):
         return np.arange(count)
     kernel = kernel_of(job.rec, job.paired, tabled=True)
@@ -173,7 +175,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
 def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
     count = job.q0.shape[0]
     layers = max(job.depth, 1) * kernel.layers
-    small = count == 1 and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
+    small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
     lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
     halt = np.zeros(1, dtype=np.int64)

@@ -105,6 +105,11 @@ def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray)
         at += 4 * Y_TERMS
 
 
+def summed_at_once(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
+    """The same in plain Python, where a loop costs more than a call of numpy."""
+    row[:] = polynomials @ table[at : at + X_TERMS * Y_TERMS].reshape(X_TERMS, Y_TERMS)
+
+
 def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
     """A function of v and near = v (1 - |c|)"""
     if not 0.0 <= near <= v:

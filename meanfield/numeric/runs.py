@@ -192,7 +192,7 @@ def run_moments(
     _check_out(out, (6, marks.size, *grid))
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1]), out)
+    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1], count == 1), out)
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)

@@ -70,12 +70,12 @@ def mean_panel(moment: Callable[[float], float], k: int) -> tuple[Floats, float]
     if not np.isfinite(values).all():
         raise Impossible("the moment is no double")
     coefficients = _transform(X_TERMS) @ values
-    return coefficients, _error(coefficients, values)
+    return coefficients, _error(coefficients, _least(values))
 
 
 def pair_panel(g: Smooth, k: int) -> tuple[Floats, float]:
     """How many parts y is cut into and coefficients of E g(u) g(v) in each, over the panel about 4^k, and their relative error."""
-    return _packed([values for _, values in _parts(g, variances(k))])
+    return _packed([values for _, values in _parts(g, variances(k))], _most)
 
 
 def gap_panel(g: Smooth, k: int) -> tuple[Floats, float]:
@@ -92,14 +92,14 @@ def gap_panel(g: Smooth, k: int) -> tuple[Floats, float]:
             found.append((below[:, None] + integrals[:, :-1]) / y**2)
         below = below + (high - low) * ((2.0 * y * values) @ _integrals()[-1])
     if not g.mirrored:
-        return _packed(found[::-1])
+        return _packed(found[::-1], _least)
     found, above = [], below  # at c = 0, and from there on
     for (low, high), values in _parts(g, v):
         y = _between(low, high)
         integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
-    return _packed(found)
+    return _packed(found, _least)
 
 
 def variances(k: int) -> Floats:
@@ -108,10 +108,10 @@ def variances(k: int) -> Floats:
     return np.asarray(4.0**k * (3.0 + x) / (3.0 - x))
 
 
-def _packed(parts: list[Floats]) -> tuple[Floats, float]:
+def _packed(parts: list[Floats], scale: Callable[[Floats], float]) -> tuple[Floats, float]:
     """one after another, from y = 1 down"""
     coefficients = [_coefficients(values) for values in parts]
-    error = max(_error(c, values) for c, values in zip(coefficients, parts, strict=True))
+    error = max(_error(c, scale(values)) for c, values in zip(coefficients, parts, strict=True))
     return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
@@ -123,7 +123,7 @@ def _parts(g: Smooth, v: Floats) -> list[tuple[tuple[float, float], Floats]]:
         for low in (0.0, 0.5 * high):
             values = _products(g, v, _between(low, high))
             try:
-                _error(_coefficients(values), values)
+                _error(_coefficients(values), _most(values))
             except Impossible:
                 continue
             parts.append(((low, high), values))
@@ -169,15 +169,24 @@ def _weights(y: Floats, s: Floats, h: float) -> Floats:
     return np.asarray(h / math.sqrt(2.0 * math.pi) / s[:, None] * np.exp(-0.5 * (y[None, :] / s[:, None]) ** 2))
 
 
-def _error(coefficients: Floats, values: Floats) -> float:
-    """A bound on what was left out, relative to the moment: to its smallest value, or to its largest where it changes sign. From one
-    coefficient to the next they fall by FALL in the variance, and in y by as much as the last four show, a factor of 2 or more."""
-    size, moment = np.abs(coefficients), np.abs(values)
+def _most(values: Floats) -> float:
+    """what an error of a product is relative to: the second moment is larger"""
+    return float(np.abs(values).max())
+
+
+def _least(values: Floats) -> float:
+    """what an error is relative to where a moment keeps its sign: the smallest value"""
+    return float(np.abs(values).min()) if (values > 0.0).all() or (values < 0.0).all() else _most(values)
+
+
+def _error(coefficients: Floats, scale: float) -> float:
+    """A bound on what was left out relative to the scale. From one coefficient to the next they fall by FALL in the variance, and in y
+    by as much as the last four show, a factor of 2 or more."""
+    size = np.abs(coefficients)
     left_out = max(float(size[-1].max()), float(size[-2].max()) / FALL) / (FALL - 1.0)
     if size.ndim == 2:
         last, before = float(size[:, -2:].max()), float(size[:, -4:-2].max())
         left_out += last if before >= 4.0 * last or last <= ROUNDING * size.max() else math.inf
-    scale = float(moment.min() if (values > 0.0).all() or (values < 0.0).all() else moment.max())
     error = left_out / scale if scale > 0.0 else (0.0 if left_out == 0.0 else math.inf)
     if not error <= TOLERANCE:
         raise Impossible(f"what the last coefficients leave out may be {error:.1e} of the moment")

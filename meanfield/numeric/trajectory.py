@@ -14,9 +14,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from pathlib import Path
 
 import sympy as sp
 
@@ -24,6 +27,7 @@ from meanfield.numeric import elementary, tracing
 from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
+from meanfield.numeric.store import keep, kept
 from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion, Stage
 from meanfield.symbols import known
@@ -299,6 +303,17 @@ class Kernel:
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
+    def written(self) -> bytes:
+        """A kernel without integrands, to be kept."""
+        return json.dumps([self.text, self.parameters, self.work.other, self.layers]).encode()
+
+    @classmethod
+    def read(cls, content: bytes) -> Kernel:
+        """The kernel that was written."""
+        text, parameters, other, layers = json.loads(content)
+        return cls(text, tuple(parameters), (), Work((), other), layers)
+
+    @property
     def interpreted(self) -> str:
         """The source for one point as plain Python."""
         return self.text.replace("{lanes}", "1")
@@ -326,7 +341,38 @@ def _version() -> str:
 
 @lru_cache(maxsize=256)
 def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
-    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables."""
+    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; of an earlier process where all is
+    in closed form."""
+    name = _description(rec, paired)
+    if not tabled and (found := kept(name)) is not None:
+        return Kernel.read(found)
+    kernel = _kernel_of(rec, paired, tabled)
+    if not kernel.integrands:
+        keep(name, kernel.written)
+    return kernel
+
+
+def _description(rec: Recursion, paired: bool) -> str:
+    """a name that goes with what the text of a kernel depends on: the laws and the sources that lower them"""
+    parts = [_lowering(), str(paired), *(s.name for s in rec.parameters)]
+    for stage in rec.stages:
+        law = stage.law
+        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel)]
+        parts += [str(stage.times), sp.srepr((law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
+    counts: dict[str, str] = {}  # dummies are numbered anew in every process
+    text = re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
+    return f"recursion_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+@cache
+def _lowering() -> str:
+    """the sources that make a kernel out of laws"""
+    package = Path(__file__).parent.parent
+    sources = [f.read_bytes() for folder in ("gaussian", "numeric") for f in sorted((package / folder).glob("*.py"))]
+    return f"{sp.__version__} {hashlib.sha256(b''.join(sources)).hexdigest()}"
+
+
+def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     lowering = Lowering(tabled=tabled)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
