@@ -111,3 +111,18 @@ def test_a_missing_library_is_one_sentence(missing):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == 'labelled arrays need xarray: pip install "meanfield-nn[xarray]"\n'
+
+
+@pytest.mark.torch
+def test_what_is_seen_of_models_shows_itself():
+    torch = pytest.importorskip("torch")
+    twin = mf.reference.build(LAYER, 16, 2, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1)
+    seen = mf.reference.measure(twin, samples=2, device="cpu")
+    assert mf.latex(seen).count(r"$\pm$") == 9
+    assert "<table>" in seen._repr_html_()
+    layers = [torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16)]
+    found = mf.reference.describe(torch.nn.Sequential(*layers))
+    assert mf.latex(found) == mf.latex(found.net)
+    done = mf.reference.initialise_(torch.nn.Sequential(*layers), {"linear": 2**0.5, "bias": 0.0}, seed=0)
+    assert done._repr_html_().count("<tr>") == 7
+    assert r"\begin{tabular}{lrrr}" in mf.latex(done)

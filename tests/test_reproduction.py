@@ -353,15 +353,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 # -- LaTeX --------------------------------------------------------------------------------------------------------------------------
 
-NETWORKS = {
-    "pre-LN": network("pre-LN"),
-    "Derf": network("Derf"),
-    "DyT": mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu)),
-    "gelu": mf.pre_norm(norm=mf.RMSNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu), scale=1 / mf.L),
-    "perceptron": mf.mlp(mf.tanh),
-    "numbers": mf.Residual(mf.Derf(0.5) >> mf.Linear(0.46, 0)),
-}
-
 
 def compiled(source: Path, scratch: Path) -> str:
     """The log of pdflatex."""
@@ -381,14 +372,6 @@ def hold_the_log(log: str) -> None:
 
 @pytest.mark.tex
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-@pytest.mark.parametrize("name", NETWORKS)
-def test_report_compiles(tmp_path, name):
-    path = mf.report(NETWORKS[name], tmp_path / "report.tex")
-    hold_the_log(compiled(path, tmp_path))
-
-
-@pytest.mark.tex
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_page_compiles(folder, tmp_path):
     hold_the_log(compiled(folder / "transformer.tex", tmp_path))
 
@@ -396,7 +379,7 @@ def test_page_compiles(folder, tmp_path):
 @pytest.mark.tex
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_typesetting_gives_the_same_bytes_and_leaves_nothing_beside_them(tmp_path):
-    path = mf.report(NETWORKS["perceptron"], tmp_path / "report.tex")
+    path = mf.report(mf.mlp(mf.tanh), tmp_path / "report.tex")
     first = typeset(path).read_bytes()
     time.sleep(1.1)
     assert typeset(path).read_bytes() == first
@@ -406,7 +389,7 @@ def test_typesetting_gives_the_same_bytes_and_leaves_nothing_beside_them(tmp_pat
 
 def test_without_pdflatex_there_is_no_pdf(tmp_path, monkeypatch):
     monkeypatch.setattr(article.shutil, "which", lambda _: None)
-    assert article.typeset(mf.report(NETWORKS["perceptron"], tmp_path / "report.tex")) is None
+    assert article.typeset(mf.report(mf.mlp(mf.tanh), tmp_path / "report.tex")) is None
 
 
 @pytest.mark.tex

@@ -11,6 +11,7 @@ from meanfield.reference import draws, rules
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
 from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
 from meanfield.reference import normalising as _normalising  # noqa: F401
+from meanfield.reference import tables as _tables  # noqa: F401  # registers how they are shown
 from meanfield.reference.comparison import Comparison, compare
 from meanfield.reference.description import Description, describe
 from meanfield.reference.initialisation import Initialisation, initialise_

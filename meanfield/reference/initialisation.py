@@ -11,6 +11,7 @@ import sympy as sp
 import torch
 from torch import Tensor, nn
 
+from meanfield import faces
 from meanfield.reference.drawing import seeded
 from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.layouts import layout_of, weights_of
@@ -37,6 +38,9 @@ class Initialisation:
     """Every tensor of a model with what `initialise_` did to it, in the order of the model."""
 
     changes: tuple[Change, ...]
+
+    def _repr_html_(self) -> str:
+        return faces.html(self)
 
     def __repr__(self) -> str:
         columns = [

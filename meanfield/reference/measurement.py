@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.progress import track
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.inputs import Start, default_tokens, start_of
@@ -57,6 +57,9 @@ class Measurement:
     apjn_error: Floats
     K: Floats
     K_error: Floats
+
+    def _repr_html_(self) -> str:
+        return faces.html(self)
 
     @property
     def layers(self) -> NDArray[np.int64]:

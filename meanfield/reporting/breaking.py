@@ -203,7 +203,8 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
             found += _pieces(head, limit)
             start = r"\times " if found[-1][0] else ""
             head = []
-        inner = _pieces(_Reader(_text(node.inside)).sequence(0), limit)  # what stood in a fraction is set in full size now
+        room = max(limit - _width(head) - 24, limit / 2)
+        inner = _pieces(_Reader(_text(node.inside)).sequence(0), room)  # what stood in a fraction is set in full size now
         first, last = inner[0], inner[-1]
         opening = f"{start}{_text(head)}{' ' if head else ''}{node.before}"
         if len(inner) == 1:
@@ -220,8 +221,8 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
     return found
 
 
-def broken(line: str, limit: float = WIDTH) -> list[str]:
-    r"""A line of an align*, as "q &= a + b", on as many lines as it takes.
+def broken(line: str, limit: float = WIDTH, column: float = 0.0) -> list[str]:
+    r"""A line of an align*, as "q &= a + b", on as many lines as it takes; `column` is the width of all that stands before the &.
 
     >>> broken("q &= a + b")
     ['q &= a + b']
@@ -229,17 +230,18 @@ def broken(line: str, limit: float = WIDTH) -> list[str]:
     ['q &= a', '&\\qquad + b', '&\\qquad - c']
     """
     left, mark, right = line.partition("&")
-    if not mark or width(left) + width(right) <= limit or r"\text" in right:
+    column = max(column, width(left))
+    if not mark or column + width(right) <= limit or r"\text" in right:
         return [line]
     relation = re.match(r"\s*(=|\\leftarrow|\\sim|\\simeq|\\to|\\quad|\\qquad)*\s*", right)
     lead = relation.group(0) if relation else ""
     body = _Reader(right[len(lead) :]).sequence(0)
-    room = limit - width(left) - width(lead)
+    room = limit - column - width(lead)
     lines, here, size = [], f"{left}&{lead}", 0.0
-    for text, wide in _pieces(body, min(room, limit - 20)):
+    for text, wide in _pieces(body, min(room, limit - column - 20)):
         if size and size + wide > room:
             lines.append(here)
-            here, size, room = rf"&\qquad {text}", wide, limit - width(left) - 20
+            here, size, room = rf"&\qquad {text}", wide, limit - column - 20
         else:
             here, size = f"{here}{' ' if size else ''}{text}", size + wide
     return [*lines, here.replace("&  ", "& ")]
@@ -247,7 +249,8 @@ def broken(line: str, limit: float = WIDTH) -> list[str]:
 
 def aligned(lines: list[str]) -> str:
     """An align* environment of these lines, the wide ones broken."""
-    return "\\begin{align*}\n" + " \\\\\n".join(part for line in lines for part in broken(line)) + "\n\\end{align*}"
+    column = max((width(line.partition("&")[0]) for line in lines), default=0.0)
+    return "\\begin{align*}\n" + " \\\\\n".join(part for line in lines for part in broken(line, column=column)) + "\n\\end{align*}"
 
 
 _ENVIRONMENT: Final = re.compile(r"\\begin\{align\*\}\n(.*?)\n\\end\{align\*\}", re.DOTALL)

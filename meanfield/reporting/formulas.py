@@ -34,7 +34,7 @@ from meanfield.unrolling import Unrolled
 
 __all__ = ["latex", "law_lines", "stage_title"]
 
-#: points of an expectation that is given a name where it occurs more than once
+#: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
@@ -182,7 +182,8 @@ def _rank(s: sp.Symbol) -> str:
         return {"q": "e", "p": "f", "delta": "g", "n": "d"}[s.name]
     if not isinstance(s, sp.Dummy):
         return "a"
-    return {"q_hat": "h", "p_hat": "h", "q_tilde": "i", "p_tilde": "j"}.get(s.name, "k")
+    letter = {"q_hat": "h", "p_hat": "h", "q_tilde": "i", "p_tilde": "j"}.get(s.name, "k")
+    return f"{letter}{s.dummy_index:020d}"  # two of one name are two, in the order in which they were made
 
 
 @dataclass
@@ -231,19 +232,23 @@ class _Page:
         ]
 
     def _common(self, expressions: list[sp.Expr]) -> dict[sp.Expr, sp.Expr]:
-        """names for what is long and stands in several places: expectations, printed once"""
+        """names for what is long and stands in several places: expectations, other functions, roots"""
         counts: dict[sp.Expr, int] = {}
         for e in expressions:
-            for node in sp.preorder_traversal(e):
-                if isinstance(node, Node):
-                    counts[node] = counts.get(node, 0) + 1
+            walk = sp.preorder_traversal(e)
+            for part in walk:
+                if isinstance(part, (Node, sp.Function)) or (part.is_Pow and not part.exp.is_Integer):
+                    counts[part] = counts.get(part, 0) + 1
+                if isinstance(part, Node):
+                    walk.skip()
         found: dict[sp.Expr, sp.Expr] = {}
-        for node, count in counts.items():
-            text = self.expression(node) if count > 1 else ""
+        for part, count in counts.items():
+            node = isinstance(part, Node)
+            text = self.expression(part) if count > 1 else ""
             if width(text) > LONG:
                 symbol = sp.Dummy("common", real=True)
-                self.names[symbol] = self._define(r"\mathcal{E}", text)
-                found[node] = symbol
+                self.names[symbol] = self._define(r"\mathcal{E}" if node else r"\mathcal{F}", text)
+                found[part] = symbol
         return found
 
     def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:

@@ -19,6 +19,10 @@ ARTICLES = {
         mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
         {"depth": 8, "p": 0.4, "n": 197, "alpha": [0.5, 1.1], **VIT, "patience": 0.5},
     ),
+    "DyT": (
+        mf.pre_norm(norm=mf.DyT(0.5), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.gelu), scale=1 / mf.L),
+        {"patience": 0.5},
+    ),
     "DeepNorm": (mf.deep_norm(attention=mf.Attention(average=mf.Quenched()), mlp=mf.SwiGLU()), {"patience": 0.5}),
     "GAU": (mf.GAU(mf.relu), {"patience": 0.5}),
     "causal": (

@@ -195,3 +195,11 @@ def test_a_line_that_is_too_wide_is_broken(line):
 def test_a_short_line_stays_as_it_is():
     fragment = "\\begin{align*}\nq &= \\frac{a}{b} \\\\\np &= c\n\\end{align*}\nwhere"
     assert fitted(fragment) == fragment
+
+
+def test_what_is_long_and_stands_in_several_places_has_a_name():
+    text = mf.latex(mf.mlp(mf.elu))
+    body, _, definitions = text.partition("where")
+    for uses in (r"\\mathcal\{F\}(?!_)", r"\\mathcal\{F\}_\{?2\}?"):
+        assert len(re.findall(uses, body)) >= 2  # in p and in K
+        assert len(re.findall(uses + " &=", definitions)) == 1
