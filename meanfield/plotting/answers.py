@@ -61,7 +61,8 @@ def _draw_classes(ax: matplotlib.axes.Axes, x: np.ndarray, y: np.ndarray, words:
 
     handles = []
     for word, colour in zip(np.unique(words), DISTINCT[1:], strict=False):
-        light = [0.45 + 0.55 * c for c in to_rgb(colour)]
+        red, green, blue = to_rgb(colour)
+        light = (0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue)
         ax.pcolormesh(x, y, np.where(words == word, 1.0, np.nan).T, cmap=ListedColormap([light]), shading="nearest", rasterized=True)
         handles.append(Patch(facecolor=light, label=str(word)))
     return handles
