@@ -48,15 +48,15 @@ class WorkStarted(BaseException):
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever would generate, load or compile a kernel, or start a derivation for numbers, is an error."""
-    from meanfield.numeric import evaluation, runs, store
+    from meanfield.numeric import evaluation, jobs, store
 
     def started(*args: object, **kwargs: object) -> None:
         raise WorkStarted("a kernel was asked for before the arguments were checked")
 
-    for module in (runs, evaluation):
+    for module in (jobs, evaluation):
         monkeypatch.setattr(module, "execute", started)
-    monkeypatch.setattr(runs, "kernel_of", started)
-    monkeypatch.setattr(runs, "ready", started)
+    monkeypatch.setattr(jobs, "kernel_of", started)
+    monkeypatch.setattr(jobs, "ready", started)
     monkeypatch.setattr(store, "_write", started)
 
 
@@ -71,8 +71,12 @@ def clear_caches() -> None:
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
-    """No cached derivation, neither before nor after."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No cached derivation, neither before nor after, and no kernel of another process nor for one."""
+    from meanfield.numeric import trajectory
+
+    monkeypatch.setattr(trajectory, "kept", lambda name: None)
+    monkeypatch.setattr(trajectory, "keep", lambda name, content: None)
     clear_caches()
     yield
     clear_caches()
