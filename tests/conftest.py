@@ -71,8 +71,12 @@ def clear_caches() -> None:
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
-    """No cached derivation, neither before nor after."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No cached derivation, neither before nor after, and no kernel of another process nor for one."""
+    from meanfield.numeric import trajectory
+
+    monkeypatch.setattr(trajectory, "kept", lambda name: None)
+    monkeypatch.setattr(trajectory, "keep", lambda name, content: None)
     clear_caches()
     yield
     clear_caches()

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature
+from meanfield.gaussian import quadrature, singularities
 from meanfield.gaussian.singularities import Shape, real_function, shape_of
 from meanfield.numeric import lookup, tabulation
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
@@ -125,7 +125,7 @@ def _empty() -> Floats:
 @cache
 def _version() -> str:
     """what made the tables"""
-    sources = "".join(inspect.getsource(m) for m in (lookup, tabulation, quadrature))
+    sources = "".join(inspect.getsource(m) for m in (lookup, tabulation, quadrature, singularities))
     return hashlib.sha256(sources.encode()).hexdigest()[:16]
 
 

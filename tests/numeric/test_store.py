@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.numeric import store
+from meanfield.numeric import store, trajectory
 
 RUN = """
 import numpy as np, meanfield as mf
@@ -91,3 +91,20 @@ def test_one_kernel_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for w, depth in ((1.1, 3), (1.7, 5), (np.pi, 8)):
         mf.propagate(net, depth, 0.3 * depth, c=0.1 * depth, sigma_w=w, sigma_b=0.1)
     assert len(set(written)) == 1
+
+
+def test_kernels_are_kept_by_what_the_laws_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """no lowering in a later process, unless what was kept is damaged or the sources have changed"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    rec = mf.recursion(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    trajectory.kernel_of.cache_clear()
+    first = trajectory.kernel_of(rec, True)
+    monkeypatch.setattr(trajectory, "_kernel_of", lambda *arguments: pytest.fail("lowered again"))
+    trajectory.kernel_of.cache_clear()
+    assert trajectory.kernel_of(rec, True) == first
+    (kept,) = tmp_path.glob("recursion_*.bin")
+    kept.write_bytes(kept.read_bytes()[:-1])
+    trajectory.kernel_of.cache_clear()
+    with pytest.raises(pytest.fail.Exception, match="lowered again"):
+        trajectory.kernel_of(rec, True)
+    trajectory.kernel_of.cache_clear()
