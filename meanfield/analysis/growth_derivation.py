@@ -89,7 +89,10 @@ def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
             if direction is not None:
                 raise Undetermined("the recursion and its expansion disagree about where q goes")
     fixed = _fixed_variance(stages, variance)
-    return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
+    try:
+        return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
+    except ArithmeticError:
+        raise Undetermined("q' - q changes its sign at no variance: a fixed point that it only touches is none to settle at") from None
 
 
 def _own(stage: Stage) -> set[sp.Basic]:
