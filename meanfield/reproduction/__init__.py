@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from meanfield.plotting import require_matplotlib
 from meanfield.reporting.article import typeset
 from meanfield.reporting.files import whole, write_text
-from meanfield.reproduction import derivations, figures, tables
+from meanfield.reproduction import figures, tables
 from meanfield.reproduction.cells import PageFailed
+from meanfield.reproduction.derivations import Derivations
 from meanfield.reproduction.markdown import require_markdown
 from meanfield.reproduction.page import page
 from meanfield.reproduction.references import Comparison, CurvePoint, compare_curves, compare_values
 from meanfield.reproduction.systems import DEPTH, FEW_SIGMA_QK, FEW_TOKENS, NORMS, few_tokens, toy, transformer
+from meanfield.reproduction.worker import building
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -149,7 +151,12 @@ def reproduce(out: str | Path = "results") -> Reproduction:
     """
     require_matplotlib()
     require_markdown()
-    folder, pages = _folder(out), derivations.sources()
+    folder = _folder(out)
+    with building(_folder(folder / "derivations")) as wait:
+        return _reproduced(folder, wait)
+
+
+def _reproduced(folder: Path, derivations: Callable[[], Derivations]) -> Reproduction:
     steps = _Steps(2 * len(NORMS) + len(_CAPTIONS) + 4)
     pairs = {norm: steps.run(f"transformer with {norm}, {DEPTH} blocks", partial(transformer, norm)) for norm in NORMS}
     toys = {norm: steps.run(f"toy network with {norm}", partial(toy, norm)) for norm in NORMS}
@@ -179,7 +186,7 @@ def reproduce(out: str | Path = "results") -> Reproduction:
 
     source, pdf, note = steps.run("LaTeX page", lambda: _typeset(folder, page(pairs, comparisons, points, _CAPTIONS)))
     files += [source] if pdf is None else [source, pdf]
-    built = steps.run("derivations", lambda: derivations.build(_folder(folder / "derivations"), pages))
+    built = steps.run("derivations", derivations)
     return Reproduction(folder, (*files, *built.files), comparisons, points, note or built.note, built.failures)
 
 

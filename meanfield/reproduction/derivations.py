@@ -5,7 +5,7 @@ In a checkout they are the folder `derivations` beside the package, in an instal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +52,10 @@ def sources() -> tuple[Path, ...]:
     raise FileNotFoundError(f"the pages of the derivations are neither in {package} nor beside it")
 
 
-def build(folder: Path, pages: Sequence[Path] | None = None) -> Derivations:
+def build(folder: Path, pages: Sequence[Path] | None = None, finished: Callable[[str], None] = lambda name: None) -> Derivations:
     """Run the pages and write, into an existing folder: NAME.tex with its figures for each, all in derivations.tex and derivations.html,
-    and derivations.pdf if pdflatex is there. A page that fails is left out and reported; the others are built.
+    and derivations.pdf if pdflatex is there. A page that fails is left out and reported; the others are built. `finished` is called with
+    the name of each page that has run.
 
     Raises
     ------
@@ -73,6 +74,7 @@ def build(folder: Path, pages: Sequence[Path] | None = None) -> Derivations:
                 done.append(run_page(path, path.read_text(encoding="utf-8")))
             except PageFailed as failed:
                 failures.append(failed)
+            finished(path.stem)
     files = [file for page in done for file in _written(page, folder)]
     html = webpage(done, TITLE, [f"{failed.name} failed: {failed.reason}" for failed in failures])
     files.append(write_text(folder / f"{TOGETHER}.html", html))
