@@ -108,7 +108,7 @@ def exponentials(f: sp.Expr) -> sp.Expr:
 def is_zero(h: sp.Expr) -> bool:
     """Whether a function of x is proved to vanish: rational functions of x, roots and exponentials; logarithms through the derivative."""
     h = exponentials(h).replace(lambda e: isinstance(e, TrigonometricFunction), lambda e: e.rewrite(sp.exp))
-    if vanishes(h) or sp.expand(h) == 0:
+    if sp.expand(h) == 0 or (h.is_number and vanishes(h)):
         return True
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
     if abs(sp.N(h.xreplace(point), 30)) > sp.Float("1e-25"):

@@ -238,7 +238,7 @@ def test_theory_without_numbers_is_refused():
     ("code", "expected"),
     [
         ("import meanfield, sys; assert 'torch' not in sys.modules", ""),
-        ("import sys; sys.modules['torch'] = None; import meanfield; meanfield.reference", "install meanfield-nn[torch]"),
+        ("import sys; sys.modules['torch'] = None; import meanfield; meanfield.reference", 'install "meanfield-nn[torch]"'),
     ],
 )
 def test_torch_is_loaded_on_use_and_its_absence_said(code, expected):
