@@ -77,8 +77,8 @@ def kinds() -> dict[str, Callable[..., Block]]:
 def _makes_block(thing: Any, home: Any) -> bool:
     if isinstance(thing, type):
         return issubclass(thing, Block) and not inspect.isabstract(thing)
-    made = getattr(home, str(inspect.signature(thing).return_annotation), None)
-    return isinstance(made, type) and issubclass(made, Block)
+    made = [getattr(home, name, None) for name in str(inspect.signature(thing).return_annotation).split(" | ")]
+    return all(isinstance(kind, type) and issubclass(kind, Block) for kind in made)
 
 
 def read_network(path: str | Path) -> NetworkFile:
@@ -198,6 +198,11 @@ class _Reader:
         found = parse_expression(value if isinstance(value, str) else repr(value), where)
         return found.xreplace({sp.Symbol(t.name, real=True): t for t in TOKENS})
 
+    def expressions(self, value: Any, where: str) -> tuple[sp.Expr, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"{where} = {_shown(value)}: expected a list of numbers or formulas")
+        return tuple(self.expression(v, f"{where}[{i}]") for i, v in enumerate(value))
+
     def activation(self, value: Any, where: str) -> Activation:
         if not isinstance(value, str):
             raise ValueError(f'{where} = {_shown(value)}: expected an activation in quotes, as "gelu(x)"')
@@ -223,6 +228,7 @@ class _Reader:
 _READERS: Final[dict[str, Callable[[_Reader, Any, str], Any]]] = {
     "Block": _Reader.block,
     "tuple[Block, ...]": _Reader.blocks,
+    "tuple[Any, ...]": _Reader.expressions,
     "Activation": _Reader.activation,
     "SoftmaxAverage": _Reader.average,
     "bool": _Reader.switch,

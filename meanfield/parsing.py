@@ -101,6 +101,9 @@ _TOKEN: Final = re.compile(
 )
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*", re.ASCII)
 
+#: what elsewhere is a constant, and here would silently be a letter
+_NO_REAL_NUMBERS: Final = ("nan", "NaN", "inf", "Inf", "infinity", "oo", "zoo", "I")
+
 #: what people write by habit, and what to write instead
 _HABITS: Final = {
     "^": "write ** for a power",
@@ -278,6 +281,8 @@ def _named(name: str) -> _Term:
         return _Term(sp.pi, math.pi)
     if name in FUNCTIONS:
         raise ValueError(f"{name} is a function: write {name}(...)")
+    if name in _NO_REAL_NUMBERS:
+        raise ValueError(f"{name} is not a real number, and no name of a parameter")
     if not _NAME.fullmatch(name) or len(name) > 40:
         raise ValueError(f"{_short(name)} is no name of a parameter: letters and digits, at most 40, single underscores between them")
     return _Term(symbols.parameter(name), None)

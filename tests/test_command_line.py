@@ -194,7 +194,16 @@ def test_propagate_refuses_in_one_sentence(capsys, extra, reason):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["propagate"], ["propagate", "--depth", "x"], ["derive"], ["derive", "x", "y"], ["derive", "x", "--nonsense"]],
+    [
+        ["nonsense"],
+        ["propagate"],
+        ["propagate", "--depth", "x"],
+        ["derive"],
+        ["derive", "x", "y"],
+        ["derive", "x", "--nonsense"],
+        ["propagate", "--jsno", "--depth", "4"],
+        ["growth", "--sigma_w"],
+    ],
 )
 def test_usage_errors(capsys, arguments):
     assert "Usage: meanfield" in refused(capsys, *arguments)
@@ -227,6 +236,7 @@ def test_moments(capsys):
     [
         (["erf(a*x)"], "parameters a, and none are set"),
         (["x", "--set", "b=1"], "parameters none, and b are set"),
+        (["relu(a*x)", "--set", "a=1,-1"], "a = -1: formulas are derived for a > 0"),
         (["x", "-q", "0"], "must be positive"),
         (["x", "-p", "2"], "|p| <= q"),
         (["x", "--set", "b"], "expected name=value"),

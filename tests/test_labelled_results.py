@@ -43,6 +43,8 @@ def test_every_quantity_says_what_it_is(result):
     for name, values in data.data_vars.items():
         assert values.attrs["long_name"], name
         assert values.dtype.kind in "UO" or values.attrs["units"] == "1"
+    if isinstance(result, (mf.Run, mf.GramRun, mf.PairRun)):
+        assert data.attrs["latex"].startswith(r"\begin{align*}")
 
 
 def test_a_file_gives_back_what_was_written(result, tmp_path):

@@ -31,6 +31,10 @@ MEANT = {
         '[network]\nkind = "Attention"\nn = 8\nsoftmax_derivative = false\naverage = "Quenched"',
         mf.Attention(8, softmax_derivative=False, average=mf.Quenched()),
     ),
+    "rotary": (
+        '[network]\nkind = "CausalAttention"\nsigma_Q = 1\nsigma_K = 1\nfrequencies = [1, "1/10"]',
+        mf.CausalAttention(sigma_Q=1, sigma_K=1, frequencies=(1, sp.Rational(1, 10))),
+    ),
     "weights": (
         '[network]\nkind = "FixedAttention"\nweights = "Heaviside(i - j + 1/2)/i"',
         mf.FixedAttention(sp.Heaviside(mf.i - mf.j + sp.S.Half) / mf.i),

@@ -108,7 +108,7 @@ class MaskedAttention(Block):
     sigma_K: Any = None
     sigma_V: Any = None
     sigma_O: Any = None
-    frequencies: Any = ()
+    frequencies: tuple[Any, ...] = ()
     closes = False
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ def CausalAttention(
     *,
     sigma_Q: Any = 0,
     sigma_K: Any = 0,
-    frequencies: Any = (),
+    frequencies: tuple[Any, ...] = (),
     identity: Any = 0,
     uniform: Any = 1,
 ) -> FixedAttention | MaskedAttention:

@@ -77,10 +77,10 @@ class NetworkCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known = {option for parameter in self.get_params(ctx) for option in (*parameter.opts, *parameter.secondary_opts)}
-        return super().parse_args(ctx, _by_name(args, known))
+        return super().parse_args(ctx, _by_name(ctx, args, known))
 
 
-def _by_name(words: list[str], known: set[str]) -> list[str]:
+def _by_name(ctx: click.Context, words: list[str], known: set[str]) -> list[str]:
     """the words with `--name value` and `--name=value` as `--set name=value`, for names that are no options"""
     found: list[str] = []
     rest = iter(words)
@@ -89,8 +89,10 @@ def _by_name(words: list[str], known: set[str]) -> list[str]:
         if not word.startswith("--") or f"--{name}" in known or not name.isidentifier():
             found.append(word)
             continue
-        value = text if equals else next(rest, None)
-        found += [word] if value is None else ["--set", f"{name}={value}"]
+        value = text if equals else next(rest, "--")
+        if value.startswith("--"):
+            raise click.UsageError(f"{word} is no option; as a parameter of the network it takes a value: --{name} VALUE.", ctx)
+        found += ["--set", f"{name}={value}"]
     return found
 
 

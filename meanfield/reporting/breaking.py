@@ -221,6 +221,9 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
     return found
 
 
+_LEAD: Final = re.compile(r"\s*((=|\\(leftarrow|sim|simeq|to|quad|qquad)(?![A-Za-z]))\s*)*")
+
+
 def broken(line: str, limit: float = WIDTH, column: float = 0.0) -> list[str]:
     r"""A line of an align*, as "q &= a + b", on as many lines as it takes; `column` is the width of all that stands before the &.
 
@@ -233,8 +236,8 @@ def broken(line: str, limit: float = WIDTH, column: float = 0.0) -> list[str]:
     column = max(column, width(left))
     if not mark or column + width(right) <= limit or r"\text" in right:
         return [line]
-    relation = re.match(r"\s*(=|\\leftarrow|\\sim|\\simeq|\\to|\\quad|\\qquad)*\s*", right)
-    lead = relation.group(0) if relation else ""
+    relation = _LEAD.match(right)
+    lead = relation[0] if relation else ""
     body = _Reader(right[len(lead) :]).sequence(0)
     room = limit - column - width(lead)
     lines, here, size = [], f"{left}&{lead}", 0.0

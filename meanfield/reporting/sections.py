@@ -172,8 +172,11 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
             r"regardless. Values for some of its parameters make the derivation shorter."
         )
         return
-    except (ValueError, NotImplementedError, ArithmeticError) as reason:
+    except ValueError as reason:
         yield f"There is no growth law: {_breakable(str(reason))}."
+        return
+    except (NotImplementedError, ArithmeticError, TypeError):  # sympy's, about its own insides
+        yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
     yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{fitted(latex(law))}"
     for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):

@@ -11,7 +11,7 @@ from meanfield import __version__, symbols
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.sensitivities import Sensitivity
-from meanfield.faces import dataset
+from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, Quantity
@@ -69,7 +69,8 @@ def _(run: GramRun) -> xarray.Dataset:
         **{name: ((*dims, "layer"), getattr(run, name), _attrs(RUNS[name])) for name in ("log_apjn", "log_apjn_forward")},
         "status": (tuple(dims), run.status, _STATUS),
     }
-    return labelled(data, coords, {"network": str(run.net), "depth": run.depth, "start": run.start, **_numbers(run.parameters)})
+    attrs = {"network": str(run.net), "depth": run.depth, "start": run.start, "latex": latex(run.net)}
+    return labelled(data, coords, attrs | _numbers(run.parameters))
 
 
 @dataset.register(PairRun)
@@ -86,7 +87,7 @@ def _(run: Run | PairRun) -> xarray.Dataset:
     if isinstance(run, Run):
         attrs |= {"network": str(run.recursion.block), "start": run.start, "latex": run.recursion.latex()}
     else:
-        attrs |= {"network": str(run.net)}
+        attrs |= {"network": str(run.net), "latex": latex(run.net)}
     return labelled(data, coords, attrs | _numbers(run.parameters))
 
 

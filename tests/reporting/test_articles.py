@@ -78,6 +78,16 @@ def test_a_law_that_takes_too_long_is_said_to_be_missing(articles):
     assert "was not derived within 0.5 seconds" in articles["Derf"].read_text()
 
 
+def test_a_law_that_sympy_gives_up_on_is_said_to_be_missing(tmp_path, monkeypatch):
+    def growth(net, **values):
+        raise NotImplementedError("Don't know how to calculate the mrv of 'Gap(...)'")
+
+    monkeypatch.setattr("meanfield.reporting.sections.growth", growth)
+    text = mf.report(mf.Residual(mf.LayerNorm() >> mf.Linear()), tmp_path / "r.tex").read_text()
+    assert "could not be derived" in text
+    assert "mrv" not in text
+
+
 def test_patience():
     assert within(10, lambda: 3) == 3
     with pytest.raises(OutOfTime):

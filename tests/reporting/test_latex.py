@@ -168,6 +168,7 @@ def test_what_has_no_latex_says_what_has():
     "line",
     [
         "q &= " + " + ".join(rf"a_{{{i}}} b^{{2}}" for i in range(60)),
+        r"\ln J &\simeq " + " + ".join(rf"a_{{{i}}} b^{{2}}" for i in range(60)),
         r"q &= \frac{" + " - ".join(f"a_{{{i}}}" for i in range(60)) + "}{c}",
         r"q &= \frac{c}{" + " + ".join(f"a_{{{i}}}" for i in range(60)) + "}",
         r"q &= \sqrt{" + " + ".join(f"a_{{{i}}}" for i in range(60)) + "}",
@@ -188,6 +189,7 @@ def test_a_line_that_is_too_wide_is_broken(line):
         assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
         assert text.count("{") == text.count("}")
     whole = "".join(lines)
+    assert re.findall(r"&=|&\\simeq\b", whole) == re.findall(r"&=|&\\simeq\b", line)
     assert len(re.findall(r"\\Bigl\b", whole)) == len(re.findall(r"\\Bigr\b", whole))
     assert re.findall(r"([ab])_\{?(\d+)", whole) == re.findall(r"([ab])_\{?(\d+)", line)
 
