@@ -82,7 +82,9 @@ class _Walk:
 
     def mixed(self, mixing: Mixing, state: str) -> tuple[str, Back]:
         weight = "" if mixing.gain == 1 else self.page.expression(mixing.gain) + r"\, "
-        letter = "A" if self.definitions.get("A_{ij}", "") in ("", self._weights(mixing)) else f"A^{{({self.count + 1})}}"
+        letter = "A" if mixing.strength == 0 else "B"  # the weights themselves, or a mask
+        if self.definitions.get(f"{letter}_{{ij}}", "") not in ("", self._weights(mixing)):
+            letter = f"{letter}^{{({self.count + 1})}}"
         self.definitions[f"{letter}_{{ij}}"] = self._weights(mixing)
         if mixing.strength != 0:
             return self.softmax(mixing, state, weight, letter)
@@ -91,17 +93,17 @@ class _Walk:
 
     def softmax(self, mixing: Mixing, state: str, weight: str, letter: str) -> tuple[str, Back]:
         """Rows i and j of the softmax, which see tokens a and b: the formulas of `mf.MaskedAttention`"""
-        s = self.page.expression(mixing.strength)
+        s = "" if mixing.strength == 1 else self.page.expression(mixing.strength) + r"\, "
         name = self.named(rf"{weight}\sum_{{ab}} Y_{{ab}} {state}_{{ab}}, \quad Y = Y^{{ij}}")
         turned, G = (r"R^{ij}_{ab}\, " if mixing.frequencies else ""), state
         self.definitions |= {
             "w_{ia}": rf"{letter}_{{ia}} \Big/ \textstyle\sum_c {letter}_{{ic}}",
             r"Y^{ij}_{ab}": r"w_{ia} w_{jb}\, e^{(v_{ia} + v_{jb})/2 + c^{ij}_{ab}} \Big/ \textstyle\sum_{a'b'} w_{ia'} w_{jb'}\, "
             r"e^{(v_{ia'} + v_{jb'})/2 + c^{ij}_{a'b'}}",
-            r"c^{ij}_{ab}": rf"\sqrt{{\omega_i \omega_j}}\, {s}\, {G}_{{ij}} \left[{turned}{G}_{{ab}} - \textstyle\sum_c "
+            r"c^{ij}_{ab}": rf"\sqrt{{\omega_i \omega_j}}\, {s}{G}_{{ij}} \left[{turned}{G}_{{ab}} - \textstyle\sum_c "
             rf"(w_{{ic}} {turned.replace('_{ab}', '_{cb}')}{G}_{{cb}} + w_{{jc}} {turned.replace('_{ab}', '_{ac}')}{G}_{{ac}}) "
             rf"+ \sum_{{cd}} w_{{ic}} w_{{jd}} {turned.replace('_{ab}', '_{cd}')}{G}_{{cd}}\right], \quad v_{{ia}} = c^{{ii}}_{{aa}}",
-            r"Z^{ij}_{ab}": rf"\sqrt{{\eta_i \eta_j}}\, {s}\, {turned}\left[(D_i - \alpha_i \alpha_i^\top) {G} "
+            r"Z^{ij}_{ab}": rf"\sqrt{{\eta_i \eta_j}}\, {s}{turned}\left[(D_i - \alpha_i \alpha_i^\top) {G} "
             r"(D_j - \alpha_j \alpha_j^\top)\right]_{ab}, \quad D_i = \mathrm{diag}(\alpha_i), \quad "
             r"\alpha_{ia} = w_{ia} e^{v_{ia}/2} \Big/ \textstyle\sum_c w_{ic} e^{v_{ic}/2}",
             r"\omega_i, \mu_i": r"\omega(v_i, m_i),\ \mu(v_i, m_i), \quad m_i = 1 \Big/ \textstyle\sum_a w_{ia}^2, \quad "

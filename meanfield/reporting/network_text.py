@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from functools import singledispatch
+from typing import Final
 
 import sympy as sp
 
@@ -12,7 +13,7 @@ from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
-from meanfield.blocks.fixed import FixedAttention
+from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.gau import GAU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
@@ -118,8 +119,8 @@ def _statement(block: Block, cite: References) -> str:
 @_statement.register
 def _(block: Linear, cite: References) -> str:
     weights = rf"\mathbb{{E}} W_{{ij}}^2 = {latex(block.sigma_w**2)} / d_{{\mathrm{{in}}}}"
-    bias = "no bias" if block.sigma_b == 0 else rf"bias of variance ${latex(block.sigma_b**2)}$"
-    return rf"Linear: $x \mapsto W x + b$, independent Gaussian weights with ${weights}$, $d_{{\mathrm{{in}}}}$ the fan-in; {bias}."
+    shift, bias = ("", "") if block.sigma_b == 0 else (" + b", rf"; bias of variance ${latex(block.sigma_b**2)}$")
+    return rf"Linear: $x \mapsto W x{shift}$, independent Gaussian weights with ${weights}$, $d_{{\mathrm{{in}}}}$ the fan-in{bias}."
 
 
 @_statement.register
@@ -163,18 +164,18 @@ def _average(block: Attention | TokenMixing) -> str:
     return "averages over its weights are annealed, ratios of expectations"
 
 
-_PATHS = {True: "gradients flow through the softmax", False: "the gradient through the softmax is left out"}
+_SOFTMAX: Final = r"A = \mathrm{softmax}\bigl(x^\top W_Q^\top W_K x / \sqrt{d_k}\bigr)"
+_PATHS: Final = {True: "gradients flow through the softmax", False: "the gradient through the softmax is left out"}
 
 
 @_statement.register
 def _(block: Attention, cite: References) -> str:
-    weights = r"A = \mathrm{softmax}\bigl(x^\top W_Q^\top W_K x / \sqrt{d_k}\bigr)"
     mixture = "" if (block.alpha, block.beta, block.gamma) == (0, 1, 0) else f", in the combination {_mixture(block)}"
+    map_of = rf"Attention: $x_a \mapsto W_O W_V \sum_b A_{{ab}} x_b$ over ${latex(block.n)}$ tokens"
     sizes = r"weights of variance $\sigma^2 / d_{\mathrm{in}}$"
-    return (
-        rf"Attention: $x_a \mapsto W_O W_V \sum_b A_{{ab}} x_b$ over ${latex(block.n)}$ tokens, ${weights}${mixture}, {sizes} "
-        f"{cite('vaswani', 'cowsik')}; {_average(block)}; {_PATHS[block.softmax_derivative]}."
-    )
+    if block.sigma_Q == 0 or block.sigma_K == 0:
+        return rf"{map_of}, $A_{{ab}} = 1/{latex(block.n)}${mixture}, {sizes}."
+    return rf"{map_of}, ${_SOFTMAX}${mixture}, {sizes} {cite('vaswani', 'cowsik')}; {_average(block)}; {_PATHS[block.softmax_derivative]}."
 
 
 @_statement.register
@@ -186,16 +187,30 @@ def _(block: TokenMixing, cite: References) -> str:
 
 
 def _mixture(block: Attention | TokenMixing) -> str:
-    return rf"$M = {_times(block.alpha)}\mathbf{{1}} + {_times(block.beta)}A - {_times(block.gamma)}C$, $C_{{ab}} = 1/n$"
+    return rf"$M = {_times(block.alpha)}\mathbf{{1}} + {_times(block.beta)}A - {_times(block.gamma)}C$, $C_{{ab}} = 1/{latex(block.n)}$"
+
+
+def _entries(block: FixedAttention | MaskedAttention) -> str:
+    """the weights in the letters i and j, without what is assumed of the tokens' indices"""
+    return str(latex(block.weights.xreplace({s: sp.Symbol(s.name) for s in block.weights.free_symbols if s.name in ("i", "j")})))
 
 
 @_statement.register
 def _(block: FixedAttention, cite: References) -> str:
-    i, j = sp.Symbol("i"), sp.Symbol("j")
-    weights = latex(block.weights.xreplace({s: {"i": i, "j": j}[s.name] for s in block.weights.free_symbols if s.name in ("i", "j")}))
     return (
-        rf"Attention with fixed weights: $x_i \mapsto W_O W_V \sum_j A_{{ij}} x_j$ over ${latex(block.n)}$ tokens, $A_{{ij}} = {weights}$, "
-        r"weights of variance $\sigma^2 / d_{\mathrm{in}}$."
+        rf"Attention with fixed weights: $x_i \mapsto W_O W_V \sum_j A_{{ij}} x_j$ over ${latex(block.n)}$ tokens, "
+        rf"$A_{{ij}} = {_entries(block)}$, weights of variance $\sigma^2 / d_{{\mathrm{{in}}}}$."
+    )
+
+
+@_statement.register
+def _(block: MaskedAttention, cite: References) -> str:
+    weights = r"A_{ij} = B_{ij}\, e^{S_{ij}} / \sum_k B_{ik}\, e^{S_{ik}}"
+    rotary = " between tokens turned by rotary positions" if block.frequencies else ""
+    return (
+        rf"Attention under a mask: $x_i \mapsto W_O W_V \sum_j A_{{ij}} x_j$ over ${latex(block.n)}$ tokens, ${weights}$, "
+        rf"$S = x^\top W_Q^\top W_K x / \sqrt{{d_k}}${rotary}, $B_{{ij}} = {_entries(block)}$, weights of variance "
+        rf"$\sigma^2 / d_{{\mathrm{{in}}}}$ {cite('vaswani')}; averages over its weights are annealed."
     )
 
 

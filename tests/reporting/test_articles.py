@@ -25,6 +25,11 @@ ARTICLES = {
     ),
     "DeepNorm": (mf.deep_norm(attention=mf.Attention(average=mf.Quenched()), mlp=mf.SwiGLU()), {"patience": 0.5}),
     "GAU": (mf.GAU(mf.relu), {"patience": 0.5}),
+    "uniform": (mf.Residual(mf.UniformAttention(4)), {"patience": 0.5}),
+    "mask": (
+        mf.Residual(mf.CausalAttention(n=4, sigma_Q=1, sigma_K=2, frequencies=(1,))),
+        {"depth": 2, "p": 0.4, "sigma_V": 1, "sigma_O": 1},
+    ),
     "causal": (
         mf.Residual(mf.CausalAttention()) >> mf.Residual(mf.MLP(mf.relu)),
         {"depth": 2, "p": 0.4, "n": 3, "sigma_V": 1, "sigma_O": 1, "sigma_1": 1, "sigma_2": 1},
@@ -86,6 +91,13 @@ def test_a_law_that_sympy_gives_up_on_is_said_to_be_missing(tmp_path, monkeypatc
     text = mf.report(mf.Residual(mf.LayerNorm() >> mf.Linear()), tmp_path / "r.tex").read_text()
     assert "could not be derived" in text
     assert "mrv" not in text
+
+
+def test_attention_is_described_by_its_weights(articles):
+    assert "$A_{ab} = 1/4$" in articles["uniform"].read_text()
+    text = articles["mask"].read_text()
+    assert r"S = x^\top W_Q^\top W_K x / \sqrt{d_k}$ between tokens turned by rotary positions, $B_{ij} = \begin{cases}" in text
+    assert r"w_{ia} &= B_{ia} \Big/" in text
 
 
 def test_patience():
