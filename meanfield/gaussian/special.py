@@ -191,6 +191,11 @@ class AngleDifference(_Elementary):
         a, ra, b, rb, _ = self.args
         return sp.atan2(a * rb - b * ra, ra * rb + a * b)
 
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        a, ra, b, rb, _ = self.args
+        first, second = a**2 + ra**2, b**2 + rb**2
+        return (ra / first, -a / first, -rb / second, b / second, S.Zero)[argindex - 1]
+
 
 class AngleMinusSine(_Elementary):
     r"""\theta - \sin\theta."""

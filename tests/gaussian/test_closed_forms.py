@@ -19,7 +19,7 @@ from meanfield.gaussian import balls
 from meanfield.gaussian.derivation import certify
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.pieces import stepped
-from meanfield.gaussian.special import BivariateNormalCDF, NormalCDF
+from meanfield.gaussian.special import AngleDifference, BivariateNormalCDF, NormalCDF
 from meanfield.gaussian.tidying import tidy, vanishes
 from meanfield.numeric.primitives import bivariate_normal
 
@@ -377,3 +377,12 @@ def test_balls_hold_the_value(fresh: None) -> None:
         ball = balls.enclosure(e, point).real
         assert ball.overlaps(flint.arb(str(sp.N(e.subs(point), 45))) + flint.arb(0, "1e-42"))
         assert ball.rad() < flint.arb(10) ** -40
+
+
+def test_derivative_of_a_difference_of_angles() -> None:
+    t = sp.Symbol("t", positive=True)
+    a, b, m = t, t**2 / 5, 3
+    known = sp.asin(a / m) - sp.asin(b / m)
+    angle = AngleDifference(a, sp.sqrt(m**2 - a**2), b, sp.sqrt(m**2 - b**2), a - b)
+    for at in (sp.Rational(1, 3), sp.Rational(3, 2), sp.Rational(14, 5)):
+        assert abs(sp.N((angle.diff(t) - known.diff(t)).subs(t, at), 30)) < 1e-25
