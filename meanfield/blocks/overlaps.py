@@ -19,7 +19,7 @@ import sympy as sp
 from meanfield.activation import Activation
 from meanfield.blocks.algebra import Definition
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.expectation import Expectation, derived
 from meanfield.gaussian.pieces import slope
 from meanfield.symbols import known
 
@@ -75,10 +75,10 @@ class Rectified:
     @classmethod
     def of(cls, names: Names, mean: sp.Expr, variance: sp.Expr) -> Rectified:
         f = sp.Max(x, 0) ** 2
-        square = names("f_f", Expectation(f**2, variance, mean).doit(), "F", positive=True)
+        square = names("f_f", derived(Expectation(f**2, variance, mean)), "F", positive=True)
         values = []
         for k in range(4):
-            values.append(names(f"f_{k}", Expectation(f, variance, mean).doit(), f"f_{k}", nonnegative=True))
+            values.append(names(f"f_{k}", derived(Expectation(f, variance, mean)), f"f_{k}", nonnegative=True))
             f = slope(f)
         return cls(tuple(values), square)
 
@@ -139,8 +139,9 @@ class Overlaps:
         third_qpp = s * (moment(4, 2) - 2 * m31 * b - m22 * a + 2 * a * b**2)
         # S_ab, and S_ab with S_ac
         mean = names("mean_S", s * b, "m")
-        variance = names("variance_S", s * (m22 - b**2) + extra, "v", positive=True)
-        shared = names("covariance_S", s * (m22 - d["211"] - b**2), "c")
+        joint = d["1111"] if delta == q else m22 - d["211"] - b**2  # independent tokens: a sum of positive terms
+        variance = names("variance_S", s * (joint + d["211"]) + extra, "v", positive=True)
+        shared = names("covariance_S", s * joint, "c")
         third = s * (m33 - 3 * m22 * b + 2 * b**3)
         third_shared = s * (m33 - d["321"] - 2 * (m22 - d["211"]) * b - m22 * b + 2 * b**3)
         off = Rectified.of(names, mean, variance)

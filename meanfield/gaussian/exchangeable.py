@@ -13,7 +13,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.precise import mean_of
 from meanfield.symbols import known
@@ -225,5 +225,6 @@ def _reduced(f: sp.Expr, held: list[Power], last: list[Power], variance: sp.Expr
     result = sp.Mul(*[mean(power) for power in held])
     if last:
         one, two = last
-        result *= mean(_times(one, two)) - mean(one) * mean(two)
+        spread = mean(_times(one, two)) - mean(one) * mean(two)
+        result *= Gap(_monomial(f, one), variance, variance) if one == two else spread
     return result

@@ -50,7 +50,7 @@ def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
     if result != e and result.free_symbols == e.free_symbols:
         if len(_STATED) >= 4096:
-            _STATED.clear()
+            del _STATED[next(iter(_STATED))]
         _STATED[result] = e
     return result
 

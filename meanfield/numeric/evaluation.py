@@ -21,7 +21,7 @@ from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import Work, patient
 
-__all__ = ["evaluate"]
+__all__ = ["FAINT", "evaluate", "summand"]
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,8 @@ CANCELLED = 1e-13
 NOISE = 1e-11
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
 FEW = 20
+#: smallest number that counts as a normal double
+FAINT = 1e-300
 #: how much more detail a second quadrature takes, whose difference from the first bounds the error
 DETAIL = 1.3
 
@@ -133,27 +135,15 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
             raise TypeError(f"{name} = {flag!r}: expected True or False")
     if digits is not None and error:
         raise ValueError("error = True and digits are given: with digits every digit is correct, ask for one of them")
-    names = {s.name: s for s in e.free_symbols}
-    missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys())
-    if missing or unknown:
-        parts = [f"missing values: {', '.join(missing)}"] * bool(missing) + [f"unused names: {', '.join(unknown)}"] * bool(unknown)
-        raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
     if digits is not None:
         arguments.check_integer(digits, "digits", 1)
-    order = tuple(sorted(names.values(), key=lambda s: s.name))
-    variances = {"q", "q1", "q2"}
-    arrays = {
-        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
-        for s, given in ((s, values[s.name]) for s in order)
-    }
-    grid = arguments.broadcast(arrays)
-    _check_moments(arrays)
+    order, arrays, grid = _arranged(e, values)
     if digits is not None:
         if grid:
             shaped = ", ".join(name for name, a in arrays.items() if a.shape)
             raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
-        return _precise(e, {names[k]: v for k, v in values.items()}, digits, log)
-    table = np.array([np.broadcast_to(a, grid).ravel() for a in arrays.values()]).reshape(len(order), math.prod(grid))
+        return _precise(e, {s: values[s.name] for s in order}, digits, log)
+    table = _table(arrays, grid)
     result, bound = _floats(e, order, table, error)
     if log:
         result, bound = _logs(e, order, table, result, bound)
@@ -163,6 +153,39 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     if not error:
         return value
     return value, float(bound[0]) if grid == () else bound.reshape(grid)
+
+
+def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[Floats, bool]:
+    """The float64 values of what others are added to, `faint` where they underflow, and whether any does."""
+    e = stated(expression)
+    order, arrays, grid = _arranged(e, values)
+    result, _ = _floats(e, order, _table(arrays, grid), False)
+    underflow = (result != 0) & (np.abs(result) < FAINT)
+    _refuse_abnormal(np.where(underflow, 0.0, result))
+    result[underflow] = faint
+    return result.reshape(grid), bool(underflow.any())
+
+
+def _arranged(e: sp.Expr, values: dict[str, Any]) -> tuple[tuple[sp.Symbol, ...], dict[str, Floats], tuple[int, ...]]:
+    """the symbols of an expression in order, their values as checked arrays, and the shape these broadcast to"""
+    names = {s.name: s for s in e.free_symbols}
+    missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys())
+    if missing or unknown:
+        parts = [f"missing values: {', '.join(missing)}"] * bool(missing) + [f"unused names: {', '.join(unknown)}"] * bool(unknown)
+        raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
+    order = tuple(sorted(names.values(), key=lambda s: s.name))
+    variances = {"q", "q1", "q2"}
+    arrays = {
+        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
+        for s, given in ((s, values[s.name]) for s in order)
+    }
+    grid = arguments.broadcast(arrays)
+    _check_moments(arrays)
+    return order, arrays, grid
+
+
+def _table(arrays: dict[str, Floats], grid: tuple[int, ...]) -> Floats:
+    return np.array([np.broadcast_to(a, grid).ravel() for a in arrays.values()]).reshape(len(arrays), math.prod(grid))
 
 
 def _check_moments(arrays: dict[str, Floats]) -> None:
@@ -241,7 +264,7 @@ def _point(order: tuple[sp.Symbol, ...], values: Floats) -> dict[sp.Symbol, Any]
 
 def _abnormal(v: Floats) -> NDArray[np.bool_]:
     rounding = 1 + 1e-9
-    return np.asarray(~np.isfinite(v) | (np.abs(v) > rounding * 1e300) | ((v != 0) & (rounding * np.abs(v) < 1e-300)))
+    return np.asarray(~np.isfinite(v) | (np.abs(v) > rounding / FAINT) | ((v != 0) & (rounding * np.abs(v) < FAINT)))
 
 
 def _refuse_abnormal(result: Floats) -> None:

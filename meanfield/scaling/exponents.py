@@ -3,20 +3,25 @@ r"""The local exponent d ln RMS/d ln \lambda of a block that is not homogeneous 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import sympy as sp
 from sympy import S
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, Signal
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.numeric.evaluation import evaluate
+from meanfield.numeric.evaluation import FAINT, evaluate, summand
 from meanfield.scaling.degrees import degrees_in, gained_law
 from meanfield.scaling.gained import OUTPUT, Gained
 from meanfield.symbols import known
 
 __all__ = ["local_exponent"]
+
+SMALLEST: Final = 5e-324
+#: change of an exponent up to which what underflows does not count
+SETTLED: Final = 1e-12
 
 
 def local_exponent(
@@ -78,7 +83,21 @@ def local_exponent(
 
 
 def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
-    """d ln q'/d ln lam / 2, carried along the named quantities by the chain rule"""
+    """d ln q'/d ln lam / 2; terms that underflow are left out where they do not count, whatever their size"""
+    exponent, underflow = _chained(system, lam, given, (SMALLEST, FAINT))
+    if underflow:
+        other, _ = _chained(system, lam, given, (FAINT, SMALLEST))
+        counts = ~(np.abs(exponent - other) <= SETTLED * np.maximum(1, np.abs(exponent)))
+        if counts.any():
+            worst = np.broadcast_to(lam, np.shape(counts))[counts].flat[0]
+            raise OverflowError(f"lam = {worst:g}: moments that the exponent depends on are no normal doubles")
+    return exponent
+
+
+def _chained(system: Gained, lam: Any, given: dict[str, Any], faint: tuple[float, float]) -> tuple[Any, bool]:
+    """the exponent, carried along the named quantities by the chain rule, with these in place of values and rates that underflow, and
+    whether any do"""
+    underflow = False
     values = given | {g.name: lam for g in system.gains}
     rates: dict[sp.Symbol, Any] = dict.fromkeys(system.gains, lam)
     for symbol, formula in system.chain:
@@ -90,7 +109,11 @@ def _log_derivative(system: Gained, lam: Any, given: dict[str, Any]) -> Any:
         if formula.has(Exchangeable) and (given["p"] < 0).any():
             raise ValueError(f"p = {given['p']}: the moments of several tokens are continued to p < 0, where they have no local exponent")
         known_values = values | {speeds[s].name: rates[s] for s in moving}
-        values[symbol.name], rates[symbol] = (
-            evaluate(e, **{s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)
-        )
-    return rates[OUTPUT] / (2 * values[OUTPUT.name])
+        needed = [(e, {s.name: known_values[s.name] for s in e.free_symbols}) for e in (formula, rate)]
+        if symbol == OUTPUT:
+            value, speed = (evaluate(e, **numbers) for e, numbers in needed)
+            break
+        found = (summand(e, tiny, numbers) for (e, numbers), tiny in zip(needed, faint, strict=True))
+        (values[symbol.name], one), (rates[symbol], two) = found
+        underflow |= one or two
+    return speed / (2 * value), underflow

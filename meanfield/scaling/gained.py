@@ -10,6 +10,7 @@ from typing import Any, cast
 import sympy as sp
 
 from meanfield.blocks.algebra import Block, Definition, Serial, Signal, probe
+from meanfield.gaussian.expectation import stated
 from meanfield.symbols import TABLE, known
 
 __all__ = ["OUTPUT", "Gained", "gained", "same_token_part"]
@@ -39,7 +40,7 @@ OUTPUT = sp.Symbol("q_out", positive=True)
 
 
 def _formula(d: Definition) -> sp.Expr:
-    return d.value if d.shown is None else d.shown
+    return stated(d.value if d.shown is None else d.shown)
 
 
 def gained(block: Block, weights: Collection[str] | None = None, signal: Signal | None = None) -> Gained:

@@ -65,6 +65,9 @@ def _(e: Expectation, law: list[sp.Expr]) -> sp.Expr:
     variance, mean = law
     if e.mean != 0 and 2 * mean != variance:
         raise Inhomogeneous(f"mean and variance of {_short(e)} have the degrees {mean} and {variance}")
+    if e.args[0].has(sp.DiracDelta):
+        v, m = sp.Dummy("v", positive=True), sp.Dummy("m", real=True) if e.mean != 0 else S.Zero
+        return exponent_of(Expectation(e.args[0], v, m).conditioned(), {v: variance, m: mean})
     return _function(e.args[0]) * variance / 2
 
 

@@ -15,6 +15,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.pieces import branch, edges, homogeneous_degree
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
 from meanfield.symbols import known
 
@@ -46,7 +47,10 @@ def leading(e: sp.Expr, terms: Mapping[sp.Expr, Term], point: sp.Expr) -> Term:
         if not e.args[0].free_symbols.isdisjoint(terms):
             raise Undetermined(f"the function under {e} depends on the gain itself")
         law = [leading(a, terms, point) for a in e.args[1:] if isinstance(a, sp.Expr)]
-        if any(math.isnan(c) for c, _ in law):
+        cancelled = any(math.isnan(c) for c, _ in law)
+        if isinstance(e, Expectation) and (cancelled or not e.args[0].has(sp.DiracDelta)) and _is_narrow(law[0], law[1], point):
+            return _at_mean(e.args[0], *law[1], point)
+        if cancelled:
             raise Undetermined(f"the leading terms of a moment of {e} cancel")
         return of_node(e, law, point)
     if isinstance(e, sp.Pow) and e.exp.free_symbols.isdisjoint(terms):
@@ -123,6 +127,8 @@ def _of_function(e: sp.Expr, c: float, k: sp.Expr, point: sp.Expr) -> Term:
 
 def leading_power(f: sp.Expr, k: sp.Expr, point: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     """The leading power of f, on both sides of 0, where its argument has a standard deviation of power k; and its exponent."""
+    if (own := homogeneous_degree(f)) is not None:
+        return f, own
     near = shrinks(k, point)
     try:
         sides = [at_zero(side, 3) if near else at_infinity(side, 1) for side in (f, f.xreplace({x: -x}))]
@@ -148,22 +154,49 @@ def of_node(e: sp.Expr, law: list[Term], point: sp.Expr) -> Term:
     raise Undetermined(f"no rule for {type(e).__name__}")
 
 
+def _is_narrow(variance: Term, mean: Term, point: sp.Expr) -> bool:
+    """whether the deviation is small against the mean"""
+    (c, k), (m, slope) = variance, mean
+    if math.isnan(m) or m == 0:
+        return False
+    return shrinks(k - 2 * slope, point) or (math.isnan(c) and k == 2 * slope)
+
+
+def _at_mean(f: sp.Expr, m: float, slope: sp.Expr, point: sp.Expr) -> Term:
+    """the leading power of f at a mean with this leading term, where it has no kink"""
+    f, a = leading_power(f, 2 * slope, point) if slope != 0 else (f, S.Zero)
+    at = {x: sp.Float(m, 20)}
+    kinks = [*edges(f), *(delta.args[0] for delta in f.atoms(sp.DiracDelta))]
+    if any(abs(_number(kink.xreplace(at))) < CANCELLED for kink in kinks):
+        raise Undetermined(f"{f} has a kink at the mean")
+    value = _number(branch(f, at[x]).xreplace(at))
+    return value if abs(value) > CANCELLED else math.nan, a * slope
+
+
 @of_node.register
 def _(e: Expectation, law: list[Term], point: sp.Expr) -> Term:
     (c, k), (m, slope) = law
-    if e.mean != 0 and k != 2 * slope:
-        raise Undetermined(f"{e}: mean and deviation of unlike size")
-    mean = sp.Float(m, 20) if e.mean != 0 else S.Zero
+    if e.args[0].has(sp.DiracDelta):
+        v, mean = sp.Dummy("v", positive=True), sp.Dummy("m", real=True) if e.mean != 0 else S.Zero
+        return leading(Expectation(e.args[0], v, mean).conditioned(), {v: law[0], mean: law[1]}, point)
+    beside = e.mean != 0 and shrinks(2 * slope - k, point)  # a mean that is small against the deviation
+    mean = sp.Float(m, 20) if e.mean != 0 and not beside else S.Zero
     if k == 0:
-        return _number(Expectation(e.args[0], sp.Float(c, 20), mean)), S.Zero
-    try:
-        f, a = leading_power(e.args[0], k, point)
-        value = _number(Expectation(f, sp.Float(c, 20), mean))
-        if abs(value) > CANCELLED:
-            return value, a * k / 2
-    except Undetermined:
-        if e.mean != 0:
-            raise
+        value, a = _number(Expectation(e.args[0], sp.Float(c, 20), mean)), S.Zero
+        if not beside:
+            return value, a
+    else:
+        try:
+            f, a = leading_power(e.args[0], k, point)
+            value = _number(Expectation(f, sp.Float(c, 20), mean))
+        except Undetermined:
+            if e.mean != 0:
+                raise
+            value = 0.0
+    if abs(value) > CANCELLED:
+        return value, a * k / 2
+    if e.mean != 0:
+        raise Undetermined(f"the leading term of {e} vanishes")
     return _expanded(Expectation(e.args[0], q), (c,), k, point)
 
 

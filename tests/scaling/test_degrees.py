@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from cases import VIT
 
 import meanfield as mf
 from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.expectation import Expectation
 from meanfield.scaling import Degree, degree, local_exponent
 from meanfield.scaling.limits import Undetermined, leading
 
@@ -112,6 +114,33 @@ def test_limits_of_the_whole_gated_attention_unit() -> None:
         found = degree(mf.GAU(phi))
         assert (found.at_zero, found.at_infinity) == (zero, infinity)
     assert degree(mf.GAU(mf.sigmoid)).at_infinity == 1
+
+
+def test_features_that_do_not_vanish_leave_the_gain_of_the_output() -> None:
+    """phi(0) != 0: overlaps concentrate at s phi(0)^2 faster than their variance, whose leading terms cancel, is known"""
+    for phi in (mf.sigmoid, mf.activations["softplus"], mf.Activation(sp.exp(-(mf.x**2)))):
+        assert degree(mf.GAU(phi)).at_zero == 1
+    unit = mf.GAU(mf.sigmoid, s=128, n=512, d=768, e=1536)
+    found = local_exponent(unit, [0.1, 1e-3, 1e-8])  # e^{-m^2/2v} underflows at all but the first
+    assert found[0] == pytest.approx(1.00264886196, rel=1e-7)  # ln RMS of `mf.propagate` at lam = 0.1 e^{+-0.001}
+    assert found[1] - 1 == pytest.approx(1e-4 * (found[0] - 1), rel=0.02)
+    assert found[2] == pytest.approx(1, abs=1e-11)
+
+
+def test_mean_and_deviation_of_unlike_size() -> None:
+    m, v, ramp = sp.Symbol("m", real=True), sp.Symbol("v", positive=True), sp.Max(mf.x, 0) ** 2
+    narrow = {v: (math.nan, sp.S.Zero), m: (3.0, sp.S.Zero)}  # v = o(1)
+    assert leading(Expectation(ramp, v, m), narrow, sp.S.Zero) == (9, 0)
+    assert math.isnan(leading(Expectation(sp.DiracDelta(mf.x), v, m), narrow, sp.S.Zero)[0])
+    assert leading(Expectation(ramp, v, m), {v: (2.0, sp.S(6)), m: (3.0, sp.S(2))}, sp.S.Zero) == (9, 4)
+    assert leading(Expectation(ramp, v, m), {v: (2.0, sp.S(2)), m: (3.0, sp.S(2))}, sp.S.Zero) == (pytest.approx(1), 2)
+    with pytest.raises(Undetermined, match="kink at the mean"):
+        leading(Expectation(sp.sign(mf.x - 3), v, m), narrow, sp.S.Zero)
+
+
+def test_what_underflows_and_counts_is_refused() -> None:
+    with pytest.raises(OverflowError, match="lam = 1e-80: moments that the exponent depends on"):
+        local_exponent(mf.MLP(mf.Activation(mf.x * sp.tanh(mf.x))), 1e-80, weights=("sigma_1",), sigma_2=1e20)
 
 
 @dataclass(frozen=True)
