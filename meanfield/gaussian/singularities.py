@@ -594,10 +594,11 @@ def _taylor(piece: sp.Expr, r: float, terms: int = quadrature.TERMS) -> tuple[fl
     f = sp.lambdify(x, piece, "mpmath")
     count = 128
     with mp.workdps(45):
-        values = [mp.mpmathify(f(r * mp.expjpi(mp.mpf(2 * i) / count))) for i in range(count)]
+        roots = [mp.expjpi(mp.mpf(2 * i) / count) for i in range(count)]
+        values = [mp.mpmathify(f(r * root)) for root in roots]
         size = max(abs(v) for v in values)
         out = []
         for n in range(terms):
-            c = mp.fsum(v * mp.expjpi(-mp.mpf(2 * i * n) / count) for i, v in enumerate(values)).real / count
+            c = mp.fdot(values, [roots[-i * n % count] for i in range(count)]).real / count
             out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
     return tuple(out)
