@@ -6,7 +6,6 @@ What comes out is text: functions of plain floats that use `math` only, readable
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import lookup, primitives
+from meanfield.numeric.fingerprint import version_of
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.work import Work
@@ -471,6 +471,5 @@ def _primitives_source(used: set[str]) -> list[str]:
 @cache
 def _rules() -> str:
     """the import of the node rules, with what they were: compiled code is kept by its text"""
-    version = hashlib.sha256(inspect.getsource(quadrature).encode()).hexdigest()[:16]
     names = [f.__name__ for f in quadrature.RULES]
-    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}  # {version}\n"
+    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}  # {version_of(quadrature)}\n"

@@ -19,6 +19,7 @@ import numpy as np
 
 from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, lookup, primitives, tracing
+from meanfield.numeric.fingerprint import fingerprint
 
 __all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "ready"]
 
@@ -48,7 +49,7 @@ def _places() -> tuple[Path, Path]:
 
 
 def _stem(text: str) -> str:
-    return f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"kernel_{fingerprint(text)}"
 
 
 def _write(text: str) -> Path:

@@ -2,11 +2,9 @@ r"""Tables of the Gaussian moments of one integrand, filled panel by panel as ke
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian import quadrature, singularities
 from meanfield.gaussian.singularities import Shape, real_function, shape_of
 from meanfield.numeric import lookup, tabulation
+from meanfield.numeric.fingerprint import fingerprint, version_of
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted, keep, kept
@@ -46,7 +45,8 @@ class Table:
 
     @property
     def _name(self) -> str:
-        return f"table_{hashlib.sha256(f'{_version()} {sp.srepr(self.f)} {sp.srepr(self.slope)}'.encode()).hexdigest()[:24]}"
+        version = version_of(lookup, tabulation, quadrature, singularities)
+        return f"table_{fingerprint(f'{version} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
     def extend(self) -> bool:
         """Add the panels that were asked for; whether there were any."""
@@ -120,13 +120,6 @@ def _empty() -> Floats:
     numbers = np.zeros(DIRECTORY)
     numbers[CENTRES : CENTRES + PANELS] = 4.0 ** np.arange(FIRST, FIRST + PANELS)
     return numbers
-
-
-@cache
-def _version() -> str:
-    """what made the tables"""
-    sources = "".join(inspect.getsource(m) for m in (lookup, tabulation, quadrature, singularities))
-    return hashlib.sha256(sources.encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import json
 import re
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from pathlib import Path
 import sympy as sp
 
 from meanfield.numeric import elementary, tracing
+from meanfield.numeric.fingerprint import fingerprint, version_of
 from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name
@@ -333,12 +333,6 @@ class Kernel:
         return not self.work and "bivariate_normal" not in self.text
 
 
-@cache
-def _version() -> str:
-    """what the elementary functions were: compiled code is kept by its text"""
-    return hashlib.sha256((inspect.getsource(elementary) + inspect.getsource(tracing)).encode()).hexdigest()[:16]
-
-
 @lru_cache(maxsize=256)
 def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
     """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; of an earlier process where all is
@@ -361,7 +355,7 @@ def _description(rec: Recursion, paired: bool) -> str:
         parts += [str(stage.times), sp.srepr((law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
     counts: dict[str, str] = {}  # dummies are numbered anew in every process
     text = re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
-    return f"recursion_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"recursion_{fingerprint(text)}"
 
 
 @cache
@@ -433,7 +427,7 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         "shape_names": shape_names,
     }
     title = f"one repeat on {'two tokens' if paired else 'one token'}, parameters {', '.join(s.name for s in rec.parameters) or 'none'}"
-    header = _HEADER.format(title=title, version=_version())
+    header = _HEADER.format(title=title, version=version_of(elementary, tracing))  # compiled code is kept by its text
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
     layers = sum(part.times for part in parts)
     tabulated = lowering.tabulated if lowering.tabulates else ()
