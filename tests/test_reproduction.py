@@ -26,6 +26,7 @@ from meanfield.reporting.article import typeset
 from meanfield.reporting.files import whole, write_text
 from meanfield.reproduction import figures, reproduce
 from meanfield.reproduction.derivations import sources
+from meanfield.reproduction.references import Comparison
 from meanfield.reproduction.systems import NORMS, Pair, network
 
 ALPHAS = [round(0.1 * k, 1) for k in range(1, 21)]
@@ -343,6 +344,11 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
     write_text(target, "new\n")
     assert target.read_bytes() == b"new\n"
+
+
+@pytest.mark.parametrize(("computed", "agrees"), [(61.267060805, True), (61.26706083, False), (math.nan, False)])
+def test_a_number_agrees_to_the_digits_known(computed, agrees):
+    assert Comparison("transformer", "LN", None, "q", "61.26706080", computed, "theory.md").agrees is agrees
 
 
 # -- LaTeX --------------------------------------------------------------------------------------------------------------------------

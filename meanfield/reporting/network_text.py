@@ -138,13 +138,9 @@ def _(block: BatchNorm, cite: References) -> str:
     return f"BatchNorm: each component is centred and scaled over a large batch {cite('batchnorm')}."
 
 
-@_statement.register
-def _(block: Scale, cite: References) -> str:
-    return ""
-
-
-@_statement.register
-def _(block: Identity, cite: References) -> str:
+@_statement.register(Scale)
+@_statement.register(Identity)
+def _(block: Block, cite: References) -> str:
     return ""
 
 

@@ -51,9 +51,19 @@ class Comparison:
         return (self.computed - float(self.reference)) / float(self.reference)
 
     @property
+    def decimals(self) -> int:
+        """How many decimals the reference has."""
+        return len(self.reference.partition(".")[2])
+
+    @property
     def rounded(self) -> str:
         """The computed number with as many decimals as the reference has."""
-        return f"{self.computed:.{len(self.reference.partition('.')[2])}f}"
+        return f"{self.computed:.{self.decimals}f}"
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the numbers differ by no more than one in the last decimal of the reference."""
+        return abs(self.computed - float(self.reference)) <= 10.0**-self.decimals
 
 
 @dataclass(frozen=True)
