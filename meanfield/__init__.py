@@ -65,7 +65,8 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.gains import Gain, gain
     from meanfield.gaussian.expectation import E
     from meanfield.numeric.evaluation import evaluate
-    from meanfield.numeric.gram_runs import GramRun, PairRun, ntk
+    from meanfield.numeric.gram_march import ntk
+    from meanfield.numeric.gram_runs import GramRun, PairRun
     from meanfield.numeric.propagation import propagate
     from meanfield.numeric.runs import Run
     from meanfield.recurrence import Recursion, recursion

@@ -3,6 +3,9 @@ r"""Numbers from symbolic expressions: compiled float64 over arrays, or any numb
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +24,7 @@ from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import Work, patient
 
-__all__ = ["FAINT", "evaluate", "summand"]
+__all__ = ["FAINT", "evaluate", "of_a_grid", "summand"]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +39,9 @@ FAINT = 1e-300
 #: how much more detail a second quadrature takes, whose difference from the first bounds the error
 DETAIL = 1.3
 
+#: whether values are of a part of a grid: their bits must not depend on how many there are, nor on what was computed before
+_OF_A_GRID = ContextVar("of a grid", default=False)
+
 _LOOP = '''
 
 def grid(values, out, bound{shapes}):
@@ -44,6 +50,16 @@ def grid(values, out, bound{shapes}):
         {unpack}
         out[g], bound[g] = expression({call})
 '''
+
+
+@contextmanager
+def of_a_grid(whether: bool = True) -> Iterator[None]:
+    """What is evaluated meanwhile has the same bits in every part of a grid: it runs compiled, and each value decides for itself."""
+    before = _OF_A_GRID.set(whether)
+    try:
+        yield
+    finally:
+        _OF_A_GRID.reset(before)
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,8 @@ class Program:
         out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
         shapes = [i.shapes([s.name for s in self.order], table, detail) for i in self.integrands]
         cost = table.shape[1] * self.work.milliseconds(shapes)
-        execute(self.source, "grid", (table, out, bound, *shapes), patient(cost, is_kept(self.source, "grid"), self.source))
+        small = not _OF_A_GRID.get() and patient(cost, is_kept(self.source, "grid"), self.source)
+        execute(self.source, "grid", (table, out, bound, *shapes), small)
         return out, bound * 2.0**-53
 
 
@@ -238,7 +255,7 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
         return out, bound
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
-    if poor.sum() > FEW and isinstance(e.as_coeff_Mul()[1], Node):
+    if (poor.sum() > FEW or _OF_A_GRID.get()) and isinstance(e.as_coeff_Mul()[1], Node):
         out[poor], bound[poor] = _program(e, order, by_quadrature=True, careful=error)(table[:, poor])
         poor &= ~np.isfinite(out) | (out == 0)
     for g in np.flatnonzero(poor):

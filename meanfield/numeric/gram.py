@@ -22,7 +22,19 @@ from meanfield.numeric.evaluation import evaluate
 from meanfield.numeric.gram_softmax import SoftmaxRows
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Flow", "check_means", "explicit", "flow_of", "joined", "number_at", "parameters_of", "tokens_of"]
+__all__ = [
+    "Flow",
+    "check_means",
+    "described",
+    "explicit",
+    "flow_of",
+    "has_softmax",
+    "has_tangent",
+    "joined",
+    "number_at",
+    "parameters_of",
+    "tokens_of",
+]
 
 Floats = NDArray[np.float64]
 Map = Callable[[Floats], Floats]
@@ -305,6 +317,24 @@ def tokens_of(block: Block, values: Values) -> int | None:
     if len(counts) > 1:
         raise ValueError(f"the attentions of this network mix {sorted(counts)} tokens: expected one number n for all")
     return next(iter(counts), None)
+
+
+def has_tangent(block: Block) -> bool:
+    """Whether every part says what its weights add to the neural tangent kernel."""
+    parts = [part for part in _parts(block) if isinstance(part, Block)]
+    return not has_softmax(block) and all(part.pattern is not None or len(_laws(part).same) > 2 for part in parts)
+
+
+def has_softmax(block: Block) -> bool:
+    """Whether tokens are mixed by weights that depend on them."""
+    patterns = [part.pattern for part in _parts(block) if isinstance(part, Block) and not _one_law(part)]
+    return any(pattern is not None and pattern.strength != 0 for pattern in patterns)
+
+
+def described(block: Block) -> str:
+    """A network by its structure and the laws of its parts, the same in every process."""
+    laws = [repr(_laws(part)) if part.pattern is None else repr(part.pattern) for part in _parts(block) if isinstance(part, Block)]
+    return "\n".join([repr(block), *laws])
 
 
 def check_means(block: Block) -> None:

@@ -1,31 +1,28 @@
-r"""Runs of the n x n Gram matrix over depth: tokens that are told apart, two inputs of unequal norm, and the neural tangent kernel."""
+r"""What comes out of Gram matrices over depth: of tokens that are told apart, of two inputs of unequal norm."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from meanfield import arguments, faces
-from meanfield.blocks.algebra import Block, checked_block
-from meanfield.numeric.gram import check_means, flow_of, parameters_of, tokens_of
-from meanfield.numeric.runs import available_memory, bound_parameters, check_gram, initial_moments, layers_of
-from meanfield.progress import track
+from meanfield import faces
+from meanfield.blocks.algebra import Block
+from meanfield.numeric.outlines import Axes, Outline
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["GramRun", "PairRun", "ntk", "run_pair", "run_tokens"]
+__all__ = ["GramRun", "March", "PairRun", "pair_outline", "token_outline"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _March:
+class March:
     """Arrays over (*grid, layers, ...): Gram matrices, ln of the gradient's diagonal backward and forward, NTK, status over the grid."""
 
     layers: NDArray[np.int64]
@@ -65,7 +62,12 @@ class GramRun(faces.Labelled):
     parameters: Mapping[str, Floats]
     depth: int
     start: str
-    _march: _March
+    _march: March
+    axes: Axes = field(default_factory=Axes)
+
+    @property
+    def outline(self) -> Outline:
+        return token_outline(self.layers, self.depth, self.gram.shape[-1], self._march.tangent is not None)
 
     @property
     def layers(self) -> NDArray[np.int64]:
@@ -151,7 +153,12 @@ class PairRun(faces.Labelled):
     net: Block
     parameters: Mapping[str, Floats]
     depth: int
-    _march: _March
+    _march: March
+    axes: Axes = field(default_factory=Axes)
+
+    @property
+    def outline(self) -> Outline:
+        return pair_outline(self.layers, self._march.tangent is not None)
 
     @property
     def layers(self) -> NDArray[np.int64]:
@@ -235,195 +242,22 @@ def _bad(status: Any) -> str:
     return f", status {words}" if words else ""
 
 
-# -- the march ------------------------------------------------------------------------------------------------------------------------
+def token_outline(layers: NDArray[np.int64], depth: int, n: int, tangent: bool) -> Outline:
+    """What a run of n tokens holds, the tangent kernel among it or not."""
+    quantities: dict[str, tuple[str, ...]] = {"gram": ("layer", "i", "j"), "log_apjn_tokens": ("layer", "i")}
+    names = (
+        "q",
+        *(("p", "c", "gap") * (n > 1)),
+        "log_apjn",
+        "log_apjn_forward",
+        *(["gradient_correlation"] * (layers.size > 1 or not depth)),
+    )
+    quantities |= dict.fromkeys(names, ("layer",)) | ({"ntk": ("layer", "i", "j")} if tangent else {})
+    tokens = np.arange(1, n + 1)
+    return Outline({**quantities, "status": ()}, {"layer": layers, "i": tokens, "j": tokens})
 
 
-def _status(G: Floats) -> NDArray[np.str_]:
-    """a word for each grid point"""
-    diagonal = np.diagonal(G, axis1=-2, axis2=-1)
-    with np.errstate(invalid="ignore"):
-        high, low = (diagonal >= 1e300).any(-1), (diagonal <= 1e-300).any(-1)
-        words = np.where(high, "overflow", np.where(low, "underflow", "ok"))
-    return np.where(np.isfinite(G).all((-1, -2)) | high, words, "invalid")
-
-
-def _march(net: Block, G: Floats, depth: int, layers: NDArray[np.int64], pooled: bool, values: Mapping[str, Floats]) -> _March:
-    """Run a Gram matrix of shape (*grid, n, n) through `depth` repeats."""
-    grid, n = G.shape[:-2], G.shape[-1]
-    step = flow_of(net)
-    several = layers.size > 1 or depth == 0
-    kept = {int(l): k for k, l in enumerate(layers)}
-    gram, backward, forward = (np.full((*grid, len(layers), *shape), np.nan) for shape in ((n, n), (n,), (n,)))
-    tangent: Floats | None = np.full(gram.shape, np.nan)
-    status = np.full(grid, "ok", dtype="U9")
-    alike = np.full((*grid, len(layers)), np.nan)
-    seed = np.ones((n, n)) if pooled else np.eye(n)
-    X, scale, theta = np.broadcast_to(np.eye(n), G.shape), np.zeros(grid), G
-    pulls: list[Callable[[Floats], Floats]] = []
-    fine = np.eye(n)
-
-    def keep(l: int) -> None:
-        k = kept.get(l)
-        if k is not None:
-            good = status == "ok"
-            gram[..., k, :, :] = np.where(good[..., None, None], G, np.nan)
-            if tangent is not None:
-                tangent[..., k, :, :] = np.where(good[..., None, None], theta, np.nan)
-            ends = (X * seed).sum(-1) if not pooled else X.sum(-1)
-            with np.errstate(divide="ignore"):
-                forward[..., k, :] = np.where(good[..., None], np.log(ends) + scale[..., None], np.nan)
-
-    keep(0)
-    for l in track(range(depth), "propagate", depth):
-        flow = step(G, {**values, "l": np.asarray(float(l)), "L": np.asarray(float(depth))})
-        word = _status(flow.gram)
-        status = np.where(status == "ok", word, status)
-        good = (status == "ok")[..., None, None]
-        X = np.where(good, flow.push(X), fine)
-        size = np.abs(X).max((-1, -2))
-        X, scale = X / size[..., None, None], scale + np.log(size)
-        if tangent is not None:
-            if flow.tangent is None:
-                tangent = None
-            else:
-                theta = np.where(good, flow.push(theta) + flow.tangent, fine)
-        if several:
-            pulls.append(flow.pull)
-        G = np.where(good, flow.gram, fine)  # what went wrong stays harmless and is shown as NaN
-        keep(l + 1)
-    if not several:
-        backward[..., 0, :] = forward[..., 0, :]
-        return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
-    g, scale = np.broadcast_to(seed, G.shape), np.zeros(grid)
-    whole = (status == "ok")[..., None]
-    for l in range(depth, -1, -1):
-        if l in kept:
-            with np.errstate(divide="ignore"):
-                own = np.diagonal(g, axis1=-2, axis2=-1)
-                backward[..., kept[l], :] = np.where(whole, np.log(own) + scale[..., None], np.nan)
-                pairs = (g.sum((-1, -2)) - own.sum(-1)) / max(n - 1, 1)
-                alike[..., kept[l]] = np.where(whole[..., 0], pairs / own.sum(-1), np.nan)
-        if l:
-            g = np.where(whole[..., None], pulls[l - 1](g), fine)
-            size = np.abs(g).max((-1, -2))
-            g, scale = g / size[..., None, None], scale + np.log(size)
-    return _March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
-
-
-def _check_size(count: int, depth: int, n: int, kept: int) -> None:
-    need = 8.0 * count * n * n * (2 * kept + (3 * depth if kept > 1 else 6))
-    if need > 0.8 * available_memory():
-        raise ValueError(
-            f"the result needs {need / 2**30:.3g} GiB ({count} settings, Gram matrices of {n} x {n}, {depth} repeats), more than the "
-            f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', or split the grid"
-        )
-
-
-def run_tokens(
-    net: Block,
-    depth: int,
-    q: ArrayLike,
-    p: ArrayLike | None,
-    c: ArrayLike | None,
-    gap: ArrayLike | None,
-    start: str,
-    record: str | int | Sequence[int],
-    parameters: Mapping[str, ArrayLike],
-) -> GramRun:
-    """The Gram matrix of n tokens that start permutation-symmetric, as `propagate` describes."""
-    check_means(net)
-    values = bound_parameters(parameters_of(net), parameters)
-    q0, delta0 = initial_moments(q, p, c, gap)
-    n = tokens_of(net, {**values, "L": np.asarray(float(depth))})
-    if n is None:
-        raise ValueError(f"{net} has no recursion in (q, p) and no fixed attention that says how many tokens there are")
-    if delta0 is None and n > 1:
-        raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
-    given = np.zeros(()) if delta0 is None else delta0
-    grid = arguments.broadcast({"q": q0, "p": given, **values})
-    if delta0 is not None:
-        check_gram(q0, delta0, np.asarray(float(n)))
-    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid), depth, n, kept))
-    one = np.ones((n, n))
-    G = np.broadcast_to((q0 - given)[..., None, None] * one + given[..., None, None] * np.eye(n), (*grid, n, n))
-    return GramRun(net, values, depth, start, _march(net, G, depth, layers, start == "pooled", values))
-
-
-def run_pair(
-    net: Block,
-    depth: int,
-    q: ArrayLike,
-    q2: ArrayLike | None,
-    p: ArrayLike | None,
-    c: ArrayLike | None,
-    gap: ArrayLike | None,
-    record: str | int | Sequence[int],
-    parameters: Mapping[str, ArrayLike],
-) -> PairRun:
-    """Two inputs, of unequal norm or equal, as `propagate` describes."""
-    if not net.tokenwise:
-        raise ValueError(
-            f"{net} mixes tokens or has a law for equal norms only (tokenwise = False): q2 is for networks that act on each input by itself"
-        )
-    check_means(net)
-    values = bound_parameters(parameters_of(net), parameters)
-    first = arguments.variance_array(q, "q")
-    second = first if q2 is None else arguments.variance_array(q2, "q2")
-    names = [name for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None]
-    if len(names) != 1:
-        raise ValueError(f"{' and '.join(names) or 'none of p, c and gap'} given: two inputs start with exactly one of p, c and gap")
-    value = arguments.number_array({"p": p, "c": c, "gap": gap}[names[0]], names[0])
-    grid = arguments.broadcast({"q": first, "q2": second, names[0]: value, **values})
-    root = np.sqrt(first) * np.sqrt(second)
-    cov = {"p": value, "c": value * root, "gap": (1.0 - value) * root}[names[0]]
-    if (np.abs(cov) > root * (1 + 1e-15)).any():
-        raise ValueError(f"{names[0]}: |p| must be at most sqrt(q q2), that is |c| <= 1 and 0 <= gap <= 2")
-    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid), depth, 2, kept))
-    G = np.empty((*grid, 2, 2))
-    G[..., 0, 0], G[..., 1, 1] = first, second
-    G[..., 0, 1] = G[..., 1, 0] = cov
-    return PairRun(net, values, depth, _march(net, G, depth, layers, False, values))
-
-
-def ntk(
-    net: Block,
-    depth: int,
-    q: ArrayLike,
-    *,
-    p: ArrayLike | None = None,
-    c: ArrayLike | None = None,
-    gap: ArrayLike | None = None,
-    q2: ArrayLike | None = None,
-    record: str | int | Sequence[int] = "all",
-    **parameters: ArrayLike,
-) -> PairRun:
-    r"""The neural tangent kernel of a network that does not mix its inputs, over depth (Jacot et al. 2018, thm. 1).
-
-    \Theta' = T \Theta + \text{own},   own = q', p' of every Linear (NTK parametrisation: W = sigma_w w/sqrt(fan-in), b = sigma_b \beta, all
-    w and \beta trained at one rate), T the factor of a perturbation: \Theta' = K' + \sigma_w^2 \dot K \Theta for a layer of an MLP,
-    \Theta' = skip^2 \Theta + scale^2 (...) for a residual. The input counts as the output of a trained Linear: \Theta_0 = K_0.
-
-    Parameters
-    ----------
-    net, depth, q, p, c, gap, q2, record, **parameters
-        As in `mf.propagate`; exactly one of p, c and gap.
-
-    Returns
-    -------
-    PairRun
-        With `ntk` (first input), `ntk_2`, `ntk_pair`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `mf.propagate`; a network that mixes tokens.
-
-    Examples
-    --------
-    >>> import meanfield as mf
-    >>> run = mf.ntk(mf.mlp(mf.relu), depth=2, q=1.0, p=0.0, sigma_w=2**0.5, sigma_b=0)
-    >>> run.ntk.round(12).tolist(), run.ntk_pair.round(4).tolist()
-    ([1.0, 2.0, 3.0], [0.0, 0.3183, 0.6857])
-    """
-    checked_block(net, "net")
-    return run_pair(net, arguments.check_integer(depth, "depth", 0), q, q2, p, c, gap, record, parameters)
+def pair_outline(layers: NDArray[np.int64], tangent: bool) -> Outline:
+    """What a run of two inputs holds, the tangent kernel among it or not."""
+    names = ("q", "q2", "p", "c", "gap", "log_apjn", "log_apjn_2", "log_apjn_forward", *(("ntk", "ntk_2", "ntk_pair") * tangent))
+    return Outline({**dict.fromkeys(names, ("layer",)), "status": ()}, {"layer": layers})

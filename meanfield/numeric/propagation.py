@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import sympy as sp
@@ -10,9 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.chunks import prepared
 from meanfield.numeric.gram import parameters_of
-from meanfield.numeric.gram_runs import GramRun, PairRun, run_pair, run_tokens
-from meanfield.numeric.runs import Run, run_moments
+from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.outlines import Axes, is_lazy, unlabelled
+from meanfield.numeric.runs import Moments, Run
+from meanfield.numeric.sweep_store import check_path, stored
+from meanfield.numeric.sweeps import Sweep, planned
 from meanfield.recurrence import recursion
 
 __all__ = ["parameters", "propagate"]
@@ -21,6 +29,16 @@ __all__ = ["parameters", "propagate"]
 def parameters(net: Block) -> tuple[sp.Symbol, ...]:
     """What has to be bound before numbers come out, with or without a recursion in (q, p)."""
     return recursion(net).parameters if net.closes else parameters_of(net)
+
+
+@overload
+def propagate(net: Block, depth: int, q: ArrayLike, *, out: str | Path, **values: Any) -> Sweep: ...
+
+
+@overload
+def propagate(
+    net: Block, depth: int, q: ArrayLike, *, out: NDArray[np.float64] | None = None, **values: Any
+) -> Run | GramRun | PairRun: ...
 
 
 def propagate(
@@ -34,9 +52,9 @@ def propagate(
     q2: ArrayLike | None = None,
     start: str = "token",
     record: str | int | Sequence[int] = "all",
-    out: NDArray[np.float64] | None = None,
+    out: NDArray[np.float64] | str | Path | None = None,
     **values: ArrayLike,
-) -> Run | GramRun | PairRun:
+) -> Run | GramRun | PairRun | Sweep:
     r"""Run the mean-field recursion of a network over `depth` repeats.
 
     Parameters
@@ -91,10 +109,21 @@ def propagate(
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    begin = {"q": q, "p": p, "c": c, "gap": gap, "q2": q2}
+    given, axes = unlabelled(begin | values)
+    if isinstance(out, (str, Path)) or any(map(is_lazy, given.values())):
+        return _swept(net, depth, start, record, out, axes, given)
     if out is not None and (q2 is not None or not net.closes):
-        raise ValueError("out is for runs in (q, p): this one keeps Gram matrices")
-    if q2 is not None:
-        return run_pair(net, depth, q, q2, p, c, gap, record, values)
-    if not net.closes:
-        return run_tokens(net, depth, q, p, c, gap, start, record, values)
-    return run_moments(recursion(net), depth, q, p, c, gap, start, record, out, values)
+        raise ValueError("out is an array: that is for runs in (q, p), this one keeps Gram matrices; pass the path of a store")
+    ready = prepared(net, depth, start=start, record=record, **given)
+    alone = math.prod(ready.grid) == 1
+    run = ready.run(alone, out) if isinstance(ready, Moments) else ready.run(alone)
+    return run if axes is None else replace(run, axes=axes)
+
+
+def _swept(net: Block, depth: int, start: str, record: Any, out: Any, axes: Axes | None, given: Mapping[str, Any]) -> Sweep:
+    if out is not None and not isinstance(out, (str, Path)):
+        raise TypeError(f"out = {type(out).__name__}: of dask arrays, expected the path of a Zarr store, or nothing for a lazy result")
+    path = None if out is None else check_path(out)
+    plan = planned(net, depth, start, record, axes, given)
+    return plan.sweep() if path is None else stored(plan, path)

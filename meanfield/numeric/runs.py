@@ -3,11 +3,9 @@ r"""A recursion run over depth, for one setting or a grid of settings, and what 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +13,18 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces, symbols
+from meanfield.blocks.algebra import Block
+from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.jobs import Job, done
-from meanfield.numeric.trajectory import STATUS
+from meanfield.numeric.outlines import Axes, Outline, available_memory, axes_of, layers_of
+from meanfield.numeric.trajectory import STATUS, kernel_of
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["Run", "available_memory", "bound_parameters", "check_gram", "layers_of", "initial_moments", "run_moments"]
+__all__ = ["Moments", "Run", "bound_parameters", "check_gram", "initial_moments", "prepared_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +65,15 @@ class Run(faces.Labelled):
     log_chi_product: Floats
     status: Any
     _delta: Floats | None
+    axes: Axes = field(default_factory=Axes)
+
+    @property
+    def net(self) -> Block:
+        return self.recursion.block
+
+    @property
+    def outline(self) -> Outline:
+        return _outline(self.layers, self._delta is not None)
 
     def _two(self, name: str) -> Floats:
         if self._delta is None:
@@ -141,19 +151,75 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
 
 
-def available_memory() -> float:
-    """bytes that can be had"""
-    info = Path("/proc/meminfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("MemAvailable"):
-                return float(line.split()[1]) * 1024
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return math.inf
+def _outline(layers: NDArray[np.int64], paired: bool) -> Outline:
+    names = ("q", *(("p", "c", "gap") * paired), "log_apjn", "log_apjn_forward", "log_chi_product")
+    return Outline({**dict.fromkeys(names, ("layer",)), "status": ()}, {"layer": layers})
 
 
-def run_moments(
+@dataclass(frozen=True)
+class Moments:
+    """A run in (q, p) that nothing speaks against: parameters, start and the layers to keep, over a grid."""
+
+    recursion: Recursion
+    parameters: dict[str, Floats]
+    depth: int
+    start: str
+    layers: NDArray[np.int64]
+    begin: dict[str, Floats]
+    q0: Floats
+    delta0: Floats | None
+    grid: tuple[int, ...]
+
+    @property
+    def net(self) -> Block:
+        return self.recursion.block
+
+    @property
+    def outline(self) -> Outline:
+        return _outline(self.layers, self.delta0 is not None)
+
+    @cached_property
+    def source(self) -> str:
+        """The fingerprint of the generated code that runs it."""
+        return fingerprint(kernel_of(self.recursion, self.delta0 is not None).text)
+
+    @property
+    def cost(self) -> int:
+        """Of a point over all layers, a layer in closed form being 1."""
+        kernel = kernel_of(self.recursion, self.delta0 is not None)
+        return max(self.depth, 1) * kernel.layers * kernel.weight
+
+    def run(self, alone: bool, out: Floats | None = None) -> Run:
+        """Do it; `alone`: the grid is one setting and no part of a larger grid."""
+        values, count = self.parameters, math.prod(self.grid)
+        arrays = [self.q0, np.zeros(()) if self.delta0 is None else self.delta0, *values.values()]
+        flat = [np.array(np.broadcast_to(a, self.grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
+        table = np.array(flat[2:]).reshape(len(values), count)
+        pooled = self.start == "pooled"
+        found = done(Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], alone), out)
+
+        def shaped(a: np.ndarray) -> np.ndarray:
+            return np.moveaxis(a.reshape(len(a), *self.grid), 0, -1)
+
+        words = np.array(STATUS)[found.status].reshape(self.grid)
+        return Run(
+            self.recursion,
+            values,
+            self.depth,
+            self.start,
+            self.layers,
+            shaped(found.q),
+            shaped(found.backward),
+            shaped(found.forward),
+            shaped(found.chi),
+            shaped(found.chi_sum),
+            words if self.grid else str(words),
+            None if self.delta0 is None else shaped(found.delta),
+            axes_of({**self.begin, **values}, self.grid),
+        )
+
+
+def prepared_moments(
     rec: Recursion,
     depth: int,
     q: ArrayLike,
@@ -164,54 +230,34 @@ def run_moments(
     record: str | int | Sequence[int],
     out: Floats | None,
     parameters: Mapping[str, ArrayLike],
-) -> Run:
-    """The recursion in (q, p) over depth, as `propagate` describes."""
+    points: int | None = None,
+) -> Moments:
+    """The recursion in (q, p) over depth, as `propagate` describes; `points` are in memory at a time, if not all."""
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
         raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
-    given = next((name for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None), "p")
-    named = {"q": q0, given: np.zeros(()) if delta0 is None else delta0, **values}
-    grid, arrays = arguments.broadcast(named), list(named.values())
+    given = {name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}
+    begin = {"q": q0, **given}
+    grid = arguments.broadcast({**begin, **values})
     tokens = rec.block.tokens
     n = values.get("n", np.asarray(float(tokens)) if tokens is not None and tokens.is_number else None)
     if delta0 is not None and n is not None:
         check_gram(q0, delta0, n)
-    count = math.prod(grid)
+    count = math.prod(grid) if points is None else points
 
     def check_size(kept: int) -> None:
-        need = 8.0 * (count * (6 * kept * (out is None) + len(arrays)) + kept)
+        need = 8.0 * (count * (6 * kept * (out is None) + 2 + len(values)) + kept)
         if need > 0.8 * available_memory():
             raise ValueError(
                 f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
                 f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, "
-                f"out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
+                f"out='sweep.zarr' to keep it on disk, out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
             )
 
-    marks = layers_of(record, depth, check_size)
-    _check_out(out, (6, marks.size, *grid))
-    flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
-    table = np.array(flat[2:]).reshape(len(values), count)
-    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1], count == 1), out)
-
-    def shaped(a: np.ndarray) -> np.ndarray:
-        return np.moveaxis(a.reshape(len(a), *grid), 0, -1)
-
-    words = np.array(STATUS)[found.status].reshape(grid)
-    return Run(
-        rec,
-        values,
-        depth,
-        start,
-        marks,
-        shaped(found.q),
-        shaped(found.backward),
-        shaped(found.forward),
-        shaped(found.chi),
-        shaped(found.chi_sum),
-        words if grid else str(words),
-        None if delta0 is None else shaped(found.delta),
-    )
+    layers = layers_of(record, depth, check_size)
+    _check_out(out, (6, layers.size, *grid))
+    return Moments(rec, values, depth, start, layers, begin, q0, delta0, grid)
 
 
 def _check_out(out: Any, shape: tuple[int, ...]) -> None:
@@ -221,31 +267,6 @@ def _check_out(out: Any, shape: tuple[int, ...]) -> None:
         raise TypeError(f"out = {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}: expected a float64 array or np.memmap")
     if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(f"out has shape {out.shape}: expected a writeable array in C order of shape {shape}, (6, kept layers, *grid)")
-
-
-def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:
-    """The repeats that `record` keeps, in order; the last is always one of them. Their number is checked first."""
-    expected = "expected 'all', 'last', a whole number k >= 1 (every k-th layer) or a sequence of layers"
-    if isinstance(record, str):
-        if record not in ("all", "last"):
-            raise ValueError(f"record = {record!r}: {expected}")
-        if record == "last":
-            check_size(1)
-            return np.array([depth])
-        record = 1
-    if np.ndim(record) == 0:
-        every = arguments.check_integer(record, "record", 1)
-        kept = -(-depth // every) + 1
-        check_size(kept)
-        return np.minimum(np.arange(kept) * every, depth)
-    layers = np.asarray(record)
-    check_size(layers.size + 1)
-    if layers.ndim != 1 or (layers.size and layers.dtype.kind not in "iu"):
-        raise TypeError(f"record = {record!r}: {expected}, whole numbers")
-    outside = layers[(layers < 0) | (layers > depth)]
-    if outside.size:
-        raise ValueError(f"record holds {outside[0]}: layers are from 0 to depth = {depth}")
-    return np.unique(np.append(layers, depth)).astype(np.int64)
 
 
 def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:

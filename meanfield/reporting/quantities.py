@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MAPS", "PAIRS", "RUNS", "Quantity"]
+__all__ = ["MAPS", "PAIRS", "RUNS", "TOKENS", "Quantity"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,14 @@ PAIRS: Final = {
     "ntk": Quantity("neural tangent kernel of the first input", r"\Theta_l"),
     "ntk_2": Quantity("neural tangent kernel of the second input", r"\Theta_{2,l}"),
     "ntk_pair": Quantity("neural tangent kernel between the inputs", r"\Theta_{12,l}"),
+}
+
+#: what a run of n tokens has beside these
+TOKENS: Final = {
+    "gram": Quantity("h_i . h_j / d", "G_{ij}"),
+    "log_apjn_tokens": Quantity("ln |g_i|^2/d", r"\ln\,|g_i|^2/d"),
+    "gradient_correlation": Quantity("correlation of the gradients of two tokens", r"K^{L,l}/\mathcal{J}^{\,L,l}"),
+    "ntk": Quantity("neural tangent kernel", r"\Theta_{ij}"),
 }
 
 #: over two parameters

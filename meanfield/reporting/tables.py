@@ -14,7 +14,8 @@ from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
-from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, Quantity
+from meanfield.numeric.sweeps import Sweep
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, TOKENS, Quantity
 from meanfield.scaling.gated_attention import GAUCurve
 
 if TYPE_CHECKING:
@@ -58,50 +59,23 @@ def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
 
 
 @dataset.register(GramRun)
-def _(run: GramRun) -> xarray.Dataset:
-    dims, coords = _grid_dimensions(run.parameters, run.gram.shape[:-3])
-    tokens = np.arange(1, run.gram.shape[-1] + 1)
-    coords |= {"layer": run.layers, "i": tokens, "j": tokens}
-    gram, own = Quantity("h_i . h_j / d", "G_{ij}"), Quantity("ln |g_i|^2/d", r"\ln\,|g_i|^2/d")
-    data = {
-        "gram": ((*dims, "layer", "i", "j"), run.gram, _attrs(gram)),
-        "log_apjn_tokens": ((*dims, "layer", "i"), run.log_apjn_tokens, _attrs(own)),
-        **{name: ((*dims, "layer"), getattr(run, name), _attrs(RUNS[name])) for name in ("log_apjn", "log_apjn_forward")},
-        "status": (tuple(dims), run.status, _STATUS),
-    }
-    attrs = {"network": str(run.net), "depth": run.depth, "start": run.start, "latex": latex(run.net)}
-    return labelled(data, coords, attrs | _numbers(run.parameters))
-
-
 @dataset.register(PairRun)
 @dataset.register(Run)
-def _(run: Run | PairRun) -> xarray.Dataset:
-    """over (grid dimensions, layer); a parameter that varies along one grid dimension names it"""
-    dims, coords = _grid_dimensions(run.parameters, run.q.shape[:-1])
-    coords["layer"] = run.layers
+@dataset.register(Sweep)
+def _(run: Run | PairRun | GramRun | Sweep) -> xarray.Dataset:
+    """over (grid dimensions, layer, ...); a parameter that varies along one grid dimension names it"""
+    outline, axes = run.outline, run.axes
+    known = RUNS | (TOKENS if "gram" in outline.quantities else PAIRS)
     data: dict[str, Any] = {
-        name: ((*dims, "layer"), getattr(run, name), _attrs(quantity)) for name, quantity in (RUNS | PAIRS).items() if hasattr(run, name)
+        name: ((*axes.dims, *own), getattr(run, name), _attrs(known[name]) if name in known else _STATUS)
+        for name, own in outline.quantities.items()
     }
-    data["status"] = (tuple(dims), run.status, _STATUS)
-    attrs: dict[str, object] = {"depth": run.depth}
-    if isinstance(run, Run):
-        attrs |= {"network": str(run.recursion.block), "start": run.start, "latex": run.recursion.latex()}
-    else:
-        attrs |= {"network": str(run.net), "latex": latex(run.net)}
+    used = {dim for own in outline.quantities.values() for dim in own}
+    coords: dict[str, Any] = {**axes.coords, **{dim: values for dim, values in outline.coords.items() if dim in used}}
+    attrs: dict[str, object] = {"network": str(run.net), "depth": run.depth, "latex": latex(run.net)}
+    if not isinstance(run, PairRun):
+        attrs["start"] = run.start
     return labelled(data, coords, attrs | _numbers(run.parameters))
-
-
-def _grid_dimensions(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...]) -> tuple[list[str], dict[str, object]]:
-    """names of the grid's dimensions, and coordinates for those along which one parameter varies"""
-    dims, coords = [f"grid_{i}" for i in range(len(grid))], dict[str, object]()
-    for name, value in parameters.items():
-        full = np.broadcast_to(value, grid) if value.ndim else value
-        varying = [i for i in range(len(grid)) if value.ndim and full.shape[i] > 1 and np.ptp(full, axis=i).max() > 0]
-        if len(varying) == 1 and dims[varying[0]].startswith("grid_"):
-            i = varying[0]
-            dims[i] = name
-            coords[name] = np.moveaxis(full, i, 0).reshape(full.shape[i], -1)[:, 0]
-    return dims, coords
 
 
 @dataset.register(PhaseDiagram)
