@@ -99,7 +99,7 @@ class Recipe:
     record: str | int | tuple[int, ...]
     numbers: Mapping[str, float]
     arrays: tuple[str, ...]
-    alone: bool
+    points: int  # of the whole grid
     source: str = ""
 
     def prepared(self, *blocks: NDArray[Any], points: int | None = None) -> Moments | Gram:
@@ -121,7 +121,7 @@ class Recipe:
                 f"the kernel of {self.net} made here ({ready.source}) is not the one that the sweep was planned with ({self.source}): all "
                 "processes of a sweep need the same versions of meanfield, sympy and numpy"
             )
-        run = ready.run(self.alone)
+        run = ready.run(self.points)
         return {name: np.asarray(getattr(run, name), ready.outline.dtype(name)) for name in ready.outline.quantities}
 
     def digests(self, *blocks: NDArray[Any]) -> list[str]:
@@ -131,5 +131,5 @@ class Recipe:
 
     def __dask_tokenize__(self) -> str:
         return repr(
-            (self.source, repr(self.net), self.depth, self.start, self.record, sorted(self.numbers.items()), self.arrays, self.alone)
+            (self.source, repr(self.net), self.depth, self.start, self.record, sorted(self.numbers.items()), self.arrays, self.points)
         )

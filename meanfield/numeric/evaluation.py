@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.precise import settled
+from meanfield.gaussian.quadrature import SMOOTH
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import Work, patient
 
-__all__ = ["FAINT", "evaluate", "of_a_grid", "summand"]
+__all__ = ["FAINT", "among", "evaluate", "summand"]
 
 Floats = NDArray[np.float64]
 
@@ -39,8 +40,8 @@ FAINT = 1e-300
 #: how much more detail a second quadrature takes, whose difference from the first bounds the error
 DETAIL = 1.3
 
-#: whether values are of a part of a grid: their bits must not depend on how many there are, nor on what was computed before
-_OF_A_GRID = ContextVar("of a grid", default=False)
+#: how many values make up a whole of which those that are asked for are some; None where they are for themselves
+_WHOLE: ContextVar[int | None] = ContextVar("whole", default=None)
 
 _LOOP = '''
 
@@ -53,13 +54,14 @@ def grid(values, out, bound{shapes}):
 
 
 @contextmanager
-def of_a_grid(whether: bool = True) -> Iterator[None]:
-    """What is evaluated meanwhile has the same bits in every part of a grid: it runs compiled, and each value decides for itself."""
-    before = _OF_A_GRID.set(whether)
+def among(whole: int | None) -> Iterator[None]:
+    """What is evaluated meanwhile is some of so many values, and has the same bits whichever it is evaluated with, and whatever was
+    evaluated before. None: it is all there is."""
+    before = _WHOLE.set(whole)
     try:
         yield
     finally:
-        _OF_A_GRID.reset(before)
+        _WHOLE.reset(before)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,12 @@ class Program:
         out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
         shapes = [i.shapes([s.name for s in self.order], table, detail) for i in self.integrands]
         cost = table.shape[1] * self.work.milliseconds(shapes)
-        small = not _OF_A_GRID.get() and patient(cost, is_kept(self.source, "grid"), self.source)
+        whole = _WHOLE.get()
+        if whole is None:
+            small = patient(cost, is_kept(self.source, "grid"), self.source)
+        else:
+            slow = [np.zeros((1, SMOOTH + 1))] * len(self.integrands)
+            small = patient(whole * self.work.milliseconds(slow), False)
         execute(self.source, "grid", (table, out, bound, *shapes), small)
         return out, bound * 2.0**-53
 
@@ -255,7 +262,7 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
         return out, bound
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
-    if (poor.sum() > FEW or _OF_A_GRID.get()) and isinstance(e.as_coeff_Mul()[1], Node):
+    if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node):
         out[poor], bound[poor] = _program(e, order, by_quadrature=True, careful=error)(table[:, poor])
         poor &= ~np.isfinite(out) | (out == 0)
     for g in np.flatnonzero(poor):

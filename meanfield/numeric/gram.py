@@ -331,12 +331,14 @@ def has_softmax(block: Block) -> bool:
     return any(pattern is not None and pattern.strength != 0 for pattern in patterns)
 
 
+@lru_cache(maxsize=256)
 def described(block: Block) -> str:
     """A network by its structure and the laws of its parts, the same in every process."""
     laws = [repr(_laws(part)) if part.pattern is None else repr(part.pattern) for part in _parts(block) if isinstance(part, Block)]
     return "\n".join([repr(block), *laws])
 
 
+@lru_cache(maxsize=256)
 def check_means(block: Block) -> None:
     """Refuse a network in which a norm or activation would see a mean that the Gram matrix does not tell."""
     mean = sp.Dummy("mean", real=True)

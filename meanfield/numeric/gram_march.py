@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.numeric.evaluation import of_a_grid
+from meanfield.numeric.evaluation import among
 from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gram import check_means, described, flow_of, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_runs import GramRun, March, PairRun, pair_outline, token_outline
@@ -137,11 +137,11 @@ class Gram:
         """Of a point over all layers, a layer of a recursion in (q, p) in closed form being 1, roughly."""
         return max(self.depth, 1) * int(self.gram.shape[-1]) ** 2 * (2000 if has_softmax(self.net) else 50)
 
-    def run(self, alone: bool) -> GramRun | PairRun:
-        """Do it; `alone`: the grid is one setting and no part of a larger grid."""
+    def run(self, points: int) -> GramRun | PairRun:
+        """Do it; `points` are in the whole grid, of which this may be a chunk."""
         n = self.gram.shape[-1]
         G = np.broadcast_to(self.gram, (*self.grid, n, n))
-        with of_a_grid(not alone):
+        with among(None if points == 1 else points * max(self.depth, 1) * n * n):
             march = _march(self.net, G, self.depth, self.layers, self.start == "pooled", self.parameters)
         axes = axes_of({**self.begin, **self.parameters}, self.grid)
         if self.pair:
@@ -260,6 +260,6 @@ def ntk(
     """
     checked_block(net, "net")
     prepared = prepared_pair(net, arguments.check_integer(depth, "depth", 0), q, q2, p, c, gap, record, parameters)
-    run = prepared.run(math.prod(prepared.grid) == 1)
+    run = prepared.run(math.prod(prepared.grid))
     assert isinstance(run, PairRun)
     return run

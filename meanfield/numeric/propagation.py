@@ -116,8 +116,8 @@ def propagate(
     if out is not None and (q2 is not None or not net.closes):
         raise ValueError("out is an array: that is for runs in (q, p), this one keeps Gram matrices; pass the path of a store")
     ready = prepared(net, depth, start=start, record=record, **given)
-    alone = math.prod(ready.grid) == 1
-    run = ready.run(alone, out) if isinstance(ready, Moments) else ready.run(alone)
+    points = math.prod(ready.grid)
+    run = ready.run(points, out) if isinstance(ready, Moments) else ready.run(points)
     return run if axes is None else replace(run, axes=axes)
 
 

@@ -189,14 +189,16 @@ class Moments:
         kernel = kernel_of(self.recursion, self.delta0 is not None)
         return max(self.depth, 1) * kernel.layers * kernel.weight
 
-    def run(self, alone: bool, out: Floats | None = None) -> Run:
-        """Do it; `alone`: the grid is one setting and no part of a larger grid."""
+    def run(self, points: int, out: Floats | None = None) -> Run:
+        """Do it; `points` are in the whole grid, of which this may be a chunk."""
         values, count = self.parameters, math.prod(self.grid)
         arrays = [self.q0, np.zeros(()) if self.delta0 is None else self.delta0, *values.values()]
         flat = [np.array(np.broadcast_to(a, self.grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
         table = np.array(flat[2:]).reshape(len(values), count)
         pooled = self.start == "pooled"
-        found = done(Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], alone), out)
+        found = done(
+            Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], points == 1), out
+        )
 
         def shaped(a: np.ndarray) -> np.ndarray:
             return np.moveaxis(a.reshape(len(a), *self.grid), 0, -1)

@@ -160,7 +160,7 @@ def planned(net: Block, depth: int, start: str, record: str | int | Sequence[int
     chunks = Chunks.of(grid, sizes, max(1, min(BYTES // ready.outline.size, WORK // ready.cost)))
     prepared(net, depth, start=start, record=record, points=math.prod(chunks.sizes), **shown)  # a chunk fits
     kept = record if isinstance(record, (str, int)) else tuple(map(int, record))
-    recipe = Recipe(net, depth, start, kept, numbers, tuple(arrays), math.prod(grid) == 1, ready.source)
+    recipe = Recipe(net, depth, start, kept, numbers, tuple(arrays), math.prod(grid), ready.source)
     parameters = {name: v for name, v in known.items() if name not in ("q", "q2", "p", "c", "gap")}
     return Plan(recipe, tuple(arrays.values()), chunks, ready.outline, axes or axes_of(known, grid), parameters)
 
