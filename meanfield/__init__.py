@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.numeric.gram_runs import GramRun, PairRun
     from meanfield.numeric.propagation import propagate
     from meanfield.numeric.runs import Run
+    from meanfield.numeric.sweeps import Sweep
     from meanfield.recurrence import Recursion, recursion
     from meanfield.reporting.article import report
     from meanfield.unrolling import Unrolled, unrolled
@@ -128,6 +129,7 @@ __all__ = [
     "Shaped",
     "ShapedAttention",
     "Signal",
+    "Sweep",
     "SwiGLU",
     "TokenMixing",
     "UniformAttention",

@@ -128,7 +128,7 @@ def test_gaussian_knows_nothing_of_networks() -> None:
             assert everything <= {"symbols", "faces", "arguments", "gaussian"}, (name, everything)
 
 
-HEAVY = ("torch", "matplotlib", "numba", "scipy", "rich", "click", "xarray", "pandas")
+HEAVY = ("torch", "matplotlib", "numba", "scipy", "rich", "click", "xarray", "pandas", "dask", "distributed", "zarr")
 
 
 def test_heavy_libraries_stay_outside() -> None:

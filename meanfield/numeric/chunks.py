@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,11 @@ from meanfield.recurrence import recursion
 
 __all__ = ["Chunks", "Recipe", "prepared"]
 
-#: bytes of the results of a chunk, and points times layers times what one costs, both at most
-BYTES, WORK = 1 << 26, 50_000_000
+#: bytes of the results of a chunk, and points times layers times what one costs, both at most: some seconds
+BYTES, WORK = 1 << 26, 200_000_000
+
+#: dask may call from several threads; a run takes the processors it may have by itself, and its tables are no other's while they grow
+_one_at_a_time = threading.Lock()
 
 
 def prepared(
@@ -73,6 +77,11 @@ class Chunks:
     def __len__(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def cuts(self) -> tuple[tuple[int, ...], ...]:
+        """The sizes of all chunks along each dimension."""
+        return tuple(tuple(min(step, size - at) for at in range(0, size, step)) for step, size in zip(self.sizes, self.grid, strict=True))
+
     def slices(self, index: tuple[int, ...]) -> tuple[slice, ...]:
         """Where a chunk lies."""
         return tuple(slice(i * step, min(size, (i + 1) * step)) for i, step, size in zip(index, self.sizes, self.grid, strict=True))
@@ -115,18 +124,20 @@ class Recipe:
         RuntimeError
             The code made here is not that of the process which planned the sweep.
         """
-        ready = self.prepared(*blocks)
-        if ready.source != self.source:
-            raise RuntimeError(
-                f"the kernel of {self.net} made here ({ready.source}) is not the one that the sweep was planned with ({self.source}): all "
-                "processes of a sweep need the same versions of meanfield, sympy and numpy"
-            )
-        run = ready.run(self.points)
+        with _one_at_a_time:
+            ready = self.prepared(*blocks)
+            if ready.source != self.source:
+                raise RuntimeError(
+                    f"the kernel of {self.net} made here ({ready.source}) is not the one that the sweep was planned with ({self.source}): "
+                    "all processes of a sweep need the same versions of meanfield, sympy and numpy"
+                )
+            run = ready.run(self.points)
         return {name: np.asarray(getattr(run, name), ready.outline.dtype(name)) for name in ready.outline.quantities}
 
     def digests(self, *blocks: NDArray[Any]) -> list[str]:
         """A fingerprint of each array of a chunk, which passes every check."""
-        self.prepared(*blocks)
+        with _one_at_a_time:
+            self.prepared(*blocks)
         return [hashlib.sha256(np.ascontiguousarray(b, dtype=np.float64).tobytes()).hexdigest() for b in blocks]
 
     def __dask_tokenize__(self) -> str:

@@ -76,23 +76,32 @@ def propagate(
         Which layers to keep: each; only the last; 0, k, 2k, ... and the last; or those and the last, as `[0, 10, 100, 1000]`. With "last"
         alone a very deep network (beyond four million layers) takes milliseconds where its state comes to rest or is smooth in the
         logarithm of depth.
-    out : float64 array or np.memmap, optional
+    out : float64 array, np.memmap or path, optional
         Memory for the result, of shape (6, number of kept layers, *grid) in C order: q, q - p, log_apjn, log_apjn_forward,
-        log_chi_product, chi. The arrays of the run are views of it; it may be larger than what fits into memory.
+        log_chi_product, chi; the arrays of the run are views of it. Or the path of a Zarr store (extra `sweep`), which is written chunk
+        by chunk, in memory that does not grow with the grid, and opens with `xarray.open_zarr`. The same call takes a sweep up again that
+        was killed or interrupted: chunks that are finished are not computed again.
     **values : number or array
-        A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
+        A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p. Of xarray DataArrays the
+        dimensions are aligned by name, and name those of the result. Of a dask array or a chunked DataArray, as of a start, nothing is
+        computed before it is asked for: each chunk is a run of its own, wherever dask computes.
 
     Returns
     -------
     Run
         In (q, p). Where tokens are told apart (a causal mask, fixed attention weights) a GramRun with their n x n Gram matrix, from
         tokens that start permutation-symmetric; with q2 a PairRun. These keep every layer's factors while they run, n^2 numbers each.
+    Sweep
+        The same quantities as dask arrays, with the same bits: with the path of a store, or where an argument is lazy.
 
     Raises
     ------
     TypeError, ValueError
         Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
-        memory (with its size and what to pass instead).
+        memory (with its size and what to pass instead), a store of another sweep (with what differs). Numbers in dask arrays are
+        checked when they are known: before a store is made, else chunk by chunk.
+    ImportError
+        A sweep without dask, xarray or Zarr.
     ArithmeticError
         A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
 
@@ -104,6 +113,26 @@ def propagate(
     Run(50 repeats, one setting, 51 layers kept, q_L = 1)
     >>> float(run.gap[-1].round(6))
     0.011337
+
+    A sweep that is too large for memory, or for one session:
+
+    >>> import numpy as np, tempfile
+    >>> path = tempfile.mkdtemp() + "/sweep.zarr"
+    >>> grid = dict(sigma_w=np.linspace(1, 2, 300)[:, None], sigma_b=np.linspace(0, 1, 200))
+    >>> sweep = mf.propagate(mf.mlp(mf.relu), 50, 1.0, c=0.5, record="last", out=path, **grid)  # and again after a break
+    >>> sweep.gap.shape, float(sweep.gap[100, 0, 0].compute()) == float(mf.propagate(mf.mlp(mf.relu), 50, 1.0, c=0.5,
+    ...     sigma_w=grid["sigma_w"][100:101], sigma_b=np.zeros(2)).gap[0, 0, -1])
+    ((300, 200, 1), True)
+    >>> import xarray as xr
+    >>> xr.open_zarr(path).gap.sel(sigma_b=0, layer=50).dims
+    ('sigma_w',)
+
+    On a cluster (`distributed.Client`) the chunks go to its workers, here to the threads of this process:
+
+    >>> weights = xr.DataArray(grid["sigma_w"][:, 0], dims="weights").chunk(100)
+    >>> sweep = mf.propagate(mf.mlp(mf.relu), 50, 1.0, c=0.5, record="last", sigma_w=weights, sigma_b=0.0)
+    >>> sweep.to_xarray().gap.max().compute().item() == float(sweep.gap.max().compute())
+    True
     """
     checked_block(net, "net")
     depth = arguments.check_integer(depth, "depth", 0)

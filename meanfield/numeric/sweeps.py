@@ -63,6 +63,9 @@ class Sweep(faces.Labelled):
             return arrays[name]
         raise AttributeError(f"{name}: this sweep has {', '.join(arrays)}")
 
+    def _repr_html_(self) -> str:
+        return str(self.to_xarray()._repr_html_())
+
     def __repr__(self) -> str:
         status = self.arrays["status"]
         grid = "x".join(map(str, status.shape)) or "one setting"
@@ -115,7 +118,8 @@ class Plan:
         inputs = [part for block in self.blocks for part in (block, grid)]
         meta = np.empty((0,) * len(grid), dtype=object)
         if grid:
-            whole = da.blockwise(self.recipe, grid, *inputs, dtype=object, meta=meta)
+            cuts = dict(enumerate(self.chunks.cuts))  # the inputs are cut already, and some of their dimensions broadcast
+            whole = da.blockwise(self.recipe, grid, *inputs, dtype=object, meta=meta, align_arrays=False, adjust_chunks=cuts)
         else:
             whole = da.from_delayed(_delayed(self.recipe), (), dtype=object)
         arrays = {}
