@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.cuda_runs import check_device
 from meanfield.numeric.gram import parameters_of
 from meanfield.numeric.gram_runs import GramRun, PairRun, run_pair, run_tokens
 from meanfield.numeric.runs import Run, run_moments
@@ -35,6 +36,7 @@ def propagate(
     start: str = "token",
     record: str | int | Sequence[int] = "all",
     out: NDArray[np.float64] | None = None,
+    device: str = "cpu",
     **values: ArrayLike,
 ) -> Run | GramRun | PairRun:
     r"""Run the mean-field recursion of a network over `depth` repeats.
@@ -61,6 +63,10 @@ def propagate(
     out : float64 array or np.memmap, optional
         Memory for the result, of shape (6, number of kept layers, *grid) in C order: q, q - p, log_apjn, log_apjn_forward,
         log_chi_product, chi. The arrays of the run are views of it; it may be larger than what fits into memory.
+    device : "cpu" or "cuda"
+        Where layers are run: on the processor, or on a CUDA device (extra `cuda`), a point of the grid on each of its threads, to the same
+        numbers. For runs in (q, p) of networks whose moments are closed forms or in tables; points that outgrow a table are finished on
+        the processor.
     **values : number or array
         A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p.
 
@@ -75,6 +81,8 @@ def propagate(
     TypeError, ValueError
         Before any work: an argument out of range, missing or unknown parameters (with both lists), a result that would not fit in
         memory (with its size and what to pass instead).
+    ImportError
+        Before any work: device="cuda" without numba-cuda.
     ArithmeticError
         A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
 
@@ -93,8 +101,11 @@ def propagate(
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
     if out is not None and (q2 is not None or not net.closes):
         raise ValueError("out is for runs in (q, p): this one keeps Gram matrices")
+    check_device(device)
+    if device != "cpu" and (q2 is not None or not net.closes):
+        raise ValueError(f"device = {device!r} is for runs in (q, p): this one keeps Gram matrices, on the processor: leave device out")
     if q2 is not None:
         return run_pair(net, depth, q, q2, p, c, gap, record, values)
     if not net.closes:
         return run_tokens(net, depth, q, p, c, gap, start, record, values)
-    return run_moments(recursion(net), depth, q, p, c, gap, start, record, out, values)
+    return run_moments(recursion(net), depth, q, p, c, gap, start, record, out, values, device)

@@ -164,6 +164,7 @@ def run_moments(
     record: str | int | Sequence[int],
     out: Floats | None,
     parameters: Mapping[str, ArrayLike],
+    device: str = "cpu",
 ) -> Run:
     """The recursion in (q, p) over depth, as `propagate` describes."""
     values = bound_parameters(rec.parameters, parameters)
@@ -192,7 +193,8 @@ def run_moments(
     _check_out(out, (6, marks.size, *grid))
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
     table = np.array(flat[2:]).reshape(len(values), count)
-    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1], count == 1), out)
+    alone = count == 1 and device == "cpu"
+    found = done(Job(rec, delta0 is not None, depth, marks, start == "pooled", table, flat[0], flat[1], alone, device), out)
 
     def shaped(a: np.ndarray) -> np.ndarray:
         return np.moveaxis(a.reshape(len(a), *grid), 0, -1)

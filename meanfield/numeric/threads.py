@@ -14,10 +14,10 @@ __all__ = ["share"]
 Part = TypeVar("Part")
 
 
-def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt: Callable[[], None]) -> None:
+def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt: Callable[[], None], workers: int | None = None) -> None:
     """Do the task on every part. It must release the interpreter's lock, so that parts run side by side and Ctrl-C is heard; `halt`
     makes it return early."""
-    with ThreadPoolExecutor(max_workers=min(_processors(), len(parts)) or 1) as pool:
+    with ThreadPoolExecutor(max_workers=min(workers or _processors(), len(parts)) or 1) as pool:
         try:
             futures = [pool.submit(task, part) for part in parts]
             for future in track(as_completed(futures), name, len(parts)):

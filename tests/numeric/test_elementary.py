@@ -20,7 +20,7 @@ ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", 
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
-    function = tracing.intrinsic_of(f)
+    function = tracing.intrinsic_of(f, intrinsic, tracing.on_processor)
 
     @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def one(x: np.ndarray, out: np.ndarray) -> None:

@@ -1,0 +1,103 @@
+"""Points of a grid run on a CUDA device: whether there is one, how much of the grid at a time, and what comes back."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.cuda_kernels import Program, program_of
+from meanfield.numeric.threads import share
+from meanfield.numeric.trajectory import Kernel
+
+__all__ = ["check_device", "run_on_device"]
+
+Floats = NDArray[np.float64]
+
+#: layer-points of a launch, and points that fill a large device
+LAUNCH, FILL = 2_000_000_000, 1 << 17
+#: part of the free memory of a device that a launch may take
+SHARE = 0.5
+#: blocks of threads that a launch has at least, and threads of a block at most
+BLOCKS, THREADS = 128, 128
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is unknown, or that this machine does not have.
+
+    >>> check_device("gpu")
+    Traceback (most recent call last):
+        ...
+    ValueError: device = 'gpu': expected 'cpu' or 'cuda'
+    """
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device = {device!r}: expected 'cpu' or 'cuda'")
+    if device == "cpu":
+        return
+    if importlib.util.find_spec("numba_cuda") is None:
+        raise ImportError("device = 'cuda' needs numba-cuda: pip install \"meanfield-nn[cuda]\"", name="numba_cuda")
+    from numba import cuda
+
+    if not cuda.is_available():
+        reason = " ".join(str(cuda.cuda_error() or "NVVM is missing: pip install 'numba-cuda[cu13]', or [cu12] for an older driver").split())
+        raise ValueError(f"device = 'cuda': no CUDA device can be used on this machine ({reason.strip(' :.')}); leave device out")
+
+
+def run_on_device(
+    kernel: Kernel,
+    depth: int,
+    marks: NDArray[np.int64],
+    segment: int,
+    pooled: float,
+    given: tuple[Floats, Floats, Floats],
+    arrays: tuple[np.ndarray, ...],
+    tables: list[Floats],
+) -> None:
+    """Fill the arrays of an output for the points given: parameters, q and delta. What tables were asked for is marked in them."""
+    from numba import cuda
+
+    program, count = program_of(kernel), given[1].shape[0]
+    segments = -(-max(1, depth * kernel.layers) // segment) if marks.size > 1 else 0
+    rows = sum(a.size // max(1, count) for a in (*given, *arrays))
+    size = _points(depth * kernel.layers, rows, segment * program.kept * (segments > 0) + segments * program.state)
+    halt = cuda.mapped_array(1, dtype=np.int64)
+    halt[0] = 0
+    fixed = (depth, cuda.to_device(marks), segment, halt, pooled)
+    reading = [cuda.to_device(t) for t in tables]
+
+    def task(part: slice) -> None:
+        inputs = [cuda.to_device(np.ascontiguousarray(a[..., part])) for a in given]
+        n = inputs[1].shape[0]
+        outputs = [cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in arrays]
+        kept = [cuda.device_array((max(1, k), n), dtype=np.float64) for k in (segment * program.kept * (segments > 0), segments * program.state)]
+        _launch(program, n, (*fixed, *inputs, *outputs, *kept, *reading))
+        cuda.synchronize()
+        for mine, theirs in zip(arrays, outputs, strict=True):
+            mine[..., part] = theirs.copy_to_host()[: len(mine)] if mine.ndim > 1 else theirs.copy_to_host()
+
+    # one part at a time, in a thread so that an interrupt is heard while the device works
+    share(task, [slice(k, min(count, k + size)) for k in range(0, count, size)], "propagate", lambda: halt.__setitem__(0, 1), workers=1)
+    for t, read in zip(tables, reading, strict=True):
+        t[:] = read.copy_to_host()
+
+
+def _launch(program: Program, n: int, arguments: tuple[Any, ...]) -> None:
+    """as many threads as points, few to a block where there are few: that many blocks keep every multiprocessor of a device busy"""
+    threads = min(THREADS, -(-n // BLOCKS))
+    program.points[max(BLOCKS, -(-n // threads)), threads](*arguments)
+
+
+def _points(layers: int, rows: int, work: int) -> int:
+    """how many points go to the device at a time, each of so many numbers kept and in its workspace"""
+    from numba import cuda
+
+    free = cuda.current_context().get_memory_info()[0]
+    need = 8.0 * (rows + work)
+    if need > SHARE * free:
+        raise ValueError(
+            f"device = 'cuda': one setting needs {need / 2**30:.3g} GiB, more than half of the {free / 2**30:.3g} GiB that are free on the "
+            "device: pass record='last', record=k or the layers to keep"
+        )
+    return int(min(SHARE * free / need, max(FILL, LAUNCH // max(1, layers))))
