@@ -54,7 +54,7 @@ class Program:
 
 def simulated() -> bool:
     """Whether numba runs kernels in the interpreter, as NUMBA_ENABLE_CUDASIM=1 makes it."""
-    from numba.core import config
+    from numba.cuda import config
 
     return bool(config.ENABLE_CUDASIM)
 
