@@ -9,7 +9,7 @@ library functions that are not traced (sin, gamma, powers).
 from __future__ import annotations
 
 import ast
-import math
+import importlib
 import sys
 from functools import lru_cache
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -23,7 +23,7 @@ from meanfield.numeric.store import APART, functions_of, interpreted, loaded
 from meanfield.numeric.tracing import Value
 from meanfield.numeric.trajectory import Kernel
 
-__all__ = ["Program", "program_of", "simulated", "source_of"]
+__all__ = ["Program", "numba_cuda", "program_of", "simulated", "source_of"]
 
 _POINTS = '''
 
@@ -49,24 +49,25 @@ class Program:
     """A kernel for the device and the sizes of its workspaces: of a point, for each layer of a segment and for each segment."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.points, self.kept, self.state = module.points, module.KEPT, module.STATE
+        self.points: Any = module.points
+        self.kept: int = module.KEPT
+        self.state: int = module.STATE
+
+
+def numba_cuda() -> Any:
+    """`numba.cuda` as numba-cuda brings it, on first use."""
+    return importlib.import_module("numba.cuda")
 
 
 def simulated() -> bool:
     """Whether numba runs kernels in the interpreter, as NUMBA_ENABLE_CUDASIM=1 makes it."""
-    from numba.cuda import config
-
-    return bool(config.ENABLE_CUDASIM)
+    return bool(numba_cuda().config.ENABLE_CUDASIM)
 
 
 @lru_cache(maxsize=256)
 def program_of(kernel: Kernel) -> Program:
     """The kernel for the device, compiled when it is first launched."""
-    from numba import cuda
-
-    module = _simulation(kernel) if simulated() else _device(kernel)
-    module.points = cuda.jit(cache=True, lto=False)(module.points) if not simulated() else cuda.jit(module.points)
-    return Program(module)
+    return Program(_simulation(kernel) if simulated() else _device(kernel))
 
 
 def source_of(text: str) -> str:
@@ -79,16 +80,17 @@ def source_of(text: str) -> str:
 
 
 def _device(kernel: Kernel) -> ModuleType:
-    """the module whose functions are the device's, all but `points`"""
-    from numba import cuda
-    from numba.cuda.extending import intrinsic
-
+    """the module whose functions are the device's"""
+    cuda, intrinsic = numba_cuda(), importlib.import_module("numba.cuda.extending").intrinsic
     module = loaded(_rounded(source_of(kernel.compiled(1))), "device")
     functions = functions_of(intrinsic, lambda context, builder, value: _OnDevice(builder, value, True))
     vars(functions)["product"] = intrinsic(_product)
     vars(module)["math"] = functions
-    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType) and item[0] != "points"]:
-        setattr(module, name, cuda.jit(device=True, forceinline=name not in (*APART, *primitives.NEEDS))(f))
+    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType)]:
+        how = (
+            {"cache": True, "lto": False} if name == "points" else {"device": True, "forceinline": name not in (*APART, *primitives.NEEDS)}
+        )
+        setattr(module, name, cuda.jit(**how)(f))
     return module
 
 
@@ -98,6 +100,7 @@ def _simulation(kernel: Kernel) -> ModuleType:
     plain = vars(vars(interpreted(kernel.interpreted))["math"])
     vars(module)["math"] = SimpleNamespace(**{name: _wrapped(f) if callable(f) else f for name, f in plain.items()})
     vars(module)["float"] = np.float64
+    vars(module)["points"] = numba_cuda().jit(vars(module)["points"])
     return module
 
 
@@ -127,9 +130,9 @@ class _OnDevice(Value):
 def _external(builder: Any, name: str, count: int) -> Any:
     """the function of doubles of the device's library"""
     from llvmlite import ir
-    from numba.core.cgutils import get_or_insert_function
 
-    return get_or_insert_function(builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * count), name)
+    declared = builder.module.globals
+    return declared.get(name) or ir.Function(builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * count), name)
 
 
 def _product(typing: Any, a: Any, b: Any) -> Any:
@@ -155,7 +158,6 @@ def _rounded(text: str) -> str:
 
 
 class _Rounding(ast.NodeTransformer):
-
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         return _called("product", node.left, node.right) if isinstance(node.op, ast.Mult) else node

@@ -103,11 +103,15 @@ def done(job: Job, memory: Floats | None = None) -> Output:
 
 def _check_moments(job: Job) -> None:
     """A device reads tables; quadrature is the processor's."""
+    if job.device == "cpu":
+        return
     kernel = kernel_of(job.rec, job.paired)
-    if job.device == "cpu" or not kernel.integrands:
+    if not kernel.integrands:
         return
     if not kernel.tabulated or not all(table_of(f, slope).promising for f, slope in kernel.tabulated):
-        raise ValueError(f"device = {job.device!r}: this network takes quadrature at every layer, which tables cannot hold: leave device out")
+        raise ValueError(
+            f"device = {job.device!r}: this network takes quadrature at every layer, which tables cannot hold: leave device out"
+        )
 
 
 def _fill(job: Job, out: Output) -> None:
@@ -130,7 +134,9 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     if job.marks.size > 1 or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
         return every
     if job.device != "cpu":
-        raise ValueError(f"device = {job.device!r}, depth = {job.depth}: a device goes layer by layer, the processor leaps: leave device out")
+        raise ValueError(
+            f"device = {job.device!r}, depth = {job.depth}: a device goes layer by layer, the processor leaps: leave device out"
+        )
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
     if not all(t.promising for t in tables):
         return every

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/device.py
 
-runs every network of NETWORKS over a grid, keeping the last layer, every 16th and all, prints the table and writes `cuda_<device>.json` and
-`.txt` beside itself. Times are medians in nanoseconds of wall time per layer and point, after a first call that compiles, arrays on the host
-to arrays on the host; the processor has all its cores unless OMP_NUM_THREADS says otherwise. Exit status 1 where a difference is above 1e-12.
+runs every network of NETWORKS over a grid, keeping the last layer, every 16th and all, prints the table and writes `cuda_<device>.json`
+and `.txt` beside itself. Times are medians in nanoseconds of wall time per layer and point, after a first call that compiles, arrays on
+the host to arrays on the host; the processor has all its cores unless OMP_NUM_THREADS says otherwise. Exit status 1 where a difference
+is above 1e-12.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from numba import cuda
 
@@ -83,9 +83,7 @@ def compared(name: str, points: int, depth: int, rounds: int) -> list[dict[str, 
             row[f"{device} first"] = times[0]
             row[device] = statistics.median(times[1:]) * 1e9 / (points * layers)
         row["difference"] = difference(runs["cpu"], runs["cuda"])
-        row["same bits"] = all(
-            np.array_equal(getattr(runs["cpu"], n), getattr(runs["cuda"], n), equal_nan=True) for n in QUANTITIES
-        )
+        row["same bits"] = all(np.array_equal(getattr(runs["cpu"], n), getattr(runs["cuda"], n), equal_nan=True) for n in QUANTITIES)
         rows.append(row)
         print(line(row), flush=True)
     return rows
@@ -110,9 +108,9 @@ def main(given: list[str] | None = None) -> int:
     device = "simulator" if simulated() else cuda.get_current_device().name
     device = device.decode() if isinstance(device, bytes) else device
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    versions = f"numba {version('numba')}, numba-cuda {version('numba-cuda')}"
     title = (
-        f"{device} beside {processors()} cores {platform.machine()}, {today}, numba {numba.__version__}, numba-cuda {version('numba-cuda')}; "
-        f"{args.points} points, {args.depth} repeats\n"
+        f"{device} beside {processors()} cores {platform.machine()}, {today}, {versions}; {args.points} points, {args.depth} repeats\n"
         f"{'network':<26} {'kept':>5}  {'cpu ns':>9} {'cuda ns':>9}  {'ratio':>7}  {'1st, s':>6}  largest difference"
     )
     print(title, flush=True)

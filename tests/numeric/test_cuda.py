@@ -19,15 +19,30 @@ import meanfield as mf
 from meanfield.numeric import cuda_kernels, cuda_runs
 from meanfield.numeric.trajectory import kernel_of
 
+pytest.importorskip("numba_cuda")
+
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "device.py"
 ATTENTION = {"n": 9, "sigma_Q": 0.64, "sigma_K": 0.64, "sigma_V": 0.64, "sigma_O": 0.64, "sigma_1": 0.64, "sigma_2": 1.28}
 
 
-def simulated(*command: str, **environment: str) -> str:
+#: in which what runs on the processor is not compiled, whatever it is: that takes seconds for each network
+PLAIN = f"""
+import sys
+from dataclasses import replace
+from meanfield.numeric import jobs, runs
+done, quadrature = runs.done, jobs._by_quadrature
+runs.done = lambda job, memory=None: done(replace(job, alone=job.device == "cpu"), memory)
+jobs._by_quadrature = lambda job, out: quadrature(replace(job, alone=True), out)
+jobs.patient = lambda *given: True
+sys.path.insert(0, {str(BENCHMARK.parent)!r})
+"""
+
+
+def simulated(text: str) -> str:
     """what a process prints in which kernels run in numba's simulator, which is chosen before numba is imported"""
-    everything = {**os.environ, **environment, "NUMBA_ENABLE_CUDASIM": "1"}
     # numpy's scalars warn where a device is silent
-    done = subprocess.run([sys.executable, "-W", "ignore::RuntimeWarning", *command], capture_output=True, text=True, env=everything)
+    command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", PLAIN + text]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -43,16 +58,15 @@ def checked_table(folder: Path, count: int) -> None:
 
 def test_the_benchmark_in_the_simulator(tmp_path: Path) -> None:
     """closed forms, tables and token mixing, every form of record: the numbers of the processor"""
-    simulated(str(BENCHMARK), "--points", "3", "--depth", "18", "--rounds", "1", "--out", str(tmp_path))
+    options = ["--points", "3", "--depth", "18", "--rounds", "1", "--out", str(tmp_path)]
+    simulated(f"import device\nassert device.main({options!r}) == 0")
     checked_table(tmp_path, 15)
     assert "simulator" in (tmp_path / "cuda_simulator.txt").read_text()
 
 
 ODDITIES = """
-import sys
 import numpy as np, pytest, meanfield as mf
-from meanfield.numeric import cuda_runs, jobs
-sys.path.insert(0, {folder!r})
+from meanfield.numeric import cuda_runs
 from device import QUANTITIES, difference
 
 def agree(net, depth, q, **given):
@@ -94,7 +108,7 @@ print("agreed")
 
 
 def test_statuses_parts_and_refusals_in_the_simulator() -> None:
-    assert simulated("-c", ODDITIES.format(folder=str(BENCHMARK.parent))) == "agreed\n"
+    assert simulated(ODDITIES) == "agreed\n"
 
 
 def test_the_benchmark_on_a_device(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import mpmath as mp
 import numba
 import numpy as np
 import pytest
+from numba.extending import intrinsic
 
 from meanfield.numeric import elementary, tracing
 
