@@ -100,7 +100,7 @@ _ENTRIES: Final = (
 TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}
 
 #: Names that are never parameters of a network.
-reserved: Final = frozenset({"q", "p", "c", "gap", "q2", "depth", "record", "out", "start", "L", "l", "x", "y", "delta"})
+reserved: Final = frozenset({"q", "p", "c", "gap", "q2", "depth", "record", "out", "start", "device", "L", "l", "x", "y", "delta"})
 
 #: Products that the literature writes with one letter, most specific name first.
 products: Final = (("sigma_OV", ("sigma_O", "sigma_V")), ("sigma_QK", ("sigma_Q", "sigma_K")), ("sigma_21", ("sigma_2", "sigma_1")))

@@ -38,16 +38,19 @@ def prepared(
     q2: Any = None,
     start: str = "token",
     record: str | int | Sequence[int] = "all",
+    device: str = "cpu",
     out: NDArray[np.float64] | None = None,
     points: int | None = None,
     **values: Any,
 ) -> Moments | Gram:
     """A run with every argument checked, in whichever way answers the network; `points` are in memory at a time, if not all."""
+    if device != "cpu" and (q2 is not None or not net.closes):
+        raise ValueError(f"device = {device!r} is for runs in (q, p): this one keeps Gram matrices, on the processor: leave device out")
     if q2 is not None:
         return prepared_pair(net, depth, q, q2, p, c, gap, record, values, points)
     if not net.closes:
         return prepared_tokens(net, depth, q, p, c, gap, start, record, values, points)
-    return prepared_moments(recursion(net), depth, q, p, c, gap, start, record, out, values, points)
+    return prepared_moments(recursion(net), depth, q, p, c, gap, start, record, device, out, values, points)
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class Recipe:
     depth: int
     start: str
     record: str | int | tuple[int, ...]
+    device: str
     numbers: Mapping[str, float]
     arrays: tuple[str, ...]
     points: int  # of the whole grid
@@ -114,7 +118,7 @@ class Recipe:
     def prepared(self, *blocks: NDArray[Any], points: int | None = None) -> Moments | Gram:
         """The run of a chunk, its arguments checked; its arrays come in order."""
         given: dict[str, Any] = {**self.numbers, **dict(zip(self.arrays, blocks, strict=True))}
-        return prepared(self.net, self.depth, start=self.start, record=self.record, points=points, **given)
+        return prepared(self.net, self.depth, start=self.start, record=self.record, device=self.device, points=points, **given)
 
     def __call__(self, *blocks: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Every quantity of a chunk, by name.
@@ -141,6 +145,6 @@ class Recipe:
         return [hashlib.sha256(np.ascontiguousarray(b, dtype=np.float64).tobytes()).hexdigest() for b in blocks]
 
     def __dask_tokenize__(self) -> str:
-        return repr(
-            (self.source, repr(self.net), self.depth, self.start, self.record, sorted(self.numbers.items()), self.arrays, self.points)
+        settings = (self.depth, self.start, self.record, self.device, sorted(self.numbers.items()), self.arrays, self.points)
+        return repr((self.source, repr(self.net), *settings))
         )

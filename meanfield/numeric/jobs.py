@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import autonomous
 from meanfield.numeric.store import execute, is_kept, ready
@@ -69,8 +70,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Job:
-    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point, and
-    whether there is but one: points of a grid always run compiled."""
+    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point, whether
+    there is but one: points of a grid always run compiled, and so does any on a device other than the processor."""
 
     rec: Recursion
     paired: bool
@@ -81,6 +82,7 @@ class Job:
     q0: Floats
     delta0: Floats
     alone: bool
+    device: str = "cpu"
 
     def of(self, points: NDArray[np.int64]) -> Job:
         """Some of the points."""
@@ -92,10 +94,24 @@ class Job:
 
 def done(job: Job, memory: Floats | None = None) -> Output:
     """What comes out of a job, NaN where a point has gone bad; in that memory if it is given."""
+    _check_moments(job)
     out = job.output(memory)
     _fill(job, out)
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     return out
+
+
+def _check_moments(job: Job) -> None:
+    """A device reads tables; quadrature is the processor's."""
+    if job.device == "cpu":
+        return
+    kernel = kernel_of(job.rec, job.paired)
+    if not kernel.integrands:
+        return
+    if not kernel.tabulated or not all(table_of(f, slope).promising for f, slope in kernel.tabulated):
+        raise ValueError(
+            f"device = {job.device!r}: this network takes quadrature at every layer, which tables cannot hold: leave device out"
+        )
 
 
 def _fill(job: Job, out: Output) -> None:
@@ -117,6 +133,10 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     layers = job.depth * kernel.layers
     if job.marks.size > 1 or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
         return every
+    if job.device != "cpu":
+        raise ValueError(
+            f"device = {job.device!r}, depth = {job.depth}: a device goes layer by layer, the processor leaps: leave device out"
+        )
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
     if not all(t.promising for t in tables):
         return every
@@ -140,7 +160,8 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
     kernel = kernel_of(job.rec, job.paired)
     shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
-    _run(job, kernel, out, shapes, kernel.work.milliseconds(shapes))
+    part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's
+    _run(part, kernel, out, shapes, kernel.work.milliseconds(shapes))
     return np.arange(0)
 
 
@@ -175,12 +196,17 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
 def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
     count = job.q0.shape[0]
     layers = max(job.depth, 1) * kernel.layers
+    segment = min(layers, max(SEGMENT, math.isqrt(layers)))
+    if job.device == "cuda":
+        given = (job.table, job.q0, job.delta0)
+        run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
+        return
     small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
     lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
     halt = np.zeros(1, dtype=np.int64)
     rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)
-    rest = (job.depth, job.marks, min(layers, max(SEGMENT, math.isqrt(layers))), halt, *rest)
+    rest = (job.depth, job.marks, segment, halt, *rest)
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.chunks import prepared
+from meanfield.numeric.cuda_runs import check_device
 from meanfield.numeric.gram import parameters_of
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.outlines import Axes, is_lazy, unlabelled
@@ -53,6 +54,7 @@ def propagate(
     start: str = "token",
     record: str | int | Sequence[int] = "all",
     out: NDArray[np.float64] | str | Path | None = None,
+    device: str = "cpu",
     **values: ArrayLike,
 ) -> Run | GramRun | PairRun | Sweep:
     r"""Run the mean-field recursion of a network over `depth` repeats.
@@ -81,6 +83,10 @@ def propagate(
         log_chi_product, chi; the arrays of the run are views of it. Or the path of a Zarr store (extra `sweep`), which is written chunk
         by chunk, in memory that does not grow with the grid, and opens with `xarray.open_zarr`. The same call takes a sweep up again that
         was killed or interrupted: chunks that are finished are not computed again.
+    device : "cpu" or "cuda"
+        Where layers are run: on the processor, or on a CUDA device (extra `cuda`), a point of the grid on each of its threads, to the same
+        numbers. For runs in (q, p) of networks whose moments are closed forms or in tables; points that outgrow a table are finished on
+        the processor.
     **values : number or array
         A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p. Of xarray DataArrays the
         dimensions are aligned by name, and name those of the result. Of a dask array or a chunked DataArray, as of a start, nothing is
@@ -101,7 +107,7 @@ def propagate(
         memory (with its size and what to pass instead), a store of another sweep (with what differs). Numbers in dask arrays are
         checked when they are known: before a store is made, else chunk by chunk.
     ImportError
-        A sweep without dask, xarray or Zarr.
+        Before any work: device="cuda" without numba-cuda, a sweep without dask, xarray or Zarr.
     ArithmeticError
         A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
 
@@ -140,19 +146,20 @@ def propagate(
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
     begin = {"q": q, "p": p, "c": c, "gap": gap, "q2": q2}
     given, axes = unlabelled(begin | values)
+    check_device(device)
     if isinstance(out, (str, Path)) or any(map(is_lazy, given.values())):
-        return _swept(net, depth, start, record, out, axes, given)
+        return _swept(net, depth, start, record, device, out, axes, given)
     if out is not None and (q2 is not None or not net.closes):
         raise ValueError("out is an array: that is for runs in (q, p), this one keeps Gram matrices; pass the path of a store")
-    ready = prepared(net, depth, start=start, record=record, **given)
+    ready = prepared(net, depth, start=start, record=record, device=device, **given)
     points = math.prod(ready.grid)
     run = ready.run(points, out) if isinstance(ready, Moments) else ready.run(points)
     return run if axes is None else replace(run, axes=axes)
 
 
-def _swept(net: Block, depth: int, start: str, record: Any, out: Any, axes: Axes | None, given: Mapping[str, Any]) -> Sweep:
+def _swept(net: Block, depth: int, start: str, record: Any, device: str, out: Any, axes: Axes | None, given: Mapping[str, Any]) -> Sweep:
     if out is not None and not isinstance(out, (str, Path)):
         raise TypeError(f"out = {type(out).__name__}: of dask arrays, expected the path of a Zarr store, or nothing for a lazy result")
     path = None if out is None else check_path(out)
-    plan = planned(net, depth, start, record, axes, given)
+    plan = planned(net, depth, start, record, device, axes, given)
     return plan.sweep() if path is None else stored(plan, path)

@@ -170,6 +170,7 @@ class Moments:
     q0: Floats
     delta0: Floats | None
     grid: tuple[int, ...]
+    device: str
 
     @property
     def net(self) -> Block:
@@ -199,10 +200,9 @@ class Moments:
         arrays = [self.q0, np.zeros(()) if self.delta0 is None else self.delta0, *values.values()]
         flat = [np.array(np.broadcast_to(a, self.grid)).reshape(count) for a in arrays]  # copies: read-only ones compile a second kernel
         table = np.array(flat[2:]).reshape(len(values), count)
-        pooled = self.start == "pooled"
-        found = done(
-            Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], points == 1), out
-        )
+        alone, pooled = points == 1 and self.device == "cpu", self.start == "pooled"
+        job = Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], alone, self.device)
+        found = done(job, out)
 
         def shaped(a: np.ndarray) -> np.ndarray:
             return np.moveaxis(a.reshape(len(a), *self.grid), 0, -1)
@@ -234,6 +234,7 @@ def prepared_moments(
     gap: ArrayLike | None,
     start: str,
     record: str | int | Sequence[int],
+    device: str,
     out: Floats | None,
     parameters: Mapping[str, ArrayLike],
     points: int | None = None,
@@ -263,7 +264,7 @@ def prepared_moments(
 
     layers = layers_of(record, depth, check_size)
     _check_out(out, (6, layers.size, *grid))
-    return Moments(rec, values, depth, start, layers, begin, q0, delta0, grid)
+    return Moments(rec, values, depth, start, layers, begin, q0, delta0, grid, device)
 
 
 def _check_out(out: Any, shape: tuple[int, ...]) -> None:

@@ -102,6 +102,7 @@ def _identity(plan: Plan) -> dict[str, Any]:
         "depth": recipe.depth,
         "record": fingerprint(repr(plan.outline.coords["layer"].tolist())),
         "start": recipe.start,
+        "device": recipe.device,
         "grid": list(plan.chunks.grid),
         "chunks": list(plan.chunks.sizes),
         "numbers": dict(recipe.numbers),
@@ -111,8 +112,8 @@ def _identity(plan: Plan) -> dict[str, Any]:
 
 def _check_same(path: Path, identity: Mapping[str, Any]) -> None:
     there = _attributes(path)
-    differ = [f"{name} = {there[name]} there, {identity[name]} here" for name in ("meanfield_version", "network", "depth", "start", "grid")
-              if there[name] != identity[name]]  # fmt: skip
+    named = ("meanfield_version", "network", "depth", "start", "device", "grid")
+    differ = [f"{name} = {there[name]} there, {identity[name]} here" for name in named if there[name] != identity[name]]
     if there["record"] != identity["record"] and there["depth"] == identity["depth"]:
         differ.append("other layers recorded")
     if there["kernel"] != identity["kernel"] and not differ:

@@ -138,7 +138,9 @@ def _delayed(recipe: Recipe) -> Any:
     return delayed(recipe, traverse=False)()
 
 
-def planned(net: Block, depth: int, start: str, record: str | int | Sequence[int], axes: Axes | None, given: Mapping[str, Any]) -> Plan:
+def planned(
+    net: Block, depth: int, start: str, record: str | int | Sequence[int], device: str, axes: Axes | None, given: Mapping[str, Any]
+) -> Plan:
     """A sweep over whatever the arguments are: numbers, arrays and dask arrays, the latter of regular chunks.
 
     Everything is checked but the numbers in dask arrays, which each chunk checks for itself.
@@ -151,7 +153,7 @@ def planned(net: Block, depth: int, start: str, record: str | int | Sequence[int
         if is_lazy(v) and (v.ndim == 0 or np.isnan(v.shape).any()):
             raise ValueError(f"{name} = {v}: a dask array needs at least one dimension, and sizes that are known (compute_chunk_sizes)")
     shown: dict[str, Any] = {name: _stand_in(name) if is_lazy(v) else v for name, v in given.items()}
-    ready = prepared(net, depth, start=start, record=record, points=1, **shown)
+    ready = prepared(net, depth, start=start, record=record, device=device, points=1, **shown)
     known: dict[str, Any] = {name: v if is_lazy(v) else np.asarray(v, dtype=np.float64) for name, v in given.items()}
     grid = arguments.broadcast(known)
     arrays = {name: v.reshape((1,) * (len(grid) - v.ndim) + v.shape) for name, v in known.items() if v.ndim}
@@ -162,9 +164,9 @@ def planned(net: Block, depth: int, start: str, record: str | int | Sequence[int
             if v.shape[i] > 1:
                 sizes[i] = min(max(cut), sizes.get(i, max(cut)))
     chunks = Chunks.of(grid, sizes, max(1, min(BYTES // ready.outline.size, WORK // ready.cost)))
-    prepared(net, depth, start=start, record=record, points=math.prod(chunks.sizes), **shown)  # a chunk fits
+    prepared(net, depth, start=start, record=record, device=device, points=math.prod(chunks.sizes), **shown)  # a chunk fits
     kept = record if isinstance(record, (str, int)) else tuple(map(int, record))
-    recipe = Recipe(net, depth, start, kept, numbers, tuple(arrays), math.prod(grid), ready.source)
+    recipe = Recipe(net, depth, start, kept, device, numbers, tuple(arrays), math.prod(grid), ready.source)
     parameters = {name: v for name, v in known.items() if name not in ("q", "q2", "p", "c", "gap")}
     return Plan(recipe, tuple(arrays.values()), chunks, ready.outline, axes or axes_of(known, grid), parameters)
 

@@ -147,12 +147,23 @@ def copy(size, target, at, source, start):
             target[at + i] = source[start + i]
 
 
+def row_of(marks, l):
+    """The first record that is not before repeat l."""
+    low, high = 0, marks.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if marks[middle] < l:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
     """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
-    product = workspace(PRODUCT)
-    copy(PRODUCT, product, 0, s, A)
+    copy(PRODUCT, s, SAVED, s, A)
     several = marks.shape[0] > 1
-    r = np.searchsorted(marks, start // LAYERS) if several else 0
+    r = row_of(marks, start // LAYERS) if several else 0
     for m in range(start, stop):
         position = m % LAYERS
         l = m // LAYERS
@@ -170,7 +181,72 @@ def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delt
                 chi_row[i] = s[WHOLE + i]
             r += 1
     if again:
-        copy(PRODUCT, s, A, product, 0)
+        copy(PRODUCT, s, A, s, SAVED)
+
+
+def segments_of(depth, segment):
+    """How many segments all layers are."""
+    return (max(depth * LAYERS, 1) + segment - 1) // segment
+
+
+def through(
+    origin, last, depth, marks, segment, halt,
+    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good, s, w, starts, scratch{shapes}
+):
+    """All repeats of the block of points from origin on, in workspaces that lose what they held."""
+    layers = depth * LAYERS
+    segments = segments_of(depth, segment)
+    several = marks.shape[0] > 1
+    L = float(depth)
+    end = q_out.shape[0] - 1
+    lanes = min(LANES, last - origin)
+    {unpack}
+    for i in range(LANES):
+        load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
+        begin(s, i, 0.0)
+    r = end - 1  # on the way back
+    for turn in range(2 * segments if several else segments):
+        again = turn >= segments  # on the way back
+        k = 2 * segments - 1 - turn if again else turn
+        start = k * segment
+        stop = min(layers, start + segment)
+        if halt[0] > 0:
+            return
+        if again and k < segments - 1:
+            copy(STATE, s, 0, starts, k * STATE)
+        if several and not again:
+            copy(STATE, starts, k * STATE, s, 0)
+        if not again or k < segments - 1:
+            sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+        if again:
+            for m in range(stop - 1, start - 1, -1):
+                copy(KEPT, s, T00, w, (m - start) * KEPT)
+                for i in range(LANES):
+                    multiply_back(s, i)
+                if m == marks[r] * LAYERS:
+                    keep_back(s, r, origin, lanes, backward, chi_sum)
+                    r -= 1
+        elif turn == segments - 1:
+            keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
+            for i in range(lanes):
+                g = origin + i
+                status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
+                good[g] = int(s[GOOD + i])
+            if not several:
+                for i in range(lanes):
+                    backward[0, origin + i] = forward[0, origin + i]
+                    chi_sum[0, origin + i] = {chi_total}
+                if depth > 0:
+                    for i in range(lanes):
+                        chi_out[0, origin + i] = s[WHOLE + i]
+            else:
+                for i in range(LANES):
+                    begin(s, i, pooled)
+                keep_back(s, end, origin, lanes, backward, chi_sum)
+    if several:
+        for i in range(lanes):
+            if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
+                status[origin + i] = 5
 
 
 def trajectories(
@@ -178,64 +254,16 @@ def trajectories(
     pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
 ):
     """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
-    layers = depth * LAYERS
-    segments = (max(layers, 1) + segment - 1) // segment
-    s = workspace(SIZE)
     several = marks.shape[0] > 1
+    s = workspace(SIZE)
     w = workspace(segment * KEPT if several else 1)
-    starts = workspace(segments * STATE if several else 1)
-    L = float(depth)
-    end = q_out.shape[0] - 1
-    {scratch}
+    starts = workspace(segments_of(depth, segment) * STATE if several else 1)
+    scratch = np.full(SCRATCH, -1.0)  # what tables were last asked for, of no variance yet
     for origin in range(first, last, LANES):
-        lanes = min(LANES, last - origin)
-        {unpack}
-        for i in range(LANES):
-            load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
-            begin(s, i, 0.0)
-        r = end - 1  # on the way back
-        for turn in range(2 * segments if several else segments):
-            again = turn >= segments  # on the way back
-            k = 2 * segments - 1 - turn if again else turn
-            start = k * segment
-            stop = min(layers, start + segment)
-            if halt[0] > 0:
-                return
-            if again and k < segments - 1:
-                copy(STATE, s, 0, starts, k * STATE)
-            if several and not again:
-                copy(STATE, starts, k * STATE, s, 0)
-            if not again or k < segments - 1:
-                sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
-            if again:
-                for m in range(stop - 1, start - 1, -1):
-                    copy(KEPT, s, T00, w, (m - start) * KEPT)
-                    for i in range(LANES):
-                        multiply_back(s, i)
-                    if m == marks[r] * LAYERS:
-                        keep_back(s, r, origin, lanes, backward, chi_sum)
-                        r -= 1
-            elif turn == segments - 1:
-                keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
-                for i in range(lanes):
-                    g = origin + i
-                    status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
-                    good[g] = int(s[GOOD + i])
-                if not several:
-                    for i in range(lanes):
-                        backward[0, origin + i] = forward[0, origin + i]
-                        chi_sum[0, origin + i] = {chi_total}
-                    if depth > 0:
-                        for i in range(lanes):
-                            chi_out[0, origin + i] = s[WHOLE + i]
-                else:
-                    for i in range(LANES):
-                        begin(s, i, pooled)
-                    keep_back(s, end, origin, lanes, backward, chi_sum)
-        if several:
-            for i in range(lanes):
-                if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
-                    status[origin + i] = 5
+        through(
+            origin, last, depth, marks, segment, halt,
+            pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good, s, w, starts, scratch{shapes}
+        )
 '''
 
 #: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (six)
@@ -253,10 +281,6 @@ def move_{k}(s, i, l, L{shape_names}):
     s[ALIVE + i] = alive
     s[GOOD + i] += alive
     s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
-"""
-#: what tables were last asked for, of no variance yet
-_SCRATCH = """
-scratch = np.full(LANES * {size}, -1.0)
 """
 _ADVANCE = """
 for i in range(LANES):
@@ -406,7 +430,7 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         }
         moves.append(_filled(_MOVE, put).strip())
     put = {
-        "rows": _rows(held, labels, sum(part.times for part in parts)),
+        "rows": _rows(held, labels, sum(part.times for part in parts), size * tabled),
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),
@@ -422,7 +446,6 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
-        "scratch": _SCRATCH.format(size=size) if tabled else "",
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
         "shape_names": shape_names,
     }
@@ -491,15 +514,16 @@ class _Fusing(ast.NodeTransformer):
         return node
 
 
-def _rows(held: list[str], results: list[str], layers: int) -> str:
-    """where the rows of the workspace begin; those of the transfer lie together"""
-    rows = [*_ROWS, *["WHOLE"] * (layers > 1), *(f"V_{name}" for name in held), *(label.upper() for label in results)]
+def _rows(held: list[str], results: list[str], layers: int, scratch: int) -> str:
+    """where the rows of the workspace begin; those of the transfer lie together, and the product is saved behind them"""
+    rows = [*_ROWS, *["WHOLE"] * (layers > 1), *(f"V_{name}" for name in held), *(label.upper() for label in results), "SAVED"]
     lines = [f"{name} = {k} * LANES" for k, name in enumerate(rows)]
     lines += [
         "STATE = 3 * LANES",
         f"PRODUCT = {6 + (layers > 1)} * LANES",
         f"KEPT = {len(results)} * LANES",
-        f"SIZE = {len(rows)} * LANES",
+        "SIZE = SAVED + PRODUCT",
+        f"SCRATCH = {max(1, scratch)} * LANES",
         f"LAYERS = {layers}",
     ]
     lines += ["CHI = T00"] * ("chi" not in results) + ["WHOLE = CHI"] * (layers == 1)

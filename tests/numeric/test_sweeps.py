@@ -280,7 +280,7 @@ def test_a_kernel_is_made_again_from_the_network_alone(tmp_path):
 
 
 def test_another_kernel_on_a_worker_is_refused():
-    recipe = chunks.Recipe(NET, 3, "token", "all", {"q": 1.0, "sigma_w": 1.0, "sigma_b": 0.1}, (), 1, "another")
+    recipe = chunks.Recipe(NET, 3, "token", "all", "cpu", {"q": 1.0, "sigma_w": 1.0, "sigma_b": 0.1}, (), 1, "another")
     with pytest.raises(RuntimeError, match="same versions"):
         recipe()
 

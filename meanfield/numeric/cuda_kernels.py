@@ -1,0 +1,173 @@
+r"""The generated source of a recursion as a CUDA kernel, one thread for each point of a grid, with the arithmetic of the processor.
+
+The functions of the kernel for one point become device functions as they stand, `math` the same traced functions. A product is rounded
+before it is added wherever the text does not say `fma`: the device's compiler would fuse what it finds, and a difference may be meant to
+vanish. What remains is IEEE arithmetic on both sides, so that a device has the bits of a processor with fused multiply-add, but for
+library functions that are not traced (sin, gamma, powers).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from functools import lru_cache
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from meanfield.numeric import primitives
+from meanfield.numeric.fingerprint import version_of
+from meanfield.numeric.store import APART, functions_of, interpreted, loaded
+from meanfield.numeric.tracing import Value
+from meanfield.numeric.trajectory import Kernel
+
+__all__ = ["Program", "numba_cuda", "program_of", "simulated", "source_of"]
+
+_POINTS = '''
+
+def points({given}, w, starts{tables}):
+    """The repeats in marks of one point for each thread. halt[0] > 0 ends it."""
+    g = cuda.grid(1)
+    if g < q0.shape[0]:
+        s = cuda.local.array(SIZE, np.float64)
+        scratch = cuda.local.array(SCRATCH, np.float64)
+        for k in range(SCRATCH):
+            scratch[k] = -1.0
+        through(g, g + 1, {given}, s, w[:, g], starts[:, g], scratch{tables})
+
+
+from numba import cuda
+'''
+
+#: functions of LLVM that the device's compiler has in a library
+_LIBRARY = {"llvm.fabs": "__nv_fabs", "llvm.copysign": "__nv_copysign"}
+
+
+class Program:
+    """A kernel for the device and the sizes of its workspaces: of a point, for each layer of a segment and for each segment."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.points: Any = module.points
+        self.kept: int = module.KEPT
+        self.state: int = module.STATE
+
+
+def numba_cuda() -> Any:
+    """`numba.cuda` as numba-cuda brings it, on first use."""
+    return importlib.import_module("numba.cuda")
+
+
+def simulated() -> bool:
+    """Whether numba runs kernels in the interpreter, as NUMBA_ENABLE_CUDASIM=1 makes it."""
+    return bool(numba_cuda().config.ENABLE_CUDASIM)
+
+
+@lru_cache(maxsize=256)
+def program_of(kernel: Kernel) -> Program:
+    """The kernel for the device, compiled when it is first launched."""
+    return Program(_simulation(kernel) if simulated() else _device(kernel))
+
+
+def source_of(text: str) -> str:
+    """Source of a kernel of one point at a time with `points`, which runs one on each thread."""
+    through = next(f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef) and f.name == "through")
+    names = [a.arg for a in through.args.args]
+    given, tables = names[names.index("last") + 1 : names.index("s")], names[names.index("scratch") + 1 :]
+    put = {"given": ", ".join(given), "tables": "".join(f", {t}" for t in tables)}
+    return text + _POINTS.format(**put)
+
+
+def _device(kernel: Kernel) -> ModuleType:
+    """the module whose functions are the device's"""
+    cuda, intrinsic = numba_cuda(), importlib.import_module("numba.cuda.extending").intrinsic
+    module = loaded(_rounded(source_of(kernel.compiled(1))), "device")
+    functions = functions_of(intrinsic, lambda context, builder, value: _OnDevice(builder, value, True))
+    vars(functions)["product"] = intrinsic(_product)
+    vars(module)["math"] = functions
+    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType)]:
+        how = (
+            {"cache": True, "lto": False} if name == "points" else {"device": True, "forceinline": name not in (*APART, *primitives.NEEDS)}
+        )
+        setattr(module, name, cuda.jit(**how)(f))
+    return module
+
+
+def _simulation(kernel: Kernel) -> ModuleType:
+    """the module as plain Python, where every number is numpy's, which knows infinity and NaN"""
+    module = loaded(source_of(kernel.interpreted), "simulated")
+    plain = vars(vars(interpreted(kernel.interpreted))["math"])
+    vars(module)["math"] = SimpleNamespace(**{name: _wrapped(f) if callable(f) else f for name, f in plain.items()})
+    vars(module)["float"] = np.float64
+    vars(module)["points"] = numba_cuda().jit(vars(module)["points"])
+    return module
+
+
+def _wrapped(f: Any) -> Any:
+    return lambda *values: np.float64(f(*values))
+
+
+class _OnDevice(Value):
+    """A value of device code."""
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.called("__nv_dmul_rn", self, other)
+
+    def __rmul__(self, other: Value | float) -> Value:
+        return self.called("__nv_dmul_rn", other, self)
+
+    def __neg__(self) -> Value:
+        return -0.0 - self  # NVVM has no negation
+
+    def called(self, name: str, *values: Value | float) -> Value:
+        library = _LIBRARY.get(name, name)
+        if library.startswith("llvm."):
+            return super().called(name, *values)
+        return self._of(self.builder.call(_external(self.builder, library, len(values)), [self.constant(v) for v in values]))
+
+
+def _external(builder: Any, name: str, count: int) -> Any:
+    """the function of doubles of the device's library"""
+    from llvmlite import ir
+
+    declared = builder.module.globals
+    return declared.get(name) or ir.Function(builder.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * count), name)
+
+
+def _product(typing: Any, a: Any, b: Any) -> Any:
+    """a b, rounded where it is a double"""
+    from numba import types
+
+    kind = types.float64 if types.float64 in (a, b) else types.int64
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, y = args
+        return builder.mul(x, y) if kind == types.int64 else builder.call(_external(builder, "__nv_dmul_rn", 2), [x, y])
+
+    return kind(kind, kind), code
+
+
+def _rounded(text: str) -> str:
+    """the source with every product of its functions as a call"""
+    tree = ast.parse(text)
+    for f in tree.body:
+        if isinstance(f, ast.FunctionDef):
+            f.body = [_Rounding().visit(line) for line in f.body]
+    return f"{ast.unparse(ast.fix_missing_locations(tree))}  # {version_of(sys.modules[__name__])}\n"
+
+
+class _Rounding(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        return _called("product", node.left, node.right) if isinstance(node.op, ast.Mult) else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Mult) or not isinstance(node.target, ast.Name):
+            return node
+        return ast.Assign([node.target], _called("product", ast.Name(node.target.id, ast.Load()), node.value))
+
+
+def _called(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(ast.Name("math", ast.Load()), name, ast.Load()), [*arguments], [])
