@@ -147,4 +147,3 @@ class Recipe:
     def __dask_tokenize__(self) -> str:
         settings = (self.depth, self.start, self.record, self.device, sorted(self.numbers.items()), self.arrays, self.points)
         return repr((self.source, repr(self.net), *settings))
-        )
