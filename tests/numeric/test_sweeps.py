@@ -271,7 +271,7 @@ def test_a_kernel_is_made_again_from_the_network_alone(tmp_path):
     """in a process that finds none, where sets and dicts have another order"""
     net = mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))
     given = {"alpha": 0.7, "n": 5, **{f"sigma_{k}": 0.9 for k in "QKVO12"}}
-    plan = sweeps.planned(net, 3, "token", "all", None, {"q": 1.0, "p": 0.4, **given})
+    plan = sweeps.planned(net, 3, "token", "all", "cpu", None, {"q": 1.0, "p": 0.4, **given})
     (tmp_path / "recipe").write_bytes(pickle.dumps(plan.recipe))
     code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))()['log_apjn'].tolist())"
     there = {**os.environ, "MEANFIELD_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONHASHSEED": "7"}
