@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import getitem
 from pathlib import Path
@@ -138,9 +138,7 @@ def _delayed(recipe: Recipe) -> Any:
     return delayed(recipe, traverse=False)()
 
 
-def planned(
-    net: Block, depth: int, start: str, record: str | int | Sequence[int], device: str, axes: Axes | None, given: Mapping[str, Any]
-) -> Plan:
+def planned(net: Block, depth: int, start: str, record: Any, device: str, axes: Axes | None, given: Mapping[str, Any]) -> Plan:
     """A sweep over whatever the arguments are: numbers, arrays and dask arrays, the latter of regular chunks.
 
     Everything is checked but the numbers in dask arrays, which each chunk checks for itself.
@@ -165,7 +163,7 @@ def planned(
                 sizes[i] = min(max(cut), sizes.get(i, max(cut)))
     chunks = Chunks.of(grid, sizes, max(1, min(BYTES // ready.outline.size, WORK // ready.cost)))
     prepared(net, depth, start=start, record=record, device=device, points=math.prod(chunks.sizes), **shown)  # a chunk fits
-    kept = record if isinstance(record, (str, int)) else tuple(map(int, record))
+    kept = record if isinstance(record, str) else int(record) if np.ndim(record) == 0 else tuple(map(int, record))
     recipe = Recipe(net, depth, start, kept, device, numbers, tuple(arrays), math.prod(grid), ready.source)
     parameters = {name: v for name, v in known.items() if name not in ("q", "q2", "p", "c", "gap")}
     return Plan(recipe, tuple(arrays.values()), chunks, ready.outline, axes or axes_of(known, grid), parameters)

@@ -58,7 +58,7 @@ def counted(monkeypatch):
 def client():
     """two worker processes"""
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
