@@ -2,8 +2,9 @@ r"""The generated source of a recursion as a CUDA kernel, one thread for each po
 
 The functions of the kernel for one point become device functions as they stand, `math` the same traced functions. A product is rounded
 before it is added wherever the text does not say `fma`: the device's compiler would fuse what it finds, and a difference may be meant to
-vanish. What remains is IEEE arithmetic on both sides, so that a device has the bits of a processor with fused multiply-add, but for
-library functions that are not traced (sin, gamma, powers).
+vanish. A minimum with NaN is what it is on the processor: the device's library would pass over NaN. What remains is IEEE arithmetic in the
+same order on both sides, but for library functions that are not traced (sin, gamma, powers): a processor with fused multiply-add has the
+same bits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from functools import lru_cache
+from functools import lru_cache, reduce
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -84,13 +85,12 @@ def _device(kernel: Kernel) -> ModuleType:
     cuda, intrinsic = numba_cuda(), importlib.import_module("numba.cuda.extending").intrinsic
     module = loaded(_rounded(source_of(kernel.compiled(1))), "device")
     functions = functions_of(intrinsic, lambda context, builder, value: _OnDevice(builder, value, True))
-    vars(functions)["product"] = intrinsic(_product)
+    inline = cuda.jit(device=True, forceinline=True)
+    vars(functions).update(product=intrinsic(_product), min=inline(_min), max=inline(_max))
     vars(module)["math"] = functions
-    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType)]:
-        how = (
-            {"cache": True, "lto": False} if name == "points" else {"device": True, "forceinline": name not in (*APART, *primitives.NEEDS)}
-        )
-        setattr(module, name, cuda.jit(**how)(f))
+    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType) and item[0] != "points"]:
+        setattr(module, name, cuda.jit(device=True, forceinline=name not in (*APART, *primitives.NEEDS))(f))
+    vars(module)["points"] = cuda.jit(cache=True, lto=False)(vars(module)["points"])
     return module
 
 
@@ -148,8 +148,16 @@ def _product(typing: Any, a: Any, b: Any) -> Any:
     return kind(kind, kind), code
 
 
+def _min(a: float, b: float) -> float:
+    return b if b < a else a
+
+
+def _max(a: float, b: float) -> float:
+    return b if b > a else a
+
+
 def _rounded(text: str) -> str:
-    """the source with every product of its functions as a call"""
+    """the source with every product of its functions, every minimum and every maximum as a call of `math`"""
     tree = ast.parse(text)
     for f in tree.body:
         if isinstance(f, ast.FunctionDef):
@@ -161,6 +169,13 @@ class _Rounding(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         return _called("product", node.left, node.right) if isinstance(node.op, ast.Mult) else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id not in ("min", "max"):
+            return node
+        name = node.func.id
+        return reduce(lambda a, b: _called(name, a, b), node.args)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         self.generic_visit(node)

@@ -57,8 +57,8 @@ def difference(a: Any, b: Any) -> float:
         fine = np.isfinite(x) & np.isfinite(y)
         if not np.array_equal(x[~fine], y[~fine], equal_nan=True):
             return float("inf")
-        size = np.maximum(np.abs(x), 1.0) if name.startswith("log") else np.maximum(np.abs(x), 1e-300)
-        worst = max(worst, float((np.abs(x - y) / size)[fine].max(initial=0.0)))
+        x, y = x[fine], y[fine]
+        worst = max(worst, float((np.abs(x - y) / np.maximum(np.abs(x), 1.0 if name.startswith("log") else 1e-300)).max(initial=0.0)))
     return worst if np.array_equal(a.status, b.status) else float("inf")
 
 
