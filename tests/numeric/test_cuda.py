@@ -159,9 +159,11 @@ def test_kernels_compile_to_ptx(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_products_minima_and_maxima_are_calls() -> None:
-    text = cuda_kernels._rounded("A = 2 * 3\ndef f(x, y):\n    x *= y\n    return x * y + x * (y * 2) + max(x, y, 1)\n")
+    text = cuda_kernels._rounded("A = 2 * 3\ndef f(x, y, s):\n    x *= y\n    s[1] *= x\n    return x * y + x * (y * 2) + max(x, y, 1)\n")
     product = "math.product(x, y) + math.product(x, math.product(y, 2))"
-    body = f"def f(x, y):\n    x = math.product(x, y)\n    return {product} + math.max(math.max(x, y), 1)"
+    body = (
+        f"def f(x, y, s):\n    x = math.product(x, y)\n    s[1] = math.product(s[1], x)\n    return {product} + math.max(math.max(x, y), 1)"
+    )
     assert text.startswith(f"A = 2 * 3\n\n{body}  # ")
 
 
