@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from meanfield.numeric import elementary
-from meanfield.numeric.fingerprint import version_of
+from meanfield.numeric import elementary, tracing
+from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.store import interpreted, loaded
 from meanfield.numeric.tracing import Value
 from meanfield.numeric.trajectory import Kernel
@@ -194,7 +194,13 @@ def _rounded(text: str) -> str:
     for f in tree.body:
         if isinstance(f, ast.FunctionDef):
             f.body = [_Rounding().visit(line) for line in f.body]
-    return f"{ast.unparse(ast.fix_missing_locations(tree))}  # {version_of(sys.modules[__name__])}\n"
+    return f"{ast.unparse(ast.fix_missing_locations(tree))}  # {_makers()}\n"
+
+
+@lru_cache(maxsize=1)
+def _makers() -> str:
+    """what makes the rest of a kernel's code, which numba keeps by the text"""
+    return fingerprint("".join(map(inspect.getsource, (elementary, tracing, sys.modules[__name__]))))
 
 
 class _Rounding(ast.NodeTransformer):
