@@ -2,24 +2,28 @@ r"""The generated source of a recursion as a CUDA kernel, one thread for each po
 
 The functions of the kernel for one point become device functions as they stand, `math` the same traced functions. A product is rounded
 before it is added wherever the text does not say `fma`: the device's compiler would fuse what it finds, and a difference may be meant to
-vanish. What remains is IEEE arithmetic on both sides, so that a device has the bits of a processor with fused multiply-add, but for
-library functions that are not traced (sin, gamma, powers).
+vanish. A minimum with NaN is what it is on the processor: the device's library would pass over NaN. What remains is IEEE arithmetic in the
+same order on both sides, but for library functions that are not traced (sin, gamma, powers): a processor with fused multiply-add has the
+same bits.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import inspect
+import math
 import sys
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, reduce
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from meanfield.numeric import primitives
-from meanfield.numeric.fingerprint import version_of
-from meanfield.numeric.store import APART, functions_of, interpreted, loaded
+from meanfield.numeric import elementary, tracing
+from meanfield.numeric.fingerprint import fingerprint
+from meanfield.numeric.store import interpreted, loaded
 from meanfield.numeric.tracing import Value
 from meanfield.numeric.trajectory import Kernel
 
@@ -81,16 +85,23 @@ def source_of(text: str) -> str:
 
 def _device(kernel: Kernel) -> ModuleType:
     """the module whose functions are the device's"""
-    cuda, intrinsic = numba_cuda(), importlib.import_module("numba.cuda.extending").intrinsic
-    module = loaded(_rounded(source_of(kernel.compiled(1))), "device")
-    functions = functions_of(intrinsic, lambda context, builder, value: _OnDevice(builder, value, True))
-    vars(functions)["product"] = intrinsic(_product)
+    cuda = numba_cuda()
+    module, functions = loaded(_rounded(source_of(kernel.compiled(1))), "device"), _functions()
     vars(module)["math"] = functions
-    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType)]:
-        how = (
-            {"cache": True, "lto": False} if name == "points" else {"device": True, "forceinline": name not in (*APART, *primitives.NEEDS)}
-        )
-        setattr(module, name, cuda.jit(**how)(f))
+    for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType) and item[0] != "points"]:
+        setattr(module, name, getattr(functions, name, None) or cuda.jit(device=True)(f))
+    vars(module)["points"] = cuda.jit(cache=True, lto=False)(vars(module)["points"])
+    return module
+
+
+@lru_cache(maxsize=1)
+def _functions() -> ModuleType:
+    """`math` on the device: the elementary functions of the processor's kernels, and what `_rounded` puts in the place of operators"""
+    intrinsic, inline = importlib.import_module("numba.cuda.extending").intrinsic, numba_cuda().jit(device=True, forceinline=True)
+    module = ModuleType("math")
+    vars(module).update({name: f for name, f in vars(math).items() if not name.startswith("_")})
+    vars(module).update({f.__name__: intrinsic(_traced(f)) for f in elementary.FUNCTIONS})
+    vars(module).update(product=intrinsic(_product), min=inline(_min), max=inline(_max))
     return module
 
 
@@ -108,23 +119,44 @@ def _wrapped(f: Any) -> Any:
     return lambda *values: np.float64(f(*values))
 
 
-class _OnDevice(Value):
-    """A value of device code."""
+def _traced(function: Callable[..., Value]) -> Callable[..., Any]:
+    """the function of doubles as numba's compiler asks for it"""
+    from numba import types
 
-    def __mul__(self, other: Value | float) -> Value:
-        return self.called("__nv_dmul_rn", self, other)
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return function(*(Value(_Builder(builder), a, True) for a in args)).value
 
-    def __rmul__(self, other: Value | float) -> Value:
-        return self.called("__nv_dmul_rn", other, self)
+    def one(typing: Any, a: Any) -> Any:
+        return types.float64(types.float64), code
 
-    def __neg__(self) -> Value:
-        return -0.0 - self  # NVVM has no negation
+    def two(typing: Any, a: Any, b: Any) -> Any:
+        return types.float64(types.float64, types.float64), code
 
-    def called(self, name: str, *values: Value | float) -> Value:
-        library = _LIBRARY.get(name, name)
-        if library.startswith("llvm."):
-            return super().called(name, *values)
-        return self._of(self.builder.call(_external(self.builder, library, len(values)), [self.constant(v) for v in values]))
+    def three(typing: Any, a: Any, b: Any, c: Any) -> Any:
+        return types.float64(types.float64, types.float64, types.float64), code
+
+    return (one, two, three)[len(inspect.signature(function).parameters) - 1]
+
+
+class _Builder:
+    """Writes code as LLVM's builder does, but in what NVVM takes, and with products that are not fused into sums."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder, self.module = builder, self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.builder, name)
+
+    def fmul(self, a: Any, b: Any) -> Any:
+        return self.builder.call(_external(self.builder, "__nv_dmul_rn", 2), [a, b])
+
+    def fneg(self, a: Any) -> Any:
+        return self.builder.fsub(a.type(-0.0), a)
+
+    def declare_intrinsic(self, name: str, types: Any, kind: Any) -> Any:
+        if name in _LIBRARY:
+            return _external(self.builder, _LIBRARY[name], len(kind.args))
+        return self.builder.module.declare_intrinsic(name, types, kind)
 
 
 def _external(builder: Any, name: str, count: int) -> Any:
@@ -148,13 +180,27 @@ def _product(typing: Any, a: Any, b: Any) -> Any:
     return kind(kind, kind), code
 
 
+def _min(a: float, b: float) -> float:
+    return b if b < a else a
+
+
+def _max(a: float, b: float) -> float:
+    return b if b > a else a
+
+
 def _rounded(text: str) -> str:
-    """the source with every product of its functions as a call"""
+    """the source with every product of its functions, every minimum and every maximum as a call of `math`"""
     tree = ast.parse(text)
     for f in tree.body:
         if isinstance(f, ast.FunctionDef):
             f.body = [_Rounding().visit(line) for line in f.body]
-    return f"{ast.unparse(ast.fix_missing_locations(tree))}  # {version_of(sys.modules[__name__])}\n"
+    return f"{ast.unparse(ast.fix_missing_locations(tree))}  # {_makers()}\n"
+
+
+@lru_cache(maxsize=1)
+def _makers() -> str:
+    """what makes the rest of a kernel's code, which numba keeps by the text"""
+    return fingerprint("".join(map(inspect.getsource, (elementary, tracing, sys.modules[__name__]))))
 
 
 class _Rounding(ast.NodeTransformer):
@@ -162,11 +208,19 @@ class _Rounding(ast.NodeTransformer):
         self.generic_visit(node)
         return _called("product", node.left, node.right) if isinstance(node.op, ast.Mult) else node
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id not in ("min", "max"):
+            return node
+        name = node.func.id
+        return reduce(lambda a, b: _called(name, a, b), node.args)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         self.generic_visit(node)
-        if not isinstance(node.op, ast.Mult) or not isinstance(node.target, ast.Name):
+        if not isinstance(node.op, ast.Mult):
             return node
-        return ast.Assign([node.target], _called("product", ast.Name(node.target.id, ast.Load()), node.value))
+        before = ast.parse(ast.unparse(node.target), mode="eval").body
+        return ast.Assign([node.target], _called("product", before, node.value))
 
 
 def _called(name: str, *arguments: ast.expr) -> ast.Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ LAUNCH, FILL = 2_000_000_000, 1 << 17
 SHARE = 0.5
 #: blocks of threads that a launch has at least, and threads of a block at most
 BLOCKS, THREADS = 128, 128
+
+#: parts go to the device one after another, from threads so that an interrupt is heard while it works
+_TURN = threading.Lock()
 
 
 def check_device(device: str) -> None:
@@ -69,6 +73,10 @@ def run_on_device(
     reading = [cuda.to_device(t) for t in tables]
 
     def task(part: slice) -> None:
+        with _TURN:
+            run(part)
+
+    def run(part: slice) -> None:
         inputs = [cuda.to_device(np.ascontiguousarray(a[..., part])) for a in given]
         n = inputs[1].shape[0]
         outputs = [cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in arrays]
@@ -79,8 +87,7 @@ def run_on_device(
             found = theirs.copy_to_host()
             mine[..., part] = found[: len(mine)] if mine.ndim > 1 else found
 
-    # one part at a time, in a thread so that an interrupt is heard while the device works
-    share(task, [slice(k, min(count, k + size)) for k in range(0, count, size)], "propagate", lambda: halt.fill(1), workers=1)
+    share(task, [slice(k, min(count, k + size)) for k in range(0, count, size)], "propagate", lambda: halt.fill(1))
     for t, read in zip(tables, reading, strict=True):
         t[:] = read.copy_to_host()
 

@@ -21,7 +21,7 @@ from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, lookup, primitives, tracing
 from meanfield.numeric.fingerprint import fingerprint
 
-__all__ = ["compiled", "execute", "folder", "functions_of", "interpreted", "is_kept", "keep", "kept", "loaded", "ready"]
+__all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "ready"]
 
 #: how everything is compiled: infinities and NaN keep their meaning
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
@@ -107,7 +107,7 @@ def _load(path: Path, name: str) -> ModuleType:
 
 
 def loaded(text: str, purpose: str) -> ModuleType:
-    """The generated source as a module that is made for one purpose."""
+    """The generated source as a module of its own."""
     path = _write(text)
     return _load(path, f"meanfield_{purpose}_{path.stem}")
 
@@ -139,16 +139,9 @@ def _extended(f: Callable[[float], float], error: type[Exception], instead: floa
 @lru_cache(maxsize=1)
 def _functions() -> ModuleType:
     """`math` for compiled recursions: its elementary functions as vector code"""
-    from numba.extending import intrinsic
-
-    return functions_of(intrinsic, tracing.on_processor)
-
-
-def functions_of(intrinsic: Any, traced: Callable[[Any, Any, Any], tracing.Value]) -> ModuleType:
-    """`math` for a compiler, its elementary functions traced"""
     module = ModuleType("math")
     vars(module).update({name: f for name, f in vars(math).items() if not name.startswith("_")})
-    vars(module).update({f.__name__: tracing.intrinsic_of(f, intrinsic, traced) for f in elementary.FUNCTIONS})
+    vars(module).update({f.__name__: tracing.intrinsic_of(f) for f in elementary.FUNCTIONS})
     return module
 
 
@@ -169,7 +162,8 @@ def compiled(text: str, entry: str) -> FunctionType:
     """The function `entry` of the generated source, compiled; its machine code is cached beside the file."""
     import numba
 
-    module = loaded(text, "compiled")
+    path = _write(text)
+    module = _load(path, f"meanfield_compiled_{path.stem}")
     functions = {name: f for name, f in vars(module).items() if isinstance(f, FunctionType)}
     shared = {name for name, f in functions.items() if f.__module__ == quadrature.__name__}
     options, inner = OPTIONS, INNER

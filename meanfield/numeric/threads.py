@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from meanfield.progress import track
 
-__all__ = ["processors", "share"]
+__all__ = ["share"]
 
 Part = TypeVar("Part")
 
 
-def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt: Callable[[], None], workers: int | None = None) -> None:
+def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt: Callable[[], None]) -> None:
     """Do the task on every part. It must release the interpreter's lock, so that parts run side by side and Ctrl-C is heard; `halt`
     makes it return early."""
-    with ThreadPoolExecutor(max_workers=min(workers or processors(), len(parts)) or 1) as pool:
+    with ThreadPoolExecutor(max_workers=min(_processors(), len(parts)) or 1) as pool:
         try:
             futures = [pool.submit(task, part) for part in parts]
             for future in track(as_completed(futures), name, len(parts)):
@@ -28,8 +28,8 @@ def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt
             raise
 
 
-def processors() -> int:
-    """As many as OMP_NUM_THREADS allows, else as this process may use."""
+def _processors() -> int:
+    """as many as OMP_NUM_THREADS allows, else as this process may use"""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     if limit.isdigit() and int(limit) > 0:
         return int(limit)

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Value", "bits", "copysign", "double", "fma", "intrinsic_of", "on_processor", "sqrt", "where"]
+__all__ = ["Value", "bits", "copysign", "double", "fma", "intrinsic_of", "sqrt", "where"]
 
 
 class Value:
@@ -20,7 +20,7 @@ class Value:
         self.builder, self.value, self.fused = builder, value, fused
 
     def _of(self, value: Any) -> Value:
-        return type(self)(self.builder, value, self.fused)
+        return Value(self.builder, value, self.fused)
 
     def constant(self, other: Value | float) -> Any:
         """the other operand in the type of this one"""
@@ -87,15 +87,16 @@ class Value:
     __hash__ = None  # type: ignore[assignment]
 
     def __abs__(self) -> Value:
-        return self.called("llvm.fabs", self)
+        return self._of(_called(self, "llvm.fabs", self.value))
 
-    def called(self, name: str, *values: Value | float) -> Value:
-        """A function of the compiler's own on doubles"""
-        from llvmlite import ir
 
-        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * len(values))
-        function = self.builder.module.declare_intrinsic(name, [ir.DoubleType()], kind)
-        return self._of(self.builder.call(function, [self.constant(v) for v in values]))
+def _called(x: Value, name: str, *values: Any) -> Any:
+    from llvmlite import ir
+
+    function = x.builder.module.declare_intrinsic(
+        name, [ir.DoubleType()], ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * len(values))
+    )
+    return x.builder.call(function, values)
 
 
 def _first(*values: Value | float) -> Value:
@@ -107,7 +108,7 @@ def fma(a: Value | float, b: Value | float, c: Value | float) -> Value:
     x = _first(a, b, c)
     if not x.fused:
         return a * b + c  # type: ignore[return-value]
-    return x.called("llvm.fma", a, b, c)
+    return Value(x.builder, _called(x, "llvm.fma", *(x.constant(v) for v in (a, b, c))), True)
 
 
 def where(condition: Value, a: Value | float, b: Value | float) -> Value:
@@ -115,43 +116,41 @@ def where(condition: Value, a: Value | float, b: Value | float) -> Value:
     from llvmlite import ir
 
     values = [v.value if isinstance(v, Value) else ir.DoubleType()(float(v)) for v in (a, b)]
-    return condition._of(condition.builder.select(condition.value, *values))
+    return Value(condition.builder, condition.builder.select(condition.value, *values), condition.fused)
 
 
 def sqrt(x: Value) -> Value:
-    return x.called("llvm.sqrt", x)
+    return Value(x.builder, _called(x, "llvm.sqrt", x.value), x.fused)
 
 
 def copysign(size: Value | float, sign: Value | float) -> Value:
-    return _first(size, sign).called("llvm.copysign", size, sign)
+    x = _first(size, sign)
+    return Value(x.builder, _called(x, "llvm.copysign", x.constant(size), x.constant(sign)), x.fused)
 
 
 def bits(x: Value) -> Value:
     """The 64 bits of a double as a whole number."""
     from llvmlite import ir
 
-    return x._of(x.builder.bitcast(x.value, ir.IntType(64)))
+    return Value(x.builder, x.builder.bitcast(x.value, ir.IntType(64)), x.fused)
 
 
 def double(i: Value) -> Value:
     """The double of those 64 bits."""
     from llvmlite import ir
 
-    return i._of(i.builder.bitcast(i.value, ir.DoubleType()))
+    return Value(i.builder, i.builder.bitcast(i.value, ir.DoubleType()), i.fused)
 
 
-def on_processor(context: Any, builder: Any, value: Any) -> Value:
-    """What a function for this processor is traced on."""
-    triple, _, features = context.codegen().magic_tuple()
-    return Value(builder, value, "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64")))
-
-
-def intrinsic_of(function: Callable[..., Value], intrinsic: Any, traced: Callable[[Any, Any, Any], Value]) -> Any:
-    """The function of doubles as one that numba writes into the code that calls it, as that `intrinsic` of a compiler."""
+def intrinsic_of(function: Callable[..., Value]) -> Any:
+    """The function of doubles as one that numba writes into the code that calls it."""
     from numba import types
+    from numba.extending import intrinsic
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return function(*(traced(context, builder, a) for a in args)).value
+        triple, _, features = context.codegen().magic_tuple()
+        fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
+        return function(*(Value(builder, a, fused) for a in args)).value
 
     def one(typing: Any, a: Any) -> Any:
         return types.float64(types.float64), code

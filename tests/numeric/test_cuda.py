@@ -38,11 +38,11 @@ sys.path.insert(0, {str(BENCHMARK.parent)!r})
 """
 
 
-def simulated(text: str) -> str:
-    """what a process prints in which kernels run in numba's simulator, which is chosen before numba is imported"""
+def ran(text: str, simulator: bool) -> str:
+    """what a process prints in which kernels run in numba's simulator, which is chosen before numba is imported, or on a device"""
     # numpy's scalars warn where a device is silent
     command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", PLAIN + text]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NUMBA_ENABLE_CUDASIM": str(int(simulator))})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -59,7 +59,7 @@ def checked_table(folder: Path, count: int) -> None:
 def test_the_benchmark_in_the_simulator(tmp_path: Path) -> None:
     """closed forms, tables and token mixing, every form of record: the numbers of the processor"""
     options = ["--points", "3", "--depth", "18", "--rounds", "1", "--out", str(tmp_path)]
-    simulated(f"import device\nassert device.main({options!r}) == 0")
+    ran(f"import device\nassert device.main({options!r}) == 0", simulator=True)
     checked_table(tmp_path, 15)
     assert "simulator" in (tmp_path / "cuda_simulator.txt").read_text()
 
@@ -79,6 +79,7 @@ words = [agree(relu, 70, 1.0, c=0.5, sigma_w=grid, sigma_b=0.0, record=r).status
 assert words == [["underflow", "ok", "ok", "overflow", "overflow"]] * 3, words
 assert agree(mf.mlp(mf.sign), 3, 1.0, c=[0.2, 0.3], sigma_w=1.0, sigma_b=0.1).status.tolist() == ["infinite APJN"] * 2
 assert agree(mf.mlp(mf.erf), 700, 1.0, c=[0.9, 0.99], sigma_w=0.5, sigma_b=0.3, record="last").status.tolist() == ["gap underflow"] * 2
+assert agree(mf.mlp(mf.cos), 6, [1.0, 1e5], c=0.5, sigma_w=1.3, sigma_b=0.1).status.tolist() == ["ok", "invalid"]
 assert agree(mf.mlp(mf.erf), 0, [1.0, 2.0], c=0.9, sigma_w=0.5, sigma_b=0.3).q.shape == (2, 1)
 assert agree(relu, 5, np.ones((2, 3)), sigma_w=1.0, sigma_b=0.0, record=2)._delta is None
 assert agree(relu, 5, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).status == "ok"
@@ -108,10 +109,10 @@ print("agreed")
 
 
 def test_statuses_parts_and_refusals_in_the_simulator() -> None:
-    assert simulated(ODDITIES) == "agreed\n"
+    assert ran(ODDITIES, simulator=True) == "agreed\n"
 
 
-def test_the_benchmark_on_a_device(tmp_path: Path) -> None:
+def test_on_a_device(tmp_path: Path) -> None:
     from numba import cuda
 
     if not cuda.is_available():
@@ -119,6 +120,7 @@ def test_the_benchmark_on_a_device(tmp_path: Path) -> None:
     options = ["--points", "2000", "--depth", "40", "--rounds", "1", "--out", str(tmp_path)]
     subprocess.run([sys.executable, str(BENCHMARK), *options], check=True)
     checked_table(tmp_path, 15)
+    assert ran(ODDITIES, simulator=False) == "agreed\n"
 
 
 NETWORKS: dict[str, Any] = {
@@ -156,9 +158,12 @@ def test_kernels_compile_to_ptx(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert not re.search(r"\bcall\b", ptx)
 
 
-def test_every_product_is_a_call() -> None:
-    text = cuda_kernels._rounded("A = 2 * 3\ndef f(x, y):\n    x *= y\n    return x * y + x * (y * 2)\n")
-    body = "def f(x, y):\n    x = math.product(x, y)\n    return math.product(x, y) + math.product(x, math.product(y, 2))"
+def test_products_minima_and_maxima_are_calls() -> None:
+    text = cuda_kernels._rounded("A = 2 * 3\ndef f(x, y, s):\n    x *= y\n    s[1] *= x\n    return x * y + x * (y * 2) + max(x, y, 1)\n")
+    product = "math.product(x, y) + math.product(x, math.product(y, 2))"
+    body = (
+        f"def f(x, y, s):\n    x = math.product(x, y)\n    s[1] = math.product(s[1], x)\n    return {product} + math.max(math.max(x, y), 1)"
+    )
     assert text.startswith(f"A = 2 * 3\n\n{body}  # ")
 
 

@@ -10,7 +10,6 @@ import mpmath as mp
 import numba
 import numpy as np
 import pytest
-from numba.extending import intrinsic
 
 from meanfield.numeric import elementary, tracing
 
@@ -21,7 +20,7 @@ ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", 
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
-    function = tracing.intrinsic_of(f, intrinsic, tracing.on_processor)
+    function = tracing.intrinsic_of(f)
 
     @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def one(x: np.ndarray, out: np.ndarray) -> None:
