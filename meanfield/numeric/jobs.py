@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import autonomous
-from meanfield.numeric.store import execute, is_kept, ready
+from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.tables import table_of
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, Kernel, kernel_of
@@ -184,7 +184,7 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return
-    run = ready(text, "trajectories", (0, 0, *rest))
+    run = compiled(text, "trajectories").form((0, 0, *rest))
     size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

@@ -1,7 +1,7 @@
 r"""From symbolic expressions to Python source: expectations become closed forms free of cancellation or quadrature calls, common
 subexpressions get names, everything is ordered by what it needs.
 
-What comes out is text: functions of plain floats that use `math` only, readable, and the same for the interpreter and for numba.
+What comes out is text: functions of plain floats that use `math` only, readable, and the same for the interpreter and for the compiler.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 import sympy as sp
@@ -25,7 +24,6 @@ from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import lookup, primitives
-from meanfield.numeric.fingerprint import version_of
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.work import Work
@@ -468,8 +466,7 @@ def _primitives_source(used: set[str]) -> list[str]:
     return ["\n".join(constants), *[inspect.getsource(getattr(primitives, name)) for name in functions]]
 
 
-@cache
 def _rules() -> str:
-    """the import of the node rules, with what they were: compiled code is kept by its text"""
+    """the import of the node rules"""
     names = [f.__name__ for f in quadrature.RULES]
-    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}  # {version_of(quadrature)}\n"
+    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}\n"

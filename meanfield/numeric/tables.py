@@ -11,10 +11,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature, singularities
 from meanfield.gaussian.singularities import Shape, real_function, shape_of
-from meanfield.numeric import lookup, tabulation
-from meanfield.numeric.fingerprint import fingerprint, version_of
+from meanfield.numeric import lookup
+from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted, keep, kept
@@ -45,8 +44,7 @@ class Table:
 
     @property
     def _name(self) -> str:
-        version = version_of(lookup, tabulation, quadrature, singularities)
-        return f"table_{fingerprint(f'{version} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
+        return f"table_{fingerprint(f'{makers()} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
     def extend(self) -> bool:
         """Add the panels that were asked for; whether there were any."""
