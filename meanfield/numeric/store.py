@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -33,9 +34,15 @@ def folder() -> Path:
     return user_cache_path("meanfield", appauthor=False) / "kernels"
 
 
-def _places() -> tuple[Path, Path]:
-    """where kernels are kept, and where if that cannot be written to"""
-    return folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+def _places() -> list[Path]:
+    """where kernels are kept, and where if that cannot be written to, unless it is another user's"""
+    if not hasattr(os, "getuid"):
+        return [folder(), Path(tempfile.gettempdir()) / "meanfield"]
+    shared = Path(tempfile.gettempdir()) / f"meanfield-{os.getuid()}"
+    with suppress(OSError):
+        if shared.lstat().st_uid != os.getuid():
+            return [folder()]
+    return [folder(), shared]
 
 
 def _stem(text: str) -> str:
@@ -79,7 +86,7 @@ def keep(name: str, content: bytes) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "wb") as stream:
         stream.write(content)

@@ -12,9 +12,10 @@ the same code, wherever it stands. With LANES = 1 the same text is the kernel of
 from __future__ import annotations
 
 import ast
-import json
+import pickle
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -300,17 +301,6 @@ class Kernel:
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
-    def written(self) -> bytes:
-        """A kernel without integrands, to be kept."""
-        return json.dumps([self.text, self.parameters, self.work.other, self.layers]).encode()
-
-    @classmethod
-    def read(cls, content: bytes) -> Kernel:
-        """The kernel that was written."""
-        text, parameters, other, layers = json.loads(content)
-        return cls(text, tuple(parameters), (), Work((), other), layers)
-
-    @property
     def interpreted(self) -> str:
         """The source for one point as plain Python."""
         return self.text.replace("{lanes}", "1")
@@ -332,20 +322,23 @@ class Kernel:
 
 @lru_cache(maxsize=256)
 def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
-    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; of an earlier process where all is
-    in closed form."""
-    name = _description(rec, paired)
-    if not tabled and (found := kept(name)) is not None:
-        return Kernel.read(found)
+    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process if there
+    was one."""
+    name = _description(rec, paired, tabled)
+    if (found := kept(name)) is not None:
+        kernel: Kernel = pickle.loads(found)
+        return kernel
     kernel = _kernel_of(rec, paired, tabled)
-    if not kernel.integrands:
-        keep(name, kernel.written)
+    with suppress(pickle.PicklingError, AttributeError, TypeError):
+        written = pickle.dumps(kernel)
+        if pickle.loads(written) == kernel:  # not every function that sympy makes up comes back as itself
+            keep(name, written)
     return kernel
 
 
-def _description(rec: Recursion, paired: bool) -> str:
+def _description(rec: Recursion, paired: bool, tabled: bool) -> str:
     """a name that goes with what the text of a kernel depends on: the laws and the sources that lower them"""
-    parts = [makers(), str(paired), *(s.name for s in rec.parameters)]
+    parts = [makers(), str(paired), str(tabled), *(s.name for s in rec.parameters)]
     for stage in rec.stages:
         law = stage.law
         named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel)]
