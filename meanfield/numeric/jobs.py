@@ -158,9 +158,10 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
         extended = [t.extend() for t in tables]
         return any(extended)
 
-    few = replace(job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64))), marks=job.marks[-1:])
-    while count > PROBES and run(few, few.output()):
-        pass
+    if count > PROBES:
+        few = replace(job.of(np.linspace(0, count - 1, PROBES).astype(np.int64)), marks=job.marks[-1:])
+        while run(few, few.output()):
+            pass
     more = run(job, out)
     left = out.unanswered
     while more and left.size:
