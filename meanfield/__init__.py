@@ -1,4 +1,4 @@
-"""Signal propagation in deep networks at initialisation: derived with sympy, compiled with numba, checked with torch.
+"""Signal propagation in deep networks at initialisation: derived with sympy, compiled with LLVM, checked with torch.
 
 Describe a block once; read the formulas off it (`recursion`), run them over depth (`propagate`), print them (`latex`, `report`).
 

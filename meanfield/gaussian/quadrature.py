@@ -230,7 +230,9 @@ def nodes_of_two(
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
-    every = np.concatenate((breaks[1:-1], mu + (breaks_[1:-1] - nu) * ratio))
+    every = np.empty(breaks.size + breaks_.size - 4)
+    for i in range(every.size):
+        every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
     order = np.argsort(every)
     merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
@@ -350,8 +352,8 @@ _SUM = r"""    y = np.empty(CAPACITY)
 """
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
-#: parameters of the two, <both> of either. Text, because numba can cache no function that is handed another one: each integrand
-#: has its own copies.
+#: parameters of the two, <both> of either. Text, because no function is handed to another one: each integrand has its own
+#: copies.
 FUNCTIONS = {
     "reach": r'''
 def reach_<i>(shape, mu, s, y, w<x>):

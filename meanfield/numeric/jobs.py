@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import autonomous
-from meanfield.numeric.store import execute, is_kept, ready
+from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.tables import table_of
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, Kernel, kernel_of
@@ -179,9 +179,10 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
         extended = [t.extend() for t in tables]
         return any(extended)
 
-    few = replace(job.of(np.unique(np.linspace(0, count - 1, PROBES).astype(np.int64))), marks=job.marks[-1:])
-    while count > PROBES and run(few, few.output()):
-        pass
+    if count > PROBES:
+        few = replace(job.of(np.linspace(0, count - 1, PROBES).astype(np.int64)), marks=job.marks[-1:])
+        while run(few, few.output()):
+            pass
     more = run(job, out)
     left = out.unanswered
     while more and left.size:
@@ -210,7 +211,7 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
         return
-    run = ready(text, "trajectories", (0, 0, *rest))
+    run = compiled(text, "trajectories").form((0, 0, *rest))
     size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))

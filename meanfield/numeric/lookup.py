@@ -30,8 +30,8 @@ SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of e
 
 
 def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
-    """Where the panel of variance v begins, 0 if there is none; the Chebyshev polynomials there go to scratch. Places are floats where
-    the caller knows them: numba compiles a function anew for each whole number."""
+    """Where the panel of variance v begins, 0 if there is none; the Chebyshev polynomials there go to scratch. Places are floats, as
+    all that a layer is handed."""
     if scratch[0] != v:
         k = 0
         if LOW <= v <= HIGH:

@@ -1,7 +1,7 @@
 r"""From symbolic expressions to Python source: expectations become closed forms free of cancellation or quadrature calls, common
 subexpressions get names, everything is ordered by what it needs.
 
-What comes out is text: functions of plain floats that use `math` only, readable, and the same for the interpreter and for numba.
+What comes out is text: functions of plain floats that use `math` only, readable, and the same for the interpreter and for the compiler.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -25,13 +25,14 @@ from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric import lookup, primitives
-from meanfield.numeric.fingerprint import version_of
+from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
+from meanfield.numeric.store import keep, kept
 from meanfield.numeric.work import Work
 from meanfield.symbols import known
 
-__all__ = ["Body", "Lowering"]
+__all__ = ["Body", "Integrand", "Lowering", "shape_row"]
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ class Integrand:
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
         if not self.parameters:
-            return self.shape.row(detail)[None]
+            return shape_row(self.expression, detail)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]
         values, which = np.unique(own, axis=1, return_inverse=True)
         rows = [self._at(column).row(detail) for column in values.T]
@@ -77,6 +78,17 @@ class Integrand:
 
     def _at(self, values: Floats) -> Shape:
         return shape_of(mended(self.expression.xreplace({s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)})))
+
+
+@lru_cache(maxsize=512)
+def shape_row(expression: sp.Expr, detail: float = 1.0) -> Floats:
+    """What the shape of an integrand without parameters is described by, found once for all processes."""
+    name = f"shape_{fingerprint(f'{makers()} {detail!r} {sp.srepr(expression)}')}"
+    if (found := kept(name)) is not None:
+        return np.frombuffer(found).copy()
+    row = shape_of(expression).row(detail)
+    keep(name, row.tobytes())
+    return row
 
 
 @dataclass
@@ -468,8 +480,7 @@ def _primitives_source(used: set[str]) -> list[str]:
     return ["\n".join(constants), *[inspect.getsource(getattr(primitives, name)) for name in functions]]
 
 
-@cache
 def _rules() -> str:
-    """the import of the node rules, with what they were: compiled code is kept by its text"""
+    """the import of the node rules"""
     names = [f.__name__ for f in quadrature.RULES]
-    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}  # {version_of(quadrature)}\n"
+    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}\n"

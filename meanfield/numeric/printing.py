@@ -1,4 +1,4 @@
-"""Sympy expressions as Python source that runs the same in the interpreter and under numba: one table, one printer."""
+"""Sympy expressions as Python source that means the same in the interpreter and compiled: one table, one printer."""
 
 from __future__ import annotations
 

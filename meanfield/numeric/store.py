@@ -1,36 +1,27 @@
-"""Generated source as files one can read: named by content, importable, cached where numba can cache beside them."""
+"""Generated source as files one can read: named by content, importable, run as plain Python or as machine code that is kept beside."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import inspect
 import math
 import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from meanfield.gaussian import quadrature
-from meanfield.numeric import elementary, lookup, primitives, tracing
-from meanfield.numeric.fingerprint import fingerprint
+from meanfield.numeric import elementary, lookup
+from meanfield.numeric.fingerprint import fingerprint, makers
 
-__all__ = ["compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "ready"]
-
-#: how everything is compiled: infinities and NaN keep their meaning
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
-#: how recursions in closed form are: every operation as it stands, so that a block of points has the bits of a single one
-EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-#: functions that only compiled code calls need no way in from Python
-INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-#: functions of recursions that are called where no loop over points waits for them
-APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "code", *(f.__name__ for f in lookup.FUNCTIONS))
+__all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept"]
 
 
 def folder() -> Path:
@@ -43,9 +34,15 @@ def folder() -> Path:
     return user_cache_path("meanfield", appauthor=False) / "kernels"
 
 
-def _places() -> tuple[Path, Path]:
-    """where kernels are kept, and where if that cannot be written to"""
-    return folder(), Path(tempfile.gettempdir()) / f"meanfield-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+def _places() -> list[Path]:
+    """where kernels are kept, and where if that cannot be written to, unless it is another user's"""
+    if not hasattr(os, "getuid"):
+        return [folder(), Path(tempfile.gettempdir()) / "meanfield"]
+    shared = Path(tempfile.gettempdir()) / f"meanfield-{os.getuid()}"
+    with suppress(OSError):
+        if shared.lstat().st_uid != os.getuid():
+            return [folder()]
+    return [folder(), shared]
 
 
 def _stem(text: str) -> str:
@@ -89,7 +86,7 @@ def keep(name: str, content: bytes) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "wb") as stream:
         stream.write(content)
@@ -101,7 +98,7 @@ def _load(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba's cache finds the globals of a cached function by this name
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -136,64 +133,47 @@ def _extended(f: Callable[[float], float], error: type[Exception], instead: floa
     return value
 
 
-@lru_cache(maxsize=1)
-def _functions() -> ModuleType:
-    """`math` for compiled recursions: its elementary functions as vector code"""
-    module = ModuleType("math")
-    vars(module).update({name: f for name, f in vars(math).items() if not name.startswith("_")})
-    vars(module).update({f.__name__: tracing.intrinsic_of(f) for f in elementary.FUNCTIONS})
-    return module
+class Compiled:
+    """A function of generated source as machine code, made for the types of its arguments when these first come; kept beside the text."""
 
+    def __init__(self, text: str, entry: str) -> None:
+        self._text, self._entry = text, entry
+        self._forms: dict[tuple[Any, ...], Callable[..., None]] = {}
 
-@lru_cache(maxsize=1)
-def _rules() -> dict[str, FunctionType]:
-    """The node rules of quadrature compiled, once for all kernels; their machine code is cached in the same folder."""
-    import numba
+    def __call__(self, *arguments: Any) -> None:
+        self.form(arguments)(*arguments)
 
-    path = _write(inspect.getsource(quadrature))
-    module = _load(path, f"meanfield_rules_{path.stem}")
-    for f in quadrature.RULES:
-        setattr(module, f.__name__, numba.njit(cache=True, **INNER, **OPTIONS)(getattr(module, f.__name__)))
-    return {f.__name__: getattr(module, f.__name__) for f in quadrature.RULES}
+    def form(self, arguments: tuple[Any, ...]) -> Callable[..., None]:
+        """The machine code for arguments of those types."""
+        from meanfield.numeric.compilation import machine
+
+        types = machine.types_of(arguments)
+        if types not in self._forms:
+            name = f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
+            code = kept(name)
+            if code is None:
+                module = loaded(self._text, "compiled")
+                shared = any(getattr(f, "__module__", None) == quadrature.__name__ for f in vars(module).values())
+                exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
+                code = machine.assembled(getattr(module, self._entry), types, exact)
+                keep(name, code)
+            self._forms[types] = machine.loaded(code, types)
+        return self._forms[types]
 
 
 @lru_cache(maxsize=512)
-def compiled(text: str, entry: str) -> FunctionType:
-    """The function `entry` of the generated source, compiled; its machine code is cached beside the file."""
-    import numba
+def compiled(text: str, entry: str) -> Compiled:
+    """The function `entry` of the generated source, compiled: it fills arrays that it is given."""
+    return Compiled(text, entry)
 
-    path = _write(text)
-    module = _load(path, f"meanfield_compiled_{path.stem}")
-    functions = {name: f for name, f in vars(module).items() if isinstance(f, FunctionType)}
-    shared = {name for name, f in functions.items() if f.__module__ == quadrature.__name__}
-    options, inner = OPTIONS, INNER
-    if vars(module).get("math") is elementary:
-        vars(module)["math"] = _functions()
-        if not shared:
-            options, inner = EXACT, INNER | {"forceinline": True}
-    for name, f in functions.items():
-        how = {"cache": True} if name == entry else INNER if name in (*primitives.NEEDS, *APART) else inner
-        setattr(module, name, _rules()[name] if name in shared else numba.njit(**how, **options)(f))
-    function: FunctionType = getattr(module, entry)
-    return function
+
+def _code(text: str, entry: str) -> str:
+    return f"{_stem(text)}-{entry}-{makers()}"
 
 
 def is_kept(text: str, entry: str) -> bool:
     """Whether machine code of the function is on disk."""
-    return any(any((place / "__pycache__").glob(f"{_stem(text)}.{entry}-*.nbi")) for place in _places())
-
-
-def ready(text: str, entry: str, arguments: tuple[Any, ...]) -> FunctionType:
-    """The compiled function after a first call; machine code of an earlier run that cannot be read is thrown away."""
-    try:
-        compiled(text, entry)(*arguments)
-    except Exception:
-        path = _write(text)
-        for stale in (path.parent / "__pycache__").glob(f"{path.stem}.{entry}-*"):
-            stale.unlink(missing_ok=True)
-        compiled.cache_clear()
-        compiled(text, entry)(*arguments)
-    return compiled(text, entry)
+    return any(any(place.glob(f"{_code(text, entry)}-*.bin")) for place in _places())
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
@@ -205,4 +185,4 @@ def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> N
             return
         except (ZeroDivisionError, OverflowError, ValueError):
             pass  # the interpreter raises where compiled code returns inf or nan
-    ready(text, entry, arguments)
+    compiled(text, entry)(*arguments)

@@ -11,12 +11,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature, singularities
+from meanfield.gaussian.quadrature import SMOOTH, jumps_of
 from meanfield.gaussian.singularities import Shape, real_function, shape_of
-from meanfield.numeric import lookup, tabulation
-from meanfield.numeric.fingerprint import fingerprint, version_of
+from meanfield.numeric import lookup
+from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
-from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.lowering import Lowering, shape_row
 from meanfield.numeric.store import interpreted, keep, kept
 from meanfield.numeric.tabulation import Impossible, Smooth, gap_panel, mean_panel, pair_panel
 
@@ -45,8 +45,7 @@ class Table:
 
     @property
     def _name(self) -> str:
-        version = version_of(lookup, tabulation, quadrature, singularities)
-        return f"table_{fingerprint(f'{version} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
+        return f"table_{fingerprint(f'{makers()} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
     def extend(self) -> bool:
         """Add the panels that were asked for; whether there were any."""
@@ -66,7 +65,9 @@ class Table:
     @property
     def promising(self) -> bool:
         """Whether there are panels, or can be: pairs take a function without kinks."""
-        return self.numbers.size > DIRECTORY or self.slope is None or (shape_of(self.slope).smooth and not any(self._shape.jumps))
+        if self.numbers.size > DIRECTORY or self.slope is None:
+            return True
+        return bool(shape_row(self.slope)[SMOOTH]) and not jumps_of(shape_row(self.f)).any()
 
     def _panel(self, entry: int) -> Floats:
         part, k = entry // PANELS, entry % PANELS + FIRST

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 from meanfield.progress import track
@@ -17,6 +16,8 @@ Part = TypeVar("Part")
 def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt: Callable[[], None]) -> None:
     """Do the task on every part. It must release the interpreter's lock, so that parts run side by side and Ctrl-C is heard; `halt`
     makes it return early."""
+    from concurrent.futures import ThreadPoolExecutor, as_completed  # as long to import as a small job takes
+
     with ThreadPoolExecutor(max_workers=min(_processors(), len(parts)) or 1) as pool:
         try:
             futures = [pool.submit(task, part) for part in parts]

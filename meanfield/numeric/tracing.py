@@ -1,4 +1,4 @@
-r"""Functions of plain arithmetic as machine code inside numba's: they run once on symbols of the compiler, and what they did is the code.
+r"""Functions of plain arithmetic as machine code: they run once on symbols of the compiler, and what they did is the code.
 
 Every operation keeps its IEEE meaning and a fused multiply-add stands where the text says so, so a vector of points and a single one
 have the same bits.
@@ -6,11 +6,9 @@ have the same bits.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Value", "bits", "copysign", "double", "fma", "intrinsic_of", "sqrt", "where"]
+__all__ = ["Value", "bits", "copysign", "double", "fma", "sqrt", "where"]
 
 
 class Value:
@@ -140,25 +138,3 @@ def double(i: Value) -> Value:
     from llvmlite import ir
 
     return Value(i.builder, i.builder.bitcast(i.value, ir.DoubleType()), i.fused)
-
-
-def intrinsic_of(function: Callable[..., Value]) -> Any:
-    """The function of doubles as one that numba writes into the code that calls it."""
-    from numba import types
-    from numba.extending import intrinsic
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        triple, _, features = context.codegen().magic_tuple()
-        fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        return function(*(Value(builder, a, fused) for a in args)).value
-
-    def one(typing: Any, a: Any) -> Any:
-        return types.float64(types.float64), code
-
-    def two(typing: Any, a: Any, b: Any) -> Any:
-        return types.float64(types.float64, types.float64), code
-
-    def three(typing: Any, a: Any, b: Any, c: Any) -> Any:
-        return types.float64(types.float64, types.float64, types.float64), code
-
-    return intrinsic((one, two, three)[len(inspect.signature(function).parameters) - 1])

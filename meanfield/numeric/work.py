@@ -1,7 +1,7 @@
 """What generated code costs as plain Python, and when it is worth a wait for the compiler.
 
-A compiled kernel costs 4 to 10 s of CPU before its first number when it is new, and 0.4 s, most of it numba's import, when its machine
-code is on disk.
+A compiled kernel costs 0.3 to 1.5 s of CPU before its first number when it is new, and 0.05 s, most of it llvmlite's import, when its
+machine code is on disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from meanfield.gaussian.quadrature import SMOOTH
 __all__ = ["Work", "patient"]
 
 #: milliseconds that a compiled kernel costs before its first number, new or on disk
-NEW, KEPT = 4000.0, 400.0
+NEW, KEPT = 600.0, 50.0
 #: in these costs, how long a job may take as plain Python; -1 compiles everything
 PATIENCE = 1.0
 #: straight-line code of a point or layer, in milliseconds

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import mpmath as mp
-import numba
 import numpy as np
 import pytest
 
-from meanfield.numeric import elementary, tracing
+from meanfield.numeric import elementary, store
 
 ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
@@ -20,21 +20,18 @@ ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", 
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
-    function = tracing.intrinsic_of(f)
-
-    @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-    def one(x: np.ndarray, out: np.ndarray) -> None:
-        for i in range(x.size):
-            out[i] = function(x[i])
-
-    @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-    def two(y: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-        for i in range(x.size):
-            out[i] = function(y[i], x[i])
+    names = ["x", "y"][: len(inspect.signature(f).parameters)]
+    lines = [
+        "from meanfield.numeric import elementary as math",
+        f"def row({', '.join(names)}, out):",
+        "    for i in range(out.size):",
+        f"        out[i] = math.{f.__name__}({', '.join(f'{name}[i]' for name in names)})",
+    ]
+    function = store.compiled("\n".join(lines), "row")
 
     def value(*arrays: np.ndarray) -> np.ndarray:
         out = np.empty_like(arrays[0])
-        (one if len(arrays) == 1 else two)(*arrays, out)
+        function(*map(np.ascontiguousarray, arrays), out)
         return out
 
     return value

@@ -1,0 +1,99 @@
+"""Machine code of translated functions: optimised for this processor, as bytes that can be kept, and called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from threading import Lock
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type
+from meanfield.numeric.compilation.translation import ENTRY, translated
+
+__all__ = ["assembled", "loaded", "processor", "types_of"]
+
+_LOCK = Lock()  # LLVM and the builders of its code are for one thread at a time
+_C = {FLOAT: ctypes.c_double, INT: ctypes.c_int64, BOOL: ctypes.c_bool}
+#: functions of the C library that code may call
+_MATH = "exp expm1 log log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma hypot fmod"
+_MEMORY = "malloc free memset memcpy memmove"
+
+
+def types_of(arguments: tuple[Any, ...]) -> tuple[Type, ...]:
+    """The types of numbers and arrays; arrays must be of doubles or 64-bit whole numbers, in C order."""
+    return tuple(map(_type_of, arguments))
+
+
+def _type_of(a: Any) -> Type:
+    if not isinstance(a, np.ndarray):
+        return FLOAT if isinstance(a, float) else BOOL if isinstance(a, bool) else INT
+    if not a.flags.c_contiguous or a.dtype not in (np.float64, np.int64):
+        raise TypeError(f"an array of {a.dtype}, strides {a.strides}: compiled code takes float64 and int64 in C order")
+    return Array(FLOAT if a.dtype == np.float64 else INT, a.ndim)
+
+
+@cache
+def processor() -> tuple[str, str, str]:
+    """What code is made for: the kind of machine, its processor and what that can do."""
+    return binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+@cache
+def _target() -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    library = ctypes.CDLL(None) if sys.platform != "win32" else ctypes.cdll.msvcrt
+    for name in f"{_MATH} {_MEMORY}".split():
+        binding.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+    return binding.Target.from_triple(processor()[0])
+
+
+def _machine() -> Any:
+    """a machine, which belongs to the engine that it is given to"""
+    _, name, features = processor()
+    return _target().create_target_machine(name, features, opt=3, jit=True)
+
+
+def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> bytes:
+    """The object code of a function for arguments of those types."""
+    triple, _, features = processor()
+    with _LOCK:
+        machine = _machine()
+        fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
+        module = translated(function, types, fused, exact)
+        module.triple = triple
+        module.data_layout = str(machine.target_data)
+        optimised = binding.parse_assembly(str(module))
+        tuning = binding.create_pipeline_tuning_options(speed_level=3 if exact else 2)
+        tuning.loop_vectorization = True
+        tuning.slp_vectorization = tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
+        passes = binding.create_pass_builder(machine, tuning)
+        passes.getModulePassManager().run(optimised, passes)
+        code: bytes = machine.emit_object(optimised)
+        return code
+
+
+def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., None]:
+    """Object code as a function of Python, which releases the interpreter's lock while it runs."""
+    with _LOCK:
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine())
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = engine.get_function_address(ENTRY)
+    kinds: list[Any] = [c for t in types for c in ([ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]])]
+    run = ctypes.CFUNCTYPE(None, *kinds)(address)
+
+    def call(*arguments: Any) -> None:
+        given: list[Any] = []
+        for a in arguments:
+            given += [a.ctypes.data, *a.shape] if isinstance(a, np.ndarray) else [a]
+        run(*given)
+
+    call.engine = engine  # type: ignore[attr-defined]  # the code lives as long as this does
+    return call

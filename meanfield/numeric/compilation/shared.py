@@ -1,0 +1,76 @@
+"""What the functions of one piece of machine code share: its constant rows of numbers, elementary functions and those of the C library."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type, Typed, Untranslatable, llvm
+from meanfield.numeric.tracing import Value
+
+__all__ = ["Shared"]
+
+
+@dataclass
+class Shared:
+    """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
+    every other operation is as it stands."""
+
+    fused: bool
+    exact: bool
+    module: ir.Module = field(default_factory=ir.Module)
+    functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)
+    constants: dict[int, tuple[Any, ir.GlobalVariable]] = field(default_factory=dict)
+
+    def elementary(self, f: Callable[..., Value]) -> ir.Function:
+        """A function of `elementary`."""
+        if f not in self.functions:
+            count = len(inspect.signature(f).parameters)
+            made = ir.Function(self.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * count), f.__name__ + "_")
+            made.linkage = "internal"
+            made.attributes.add("alwaysinline")
+            builder = ir.IRBuilder(made.append_basic_block())
+            builder.ret(f(*(Value(builder, a, self.fused) for a in made.args)).value)
+            self.functions[f] = made, FLOAT
+        return self.functions[f][0]
+
+    def library(self, name: str, count: int) -> ir.Function:
+        """A function of the C library."""
+        if name not in self.module.globals:
+            ir.Function(self.module, ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * count), name).attributes.add("nounwind")
+        return self.module.globals[name]
+
+    def memory(self, name: str) -> ir.Function:
+        """malloc or free"""
+        if name not in self.module.globals:
+            pointer, size = ir.IntType(8).as_pointer(), ir.IntType(64)
+            kind = ir.FunctionType(pointer, [size]) if name == "malloc" else ir.FunctionType(ir.VoidType(), [pointer])
+            made = ir.Function(self.module, kind, name)
+            made.attributes.add("nounwind")
+            if name == "malloc":
+                made.return_value.add_attribute("noalias")
+        return self.module.globals[name]
+
+    def constant(self, value: Any) -> Typed:
+        """A number or a row of numbers that the source names."""
+        if isinstance(value, bool):
+            return Typed(BOOL, (llvm(BOOL)(int(value)),))
+        if isinstance(value, int):
+            return Typed(INT, (llvm(INT)(value),))
+        if isinstance(value, float):
+            return Typed(FLOAT, (llvm(FLOAT)(value),))
+        if not isinstance(value, (tuple, np.ndarray)):
+            raise Untranslatable(f"{value!r} is no number")
+        row = np.asarray(value, dtype=np.float64)
+        if id(value) not in self.constants:
+            made = ir.GlobalVariable(self.module, ir.ArrayType(ir.DoubleType(), row.size), f"row_{len(self.constants)}")
+            made.linkage, made.global_constant = "internal", True
+            made.initializer = ir.Constant(made.value_type, [ir.DoubleType()(float(z)) for z in row])
+            self.constants[id(value)] = value, made
+        start = self.constants[id(value)][1].bitcast(ir.DoubleType().as_pointer())
+        return Typed(Array(FLOAT, 1), (start, llvm(INT)(row.size)))

@@ -1,0 +1,73 @@
+"""What the first numbers of a process cost: CPU seconds after importing sympy and numpy, medians of processes of their own.
+
+    python tests/benchmarks/start.py [repeats]
+
+"cold" has an empty cache folder, "warm" that of the process before; "one" is a trajectory of 1,000 repeats at one setting, "grid" the
+first compiled kernel: 100 settings of 4 repeats. All processes have the library's bytecode.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+NETWORKS = {
+    "pre-LN": "mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
+    "Derf": "mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
+    "DyT": "mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
+    "DeepNorm": "mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
+    "SwiGLU": "mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.GLU(mf.silu))",
+    "ReLU MLP": "mf.mlp(mf.relu)",
+    "tanh MLP": "mf.mlp(mf.tanh)",
+    "kinked MLP": "mf.mlp(mf.Activation(sp.Max(sp.tanh(mf.x), 0)))",
+}
+PROCESS = """
+import time
+import numpy as np
+import sympy as sp
+start = time.process_time()
+import meanfield as mf
+imported = time.process_time()
+net = {net}
+names = [s.name for s in mf.recursion(net).parameters]
+derived = time.process_time()
+values = {{name: {{"n": 197.0, "sigma_w": 1.3}}.get(name, 0.6) for name in names}}
+if "{job}" == "one":
+    mf.propagate(net, 1000, 1.0, p=0.5, **values)
+else:
+    mf.propagate(net, 4, 1.0, p=0.5, record="last", **{{name: np.full(100, v) for name, v in values.items()}})
+print(imported - start, derived - imported, time.process_time() - derived)
+"""
+
+
+def seconds(job: str, net: str, folder: str) -> list[float]:
+    """of one process: import, derivation, numbers"""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"MEANFIELD_CACHE_DIR": folder, "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "meanfield-bytecode")}
+    code = PROCESS.format(net=net, job=job)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return [float(t) for t in done.stdout.split()]
+
+
+def main(repeats: int) -> None:
+    print(f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers = total")
+    for name, net in NETWORKS.items():
+        for job in ("one", "grid"):
+            found: dict[str, list[list[float]]] = {"cold": [], "warm": []}
+            for _ in range(repeats):
+                with tempfile.TemporaryDirectory() as folder:
+                    for state in ("cold", "warm"):
+                        found[state].append(seconds(job, net, folder))
+            for state, runs in found.items():
+                parts = [statistics.median(column) for column in zip(*runs, strict=True)]
+                total = statistics.median(map(sum, runs))
+                print(f"{name}, {job}, {state}: {' + '.join(f'{t:.3f}' for t in parts)} = {total:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
