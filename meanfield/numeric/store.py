@@ -30,7 +30,7 @@ EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: functions that only compiled code calls need no way in from Python
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 #: functions of recursions that are called where no loop over points waits for them
-APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "code", *(f.__name__ for f in lookup.FUNCTIONS))
+APART = ("sweep", "keep", "keep_back", "copy", "load", "begin", "attend", "attend_back", "code", *(f.__name__ for f in lookup.FUNCTIONS))
 
 
 def folder() -> Path:
@@ -163,6 +163,9 @@ def compiled(text: str, entry: str) -> FunctionType:
     options, inner = OPTIONS, INNER
     if vars(module).get("math") is elementary:
         vars(module)["math"] = _functions()
+        for name in functions.keys() & vars(_functions()).keys():
+            setattr(module, name, getattr(_functions(), name))
+            del functions[name]
         if not shared:
             options, inner = EXACT, INNER | {"forceinline": True}
     for name, f in functions.items():
