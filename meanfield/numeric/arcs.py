@@ -107,7 +107,8 @@ def _from_complement(total: sp.Expr) -> sp.Expr:
 
 
 def _half(angle: sp.Expr) -> sp.Expr | None:
-    r"""half of \arccos of what the angle is the arcsine of: its sides are m - a, m + a where those of the angle are a, \sqrt{(m - a)(m + a)}"""
+    r"""half of \arccos of what the angle is the arcsine of: its sides are \sqrt{m - a}, \sqrt{m + a} where those of the angle are a and
+    their product"""
     a, r = angle.args
     square = r**2
     for above in sp.Mul.make_args(square):

@@ -100,12 +100,8 @@ def numpy() -> Callable[[], Any]:
     step, held = step_in(space), prepared(space, POINTS["values"])
 
     def run() -> np.ndarray:
-        q, delta, row, logs = (
-            POINTS["q"],
-            POINTS["delta"],
-            [np.ones_like(POINTS["q"]), np.zeros_like(POINTS["q"])],
-            np.zeros_like(POINTS["q"]),
-        )
+        q, delta = POINTS["q"], POINTS["delta"]
+        row, logs = [np.ones_like(q), np.zeros_like(q)], np.zeros_like(q)
         for l in range(CASE["depth"]):
             q, delta, *t = step(q, delta, *held, float(l), float(CASE["depth"]))
             row = turned(row, t)
@@ -279,7 +275,8 @@ def neural_tangents() -> Callable[[], Any]:
 
     def end(bias: Any, weight: Any) -> Any:
         dense = [stax.Dense(1, W_std=weight, b_std=bias) for _ in range(CASE["depth"])]
-        return stax.serial(*(part for d in dense for part in (layer(), d)))[2](inputs[:1], inputs[1:], get="nngp")
+        first = stax.Dense(1, W_std=1.0, b_std=0.0)
+        return stax.serial(first, *(part for d in dense for part in (layer(), d)))[2](inputs[:1], inputs[1:], get="nngp")
 
     run = package.jit(package.vmap(end))
     values = [jnp.asarray(v) for v in POINTS["values"]]

@@ -46,7 +46,7 @@ THREADS = {
 def parallel() -> mf.Block:
     """none of the library's networks, with an activation that is none of its own"""
     phi = mf.Activation(mf.x / 3 + mf.erf.expression)
-    return mf.Residual(mf.LayerNorm() >> mf.Parallel(mf.Attention(), mf.MLP(phi)))
+    return mf.Residual(mf.LayerNorm() >> mf.Parallel((mf.Attention(), mf.MLP(phi))))
 
 
 NETWORKS: dict[str, tuple[Callable[[], Any], int]] = {
@@ -244,9 +244,8 @@ def main(rounds: int, words: list[str]) -> None:
             continue
         found = of_tables(activation, rounds, peers)
         text = ", ".join(f"{NAMES[name]} {shown(found, name)}" for name in peers)
-        print(
-            f"\n{activation} MLP from tables, 1024 points: {found['meanfield']:.0f} ns (10 layers), {found['every']:.0f} ns (60 layers); {text}"
-        )
+        own = f"{found['meanfield']:.0f} ns (10 layers), {found['every']:.0f} ns (60 layers)"
+        print(f"\n{activation} MLP from tables, 1024 points: {own}; {text}", flush=True)
     print("".join(f"\nno {reason}" for reason in sorted(missing)))
 
 

@@ -76,11 +76,7 @@ def _statement(line: str, seen: set[str]) -> str:
     name, _, value = line.partition(" = ")
     value = re.sub(r"\b(min|max)\(", r"f\1(", value.replace("math.", "").replace("abs(", "fabs("))
     if name == "q, delta":
-        depth = 0
-        for end, character in enumerate(value):
-            depth += (character == "(") - (character == ")")
-            if character == "," and depth == 0:
-                break
+        end = next(k for k, c in enumerate(value) if c == "," and value[:k].count("(") == value[:k].count(")"))
         return f"{{ double q_ = {value[:end]}; delta = {value[end + 1 :]}; q = q_; }}"
     new = name not in seen
     seen.add(name)
