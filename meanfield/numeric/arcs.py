@@ -9,35 +9,35 @@ from meanfield.gaussian.special import AngleMinusSine
 __all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "arcs", "size_of_difference"]
 
 
-class Guarded(sp.Function):
+class Guarded(sp.Function):  # type: ignore[misc]
     """A difference that is not negative but by rounding, and the size of its terms."""
 
     nargs = 2
     is_real = True
 
 
-class FlatAngle(sp.Function):
+class FlatAngle(sp.Function):  # type: ignore[misc]
     r"""\arctan t of |t| <= 1."""
 
     nargs = 1
     is_real = True
 
 
-class AcuteAngle(sp.Function):
+class AcuteAngle(sp.Function):  # type: ignore[misc]
     r"""The angle of the point (x, y), x, y >= 0."""
 
     nargs = 2
     is_real = True
 
 
-class RootAngle(sp.Function):
+class RootAngle(sp.Function):  # type: ignore[misc]
     r"""\arctan \sqrt{u/v} of u, v >= 0."""
 
     nargs = 2
     is_real = True
 
 
-class Segment(sp.Function):
+class Segment(sp.Function):  # type: ignore[misc]
     r"""2 \theta - \sin 2 \theta of \theta = \arctan \sqrt{u/v}: twice what a chord cuts off the unit disc."""
 
     nargs = 2

@@ -133,7 +133,7 @@ def _turned(turn: Value, t: Value, z: Value) -> Value:
 
 
 def atan2(y: Value, x: Value | float) -> Value:
-    t, steep = _quotient(abs(y), abs(x))
+    t, steep = _quotient(abs(y), abs(x) if isinstance(x, Value) else x)
     far = where(copysign(1.0, x) < 0.0, 2.0 * HALF_PI, 0.0) if isinstance(x, Value) else 0.0
     return copysign(_turned(where(steep, HALF_PI, far), copysign(t, where(steep, -x, x)), t * t), y)
 
@@ -214,5 +214,23 @@ def erf(x: Value) -> Value:
 
 
 #: what takes the place of the functions of `math` and of primitives in compiled recursions
-FUNCTIONS = (fma, exp, expm1, log, log1p, atan, atan2, asin, acos, tanh, sinh, cosh, erf, erfc)
-FUNCTIONS += (acute_angle, flat_angle, root_angle, segment)
+FUNCTIONS = (
+    fma,
+    exp,
+    expm1,
+    log,
+    log1p,
+    atan,
+    atan2,
+    asin,
+    acos,
+    tanh,
+    sinh,
+    cosh,
+    erf,
+    erfc,
+    acute_angle,
+    flat_angle,
+    root_angle,
+    segment,
+)

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "Leap", "Rough", "State", "back_over", "leap_to"]
+__all__ = ["Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
 #: (q, delta, ratio) -> what a repeat adds to these, to the log of the row, to the log of chi
@@ -302,7 +302,7 @@ def _between(t: Floats) -> Floats:
     apart = t[:, None] - _points()[None, :]
     at_point = (apart == 0.0).any(1)
     quotients = _barycentric() / np.where(apart == 0.0, 1.0, apart)
-    return np.where(at_point[:, None], apart == 0.0, quotients / quotients.sum(1, keepdims=True))
+    return np.asarray(np.where(at_point[:, None], apart == 0.0, quotients / quotients.sum(1, keepdims=True)), dtype=np.float64)
 
 
 def _powers(h: Floats, rows: Floats) -> Floats:

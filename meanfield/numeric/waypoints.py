@@ -3,14 +3,13 @@ r"""Layers on the way of a very deep recursion: its first repeats one by one, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.leaps import Column, Leap, Rough, State, back_over
+from meanfield.numeric.leaps import Added, Column, Leap, Rough, State, back_over
 
 __all__ = ["LN_BIG", "Trail", "powered"]
 
@@ -70,7 +69,7 @@ class Trail:
                 out["forward"][i], out["chi"][i] = self.forward[l], self.transfers[l][1]
         return out
 
-    def over(self, path: list[Leap], state: State, added: Callable[..., tuple[float, ...]]) -> dict[str, Floats]:
+    def over(self, path: list[Leap], state: State, added: Added) -> dict[str, Floats]:
         """The marks but for the last, where the rest is leaps to that state."""
         out = _nothing(self.marks)
         column = Column(float(self.depth), self.pooled, 0.0, 0.0)
