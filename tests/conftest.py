@@ -56,7 +56,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (jobs, evaluation):
         monkeypatch.setattr(module, "execute", started)
     monkeypatch.setattr(jobs, "kernel_of", started)
-    monkeypatch.setattr(jobs, "ready", started)
+    monkeypatch.setattr(jobs, "compiled", started)
     monkeypatch.setattr(store, "_write", started)
 
 

@@ -17,7 +17,6 @@ __all__ = ["FUNCTIONS"]
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # small multiples of the first are exact
 ROUNDER, ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000  # adding 1.5 * 2^52 rounds to a whole number and leaves it in the low bits
-LARGEST = 1.7976931348623157e308
 SMALLEST = 2.2250738585072014e-308
 
 #: (e^r - 1 - r)/r^2, |r| <= ln(2)/2
@@ -30,10 +29,12 @@ LOG = (
     *(0.666666666666667, 0.39999999999899505, 0.28571428625975764, 0.22222211134749734),
     *(0.18182889128565508, 0.15331721490738642, 0.14616451042434167),
 )
-#: (arctan(t) - t)/t^3 in t^2, |t| <= sqrt(2) - 1
+#: (arctan(t) - t)/t^3 in t^2, |t| <= 1
 ATAN = (
-    *(-0.3333333333333333, 0.1999999999999552, -0.14285714284666534, 0.11111111015255669, -0.09090904578095735, 0.07692183190171728),
-    *(-0.06664511438164644, 0.05858148832731273, -0.05085449318930035, 0.039231646190551486, -0.019176872294336067),
+    *(-0.3333333333333333, 0.1999999999999753, -0.14285714285384132, 0.11111111093490827, -0.09090908590891934, 0.07692298971033217),
+    *(-0.06666564699289104, 0.05881506877793656, -0.052579733342841106, 0.04737749579527779, -0.04260356632601652, 0.03749486812535247),
+    *(-0.031277189066996385, 0.023696731580048622, -0.015535152475414177, 0.008368931178450162, -0.0034958859739163094),
+    *(0.0010496035084968515, -0.00019996189377901382, 1.806195461861215e-05),
 )
 #: erf(x)/x in x^2, |x| <= 1
 ERF = (
@@ -118,27 +119,54 @@ def log1p(x: Value) -> Value:
     return where(abs(x) < 2.0**-54, x, _with_edges(u, _logarithm(u, lost / u, 0.0)))
 
 
-def _acute(y: Value, x: Value | float) -> Value:
-    """atan2 for x, y >= 0"""
+def _quotient(y: Value, x: Value | float) -> tuple[Value, Value]:
+    """of y, x >= 0 the smaller over the larger, and whether that is x/y"""
     steep = y > x
     a, b = where(steep, x, y), where(steep, y, x)
-    infinite, shrink = (a > LARGEST) & (a == b), where(b > 1.0, 0.25, 1.0)  # the sum must not overflow
-    a, b = shrink * where(infinite, 1.0, a), shrink * where(infinite, 1.0, b)
-    beyond = a > 0.41421356237309503 * b  # tan(pi/8)
-    t = where(beyond, a - b, a) / where(b == 0.0, 1.0, where(beyond, a + b, b))
-    z = t * t
-    angle = fma(t * z, polynomial(z, ATAN), t)
-    angle = where(beyond, 0.5 * HALF_PI + (angle + 0.5 * HALF_PI_LOW), angle)
-    return where(steep, HALF_PI - (angle - HALF_PI_LOW), angle)
+    return where(a == b, where(b > 0.0, 1.0, b), a / b), steep  # also where both are 0 or infinite
 
 
-def atan2(y: Value, x: Value) -> Value:
-    angle = _acute(abs(y), abs(x))
-    return copysign(where(copysign(1.0, x) < 0.0, 2.0 * HALF_PI - (angle - 2.0 * HALF_PI_LOW), angle), y)
+def _turned(turn: Value, t: Value, z: Value) -> Value:
+    """a multiple of a quarter turn and the arc tangent of t, whose square is z"""
+    angle = turn + t
+    return angle + fma(t * z, polynomial(z, ATAN), fma(turn, HALF_PI_LOW / HALF_PI, t - (angle - turn)))
+
+
+def atan2(y: Value, x: Value | float) -> Value:
+    t, steep = _quotient(abs(y), abs(x) if isinstance(x, Value) else x)
+    far = where(copysign(1.0, x) < 0.0, 2.0 * HALF_PI, 0.0) if isinstance(x, Value) else 0.0
+    return copysign(_turned(where(steep, HALF_PI, far), copysign(t, where(steep, -x, x)), t * t), y)
 
 
 def atan(x: Value) -> Value:
-    return copysign(_acute(abs(x), 1.0), x)
+    return atan2(x, 1.0)
+
+
+def acute_angle(y: Value, x: Value) -> Value:
+    """atan2 of x, y >= 0"""
+    t, steep = _quotient(y, x)
+    return _turned(where(steep, HALF_PI, 0.0), where(steep, -t, t), t * t)
+
+
+def flat_angle(t: Value) -> Value:
+    """arctan t, |t| <= 1"""
+    z = t * t
+    return fma(t * z, polynomial(z, ATAN), t)
+
+
+def root_angle(u: Value, v: Value) -> Value:
+    """arctan sqrt(u/v), u, v >= 0"""
+    z, steep = _quotient(u, v)
+    t = sqrt(z)
+    return _turned(where(steep, HALF_PI, 0.0), where(steep, -t, t), z)
+
+
+def segment(u: Value, v: Value) -> Value:
+    """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
+    z, steep = _quotient(u, v)
+    t, arc, chord = sqrt(z), polynomial(z, ATAN), 1.0 / (1.0 + z)
+    rest = fma(t, chord, fma(t * z, arc, t))
+    return where(steep, 2.0 * HALF_PI - 2.0 * (rest - HALF_PI_LOW), 2.0 * t * z * (arc + chord))
 
 
 def asin(x: Value) -> Value:
@@ -185,5 +213,24 @@ def erf(x: Value) -> Value:
     return where(abs(x) < 1.0, x * polynomial(x * x, ERF), copysign(1.0 - _tail(abs(x)), x))
 
 
-#: what takes the place of the functions of `math` in compiled recursions
-FUNCTIONS = (fma, exp, expm1, log, log1p, atan, atan2, asin, acos, tanh, sinh, cosh, erf, erfc)
+#: what takes the place of the functions of `math` and of primitives in compiled recursions
+FUNCTIONS = (
+    fma,
+    exp,
+    expm1,
+    log,
+    log1p,
+    atan,
+    atan2,
+    asin,
+    acos,
+    tanh,
+    sinh,
+    cosh,
+    erf,
+    erfc,
+    acute_angle,
+    flat_angle,
+    root_angle,
+    segment,
+)

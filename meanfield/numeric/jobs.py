@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 CHUNK = 250_000
 #: layer-points that are not run one by one where that was to be spared
 LONGEST = 2e11
+#: kept layers of a very deep network up to which they are looked up along its leaps
+SOME = 10_000
 #: points of a grid that tables are made for first
 PROBES = 16
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
@@ -128,10 +130,10 @@ def _fill(job: Job, out: Output) -> None:
 
 
 def _ends(job: Job, out: Output) -> NDArray[np.int64]:
-    """The last layer alone of very deep networks, where they come to rest or are smooth in the logarithm of depth."""
+    """The end of very deep networks, and some layers on the way, where they come to rest or are smooth in the logarithm of depth."""
     kernel, every = kernel_of(job.rec, job.paired), np.arange(job.q0.shape[0])
     layers = job.depth * kernel.layers
-    if job.marks.size > 1 or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
+    if job.marks.size > SOME or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
         return every
     if job.device != "cpu":
         raise ValueError(
@@ -143,7 +145,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     ends = Ends.of(job.rec, job.paired, kernel_of(job.rec, job.paired, bool(tables)), tables)
     left = []
     for g in track(every.tolist(), "propagate", every.size):
-        found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.depth)
+        found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.marks)
         if found is None:
             left.append(g)
         else:

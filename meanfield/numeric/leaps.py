@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rough", "State", "leap_to"]
+__all__ = ["Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
 #: (q, delta, ratio) -> what a repeat adds to these, to the log of the row, to the log of chi
@@ -27,6 +27,8 @@ POINTS = 24
 RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.03
 #: relative to the state: last coefficients, and what is left of the equation between the points
 SMOOTH, LEFT = 3e-14, 1e-11
+#: so few repeats are taken one by one on the way back
+STEPS = 64
 #: Newton steps: with a new Jacobian, at most, and the size of the last
 FRESH, NEWTON, SETTLED = 2, 10, 1e-13
 
@@ -48,15 +50,43 @@ class State:
     chi_log: float
 
 
-def leap_to(added: Added, state: State, depth: float) -> State:
-    """The state after `depth` repeats; Rough where it cannot be had to the accuracy of the rest."""
+@dataclass(frozen=True)
+class Leap:
+    """From `start` repeats to `ratio` times as many: q, delta, ratio of the row, and what log and chi_log are, at the points."""
+
+    start: float
+    ratio: float
+    y: Floats
+    sums: Floats
+
+    def at(self, n: Floats) -> tuple[Floats, Floats]:
+        """The same at other depths on the way."""
+        weights = _between(np.log(n / self.start) / math.log(self.ratio))
+        return self.y @ weights.T, self.sums @ weights.T
+
+
+@dataclass(frozen=True)
+class Column:
+    """After n repeats, of the column of the product of transfers from there to the end: the ratio of its entries, the log of the first,
+    and the sum of the logs of chi."""
+
+    n: float
+    ratio: float
+    log: float
+    chi_log: float
+
+
+def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = None) -> State:
+    """The state after `depth` repeats, and the leaps on the path; Rough where it cannot be had to the accuracy of the rest."""
     ratio = RATIO
     while state.n < depth:
         left = depth / state.n
         last = left <= ratio
         try:
-            state = _leap(added, state, left if last else min(ratio, math.sqrt(left)))
+            state, leap = _leap(added, state, left if last else min(ratio, math.sqrt(left)))
             ratio = min(ratio**1.3, LONGEST)
+            if path is not None:
+                path.append(leap)
         except Rough:
             ratio = min(ratio, left) ** 0.5
             if ratio < min(SHORTEST, left):
@@ -67,11 +97,10 @@ def leap_to(added: Added, state: State, depth: float) -> State:
     return state
 
 
-def _leap(added: Added, state: State, ratio: float) -> State:
+def _leap(added: Added, state: State, ratio: float) -> tuple[State, Leap]:
     start = np.array([state.q, state.delta, state.ratio])
     moving = [i for i in range(3) if start[i] != 0.0]
-    s = 0.5 * (1.0 - np.cos(np.pi * np.arange(POINTS) / (POINTS - 1)))
-    n = state.n * np.exp(s * math.log(ratio))
+    n = state.n * np.exp(_points() * math.log(ratio))
     difference = _difference(np.log1p(1.0 / n) / math.log(ratio))
     inverse = np.linalg.inv(difference[1:, 1:])
 
@@ -112,7 +141,99 @@ def _leap(added: Added, state: State, ratio: float) -> State:
     _check_coefficients(np.concatenate([moved, grown]) / scale[:, None], state.n)
     _check_between(moved, moving, rates, y, state.n, ratio)
     q, delta, row = map(float, y[:, -1])
-    return State(state.n * ratio, q, delta, row, state.log + float(sums[0, -1]), state.chi_log + float(sums[1, -1]))
+    totals = np.array([[state.log], [state.chi_log]]) + grown
+    return State(state.n * ratio, q, delta, row, *map(float, totals[:, -1])), Leap(state.n, ratio, y, totals)
+
+
+def back_over(leap: Leap, added: Added, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
+    """The column at the start of a leap from that at its end, and at marks between; Rough as the state.
+
+    What multiplies it, T_n, is known along the leap. v_n = T_n v_{n+1} makes the ratio x of its entries change by
+    (x (T_00 - T_11) - T_10 + x^2 T_01)/(T_11 - x T_01), here with the first point and not the last among those that are collocated.
+    """
+    return _back(leap, added, leap.start, column, marks)
+
+
+def _back(leap: Leap, added: Added, start: float, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
+    try:
+        return _back_at_once(leap, added, start, column, marks)
+    except Rough:
+        if column.n - start <= STEPS:
+            return _back_by_steps(leap, added, start, column, marks)
+    middle = math.floor(column.n - (column.n - start) / 8.0)  # what relaxes fast begins at the end
+    later = marks >= middle
+    column, second = _back(leap, added, middle, column, marks[later])
+    column, first = _back(leap, added, start, column, marks[~later])
+    return column, first + second
+
+
+def _back_by_steps(leap: Leap, added: Added, start: float, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
+    if start != math.floor(start) or column.n != math.floor(column.n):
+        raise Rough("a leap ends between two repeats")
+    n = np.arange(start, column.n)
+    transfers, chi = _transfers(leap, added, n)
+    found = []
+    for at, (a, t01, t10, d), log_chi in zip(n[::-1].tolist(), transfers.T[::-1].tolist(), chi[::-1].tolist(), strict=True):
+        x = column.ratio
+        factor = a + t01 * x
+        if not factor > -1.0:
+            raise Rough("the product of transfers changes sign")
+        column = Column(at, x + (t10 + x * (d - factor)) / (1.0 + factor), column.log + math.log1p(factor), column.chi_log + log_chi)
+        if at in marks:
+            found.append(column)
+    return column, found[::-1]
+
+
+def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
+    ratio = column.n / start
+    n = start * np.exp(_points() * math.log(ratio))
+    difference = _difference(np.log1p(1.0 / n) / math.log(ratio))[:-1, :-1]
+    t, chi = _transfers(leap, added, n)
+    x = np.full(POINTS, column.ratio)
+    for _ in range(NEWTON):
+        change, slope = _change(t, x)
+        step = np.linalg.solve(difference - np.diag(slope[:-1]), change[:-1] - difference @ (x[:-1] - x[-1]))
+        x[:-1] += step
+        if not np.isfinite(step).all() or np.abs(step).max() <= SETTLED * np.abs(x).max():
+            break
+    change, _ = _change(t, x)
+    factor = t[0] + t[1] * (x + change)
+    if not (np.abs(step).max() <= SETTLED * np.abs(x).max() and (factor > -1.0).all()):
+        raise Rough(f"Newton's method does not converge on the way back to {start:.3g}")
+    sums = np.linalg.solve(difference, -np.array([np.log1p(factor), chi])[:, :-1].T).T
+    z = np.concatenate([[x - x[-1]], np.concatenate([sums, np.zeros((2, 1))], 1)])
+    scale = np.array([max(1.0, np.abs(x).max()), max(1.0, abs(column.log)), max(1.0, abs(column.chi_log))])
+    _check_coefficients(z / scale[:, None], start)
+    t_between, weights = np.array([0.37, 0.71]), _between(np.array([0.37, 0.71]))
+    at = start * np.exp(t_between * math.log(ratio))
+    found = _powers(np.log1p(1.0 / at) / math.log(ratio), weights) @ z[0]
+    wrong = float((np.abs(found - _change(_transfers(leap, added, at)[0], x @ weights.T)[0]) * at).max())
+    if not wrong <= LEFT * scale[0]:
+        raise Rough(f"the equation of the column is off by {wrong:.1e} between the points of a leap from {start:.3g}")
+    known = z + np.array([[column.ratio], [column.log], [column.chi_log]])
+
+    def of(n: float, values: Floats) -> Column:
+        return Column(n, *map(float, values))
+
+    there = known @ _between(np.log(marks / start) / math.log(ratio)).T
+    return of(start, known[:, 0]), [of(m, v) for m, v in zip(marks.tolist(), there.T, strict=True)]
+
+
+def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats]:
+    """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there, from what they do to the rows (1, 0) and (1, 1), and log chi"""
+    y, _ = leap.at(n)
+    first, both = (np.array([added(float(q), float(delta), row) for q, delta, _ in y.T]).T for row in (0.0, 1.0))
+    a, sum_ = np.expm1(first[3]), np.expm1(both[3])
+    t01 = first[2] * (1.0 + a)
+    return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4]
+
+
+def _change(t: Floats, x: Floats) -> tuple[Floats, Floats]:
+    """of the ratio of the column's entries from n to n + 1, and its derivative"""
+    a, t01, t10, d = t
+    low = 1.0 + d - x * t01
+    change = (x * (a - d) - t10 + x * x * t01) / low
+    return change, (a - d + 2.0 * x * t01 + change * t01) / low
 
 
 def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: list[int], difference: Floats) -> Floats:
@@ -177,9 +298,11 @@ def _barycentric() -> Floats:
 
 
 def _between(t: Floats) -> Floats:
-    """interpolation from the points to others"""
-    quotients = _barycentric() / (t[:, None] - _points()[None, :])
-    return np.asarray(quotients / quotients.sum(1, keepdims=True))
+    """interpolation from the points to others, or to themselves"""
+    apart = t[:, None] - _points()[None, :]
+    at_point = (apart == 0.0).any(1)
+    quotients = _barycentric() / np.where(apart == 0.0, 1.0, apart)
+    return np.asarray(np.where(at_point[:, None], apart == 0.0, quotients / quotients.sum(1, keepdims=True)), dtype=np.float64)
 
 
 def _powers(h: Floats, rows: Floats) -> Floats:

@@ -23,8 +23,10 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
+from meanfield.gaussian.special import AngleDifference
 from meanfield.gaussian.stable import side
 from meanfield.numeric import lookup, primitives
+from meanfield.numeric.arcs import arcs
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.printing import KernelPrinter, Unsupported, source_name
 from meanfield.numeric.rounding import rounding_bound
@@ -99,6 +101,7 @@ class Lowering:
     careful: bool = False  # count the rounding of integrands
     patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
     tabled: bool = False  # moments are read from tables: only where `tabulates`
+    stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
@@ -111,7 +114,8 @@ class Lowering:
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
-        return angles(e)
+        # the tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)
+        return angles(e).replace(AngleDifference, lambda a, ra, b, rb, difference: 2 * sp.atan2(difference, ra + rb))
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, Exchangeable):
@@ -341,6 +345,8 @@ class Lowering:
         """Straight-line code for `wanted`: `given` symbols have names already, `named` ones get assignments where needed."""
         keys = list(named)
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
+        if self.stepping:
+            values = [arcs(e, 2 * q - delta) for e in values]
         temporaries, reduced = sp.cse(values, symbols=numbered_symbols("t", cls=sp.Dummy, real=True), order="none")
         assignments = dict(temporaries)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))

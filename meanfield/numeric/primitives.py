@@ -9,14 +9,18 @@ from meanfield.gaussian.softmax import SERIES, softmax_exponent, softmax_moments
 __all__ = [
     "SERIES",
     "COSTS",
-    "angle_difference",
+    "acute_angle",
     "angle_minus_sine",
     "bivariate_density",
     "bivariate_normal",
+    "flat_angle",
+    "guarded",
     "guarded_sqrt",
     "heaviside",
     "normal_cdf",
     "normal_density",
+    "root_angle",
+    "segment",
     "sign",
     "softmax_exponent",
     "softmax_moments",
@@ -52,6 +56,8 @@ GENZ_W = (
 
 #: what the source of a primitive needs besides `math`
 NEEDS = {
+    "guarded_sqrt": ("guarded",),
+    "segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_moments")),
 }
@@ -69,20 +75,34 @@ def angle_minus_sine(t: float) -> float:
     return t * s * (a + u * u * (b + u * u * c))
 
 
-def angle_difference(a: float, ra: float, b: float, rb: float, difference: float) -> float:
-    """arcsin(a/m) - arcsin(b/m) for a >= |b|, with ra = sqrt(m^2 - a^2), rb = sqrt(m^2 - b^2) and difference = a - b >= 0."""
-    unit = 1.0 / (a + ra)  # m = 1, but for a factor of 2
-    a, ra, b, rb = a * unit, ra * unit, b * unit, rb * unit
-    up = 2.0**1000 if a < 1e-100 else 1.0
-    far = b < 0.0
-    opposite = rb * a - b * ra if far else difference * unit * ((a + b) * up) * (a * a + ra * ra)
-    shared = 1.0 if far else (rb * a + b * ra) * up
-    return math.atan2(max(opposite, 0.0), shared * (ra * rb + a * b))
+def acute_angle(y: float, x: float) -> float:
+    """atan2(y, x), x, y >= 0."""
+    return math.atan2(y, x)
+
+
+def flat_angle(t: float) -> float:
+    """arctan t, |t| <= 1."""
+    return math.atan(t)
+
+
+def root_angle(u: float, v: float) -> float:
+    """arctan sqrt(u/v), u, v >= 0."""
+    return math.atan2(math.sqrt(u), math.sqrt(v))
+
+
+def segment(u: float, v: float) -> float:
+    """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
+    return angle_minus_sine(2.0 * math.atan2(math.sqrt(u), math.sqrt(v)))
+
+
+def guarded(x: float, scale: float) -> float:
+    """A difference of numbers of size `scale`, 0 where rounding has made it negative."""
+    return 0.0 if (x < 0.0) & (x >= -1e-12 * scale) else x
 
 
 def guarded_sqrt(x: float, scale: float) -> float:
-    """The square root of a difference of numbers of size `scale`, 0 where rounding has made it negative."""
-    return math.sqrt(0.0 if (x < 0.0) & (x >= -1e-12 * scale) else x)
+    """The square root of such a difference."""
+    return math.sqrt(guarded(x, scale))
 
 
 def heaviside(x: float, at_zero: float) -> float:

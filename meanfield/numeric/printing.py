@@ -8,6 +8,7 @@ import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
 from meanfield.numeric import primitives
+from meanfield.numeric.arcs import size_of_difference
 from meanfield.symbols import TABLE
 
 __all__ = ["KernelPrinter", "Unsupported", "parameter_name", "source_name"]
@@ -19,8 +20,12 @@ class Unsupported(ValueError):
 
 #: functions that print as a call of a primitive
 PRIMITIVES: Final = {
-    "AngleDifference": primitives.angle_difference,
     "AngleMinusSine": primitives.angle_minus_sine,
+    "AcuteAngle": primitives.acute_angle,
+    "FlatAngle": primitives.flat_angle,
+    "Guarded": primitives.guarded,
+    "RootAngle": primitives.root_angle,
+    "Segment": primitives.segment,
     "sign": primitives.sign,
     "NormalCDF": primitives.normal_cdf,
     "NormalDensity": primitives.normal_density,
@@ -83,11 +88,11 @@ class KernelPrinter(PythonCodePrinter):
         return f"{self._bracket(base)}**{self._bracket(k)}"
 
     def _root(self, base: sp.Expr) -> str:
-        positive = [t for t in base.args if not t.could_extract_minus_sign()] if isinstance(base, sp.Add) else []
-        if not positive or len(positive) == len(base.args):
+        scale = size_of_difference(base)
+        if scale is None:
             return f"math.sqrt({self._print(base)})"
         self.used.add("guarded_sqrt")
-        return f"guarded_sqrt({self._print(base)}, {self._print(sp.Add(*positive))})"
+        return f"guarded_sqrt({self._print(base)}, {self._print(scale)})"
 
     def _bracket(self, e: sp.Expr) -> str:
         text = self._print(e)
@@ -106,7 +111,7 @@ class KernelPrinter(PythonCodePrinter):
             return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")
 
-    _print_Heaviside = _print_sign = _print_AngleDifference = _print_AngleMinusSine = _print_Function
+    _print_Heaviside = _print_sign = _print_AngleMinusSine = _print_Function
 
     def _print_not_supported(self, expr: sp.Basic) -> str:
         raise Unsupported(f"{type(expr).__name__} has no numeric form: {expr}")

@@ -15,7 +15,7 @@ from sympy import Abs, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import AppliedUndef
 
-from meanfield.gaussian.special import AngleDifference, AngleMinusSine, BivariateNormalCDF
+from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF
 from meanfield.symbols import known
 
 __all__ = ["rounding_bound"]
@@ -119,12 +119,6 @@ class _Bound:
     def _(self, e: sp.atan2) -> sp.Expr:
         y, x = e.args
         return (Abs(x) * self(y) + Abs(y) * self(x)) / (x**2 + y**2) + FUNCTION_ULPS * Abs(e)
-
-    @of.register
-    def _(self, e: AngleDifference) -> sp.Expr:
-        # the difference carries the value; the sides only set its scale
-        relative = [self(a) / Abs(a) for a in e.args if self(a) != 0]
-        return Abs(e) * (2 * sp.Add(*relative) + 4 * FUNCTION_ULPS)
 
     @of.register
     def _(self, e: AngleMinusSine) -> sp.Expr:

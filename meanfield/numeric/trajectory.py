@@ -35,7 +35,7 @@ __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
-FUSED = ("multiply", "multiply_back", "angle_minus_sine", "angle_difference", "panel_of", "mean_in", "summed", "pair_in")
+FUSED = ("multiply", "multiply_back", "angle_minus_sine", "panel_of", "mean_in", "summed", "pair_in")
 #: points in a block of a grid
 BLOCK = 64
 
@@ -76,8 +76,8 @@ def load(s, i, g, values, q0, delta0, L):
     s[Q + i] = float(q0[g])  # a Python float in the interpreter, which raises where numpy would warn
     s[DELTA + i] = float(delta0[g])
     s[ALIVE + i] = 1.0
-    s[GOOD + i] = 0.0
-    s[LEAST + i] = 1.0
+    s[GOOD + i] = L * LAYERS
+    s[LEAST + i] = 1e-300 if s[DELTA + i] > 0.0 else 0.0
     {prepare}
 
 
@@ -95,16 +95,49 @@ def begin(s, i, second):
 
 
 def multiply(s, i, fresh):
-    """The row times the transfer, and the chi of the repeat, of which this is the first layer or another."""
+    """The row times the transfer, and the chi of the repeat, of which this is the first layer or another; whether it is well scaled."""
     {row}
     {chi}
     {whole}
+    return {scaled}
 
 
 def multiply_back(s, i):
-    """The transfer times the column."""
+    """The transfer times the column, and whether it is well scaled."""
     {column}
     {chi}
+    return {scaled}
+
+
+def settle(s, i):
+    """Mantissas of a product within their range again."""
+    {size}
+    s[LOWEST + i] = s[A + i] if s[A + i] < s[LOWEST + i] else s[LOWEST + i]
+    s[A + i] *= rescale(size)
+    s[B + i] *= rescale(size)
+    s[E + i] += up(size)
+    x = s[X + i]
+    s[X + i] = x * rescale(x)
+    s[XE + i] += up(x)
+
+
+def attend(s, m):
+    """What became of the points of a block in layer m, where one of them needs it."""
+    for i in range(LANES):
+        if s[ALIVE + i] > 0.0:
+            q = s[Q + i]
+            delta = s[DELTA + i]
+            if not (q > 1e-300 and q < 1e300 and delta == delta):
+                s[ALIVE + i] = 0.0
+                s[GOOD + i] = float(m)
+            s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
+            settle(s, i)
+
+
+def attend_back(s):
+    """The same of products on the way back."""
+    for i in range(LANES):
+        settle(s, i)
 
 
 def code(q, started, least, mantissa, lowest, good, layers):
@@ -168,9 +201,10 @@ def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delt
         kept = several and not again and marks[r] == l
         if kept and position == 0:
             keep(s, r, origin, lanes, pooled, q_out, delta_out, forward)
+        calm = 0
         {advance}
-        for i in range(LANES):
-            multiply(s, i, position == 0)
+        if calm < LANES:
+            attend(s, m)
         if several:
             copy(KEPT, w, (m - start) * KEPT, s, T00)
         if kept and position == LAYERS - 1:
@@ -219,8 +253,11 @@ def through(
         if again:
             for m in range(stop - 1, start - 1, -1):
                 copy(KEPT, s, T00, w, (m - start) * KEPT)
+                calm = 0
                 for i in range(LANES):
-                    multiply_back(s, i)
+                    calm += multiply_back(s, i)
+                if calm < LANES:
+                    attend_back(s)
                 if r >= 0 and m == marks[r] * LAYERS:
                     keep_back(s, r, origin, lanes, backward, chi_sum)
                     r -= 1
@@ -269,20 +306,19 @@ _ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWE
 
 _MOVE = """
 def move_{k}(s, i, l, L{shape_names}):
-    '''The state after a layer of repeat l, which stays where it went bad, and the transfer of the layer.'''
+    '''The state after a layer of repeat l, which stays where it went bad, and the transfer of the layer; whether it is as it should be.'''
     {step}
     {store}
     was = s[ALIVE + i] > 0.0
-    s[Q + i] = q if was else s[Q + i]
-    s[DELTA + i] = delta if was else s[DELTA + i]
-    alive = 1.0 if was & (q > 1e-300) & (q < 1e300) & (delta == delta) else 0.0
-    s[ALIVE + i] = alive
-    s[GOOD + i] += alive
-    s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
+    q = q if was else s[Q + i]
+    delta = delta if was else s[DELTA + i]
+    s[Q + i] = q
+    s[DELTA + i] = delta
+    return (q > 1e-300) & (q < 1e300) & (delta >= s[LEAST + i])
 """
 _ADVANCE = """
 for i in range(LANES):
-    move_{k}(s, i, float(l), L{shape_names})
+    calm += (move_{k}(s, i, float(l), L{shape_names}) & multiply(s, i, position == 0)) | (s[ALIVE + i] == 0.0)
 """
 #: the product of transfers from the left, its first row, and from the right
 _FORWARD = """
@@ -296,19 +332,18 @@ b = s[T10 + i] * s[A + i] + s[T11 + i] * s[B + i]
 #: where no layer mixes tokens
 _ALONE = """
 a = s[A + i] * s[T00 + i]
+s[A + i] = a
 """
-_RESCALE = """
-size = abs(a) + abs(b)
-s[LOWEST + i] = a if a < s[LOWEST + i] else s[LOWEST + i]
-s[A + i] = a * rescale(size)
-s[B + i] = b * rescale(size)
-s[E + i] += up(size)
+_SIZE = "size = abs(s[A + i]) + abs(s[B + i])"
+#: what becomes of the product then, if its mantissas are within their range
+_PRODUCT = """
+s[A + i] = a
+s[B + i] = b
 """
-_RESCALE_ALONE = _RESCALE.replace(" + abs(b)", "").replace("s[B + i] = b * rescale(size)\n", "")
+_SCALED = "(a > 0.0) & (abs(a) + abs(b) >= SMALL) & (abs(a) + abs(b) <= BIG)"
 _CHI = """
 x = s[X + i] * s[CHI + i]
-s[X + i] = x * rescale(x)
-s[XE + i] += up(x)
+s[X + i] = x
 """
 
 
@@ -373,7 +408,7 @@ def _description(rec: Recursion, paired: bool, tabled: bool) -> str:
 
 
 def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
-    lowering = Lowering(tabled=tabled)
+    lowering = Lowering(tabled=tabled, stepping=True)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
     parameters = []
@@ -422,8 +457,10 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         ),
         "moves": "\n\n\n".join(moves),
         "advance": _advance([part.times for part in parts], shape_names),
-        "row": _FORWARD + _RESCALE if mixed else _ALONE + _RESCALE_ALONE,
-        "column": _BACK + _RESCALE if mixed else _ALONE + _RESCALE_ALONE,
+        "row": _FORWARD + _PRODUCT if mixed else _ALONE,
+        "column": _BACK + _PRODUCT if mixed else _ALONE,
+        "size": _SIZE if mixed else "size = abs(s[A + i])",
+        "scaled": (_SCALED if mixed else "(a >= SMALL) & (a <= BIG)") + " & (x >= SMALL) & (x <= BIG)" * split,
         "whole": "s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])" if sum(part.times for part in parts) > 1 else "",
         "chi": _CHI if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",

@@ -29,6 +29,60 @@ def test_leaps_arrive_where_steps_do(norm: str, settings: dict[str, Any], start:
     assert close(mf.propagate(transformer(norm, True), 20_000, 1.0, record="last", start=start, **values), steps, 1e-12)
 
 
+@pytest.mark.parametrize("start", ["token", "pooled"])
+@pytest.mark.parametrize(("norm", "settings"), [("layer", {}), ("derf", {"alpha": 0.6})])
+def test_layers_on_the_way_of_leaps(norm: str, settings: dict[str, Any], start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """before the leaps, where they meet, inside them, and in the last layers, where the gradient forgets how it started"""
+    kept = [0, 1, 5, 1023, 1024, 1040, 5000, 12_345, 19_900, 19_999]
+    values = {**VIT, **settings, "c": np.array([0.4, -0.004]), "sigma_V": np.array([0.64, 1.1])}
+    steps = mf.propagate(transformer(norm, True), 20_000, 1.0, record=kept, start=start, **values)
+    monkeypatch.setattr(jobs, "DEEP", 1)
+    leapt = mf.propagate(transformer(norm, True), 20_000, 1.0, record=kept, start=start, **values)
+    assert leapt.layers.tolist() == steps.layers.tolist()
+    for name in (*NAMES, "log_apjn_forward"):
+        a, b = getattr(leapt, name), getattr(steps, name)
+        assert (np.abs(a - b) <= 1e-12 * np.abs(b) + 1e-13 * ("log" in name)).all(), name
+
+
+def test_layers_on_the_way_to_a_billion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q_l = 1 + l/2 and J^{L,l} = q_L/q_l exactly, decade by decade; all of it without a layer that was not needed"""
+    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
+    decades = [0, *(10**k for k in range(10))]
+    run = mf.propagate(net, 10**9, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record=decades)
+    q = 1 + 0.5 * np.array(decades)
+    assert run.status == "ok"
+    assert run.layers.tolist() == decades
+    assert np.abs(run.q / q - 1).max() < 1e-13
+    assert np.abs(run.log_apjn - np.log(q[-1] / q)).max() < 1e-12
+    assert np.abs(run.log_apjn_forward - np.log(q)).max() < 1e-12
+    assert np.abs(run.chi - (1 + 0.5 / q[:-1])).max() < 1e-15
+
+
+@pytest.mark.parametrize("sigma_w", [2.0, 0.8, 3.0])
+def test_layers_on_the_way_of_what_comes_to_rest(sigma_w: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [0, 3, 50, 400, 401, 19_999]
+    settings = {"sigma_w": sigma_w, "sigma_b": 0.3, "c": 0.5, "record": kept}
+    net = mf.mlp(mf.erf)
+    steps = mf.propagate(net, 20_000, 1.0, **settings)
+    monkeypatch.setattr(jobs, "DEEP", 1)
+    rest = mf.propagate(net, 20_000, 1.0, **settings)
+    assert rest.status == steps.status
+    for name in (*NAMES, "log_apjn_forward"):
+        a, b = getattr(rest, name), getattr(steps, name)
+        assert (np.abs(a - b) <= 1e-12 * np.abs(b)).all(), name
+
+
+def test_layers_before_an_overflow() -> None:
+    settings = {"c": 0.5, "sigma_w": 2.0, "sigma_b": 0.0}
+    far = mf.propagate(mf.mlp(mf.relu), 10**9, 1.0, record=[0, 7, 300, 10**6], **settings)
+    near = mf.propagate(mf.mlp(mf.relu), 400, 1.0, record=[0, 7, 300], **settings)
+    assert far.status == "overflow"
+    assert np.abs(far.q[:3] / near.q[:3] - 1).max() < 1e-13
+    assert np.isnan(far.q[3:]).all()
+    assert np.isnan(far.log_apjn).all()
+
+
 def test_a_billion_blocks() -> None:
     """q_L = 1 + L/2 and J = q_L/q_0 exactly"""
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))

@@ -11,12 +11,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from meanfield.numeric import elementary, store
+from meanfield.numeric import elementary, primitives, store
 
 ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
 EDGES += [1e16, -1e300, 1.797e308, math.inf, -math.inf, math.nan]
-ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2")}
+ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment")
+ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", *ANGLES)}
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,6 +85,23 @@ def test_of_two_arguments() -> None:
         )
     zeros = compiled(elementary.atan2)(y[~plain], x[~plain])
     assert [math.atan2(b, a) for b, a in zip(y[~plain], x[~plain], strict=True)] == pytest.approx(zeros.tolist(), rel=1e-15, nan_ok=True)
+
+
+def test_angles_of_what_is_not_negative() -> None:
+    draw = np.random.default_rng(6)
+    y, x = np.concatenate([10 ** draw.uniform(-3, 3, (2, 300)), 10 ** draw.uniform(-150, 150, (2, 200))], axis=1)
+    pairs, slopes = list(zip(y.tolist(), x.tolist(), strict=True)), draw.uniform(-1, 1, 300)
+
+    def segment(u: Any, v: Any) -> Any:
+        return 2 * mp.atan(mp.sqrt(u / v)) - mp.sin(2 * mp.atan(mp.sqrt(u / v)))
+
+    with mp.workdps(400):
+        check(compiled(elementary.acute_angle)(y, x), pairs, primitives.acute_angle, lambda b, a: mp.atan(b / a))
+        check(compiled(elementary.root_angle)(y, x), pairs, primitives.root_angle, lambda u, v: mp.atan(mp.sqrt(u / v)))
+        check(compiled(elementary.segment)(y, x), pairs, primitives.segment, segment)
+        check(compiled(elementary.flat_angle)(slopes), [(t,) for t in slopes.tolist()], primitives.flat_angle, mp.atan)
+    zero = [compiled(f)(np.array([0.0, 2.0, math.nan]), np.array([3.0, 0.0, 1.0])) for f in (elementary.root_angle, elementary.segment)]
+    assert np.array_equal(zero, [[0.0, math.pi / 2, math.nan], [0.0, math.pi, math.nan]], equal_nan=True)
 
 
 def test_a_vector_has_the_bits_of_its_parts() -> None:

@@ -23,6 +23,8 @@ ALIGNED = 64
 #: functions of `math` that are one operation of the processor, those that count, and what C calls others
 _INTRINSIC, _COUNTING = ("sqrt", "fabs", "copysign"), ("floor", "ceil")
 _LIBRARY = {"gamma": "tgamma"}
+#: what takes the place of functions of `math` and of primitives
+_ELEMENTARY = {f.__name__: f for f in elementary.FUNCTIONS}
 
 
 class Expressions(ABC):
@@ -232,6 +234,8 @@ class Expressions(ABC):
         name, given = node.func.id, [self.value(a) for a in node.args]
         if name == "workspace":
             return self._array(FLOAT, given[0])
+        if name in _ELEMENTARY and self.source.__globals__.get("math") is elementary:
+            return self._math(elementary, name, given)
         function = self.source.__globals__.get(name)
         return self._builtin(name, given, node) if function is None else self.called(function, given)
 
@@ -259,7 +263,7 @@ class Expressions(ABC):
             return self.code.rounded(name, given[0])
         if name == "isnan":
             return self.code.compare("NotEq", given[0], given[0])
-        own = {f.__name__: f for f in elementary.FUNCTIONS}.get(name) if owner is elementary else None
+        own = _ELEMENTARY.get(name) if owner is elementary else None
         if own is None:
             return self._library(name, given)
         values = [self.code.cast(v, FLOAT).parts[0] for v in given]

@@ -1,0 +1,178 @@
+r"""Layers on the way of a very deep recursion: its first repeats one by one, and what is known of the others beside their end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.leaps import Added, Column, Leap, Rough, State, back_over
+
+__all__ = ["LN_BIG", "Trail", "powered"]
+
+Floats = NDArray[np.float64]
+LN_BIG = 500 * math.log(2.0)
+#: difference of the logs of the whole product from its two ends, relative
+AGREED = 1e-11
+
+
+@dataclass
+class Trail:
+    """A kernel of one point in plain Python after n repeats; of the marks on the way, the last of which is the end, the state, and of
+    every repeat the transfer and chi. With the end alone nothing but where it is."""
+
+    module: ModuleType
+    marks: NDArray[np.int64]
+    pooled: float
+    reading: list[Floats]
+    s: list[float]
+    n: int = 0
+    states: list[tuple[float, float]] = field(default_factory=list)
+    forward: list[float] = field(default_factory=list)
+    transfers: list[tuple[Floats, float]] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        return int(self.marks[-1])
+
+    def sweep(self, s: list[float], start: int, stop: int, several: bool = False) -> list[float]:
+        """Repeats from start to stop of any state; the transfers of their layers where they are wanted."""
+        m = self.module
+        kept = [0.0] * ((stop - start) * m.LAYERS * m.KEPT if several else 1)
+        marks = np.array([-1, self.depth] if several else [self.depth])
+        nothing = (None, None, None, None)
+        m.sweep(s, kept, start * m.LAYERS, stop * m.LAYERS, marks, False, float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
+        return kept
+
+    def on(self, repeats: int) -> None:
+        """So many repeats more."""
+        if self.marks.size == 1:
+            self.sweep(self.s, self.n, self.n + repeats)
+            self.n += repeats
+            return
+        m, s = self.module, self.s
+        for n in range(self.n, self.n + repeats):
+            self.states.append((s[m.Q], s[m.DELTA]))
+            self.forward.append(_log_of(s[m.A] + self.pooled * s[m.B], s[m.E]))
+            self.transfers.append(_whole(m, self.sweep(s, n, n + 1, several=True)))
+        self.n += repeats
+
+    def dead(self, good: int) -> dict[str, Floats]:
+        """What there is of the marks where the state has gone bad after so many layers."""
+        out = _nothing(self.marks)
+        for i, l in enumerate(self.marks[:-1].tolist()):
+            if l < self.n and l * self.module.LAYERS <= good:
+                out["q"][i], out["delta"][i] = self.states[l]
+                out["forward"][i], out["chi"][i] = self.forward[l], self.transfers[l][1]
+        return out
+
+    def over(self, path: list[Leap], state: State, added: Added) -> dict[str, Floats]:
+        """The marks but for the last, where the rest is leaps to that state."""
+        out = _nothing(self.marks)
+        column = Column(float(self.depth), self.pooled, 0.0, 0.0)
+        for leap in reversed(path):
+            inside = np.flatnonzero((self.marks >= leap.start) & (self.marks < min(leap.start * leap.ratio, self.depth)))
+            at = self.marks[inside].astype(np.float64)
+            inside, at = inside[np.isnan(out["q"][inside])], at[np.isnan(out["q"][inside])]  # two leaps meet but for rounding
+            column, columns = back_over(leap, added, column, at)
+            y, sums = leap.at(at)
+            out["q"][inside], out["delta"][inside] = y[0], y[1]
+            out["forward"][inside] = sums[0] + np.log1p(self.pooled * y[2])
+            out["chi"][inside] = [math.exp(added(*map(float, state))[-1]) for state in y.T]
+            out["backward"][inside], out["chi_sum"][inside] = [c.log for c in columns], [c.chi_log for c in columns]
+        whole = self._before(out, column)
+        there = math.log1p(self.pooled * state.ratio) + state.log, state.chi_log
+        if not all(abs(a - b) <= AGREED * max(1.0, abs(b)) for a, b in zip(whole, there, strict=True)):
+            raise Rough(f"the whole product is {whole[0]} from its end and {there[0]} from its beginning")
+        return out
+
+    def repeating(self, period: int) -> dict[str, Floats]:
+        """The same where the last repeats repeat themselves."""
+        out, n = _nothing(self.marks), self.n
+        cycle, chi = [T for T, _ in self.transfers[-period:]], [math.log(chi) for _, chi in self.transfers[-period:]]
+        states = self.states[-period:]
+        m, s = self.module, self.s
+
+        def power(start: int, count: int) -> tuple[Floats, list[Floats], int]:
+            """of the matrix of a cycle, and what is left over"""
+            turned = [cycle[(start + i) % period] for i in range(period)]
+            whole = turned[0] if period == 1 else turned[0] @ turned[1]
+            return whole, turned[: count % period], count // period
+
+        def column(l: int) -> Column:
+            whole, rest, cycles = power(l - n, self.depth - l)
+            v = np.array([1.0, self.pooled])
+            for T in reversed(rest):
+                v = T @ v
+            v, log = powered(v, whole.T, cycles)
+            if v[0] <= 0.0:
+                raise Rough("no gradient comes through")
+            total = (self.depth - l) // period * sum(chi) + sum(chi[(l - n + i) % period] for i in range(len(rest)))
+            return Column(l, float(v[1] / v[0]), log + math.log(v[0]), total)
+
+        for i, l in enumerate(self.marks[:-1].tolist()):
+            if l < n:
+                continue
+            whole, rest, cycles = power(0, l - n)
+            row, log = powered(np.array([s[m.A], s[m.B]]), whole, cycles)
+            for T in rest:
+                row = row @ T
+            out["q"][i], out["delta"][i] = states[(l - n) % period]
+            out["forward"][i] = log + s[m.E] * LN_BIG + math.log(row[0] + self.pooled * row[1])
+            out["chi"][i] = self.transfers[len(self.transfers) - period + (l - n) % period][1]
+            there = column(l)
+            out["backward"][i], out["chi_sum"][i] = there.log, there.chi_log
+        self._before(out, column(n))
+        return out
+
+    def _before(self, out: dict[str, Floats], column: Column) -> tuple[float, float]:
+        """back over the repeats that were done one by one; the logs of the whole product"""
+        ratio, log, chi_log = column.ratio, column.log, column.chi_log
+        wanted = {int(l): i for i, l in enumerate(self.marks[:-1]) if l < self.n}
+        for l in range(self.n - 1, -1, -1):
+            (a, b), (c, d) = self.transfers[l][0].tolist()
+            factor = a + b * ratio
+            if not factor > 0.0 or not self.transfers[l][1] > 0.0:
+                raise Rough("the product of transfers changes sign")
+            ratio, log, chi_log = (c + d * ratio) / factor, log + math.log(factor), chi_log + math.log(self.transfers[l][1])
+            if l in wanted:
+                i = wanted[l]
+                out["q"][i], out["delta"][i] = self.states[l]
+                out["forward"][i], out["chi"][i] = self.forward[l], self.transfers[l][1]
+                out["backward"][i], out["chi_sum"][i] = log, chi_log
+        return log, chi_log
+
+
+def powered(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
+    """row matrix^k but for a factor, and the logarithm of that"""
+    log, scale, power = 0.0, 0.0, matrix
+    while k:
+        if k & 1:
+            row = row @ power
+            log += scale + math.log(np.abs(row).max())
+            row = row / np.abs(row).max()
+        size = float(np.abs(power).max())
+        power, scale = (power / size) @ (power / size), 2.0 * (scale + math.log(size))
+        k >>= 1
+    return row, log
+
+
+def _whole(m: ModuleType, kept: list[float]) -> tuple[Floats, float]:
+    """the transfer and chi of a repeat from those of its layers"""
+    total, chi = np.eye(2), 1.0
+    for at in range(0, len(kept), m.KEPT):
+        mixed = m.KEPT >= 4
+        T = np.array(kept[at : at + 4]).reshape(2, 2) if mixed else np.array([[kept[at], 0.0], [0.0, 0.0]])
+        total, chi = total @ T, chi * kept[at + m.CHI - m.T00]
+    return total, chi
+
+
+def _log_of(mantissa: float, exponent: float) -> float:
+    return (math.log(mantissa) if mantissa > 0.0 else math.nan) + exponent * LN_BIG
+
+
+def _nothing(marks: NDArray[np.int64]) -> dict[str, Floats]:
+    return {name: np.full(marks.size, math.nan) for name in ("q", "delta", "forward", "backward", "chi_sum", "chi")}
