@@ -8,8 +8,8 @@ from torch import nn
 
 from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.elementary import Activate, Linear, Scale
-from meanfield.reference.layouts import Matrix
-from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_kind
+from meanfield.reference.readings import Matrix
+from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_of
 
 __all__ = ["read_series"]
 
@@ -38,7 +38,7 @@ def read_series(model: nn.Sequential) -> Layers:
             parts, row, count = [], {}, {}
         elif isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
             names = (f"gain_{len(parts)}", f"shift_{len(parts)}")
-            parts.append((norm_kind(module, path), *names))
+            parts.append((norm_of(module, path)[0], *names))
             for name, part, default in zip(names, (module.weight, getattr(module, "bias", None)), (1.0, 0.0), strict=True):
                 row[name] = default if part is None else float(part.detach().double().square().mean().sqrt())
                 count[name] = 1 if part is None else part.numel()
