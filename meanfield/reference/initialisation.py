@@ -18,7 +18,7 @@ from meanfield.reference.layouts import layout_of
 from meanfield.reference.listing import listing
 from meanfield.reference.readings import weights_of
 from meanfield.reference.recognition import NotRecognised
-from meanfield.reference.rules import Rule, Slot
+from meanfield.reference.rules import PARTS, Rule, Slot
 from meanfield.reference.stacks import block_lists
 
 __all__ = ["Change", "Initialisation", "initialise_"]
@@ -104,6 +104,9 @@ def initialise_(model: nn.Module, rule: Rule, *, draw: Draw = gaussian, seed: in
 
 def _asked(rule: Rule, slot: Slot) -> float | None:
     if isinstance(rule, Mapping):
+        unknown = sorted(set(rule) - set(PARTS))
+        if unknown:
+            raise ValueError(f"rule = {dict(rule)!r}: {', '.join(map(repr, unknown))} is no part of a model; expected {', '.join(PARTS)}")
         gain = rule.get(slot.part)
         value = gain if gain is None or slot.fan_in == 0 else float(gain) / math.sqrt(slot.fan_in)
     elif hasattr(rule, "std"):

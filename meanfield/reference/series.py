@@ -22,6 +22,7 @@ def read_series(model: nn.Sequential) -> Layers:
     layers: list[tuple[list[Part], str]] = []
     rows: list[dict[str, float]] = []
     counts: list[dict[str, int]] = []
+    seen: list[int] = []
     parts: list[Part] = []
     row: dict[str, float] = {}
     count: dict[str, int] = {}
@@ -30,6 +31,7 @@ def read_series(model: nn.Sequential) -> Layers:
             continue
         if isinstance(module, nn.Linear):
             matrix = Matrix(module.weight, module.bias)
+            seen.append(module.weight.data_ptr())
             row |= {"sigma_w": matrix.sigma, "sigma_b": matrix.sigma_b}
             count |= {"sigma_w": module.weight.numel(), "sigma_b": module.out_features}
             layers.append((parts, path))
@@ -58,7 +60,8 @@ def read_series(model: nn.Sequential) -> Layers:
         )
     after = Serial(tuple(p for p in parts if isinstance(p, Block))) if parts else None
     ends = tuple(path for _, path in layers[first:])
-    return Layers(rows[first:], counts[first:], lambda values: _block(*layers[first], values), ends, before=before, after=after)
+    caveats = ("equal weights: one matrix stands in several layers; the law is for independent ones",) if len(set(seen)) < len(seen) else ()
+    return Layers(rows[first:], counts[first:], lambda values: _block(*layers[first], values), ends, (), caveats, before, after)
 
 
 def _block(parts: list[Part], _path: str, values: Mapping[str, float]) -> Block:
@@ -78,7 +81,8 @@ def _block(parts: list[Part], _path: str, values: Mapping[str, float]) -> Block:
 
 
 def _flat(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    for name, part in model.named_children():
+    for name, part in model._modules.items():  # a module that stands twice, twice
+        assert part is not None
         if type(part) is nn.Sequential:
             yield from _flat(part, f"{prefix}{name}.")
         else:

@@ -73,7 +73,7 @@ def block_lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Modu
         return
     for name, part in model.named_modules():
         if isinstance(part, (nn.ModuleList, nn.Sequential)) and len(part) and any(layout_of(child) for child in part):
-            yield name, list(part.named_children())
+            yield name, [(key, child) for key, child in part._modules.items() if child is not None]
 
 
 def _only_list(model: nn.Module) -> tuple[str, list[tuple[str, nn.Module]]]:
