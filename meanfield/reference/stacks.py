@@ -45,13 +45,17 @@ def read_stack(model: nn.Module) -> Layers:
     *_, causal, _, rotary = kinds[0]
     frequencies = _frequencies(model, reading.size // 2) if rotary else ()
     inside = {id(w) for _, block in blocks for w in block.parameters()}
-    outside = tuple(name for name, part in model.named_modules() if any(id(w) not in inside for w in part.parameters(recurse=False)))
+    outside = tuple(
+        name or type(model).__name__
+        for name, part in model.named_modules()
+        if any(id(w) not in inside for w in part.parameters(recurse=False))
+    )
     caveats = []
     if causal:
         strength = max(math.prod(_of_logits(row)) ** 2 for row in rows)
         caveats.append(
-            "causal mask: averages over the softmax weights of tokens that are told apart are approximate, off by at most 2 % in the Gram "
-            f"matrix at sigma_QK^2 q (q - p) = 0.5 and 12 % at 2; here sigma_QK^2 is {strength:.3g} at most"
+            "causal mask: averages over the softmax weights of tokens that are told apart are approximate, off by about 0.5 % in the Gram "
+            f"matrix at sigma_QK^2 q (q - p) = 0.5 and 1.5 % at 2; here sigma_QK^2 is {strength:.3g} at most"
         )
     if rotary and not frequencies:
         caveats.append(
