@@ -35,7 +35,7 @@ class Matrix:
 
     @property
     def fan_out(self) -> int:
-        return self.weight.shape[:-1].numel()
+        return int(self.weight.shape[:-1].numel())
 
     @property
     def sigma(self) -> float:
