@@ -105,7 +105,7 @@ class SoftmaxRows:
         own = self._turned(offsets) * G
         variances = np.array([s * G[i, i] * np.diagonal(_centred(own, w[i], w[i])) for i in range(n)])
         damping, response = _quenched(w, variances)
-        variances *= damping[:, None] ** 2
+        variances *= damping**2
         mean = w * np.exp((variances - np.where(w > 0, variances, -np.inf).max(-1, keepdims=True)) / 2)
         mean /= mean.sum(-1, keepdims=True)
         mixed = mean @ G
@@ -116,7 +116,7 @@ class SoftmaxRows:
                 both = (rows, columns)
                 w_i, w_k, a_i, a_k, g = w[i, rows], w[k, columns], mean[i, rows], mean[k, columns], G[both]
                 R = self._turned(offsets[both] + i - k)
-                cross = damping[i] * damping[k] * s * G[i, k] * _centred(R * g, w_i, w_k)
+                cross = np.outer(damping[i, rows], damping[k, columns]) * s * G[i, k] * _centred(R * g, w_i, w_k)
                 exponent = (variances[i, rows, None] + variances[k, columns]) / 2 + cross
                 moment = np.outer(w_i, w_k)
                 moment *= np.exp(exponent - np.where(moment > 0, exponent, -np.inf).max())
@@ -131,15 +131,17 @@ class SoftmaxRows:
 
 
 def _quenched(w: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """for each row the factors of its logits and of their derivatives that make the averages those of equal independent logits"""
+    """for each logit the factor, and for each row that of derivatives, that make the averages those of equal independent logits"""
     pairs = (w**2).sum(-1)
     several = pairs < 1
     m = 1 / pairs[several]
     v = (w * variances).sum(-1)[several] * m / (m - 1)
+    each = np.maximum(variances[several], 0.0) * (m / (m - 1))[:, None]
+    damping, response = np.ones(w.shape), np.ones(len(w))
+    damping[several] = np.sqrt(np.asarray(evaluate(SoftmaxExponent(_v, _m), v=each, m=m[:, None])))
     omega, mu = np.asarray(evaluate(SoftmaxExponent(_v, _m), v=v, m=m)), np.asarray(evaluate(SoftmaxResponse(_v, _m), v=v, m=m))
     y = 1 / (1 + (m - 1) * np.exp(-v * omega))
-    damping, response = np.ones(len(w)), np.ones(len(w))
-    damping[several], response[several] = np.sqrt(omega), np.sqrt(mu * y * (1 - y) * m**2 / (m - 1))
+    response[several] = np.sqrt(mu * y * (1 - y) * m**2 / (m - 1))
     return damping, response
 
 

@@ -8,6 +8,8 @@ except ImportError as missing:
     raise ImportError('meanfield.reference draws random networks in torch: pip install "meanfield-nn[torch]"', name="torch") from missing
 
 from meanfield.reference import draws, rules
+from meanfield.reference import fluctuating_attention as _fluctuating_attention  # noqa: F401  # registers its rules
+from meanfield.reference import fluctuating_gau as _fluctuating_gau  # noqa: F401
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
 from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
 from meanfield.reference import normalising as _normalising  # noqa: F401

@@ -2,7 +2,10 @@ r"""Theory beside random networks, with the part of the difference that finite w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
 from meanfield.reference.drawing import place
 from meanfield.reference.draws import Draw, gaussian, truncated_normal
+from meanfield.reference.fluctuations import Unpredicted
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
@@ -65,8 +69,8 @@ class Difference:
 class Comparison(faces.Labelled):
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
-    `scatter` is the predicted standard deviation of ln q and ln J over draws, for perceptrons and residual networks of them with norms,
-    Derf or DyT (None for networks that mix tokens, products, orthogonal matrices and gradients that all tokens share).
+    `scatter` is the predicted standard deviation of ln q and ln J over draws, computed on first use. It raises ValueError where it is not
+    known, and names the block.
     """
 
     theory: Run | GramRun | PairRun
@@ -75,7 +79,11 @@ class Comparison(faces.Labelled):
     q: Difference
     p: Difference | None
     log_apjn: Difference
-    scatter: Scatter | None = None
+    predicted: Callable[[], Scatter]
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        return self.predicted()
 
     @property
     def differences(self) -> dict[str, Difference]:
@@ -113,11 +121,10 @@ class Comparison(faces.Labelled):
         found = {"log_apjn": self.log_apjn, "q": self.q, "p": self.p}.get(quantity)
         if found is None:
             raise ValueError(f"quantity = {quantity!r}: expected 'log_apjn', 'q' or, for two inputs, 'p'")
-        predicted = (
-            None if self.scatter is None else {"log_apjn": self.scatter.log_apjn, "q": found.theory * self.scatter.log_q}.get(quantity)
-        )
-        band = found.error * np.sqrt(self.wide.samples) if predicted is None else predicted
-        name = "one draw, as seen" if predicted is None else "one draw, predicted"
+        band, name = found.error * np.sqrt(self.wide.samples), "one draw, as seen"
+        if quantity != "p":
+            with suppress(Unpredicted):
+                band, name = self.scatter.log_apjn if quantity == "log_apjn" else found.theory * self.scatter.log_q, "one draw, predicted"
         axes: matplotlib.axes.Axes = faces.plot(
             Beside(quantity, self.wide.layers, found.theory, found.measured, found.error, band, name, self.verdict), ax=ax
         )
@@ -278,8 +285,22 @@ def compare(
 
     two = not p is c is gap is None
     q0, delta = initial_moments(q, p, c, gap)
-    spread = None
-    if draw in (gaussian, truncated_normal) and start == "token":
-        apart = None if delta is None else float(delta)
-        spread = scatter(net, width, depth, q=float(q0), delta=apart, tokens=wide.n, probes=probes, parameters=parameters, hidden=hidden)
-    return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), spread)
+
+    def predicted() -> Scatter:
+        if draw not in (gaussian, truncated_normal):
+            raise Unpredicted("the scatter of matrices whose entries depend on each other is not known")
+        return scatter(
+            net,
+            width,
+            depth,
+            q=float(q0),
+            delta=None if delta is None else float(delta),
+            tokens=wide.n,
+            probes=probes,
+            parameters=given,
+            hidden=hidden,
+            heads=heads,
+            pooled=start == "pooled",
+        )
+
+    return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), predicted)

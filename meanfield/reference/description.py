@@ -105,13 +105,16 @@ def describe(model: nn.Module) -> Description:
     r"""The network of the library that a torch model is, with the scales read off its weights, as it is in eval mode.
 
     Recognised are torch.nn.Sequential of Linear, activations, norms, Dropout, Identity and further Sequentials;
-    torch.nn.TransformerEncoder and its layers; blocks laid out as those of Hugging Face ViT, BERT, GPT-2 and Llama and of timm. A
-    block is accepted only if it computes what the description says, on random tokens; activations are known by their values.
+    torch.nn.TransformerEncoder and its layers; blocks laid out as those of timm and of Hugging Face ViT, DINOv2, CLIP, BERT, DistilBERT,
+    GPT-2, OPT, GPT-NeoX, Phi, StarCoder2, Qwen3 and Llama (also Mistral, Qwen2, Gemma, OLMo, Granite), with norms before or behind the
+    branches or with branches in parallel. A block is accepted only if it computes what the description says, on random tokens; activations
+    are known by their values.
 
     Scales of different layers that agree within 4 standard errors of their estimates are one number; otherwise every layer has its own.
 
     Attention under a causal mask is described by `mf.CausalAttention`, with the frequencies of a rotary embedding where the model has one;
-    the caveats say how far its law holds. The epsilon of a norm is not described.
+    the caveats say how far its law holds. Queries and keys with norms of their own have the size of the gains, gain_Q and gain_K, which
+    is exact for wide heads. The epsilon of a norm is not described.
 
     Parameters
     ----------

@@ -14,10 +14,15 @@ __all__ = ["place", "redraw", "seeded"]
 
 
 def place(device: str | torch.device) -> torch.device:
-    """The torch device; "auto" is CUDA where there is one, else the CPU."""
+    """The torch device; "auto" is CUDA where there is one, else the CPU. Raises ValueError for one that is not here."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        here = ["'auto'", "'cpu'", *(f"'cuda:{i}'" for i in range(torch.cuda.device_count()))]
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device = {device!r} is not to be had here ({reason}): expected {', '.join(here)}") from error
 
 
 @contextmanager

@@ -1,213 +1,395 @@
-r"""First-order fluctuations of ln q and ln J in a network of finite width that treats each input by itself.
+r"""First-order fluctuations of q and J in a network of finite width.
 
-Every random matrix makes fresh Gaussian coordinates, of a variance that is known given what came before. Fluctuations come from averages
-over finitely many of them (`meanfield.reference.sources`), and are carried on by linear response: d, the vector of derivatives of ln v with
-respect to all sources. With v the variance of coordinates, q their second moment, m = E \phi^2, C = E \phi'^2,
+By symmetry of the tokens, averages over tokens respond to averages over tokens alone: of every Gram matrix to the mean q of its diagonal
+and the mean p of the rest. A network is marched through with a sample of the units that it has at infinite width, (unit, set of inputs,
+token). Every random matrix makes fresh Gaussian units, of a law V = (q, p) that is known given what came before. An average over N units
+then has
 
-    second moment  d ln q = d ln v + \epsilon_2,
-    Linear         d ln v' = (\sigma_w^2 q/v') d ln q,           backward J = \sigma_w^2 J',
-    Activate       d ln m = (d ln m/d ln v) d ln v + \epsilon,   backward d ln J = d ln J' + (d ln C/d ln v) d ln v + \epsilon_J,
-    norm           q = 1, known,                                 backward d ln J = d ln J' - d ln q,
-    s x + b h      d v' = A d ln v_x + B d ln v_h with A = s^2 v_x, B = b^2 v_h,
-                   backward d J = A d ln J' + B (d ln J_h + \epsilon_2) + 2 \sqrt{A B} \xi with A = s^2 J', B = b^2 J_h.
+    d mean F = \sum \beta dV + \epsilon_F,   \beta = Cov(F, x x^T) Cov(x x^T, x x^T)^{-1},
 
-\epsilon_2, \epsilon and \epsilon_J are averages of x^2, \phi^2 and \phi'^2 g^2. \xi, an average of the product of two gradients, and
-\epsilon_2 of a gradient belong to one input alone, as long as gradients of different inputs are independent. Matrices used forward and
-backward correlate in the next order only.
+with \epsilon_F of variance Var F/N (`meanfield.reference.sources`), and \beta the derivative of E F by V: a Gaussian density responds to
+its covariance by its quadratic form. So
+
+    Linear         dV' = \sigma_w^2 d mean(x x^T),            backward the same with \sigma_w^2 and the gradients of the units,
+    norm           dV' = (dV - V d mean(x^2)/q)/q,            backward d\Gamma = (d\Gamma' - \Gamma' d mean(x^2)/q)/q,
+    s x + b h      dV' = s^2 dV_x + b^2 dV_h,                 backward d\Gamma = s^2 d\Gamma' + b^2 d\Gamma_h,
+    elementwise    the same V,                                backward d E[f'_i f'_j] \Gamma'_ij, \epsilon of f'_i f'_j g_i g_j.
+
+Units of a residual stream are the same at all layers, so that all their averages are correlated; the cross terms of sums have no mean, but
+are in their \epsilon. An input whose Gram matrix is exact has dV = -\epsilon. Matrices used forward and backward correlate in the next
+order only. Blocks that mix tokens: `meanfield.reference.fluctuating_attention`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import numpy as np
 import sympy as sp
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from meanfield.blocks.algebra import Block, Repeat, Residual, Serial
-from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
+from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import LayerNorm, RMSNorm
 from meanfield.blocks.widths import widths
-from meanfield.reference.averages import Averages
-from meanfield.reference.sources import Place, Sources
+from meanfield.reference.expressions import tensor_function
+from meanfield.reference.sources import Sources, Units
 
-__all__ = ["Unpredicted", "variances"]
+__all__ = ["Back", "Gaussian", "Gradient", "March", "Signal", "Unpredicted", "moments", "through", "variances"]
 
 Floats = NDArray[np.float64]
 
+#: entries of a sample of units, and of all that are kept
+ENTRIES, KEPT = 2**17, 2**21
 
-class Unpredicted(Exception):
-    """A network whose fluctuations are not of this kind."""
+
+class Unpredicted(ValueError):
+    """A network whose fluctuations are not of this kind; says which block."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Sampled Gaussian units (unit, set, token) and the derivatives of their law (q, p)."""
+
+    x: Tensor
+    d: Tensor
 
 
 @dataclass(frozen=True)
-class _Forward:
-    """The signal somewhere: Gaussian coordinates at a place, or None behind an activation; derivatives of ln of their variance."""
+class Signal:
+    """Sampled units somewhere, with the Gaussian ones that they are a function of."""
 
-    p: Floats
-    d: Floats
-    place: Place | None
+    x: Tensor
+    units: Units
+    bases: tuple[Gaussian, ...]
 
     @property
-    def q(self) -> float:
-        return float(self.p[0])
+    def law(self) -> Gaussian:
+        if len(self.bases) != 1 or self.bases[0].x is not self.x:
+            raise Unpredicted("the scatter of a norm or mixing of what is not Gaussian, behind an activation, is not known")
+        return self.bases[0]
 
 
 @dataclass(frozen=True)
-class _Backward:
-    """A gradient: its second moment, derivatives of its logarithm; whether its coordinates are Gaussian and an average of them has yet to
-    be taken; what of it is proportional to the averages of phi'^2 at the same coordinates."""
+class Gradient:
+    """Sampled gradients of units and derivatives of their law's (J, K). `free` of the signal there, or a free gradient times a factor of
+    each unit, which is a function of `bases`."""
 
-    J: float
-    d: Floats
-    mix: Floats
-    fresh: bool = False
+    x: Tensor
+    units: Units
+    d: Tensor
+    free: Gaussian | None = None
+    factor: Tensor | None = None
+    bases: tuple[Gaussian, ...] = ()
 
 
-Back = Callable[[_Backward], _Backward]
+Back = Callable[[Gradient], Gradient]
+
+
+def moments(x: Tensor) -> Tensor:
+    """What each unit adds to q and p: x_i^2 and x_i x_j, mean over tokens and pairs; q alone for one token."""
+    return mean_entries((x**2).mean(-1), x.sum(-1) ** 2, x.shape[-1])
+
+
+def mean_entries(same: Tensor, total: Tensor, n: int) -> Tensor:
+    """(q, p) from the mean of the diagonal and the sum of all entries"""
+    return same[..., None] if n == 1 else torch.stack([same, (total - n * same) / (n * (n - 1))], -1)
 
 
 @dataclass
-class _March:
-    """One pass through a network."""
+class March:
+    """One pass through a network, with `sets` sets of n tokens."""
 
     values: Mapping[str, float]
     width: int
     hidden: int
+    heads: int
+    n: int
+    sets: int
+    samples: int
     sources: Sources
-    moments: Averages
-    clock: Iterator[int] = field(default_factory=itertools.count)
+    random: torch.Generator
 
     def number(self, e: sp.Expr) -> float:
-        return float(e.subs({s: self.values[s.name] for s in e.free_symbols}))
+        return float(self.expression(e))
 
-    def forward(self, block: Block, s: _Forward, before: int, after: int) -> tuple[_Forward, Back]:
-        if isinstance(block, Serial):
-            backs = []
-            for part, inner, outer in widths(block.blocks, before, self.hidden, after):
-                s, back = self.forward(part, s, inner, outer)
-                backs.append(back)
-            return s, _chained(backs)
-        if isinstance(block, Repeat):
-            return self.forward(Serial((block.block,) * block.times), s, before, after)
-        if isinstance(block, Residual):
-            return self.residual(block, s)
-        if isinstance(block, Linear):
-            return self.linear(block, s, after)
-        if isinstance(block, Activate):
-            return self.activate(block, s)
-        if isinstance(block, (LayerNorm, RMSNorm)) and s.place is not None:
-            return self.norm(s, s.place)
-        if isinstance(block, (Scale, Identity)):
-            return self.scale(s, self.number(block.factor) if isinstance(block, Scale) else 1.0)
-        raise Unpredicted
+    def expression(self, e: sp.Expr) -> sp.Expr:
+        """with the values of all parameters"""
+        return e.subs({s: sp.Float(self.values[s.name]) for s in e.free_symbols if s.name in self.values})
 
-    def realised(self, s: _Forward) -> Floats:
-        """derivatives of ln of the second moment, not of its expectation"""
-        return s.d if s.place is None else s.d + self.sources.square(s.place)
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self.random, dtype=torch.float64)
 
-    def taken(self, g: _Backward, units: int) -> Floats:
-        return g.d + self.sources.gradient(2.0, units, np.zeros_like(g.d), g.d) if g.fresh else g.d
+    def coloured(self, noise: Tensor, law: Tensor, across: float = 0.0) -> Tensor:
+        """Independent unit normals (..., set, token) as tokens of the law (q, p), with the covariance `across` between sets."""
+        n = self.n
+        u, v = modes(law, n)
+        common = noise.mean(-1, keepdim=True) * n**0.5
+        apart = noise - noise.mean(-1, keepdim=True)
+        if self.sets == 2 and u > 0:
+            rho = max(-1.0, min(1.0, n * across / u))
+            common = torch.stack([common[..., 0, :], rho * common[..., 0, :] + (1 - rho * rho) ** 0.5 * common[..., 1, :]], -2)
+        tokens: Tensor = float((max(u, 0.0) / n) ** 0.5) * common + float(max(v, 0.0) ** 0.5) * apart
+        return tokens
 
-    def begun(self, p: Floats, units: int, pinned: bool = False) -> Place:
-        """a signal of its own"""
-        time = next(self.clock)
-        return Place(time, time, 1.0, p, units, time if pinned else -1, p if pinned else None)
+    def units(self, law: Tensor, across: float = 0.0) -> Tensor:
+        """A sample of fresh units, with the negative of each, and second moments of the noise set to what they are on average."""
+        noise = self.normal(self.samples // 2, self.sets, self.n)
+        noise = torch.cat([noise, -noise])
+        mean = noise.mean(-1, keepdim=True)
+        apart = noise - mean
+        noise = mean / (self.n * (mean**2).mean(0, keepdim=True)) ** 0.5
+        if self.n > 1:
+            noise = noise + apart * ((1 - 1 / self.n) / (apart**2).mean()) ** 0.5
+        return self.coloured(noise, law, across)
 
-    def moved(self, place: Place, p: Floats, factor: float, pinned: bool = False) -> Place:
-        """the same signal later on, `factor` times what it was and more"""
-        time, skip = next(self.clock), factor * place.skip
-        return Place(place.stream, time, skip, p, place.units, time if pinned else place.pin, p / skip**2 if pinned else place.pinned)
+    def made(self, law: Tensor, across: float, d: Tensor, count: int) -> Signal:
+        """Fresh Gaussian units."""
+        x = self.units(law, across)
+        return Signal(x, self.sources.of(count), (Gaussian(x, d),))
 
-    def norm(self, s: _Forward, place: Place) -> tuple[_Forward, Back]:
-        d, q = self.realised(s), s.q
-        after = _Forward(s.p / q, np.zeros_like(d), self.moved(place, s.p / q, q**-0.5, pinned=True))
-        return after, lambda g: replace(g, J=g.J / q, d=g.d - d)
+    def response(self, bases: Sequence[Gaussian], values: Tensor) -> Tensor:
+        """Derivatives of the mean of a function of Gaussian units, by their laws."""
+        total = self.sources.zero(values.shape[-1])
+        if not bases:
+            return total
+        quadratics = torch.cat([moments(base.x) for base in bases], -1).flatten(0, 1)
+        centred, f = quadratics - quadratics.mean(0), (values - values.mean((0, 1))).flatten(0, 1)
+        slopes = torch.linalg.pinv(centred.T @ centred, rtol=1e-10, hermitian=True) @ centred.T @ f
+        total += slopes.T @ torch.cat([base.d for base in bases])
+        return total
 
-    def scale(self, s: _Forward, factor: float) -> tuple[_Forward, Back]:
-        if factor == 0:
-            raise Unpredicted
-        p = factor**2 * s.p
-        place = None if s.place is None else self.moved(s.place, p, factor)
-        return _Forward(p, s.d, place), lambda g: replace(g, J=factor**2 * g.J)
+    def realised(self, s: Signal) -> Tensor:
+        """Derivatives of the second moments themselves, not of their expectations."""
+        f = moments(s.x)
+        mean = s.bases[0].d if len(s.bases) == 1 and s.bases[0].x is s.x else self.response(s.bases, f)
+        return mean + self.sources.average(s.units, f)
 
-    def linear(self, block: Linear, s: _Forward, after: int) -> tuple[_Forward, Back]:
-        gain, bias = self.number(block.sigma_w) ** 2, self.number(block.sigma_b) ** 2
-        p = gain * s.p + bias
-        out = _Forward(p, gain * s.q / p[0] * self.realised(s), self.begun(p, after))
-        return out, lambda g: _Backward(gain * g.J, self.taken(g, after), np.zeros_like(g.d), fresh=True)
+    def taken(self, g: Gradient) -> Tensor:
+        return g.d + self.sources.average(g.units, moments(g.x))
 
-    def activate(self, block: Activate, s: _Forward) -> tuple[_Forward, Back]:
-        if s.place is None:
-            raise Unpredicted
-        a, site = self.moments(block.phi, s.q, s.p), next(self.clock)
-        f = self.sources.average(s.place, a.f_hermite, site, (a.ff,))
-        slopes = self.sources.average(s.place, a.g_hermite, site, (a.fg, a.gg))
+    def pulled(self, law: Tensor, d: Tensor, s: Signal) -> Gradient:
+        """A fresh Gaussian gradient at a signal."""
+        x = self.units(law)
+        return Gradient(x, s.units, d, Gaussian(x, d))
 
-        def back(g: _Backward) -> _Backward:
-            if not g.fresh:
-                raise Unpredicted
-            return _Backward(a.C * g.J, g.d + a.slope_J * s.d + slopes, slopes)
-
-        return _Forward(a.kernel, a.slope * s.d + f, None), back
-
-    def residual(self, block: Residual, s: _Forward) -> tuple[_Forward, Back]:
-        skip, scale, n = self.number(block.skip), self.number(block.scale), self.width
-        h, inner = self.forward(block.branch, s, n, n)
-        if s.place is None or h.place is None or skip == 0:
-            raise Unpredicted
-        p = skip**2 * s.p + scale**2 * h.p
-        share = skip**2 * s.q / p[0]
-
-        def back(g: _Backward) -> _Backward:
-            top = replace(g, d=self.taken(g, n), fresh=False)
-            r = inner(top)
-            a, b = skip**2 * g.J, scale**2 * r.J
-            crossed = self.sources.gradient(1.0, n, top.mix, r.mix)
-            d = a * top.d + b * self.taken(r, n) + 2 * (a * b) ** 0.5 * crossed
-            return _Backward(a + b, d / (a + b), (a * top.mix + b * r.mix) / (a + b))
-
-        return _Forward(p, share * s.d + (1 - share) * h.d, self.moved(s.place, p, skip)), back
+    def across(self, s: Signal) -> float:
+        """covariance of tokens of different sets"""
+        mean = s.x.mean(-1)
+        return float((mean[:, 0] * mean[:, 1]).mean()) if self.sets == 2 else 0.0
 
 
-def _chained(backs: Sequence[Back]) -> Back:
-    def back(g: _Backward) -> _Backward:
+def modes(law: Tensor, n: int) -> tuple[float, float]:
+    """eigenvalues of a Gram matrix: of the mean of all tokens, of their differences"""
+    q, p = float(law[0]), float(law[-1]) if n > 1 else 0.0
+    return q + (n - 1) * p, q - p
+
+
+def mean(values: Tensor) -> Tensor:
+    out: Tensor = values.mean((0, 1))
+    return out
+
+
+@singledispatch
+def through(block: Block, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    """What a block makes of a signal, and how gradients come back through it."""
+    raise Unpredicted(f"the scatter of {type(block).__name__} is not known")
+
+
+@through.register
+def _(block: Serial, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    backs = []
+    for part, inner, outer in widths(block.blocks, before, march.hidden, after):
+        s, back = through(part, march, s, inner, outer)
+        backs.append(back)
+
+    def pull(g: Gradient) -> Gradient:
         for step in reversed(backs):
             g = step(g)
         return g
 
-    return back
+    return s, pull
 
 
-def variances(net: Block, width: int, hidden: int, depth: int, q: float, p: Sequence[float], values: Mapping[str, float]) -> Floats:
-    """`width` times the covariances of ln q and ln J^{L,l} (first axis) at the layers (second) between an input and, on the third axis,
-    itself and other inputs of covariances p. Raises Unpredicted for a network of other blocks."""
-    moments, start = Averages(values), np.array([q, *p])
-    counted, *_ = _run(net, width, hidden, depth, start, values, 0, moments)
-    sources, forward, backward = _run(net, width, hidden, depth, start, values, counted.count, moments)
-    return sources.covariances([*forward, *backward], len(start)).reshape(2, depth + 1, len(start))
+@through.register
+def _(block: Repeat, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    return through(Serial((block.block,) * block.times), march, s, before, after)
 
 
-def _run(
-    net: Block, width: int, hidden: int, depth: int, start: Floats, values: Mapping[str, float], size: int, moments: Averages
-) -> tuple[Sources, list[Floats], list[Floats]]:
-    """the sources, and derivatives of ln q and ln J at every layer; with size 0 to count the sources"""
-    march = _March({}, width, hidden, Sources(size, width), moments)
-    state = _Forward(start, np.zeros(size), march.begun(start, width, pinned=True))
-    states, backs = [march.realised(state)], []
+@through.register
+def _(block: Identity, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    return s, lambda g: g
+
+
+@through.register
+def _(block: Linear, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    gain, bias = march.number(block.sigma_w) ** 2, march.number(block.sigma_b) ** 2
+    law = gain * mean(moments(s.x)) + bias
+    out = march.made(law, gain * march.across(s) + bias, gain * march.realised(s), after)
+    return out, lambda g: march.pulled(gain * mean(moments(g.x)), gain * march.taken(g), s)
+
+
+@through.register
+def _(block: Activate, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    value = tensor_function(march.expression(block.phi.expression))
+    slope = tensor_function(march.expression(block.phi.derivative.expression))
+    return replace(s, x=value(s.x)), lambda g: _times(march, g, slope(s.x), s)
+
+
+@through.register
+def _(block: Dropout, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    keep = 1 - march.number(block.rate)
+    kept = torch.rand(s.x.shape, generator=march.random, dtype=torch.float64).lt(keep) / keep
+    return replace(s, x=kept * s.x), lambda g: _times(march, g, kept, s)
+
+
+@through.register
+def _(block: Product, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    (f, back_f), (h, back_h) = (through(part, march, s, before, after) for part in (block.first, block.second))
+    out = Signal(f.x * h.x, f.units.join(h.units), _union(f.bases, h.bases))
+
+    def pull(g: Gradient) -> Gradient:
+        return _added(back_f(_times(march, g, h.x, out)), back_h(_times(march, g, f.x, out)))
+
+    return out, pull
+
+
+def _times(march: March, g: Gradient, slope: Tensor, s: Signal) -> Gradient:
+    """a gradient times a function of the units it belongs to"""
+    if g.free is None:
+        raise Unpredicted("the scatter of an activation of an activation of the residual stream is not known")
+    factor, bases = slope if g.factor is None else g.factor * slope, _union(g.bases, s.bases)
+    seen = moments(factor)
+    d = march.response(bases, seen * mean(moments(g.free.x))) + mean(seen)[:, None] * g.free.d
+    return Gradient(g.x * slope, g.units.join(s.units), d, g.free, factor, bases)
+
+
+def _union(first: tuple[Gaussian, ...], second: tuple[Gaussian, ...]) -> tuple[Gaussian, ...]:
+    return tuple(dict.fromkeys(first + second))
+
+
+def _added(first: Gradient, second: Gradient, a: float = 1.0, b: float = 1.0) -> Gradient:
+    """a first + b second, which have no covariance"""
+    x, d = a * first.x + b * second.x, a**2 * first.d + b**2 * second.d
+    free = all(g.free is not None and g.factor is None for g in (first, second))
+    return Gradient(x, first.units.join(second.units), d, Gaussian(x, d) if free else None)
+
+
+@through.register(LayerNorm)
+@through.register(RMSNorm)
+def _(block: Block, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    law, v = s.law, mean(moments(s.x))
+    q, dq = v[0], march.realised(s)[0]
+    x = s.x / q.sqrt()
+    out = Signal(x, s.units, (Gaussian(x, law.d / q - torch.outer(v, dq) / q**2),))
+
+    def pull(g: Gradient) -> Gradient:
+        def d(of: Tensor, there: Tensor) -> Tensor:
+            return of / q - torch.outer(mean(moments(there)), dq) / q**2
+
+        free = None if g.free is None else Gaussian(g.free.x / q.sqrt(), d(g.free.d, g.free.x))
+        return replace(g, x=g.x / q.sqrt(), d=d(g.d, g.x), free=free)
+
+    return out, pull
+
+
+@through.register
+def _(block: Scale, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    factor = march.number(block.factor)
+    x = factor * s.x
+    gaussian = len(s.bases) == 1 and s.bases[0].x is s.x
+    bases = (Gaussian(x, factor**2 * s.bases[0].d),) if gaussian else s.bases
+
+    def pull(g: Gradient) -> Gradient:
+        free = None if g.free is None else Gaussian(factor * g.free.x, factor**2 * g.free.d)
+        return replace(g, x=factor * g.x, d=factor**2 * g.d, free=free)
+
+    return Signal(x, s.units, bases), pull
+
+
+@through.register
+def _(block: Residual, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    skip, scale = march.number(block.skip), march.number(block.scale)
+    h, inner = through(block.branch, march, s, before, after)
+    return _sum(march, (s, h), (skip, scale)), lambda g: _added(g, inner(g), skip, scale)
+
+
+@through.register
+def _(block: Parallel, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
+    parts = [through(branch, march, s, before, after) for branch in block.branches]
+
+    def pull(g: Gradient) -> Gradient:
+        total, *rest = (back(g) for _, back in parts)
+        for part in rest:
+            total = _added(total, part)
+        return total
+
+    return _sum(march, [h for h, _ in parts], [1.0] * len(parts)), pull
+
+
+def _sum(march: March, parts: Sequence[Signal], factors: Sequence[float]) -> Signal:
+    """units added, whose covariances have no mean"""
+    first, *rest = parts
+    units, x, bases = first.units, factors[0] * first.x, first.bases
+    for part, factor in zip(rest, factors[1:], strict=True):
+        units, x, bases = units.join(part.units), x + factor * part.x, _union(bases, part.bases)
+    if all(len(part.bases) == 1 and part.bases[0].x is part.x for part in parts) and len(bases) == len(parts):
+        return Signal(x, units, (Gaussian(x, sum((a**2 * b.d for a, b in zip(factors, bases, strict=True)), march.sources.zero(1))),))
+    return Signal(x, units, bases)
+
+
+def variances(
+    net: Block,
+    width: int,
+    hidden: int,
+    heads: int,
+    depth: int,
+    law: Sequence[float],
+    n: int,
+    pooled: bool,
+    sets: int,
+    values: Mapping[str, float],
+) -> Floats:
+    """`width` times the covariances of ln q and ln J^{L,l} (first axis) at the layers (second), means over n tokens of the law (q, p), with
+    those of the same set of tokens and, on the third axis, of another set. Raises Unpredicted for a network of other blocks."""
+    samples = 2 * max(512, min(ENTRIES // n, KEPT // depth) // 2)
+    start = torch.tensor(law[: 1 if n == 1 else 2], dtype=torch.float64)
+
+    def run(size: int, samples: int) -> tuple[Sources, list[Tensor]]:
+        march = March(values, width, hidden, heads, n, min(sets, 2), samples, Sources(size), torch.Generator().manual_seed(0))
+        return march.sources, _run(march, net, depth, start, pooled)
+
+    counted, _ = run(0, 8)
+    sources, rows = run(counted.count, samples)
+    return sources.covariances(torch.stack(rows), width).reshape(2, depth + 1, 2)
+
+
+def _run(march: March, net: Block, depth: int, law: Tensor, pooled: bool) -> list[Tensor]:
+    """derivatives of ln q and ln J at every layer"""
+    values, rows, backs = march.values, [], []
+    state = march.made(law, 0.0, march.sources.zero(len(law)), march.width)
+    exact = Gaussian(state.x, -march.sources.average(state.units, moments(state.x)))
+    state = replace(state, bases=(exact,))
+
+    def row(d: Tensor, x: Tensor) -> Tensor:
+        return d[0] / mean(moments(x))[0]
+
+    rows.append(row(march.realised(state), state.x))
     for index in range(depth):
         march.values = {**values, "L": float(depth), "l": float(index)}
-        state, back = march.forward(net, state, width, width)
-        states.append(march.realised(state))
+        state, back = through(net, march, state, march.width, march.width)
+        rows.append(row(march.realised(state), state.x))
         backs.append(back)
-    if state.place is None:
-        raise Unpredicted
-    g = _Backward(1.0, np.zeros(size), np.zeros(size))
-    gradients = [g.d]
+    signs = march.normal(*state.x.shape[:-1], 1 if pooled else march.n).sign()
+    x, d = signs.expand_as(state.x), march.sources.zero(len(law))
+    g = Gradient(x, state.units, d, Gaussian(x, d))
+    gradients = [row(march.taken(g), g.x)]
     for back in reversed(backs):
         g = back(g)
-        g = replace(g, d=march.taken(g, width), fresh=False)
-        gradients.append(g.d)
-    return march.sources, states, gradients[::-1]
+        gradients.append(row(march.taken(g), g.x))
+    return rows + gradients[::-1]

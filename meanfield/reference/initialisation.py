@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from meanfield import faces
 from meanfield.reference.drawing import seeded
 from meanfield.reference.draws import Draw, gaussian
-from meanfield.reference.layouts import layout_of, weights_of
+from meanfield.reference.layouts import layout_of
 from meanfield.reference.listing import listing
+from meanfield.reference.readings import weights_of
 from meanfield.reference.recognition import NotRecognised
-from meanfield.reference.rules import Rule, Slot
+from meanfield.reference.rules import PARTS, Rule, Slot
 from meanfield.reference.stacks import block_lists
 
 __all__ = ["Change", "Initialisation", "initialise_"]
@@ -96,13 +97,16 @@ def initialise_(model: nn.Module, rule: Rule, *, draw: Draw = gaussian, seed: in
         for (slot, tensor), std in zip(slots, asked, strict=True):
             before = _spread(tensor)
             if std is not None:
-                tensor.zero_() if std == 0 else draw(tensor, std)
+                _fill(tensor, std, draw)
             changes.append(Change(slot, std, before, _spread(tensor)))
     return Initialisation(tuple(changes))
 
 
 def _asked(rule: Rule, slot: Slot) -> float | None:
     if isinstance(rule, Mapping):
+        unknown = sorted(set(rule) - set(PARTS))
+        if unknown:
+            raise ValueError(f"rule = {dict(rule)!r}: {', '.join(map(repr, unknown))} is no part of a model; expected {', '.join(PARTS)}")
         gain = rule.get(slot.part)
         value = gain if gain is None or slot.fan_in == 0 else float(gain) / math.sqrt(slot.fan_in)
     elif hasattr(rule, "std"):
@@ -119,6 +123,18 @@ def _asked(rule: Rule, slot: Slot) -> float | None:
     return std
 
 
+def _fill(tensor: Tensor, std: float, draw: Draw) -> None:
+    """a matrix that lies scattered in a packed one is drawn as a whole"""
+    if std == 0:
+        tensor.zero_()
+    elif tensor.dim() > 2:
+        whole = tensor.new_empty(tensor.shape[:-1].numel(), tensor.shape[-1])
+        draw(whole, std)
+        tensor.copy_(whole.view_as(tensor))
+    else:
+        draw(tensor, std)
+
+
 def _spread(tensor: Tensor) -> float:
     """root mean square: what a zero-mean draw has for a standard deviation"""
     return float(tensor.detach().double().square().mean().sqrt())
@@ -133,13 +149,15 @@ def _slots(model: nn.Module) -> Iterator[tuple[Slot, Tensor]]:
             layout = layout_of(block)
             if layout is None:
                 raise NotRecognised(f"{prefix}.{name} ({type(block).__name__}) has no known layout, unlike its neighbours")
-            for part, matrix in weights_of(layout, block).items():
-                for tensor, fan_in in ((matrix.weight, matrix.weight.shape[1]), (matrix.bias, 0)):
+            for part, matrix in weights_of(layout, block, f"{prefix}.{name}").items():
+                for tensor, fan_in in ((matrix.weight, matrix.weight.shape[-1]), (matrix.bias, 0)):
                     if tensor is None:
                         continue
                     whole = tensor if tensor._base is None else tensor._base
                     kind = part if fan_in else "bias"
-                    slot = Slot(names[id(whole)], kind, fan_in, tensor.shape[0], index, len(blocks), part in ("output", "down"))
+                    slot = Slot(
+                        names[id(whole)], kind, fan_in, tensor.numel() // max(fan_in, 1), index, len(blocks), part in ("output", "down")
+                    )
                     found.setdefault(id(whole), []).append((slot, tensor))
     blocks_there = max((slot.blocks for slots in found.values() for slot, _ in slots), default=0)
     kinds = {id(m.weight): "embedding" for m in model.modules() if isinstance(m, nn.Embedding)}

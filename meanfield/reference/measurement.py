@@ -125,8 +125,8 @@ def measure(
     Parameters
     ----------
     model : torch.nn.Module or sequence of modules
-        A twin; a Sequential or sequence of layers (..., n, width) -> (..., n, width) or a tuple that starts with it; any other model. It
-        is left as it is: weights, mode, hooks, random state. All but twins are measured in eval mode.
+        A twin; a Sequential or sequence of layers (..., n, width) -> (..., n, width) or a tuple, mapping or dataclass that starts with it;
+        any other model. It is left as it is: weights, mode, hooks, random state. All but twins are measured in eval mode.
     q, p, c, gap : number
         The input, as in `mf.propagate`. Left out: the one the twin was built with, or the state that the model makes of `inputs`.
     n : whole number, optional
@@ -179,6 +179,8 @@ def measure(
     given = _input(model, q, p, c, gap, n) if inputs is None else None
     own = q is None and p is c is gap is None  # the states that the model makes of the inputs
     where = place(device)
+    if any(w.is_inference() for w in model.parameters()) or torch.is_inference_mode_enabled():
+        raise ValueError("model: torch.inference_mode() leaves no gradients to measure; make the model and call measure outside of it")
     on_device = all(w.device == where for w in model.parameters())
     network = model if draw is None and on_device else copy.deepcopy(model).to(where)
     chain = [network.get_submodule(name) for name in names]
@@ -205,6 +207,10 @@ def measure(
                 rows.append(_observe([Step(m) for m in chain], x, start == "pooled"))
                 shape = x.shape
     observed = np.array(rows)
+    for name, values in (("q", observed[:, 0]), ("J", observed[:, 2])):
+        if not np.isfinite(values).all():
+            layer = int(np.flatnonzero(~np.isfinite(values).all(0))[0 if name == "q" else -1])
+            raise ValueError(f"{name} is not finite at layer {layer} of the model in {dtype}: its weights are not, or its states overflow")
     mean, error = observed.mean(0), observed.std(0, ddof=1) / np.sqrt(samples)
     pairs = [a for pair in zip(mean, error, strict=True) for a in pair]
     return Measurement(shape[-1], shape[-2], samples, start, names, *pairs)
@@ -222,7 +228,9 @@ def _names(model: nn.Module, modules: Sequence[str | nn.Module] | None) -> tuple
     """the modules asked for by name, or the layers of the model"""
     if modules is None:
         if isinstance(model, nn.Sequential):
-            return tuple(name for name, _ in model.named_children())
+            if not len(model):
+                raise ValueError(f"model = {model!r} has no modules to measure")
+            return tuple(model._modules)  # a module that stands twice, twice
         lists = list(block_lists(model))
         if len(lists) != 1:
             raise ValueError(f"modules: which layers of {type(model).__name__} to measure is not known: give their names")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from meanfield.catalogue import activations
 from meanfield.reference.expressions import tensor_function
 from meanfield.symbols import known
 
-__all__ = ["TOLERANCE", "Layers", "NotRecognised", "activation_of", "norm_kind"]
+__all__ = ["TOLERANCE", "Layers", "NotRecognised", "activation_of", "norm_of"]
 
 x = known("x")
 
@@ -63,8 +64,8 @@ def _candidates(function: Callable[[Tensor], Tensor]) -> Iterator[Activation]:
     yield from (entry for entry in activations.values() if entry.expression.free_symbols == {x})
 
 
-def norm_kind(norm: nn.Module, path: str) -> Block:
-    """LayerNorm or RMSNorm, by what the module computes."""
+def norm_of(norm: nn.Module, path: str) -> tuple[Block, Tensor | None]:
+    """LayerNorm or RMSNorm, by what the module computes, and its gain: its weight, or 1 more."""
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
     width = None if weight is None else weight.shape[-1]
     width = width or int(torch.tensor(getattr(norm, "normalized_shape", (64,))).prod())
@@ -73,9 +74,10 @@ def norm_kind(norm: nn.Module, path: str) -> Block:
     with torch.no_grad():
         seen = copy.deepcopy(norm).double().cpu()(at)
         plainly = {LayerNorm(): nn.functional.layer_norm(at, (width,)), RMSNorm(): at / at.square().mean(-1, keepdim=True).sqrt()}
-        for kind, plain in plainly.items():
-            expected = plain if weight is None else weight.double().cpu() * plain
+        gains = (None,) if weight is None else (weight.detach(), 1 + weight.detach())
+        for (kind, plain), gain in itertools.product(plainly.items(), gains):
+            expected = plain if gain is None else gain.double().cpu() * plain
             expected = expected if bias is None else expected + bias.double().cpu()
             if (seen - expected).square().mean() <= TOLERANCE**2 * expected.square().mean():
-                return kind
+                return kind, gain
     raise NotRecognised(f"{path} ({type(norm).__name__}) is neither a layer norm nor an RMS norm")

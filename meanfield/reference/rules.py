@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from meanfield.activation import Activation
 from meanfield.gains import gain
 from meanfield.numeric.evaluation import evaluate
 
-__all__ = ["Rule", "Slot", "critical", "deep_norm", "gains", "golden_rules", "gpt2"]
+__all__ = ["PARTS", "Rule", "Slot", "critical", "deep_norm", "gains", "golden_rules", "gpt2"]
+
+
+#: what a tensor of a model may be
+PARTS: Final = ("query", "key", "value", "output", "up", "gate", "down", "linear", "embedding", "bias", "other")
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Slot:
     name : str
         The parameter it is, or is a part of.
     part : str
-        "query", "key", "value", "output", "up", "gate", "down", "linear", "embedding", "bias" or "other".
+        One of PARTS: a role in a block, or what the tensor is elsewhere.
     fan_in, fan_out : whole numbers
         fan_in is 0 where the tensor is no matrix.
     block : whole number or None

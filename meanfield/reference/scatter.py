@@ -1,7 +1,7 @@
-r"""How much q and ln J scatter over draws of a network of finite width, to first order in depth/width.
+r"""How much q and ln J scatter over draws of a network of finite width, to first order in depth/width and 1/heads.
 
 A linear layer has 2/n, a ReLU layer 5/n in both, whence E q^2/(E q)^2 = (1 + 2/n)^L and (1 + 5/n)^L (theory of wide networks: Hanin & Nica
-2020). The derivation, for perceptrons and residual networks, is in `meanfield.reference.fluctuations`.
+2020). The derivation is in `meanfield.reference.fluctuations`, that of attention in `.fluctuating_attention` and `.fluctuating_gau`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block
-from meanfield.reference.fluctuations import Unpredicted, variances
+from meanfield.reference.fluctuations import variances
 
 __all__ = ["Scatter", "scatter"]
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviations over draws of ln q and ln J^{L,l} at every layer."""
+    """Standard deviations over draws of q and J^{L,l} at every layer, over their means: those of ln q and ln J where they are small."""
 
     log_q: Floats
     log_apjn: Floats
@@ -40,27 +40,25 @@ def scatter(
     probes: int,
     parameters: Mapping[str, Any],
     hidden: float = 1,
-) -> Scatter | None:
-    r"""The scatter of what `measure` averages: `probes` independent sets of `tokens` inputs with q and covariance q - delta, each input
-    with one gradient of its own.
+    heads: int = 1,
+    pooled: bool = False,
+) -> Scatter:
+    r"""The scatter of what `measure` averages: `probes` independent sets of `tokens` inputs with q and covariance q - delta, each with
+    one gradient, independent between tokens or, `pooled`, the same at all.
 
-    None where it is not known: tokens are mixed, branches are products, a norm or a residual follows an activation, a skip is 0.
+    A head counts as a draw of its own, as it does where width/heads is large; the averages are those of a fixed sample of units, which
+    leaves 1 or 2 % of chance in the result.
+
+    Raises `Unpredicted` (a ValueError), which names the block: attention that tells tokens apart, TokenMixing with logits, BatchNorm, a
+    norm or mixing of what is not Gaussian.
 
     >>> import meanfield as mf
     >>> from meanfield.reference.scatter import scatter
     >>> found = scatter(mf.mlp(mf.relu), 100, 20, q=1.0, delta=None, tokens=1, probes=1, parameters={"sigma_w": 2**0.5, "sigma_b": 0})
-    >>> float(found.log_apjn[0].round(6))  # sqrt(5 * 20/100)
+    >>> print(f"{found.log_apjn[0]:.1f}")  # sqrt(5 * 20/100)
     1.0
     """
-    inputs = tokens * probes
-    weights, covariances = [1.0], []  # how many of the inputs are the input itself, others of its set, those of other sets
-    for covariance, count in ((q - (delta or 0.0), tokens - 1), (0.0, inputs - tokens)):
-        if count:
-            weights.append(float(count))
-            covariances.append(covariance)
     values = {name: float(value) for name, value in parameters.items()}
-    try:
-        found = variances(net, width, round(hidden * width), depth, q, covariances, values)
-    except Unpredicted:
-        return None
-    return Scatter(*np.sqrt(np.maximum(found @ np.array(weights), 0.0) / (inputs * width)))  # rounding, where nothing scatters
+    law = (q, q - (delta or 0.0))
+    found = variances(net, width, round(hidden * width), heads, depth, law, tokens, pooled, probes, values)
+    return Scatter(*np.sqrt(np.maximum(found @ np.array([1 / probes, 1 - 1 / probes]), 0.0) / width))

@@ -8,8 +8,8 @@ from torch import nn
 
 from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.elementary import Activate, Linear, Scale
-from meanfield.reference.layouts import Matrix
-from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_kind
+from meanfield.reference.readings import Matrix
+from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_of
 
 __all__ = ["read_series"]
 
@@ -22,6 +22,7 @@ def read_series(model: nn.Sequential) -> Layers:
     layers: list[tuple[list[Part], str]] = []
     rows: list[dict[str, float]] = []
     counts: list[dict[str, int]] = []
+    seen: list[int] = []
     parts: list[Part] = []
     row: dict[str, float] = {}
     count: dict[str, int] = {}
@@ -30,6 +31,7 @@ def read_series(model: nn.Sequential) -> Layers:
             continue
         if isinstance(module, nn.Linear):
             matrix = Matrix(module.weight, module.bias)
+            seen.append(module.weight.data_ptr())
             row |= {"sigma_w": matrix.sigma, "sigma_b": matrix.sigma_b}
             count |= {"sigma_w": module.weight.numel(), "sigma_b": module.out_features}
             layers.append((parts, path))
@@ -38,7 +40,7 @@ def read_series(model: nn.Sequential) -> Layers:
             parts, row, count = [], {}, {}
         elif isinstance(module, (nn.LayerNorm, nn.RMSNorm)):
             names = (f"gain_{len(parts)}", f"shift_{len(parts)}")
-            parts.append((norm_kind(module, path), *names))
+            parts.append((norm_of(module, path)[0], *names))
             for name, part, default in zip(names, (module.weight, getattr(module, "bias", None)), (1.0, 0.0), strict=True):
                 row[name] = default if part is None else float(part.detach().double().square().mean().sqrt())
                 count[name] = 1 if part is None else part.numel()
@@ -58,7 +60,8 @@ def read_series(model: nn.Sequential) -> Layers:
         )
     after = Serial(tuple(p for p in parts if isinstance(p, Block))) if parts else None
     ends = tuple(path for _, path in layers[first:])
-    return Layers(rows[first:], counts[first:], lambda values: _block(*layers[first], values), ends, before=before, after=after)
+    caveats = ("equal weights: one matrix stands in several layers; the law is for independent ones",) if len(set(seen)) < len(seen) else ()
+    return Layers(rows[first:], counts[first:], lambda values: _block(*layers[first], values), ends, (), caveats, before, after)
 
 
 def _block(parts: list[Part], _path: str, values: Mapping[str, float]) -> Block:
@@ -78,7 +81,8 @@ def _block(parts: list[Part], _path: str, values: Mapping[str, float]) -> Block:
 
 
 def _flat(model: nn.Sequential, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    for name, part in model.named_children():
+    for name, part in model._modules.items():  # a module that stands twice, twice
+        assert part is not None
         if type(part) is nn.Sequential:
             yield from _flat(part, f"{prefix}{name}.")
         else:

@@ -1,135 +1,83 @@
-r"""Where fluctuations of a finite network come from: averages over the coordinates of a Gaussian signal, and how they are correlated.
+r"""Where fluctuations of a finite network come from: averages over finitely many units that are independent of each other.
 
-An average of F(x_i) over n units, E F = 1, has the covariance with that of G(y_i), x and y standard Gaussian of correlation \rho,
+A quantity deviates from its limit by \sum_i d_i \epsilon_i, \epsilon_i the deviation of an average F_i over N units from its mean, so that
 
-    n Cov = E F G - 1 = \sum_{k >= 1} F_k G_k \rho^k   (Hermite coefficients),
+    width Var = \sum_ij d_i d_j (width/N) Cov(F_i, F_j)   over averages of the same units, 0 else.
 
-and where the norm of x is fixed, and of x' of which x is a part (correlation r), the second term is F_2 G_2 (\rho^2 - r^2): x_i^2 has no
-average of its own to fluctuate. A residual stream is one signal at many layers, x_m = s_m x_0 + ... with independent increments.
+The covariances are those of a sample of units, drawn from the law that units have at infinite width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-__all__ = ["Place", "Sources"]
-
-Floats = NDArray[np.float64]
-
-#: Hermite coefficients of x^2 at unit variance
-SQUARE: Final = np.array([0.0, 2**0.5])
+__all__ = ["Sources", "Units"]
 
 
-@dataclass(frozen=True)
-class Place:
-    """A signal at a layer: the stream it belongs to, when, the product s of skips so far, and its covariances with itself and other inputs.
+@dataclass(eq=False)
+class Units:
+    """Coordinates, or heads: `count` of them, independent of each other, with the averages that were taken over them."""
 
-    `pin` counts how often its norm was fixed; `pinned` are the covariances then, over s^2.
-    """
+    count: float
+    averages: list[tuple[int, Tensor]] = field(default_factory=list)
+    same_as: Units | None = None
 
-    stream: int
-    time: int
-    skip: float
-    p: Floats
-    units: int
-    pin: int = 0
-    pinned: Floats | None = None
+    @property
+    def root(self) -> Units:
+        return self if self.same_as is None else self.same_as.root
 
-
-@dataclass(frozen=True)
-class _Average:
-    place: Place
-    hermite: Floats
-    #: number of the average it was made with, and covariances with those of the same number so far
-    site: int
-    own: tuple[Floats, ...] = ()
+    def join(self, other: Units) -> Units:
+        """Both are the same units from here on: coordinates that are added or multiplied."""
+        a, b = self.root, other.root
+        if a is not b:
+            a.averages += b.averages
+            b.same_as = a
+        return a
 
 
 @dataclass
 class Sources:
-    """All sources of a network, times the width; `size` is how many there will be."""
+    """All averages of a network; `size` is how many there will be, 0 to count them."""
 
     size: int
-    width: int
-    averages: dict[int, _Average] = field(default_factory=dict)
-    alone: dict[int, tuple[float, Floats, Floats]] = field(default_factory=dict)
+    count: int = 0
+    units: list[Units] = field(default_factory=list)
 
-    @property
-    def count(self) -> int:
-        return len(self.averages) + len(self.alone)
+    def zero(self, rows: int) -> Tensor:
+        """A quantity that does not fluctuate."""
+        return torch.zeros(rows, self.size, dtype=torch.float64)
 
-    def _unit(self, index: int) -> Floats:
-        unit = np.zeros(self.size)
-        unit[index : index + 1] = 1.0
-        return unit
+    def of(self, count: float) -> Units:
+        """Units of their own."""
+        self.units.append(Units(count))
+        return self.units[-1]
 
-    def average(self, place: Place, hermite: Floats, site: int = -1, own: tuple[Floats, ...] = ()) -> Floats:
-        """The derivative, with respect to all sources, of an average at a place. `own` are covariances with the averages of the same
-        site that were made before it, and with itself; the Hermite sum otherwise."""
-        index = self.count
-        self.averages[index] = _Average(place, hermite, site, own)
-        return self._unit(index)
+    def average(self, units: Units, values: Tensor) -> Tensor:
+        """The derivative of averages, by all sources; `values` (sample, sets of inputs, averages) are what each unit contributes."""
+        rows = values.shape[-1]
+        d = self.zero(rows)
+        for row in range(rows):
+            if self.size:
+                d[row, self.count] = 1.0
+                units.root.averages.append((self.count, values[..., row] - values[..., row].mean()))
+            self.count += 1
+        return d
 
-    def square(self, place: Place) -> Floats:
-        """That of the second moment of a signal, over its expectation."""
-        return self.average(place, SQUARE)
-
-    def gradient(self, variance: float, units: int, first: Floats, second: Floats) -> Floats:
-        """One of the input and its own gradient alone, independent of all others; of variance times 1 + Cov(first, second)."""
-        index = self.count
-        self.alone[index] = variance * self.width / units, first, second
-        return self._unit(index)
-
-    def covariances(self, rows: list[Floats], kinds: int) -> Floats:
-        """Of quantities with these derivatives: (quantity, input with itself and with others)."""
-        d = np.array(rows)
-        total = np.zeros((len(d), kinds))
-        groups = list(self._groups(kinds))
-        for index, matrices in groups:
-            part = d[:, index]
-            total += np.einsum("ri,kij,rj->rk", part, matrices, part, optimize=True)
-        for i, (variance, first, second) in self.alone.items():
-            crossed = 0.0
-            if first.any() and second.any():
-                crossed = sum(float(first[index] @ matrices[0] @ second[index]) for index, matrices in groups)
-            total[:, 0] += d[:, i] ** 2 * variance * (1 + crossed)
-        return total
-
-    def _groups(self, kinds: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        """sources of one stream and their covariance matrices"""
-        streams: dict[int, list[int]] = {}
-        for i, a in self.averages.items():
-            streams.setdefault(a.place.stream, []).append(i)
-        for members in streams.values():
-            index = np.array(sorted(members, key=lambda i: self.averages[i].place.time))
-            yield index, np.array([self._matrix([self.averages[int(i)] for i in index], kind) for kind in range(kinds)])
-
-    def _matrix(self, group: list[_Average], kind: int) -> Floats:
-        places = [a.place for a in group]
-        s, p, q = (np.array(v) for v in zip(*((x.skip, x.p[kind], x.p[0]) for x in places), strict=True))
-        earlier = np.minimum.outer(np.arange(len(group)), np.arange(len(group)))
-        spread = np.outer(s, s) / np.sqrt(np.outer(q, q))
-        rho = np.clip((p / s**2)[earlier] * spread, -1.0, 1.0)
-        pins = np.array([x.pin for x in places])
-        pinned = np.array([0.0 if x.pinned is None else x.pinned[kind] for x in places])
-        # a norm fixed in between, or the same one
-        known = np.where(np.equal.outer(pins, pins), (pinned[earlier] * spread) ** 2, rho**2)
-        terms = max(len(a.hermite) for a in group)
-        hermite = np.array([np.pad(a.hermite, (0, terms - len(a.hermite))) for a in group])
-        found = -np.outer(hermite[:, 1], hermite[:, 1]) * known
-        power = np.ones_like(rho)
-        for k in range(terms):
-            power = power * rho
-            found += np.outer(hermite[:, k], hermite[:, k]) * power
-        sites = [(a.site, len(a.own), i) for i, a in enumerate(group) if a.own]
-        for site, order, i in sites:
-            for other, before, j in sites:
-                if other == site and before <= order:
-                    found[i, j] = found[j, i] = group[i].own[before - 1][kind] - hermite[i, 1] * hermite[j, 1] * known[i, j]
-        units = np.array([x.units for x in places])
-        return np.asarray(found * self.width / np.sqrt(np.outer(units, units)))
+    def covariances(self, rows: Tensor, width: int) -> NDArray[np.float64]:
+        """`width` times the covariance of quantities with these derivatives: (quantity, the same set of inputs and another one)."""
+        total = torch.zeros(len(rows), 2, dtype=torch.float64)
+        for group in self.units:
+            if not group.averages or group.same_as is not None:
+                continue
+            index = torch.tensor([i for i, _ in group.averages])
+            moved = torch.einsum("ri,...i->...r", rows[:, index], torch.stack([values for _, values in group.averages], -1))
+            size = width / group.count
+            total[:, 0] += size * (moved**2).mean((0, 1))
+            if moved.shape[1] > 1:
+                total[:, 1] += size * (moved[:, 0] * moved[:, 1]).mean(0)
+        return np.asarray(total.numpy())

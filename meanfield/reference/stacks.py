@@ -15,8 +15,9 @@ from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Linear, Scale
 from meanfield.blocks.fixed import CausalAttention, MaskedAttention
 from meanfield.blocks.gated import Product
-from meanfield.reference.layouts import Reading, layout_of, read_block
-from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_kind
+from meanfield.reference.layouts import layout_of
+from meanfield.reference.readings import Reading, read_block
+from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_of
 
 __all__ = ["block_lists", "read_stack"]
 
@@ -36,21 +37,25 @@ def read_stack(model: nn.Module) -> Layers:
         counts.append(count)
         windows.add(_window(block.get_submodule(reading.layout.attention)))
         phi = activation_of(reading.activation, f"{name}.{reading.layout.activation}")
-        norms = [norm_kind(norm, f"{name}.{path}") for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
-        kinds.append((phi, norms, reading.post, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
+        norms = [norm_of(norm, f"{name}.{path}")[0] for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
+        kinds.append((phi, norms, reading.form, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
         if kinds[-1] != kinds[0]:
             apart = ", ".join(what for what, a, b in zip(KINDS, kinds[0], kinds[-1], strict=True) if a != b)
             raise NotRecognised(f"{names[0]} and {name} are of different kinds, by {apart}: describe each part by itself")
     *_, causal, _, rotary = kinds[0]
-    frequencies = _frequencies(model) if rotary else ()
+    frequencies = _frequencies(model, reading.size // 2) if rotary else ()
     inside = {id(w) for _, block in blocks for w in block.parameters()}
-    outside = tuple(name for name, part in model.named_modules() if any(id(w) not in inside for w in part.parameters(recurse=False)))
+    outside = tuple(
+        name or type(model).__name__
+        for name, part in model.named_modules()
+        if any(id(w) not in inside for w in part.parameters(recurse=False))
+    )
     caveats = []
     if causal:
-        strength = max((row["sigma_Q"] * row["sigma_K"]) ** 2 for row in rows)
+        strength = max(math.prod(_of_logits(row)) ** 2 for row in rows)
         caveats.append(
-            "causal mask: averages over the softmax weights of tokens that are told apart are approximate, off by at most 2 % in the Gram "
-            f"matrix at sigma_QK^2 q (q - p) = 0.5 and 12 % at 2; here sigma_QK^2 is {strength:.3g} at most"
+            "causal mask: averages over the softmax weights of tokens that are told apart are approximate, off by about 0.5 % in the Gram "
+            f"matrix at sigma_QK^2 q (q - p) = 0.5 and 1.5 % at 2; here sigma_QK^2 is {strength:.3g} at most"
         )
     if rotary and not frequencies:
         caveats.append(
@@ -72,7 +77,7 @@ def block_lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Modu
         return
     for name, part in model.named_modules():
         if isinstance(part, (nn.ModuleList, nn.Sequential)) and len(part) and any(layout_of(child) for child in part):
-            yield name, list(part.named_children())
+            yield name, [(key, child) for key, child in part._modules.items() if child is not None]
 
 
 def _only_list(model: nn.Module) -> tuple[str, list[tuple[str, nn.Module]]]:
@@ -108,18 +113,31 @@ def _scales(r: Reading) -> tuple[dict[str, float], dict[str, int]]:
         name = letters[role]
         values[f"sigma_{name}"], counts[f"sigma_{name}"] = matrix.sigma, matrix.weight.numel()
         if role != "key":  # a bias of the keys shifts all logits of a row
-            values[f"bias_{name}"], counts[f"bias_{name}"] = matrix.sigma_b, matrix.weight.shape[0]
+            values[f"bias_{name}"], counts[f"bias_{name}"] = matrix.sigma_b, matrix.fan_out
     if values["bias_Q"]:
         raise NotRecognised(f"{r.path}: the bias of the queries is not zero, and there is no law for logits that all rows share")
-    size = r.matrices["query"].weight.shape[0] // r.heads
-    values["sigma_Q"] *= r.scaling * math.sqrt(size)
+    if r.head_norms is not None:
+        for norm, path, letter in zip(r.head_norms, r.layout.head_norms or (), "QK", strict=True):
+            _, gain = norm_of(norm, f"{r.path}.{path}")
+            del values[f"sigma_{letter}"], counts[f"sigma_{letter}"]
+            values[f"gain_{letter}"], counts[f"gain_{letter}"] = _size(gain, 1.0)
+        if r.form == "post-norm":
+            raise NotRecognised(f"{r.path}: norms of queries and keys are known behind a norm alone")
+    values["sigma_Q" if r.head_norms is None else "gain_Q"] *= r.scaling * math.sqrt(r.size)
     for i, (norm, scale) in enumerate(zip(r.norms, r.layer_scales, strict=True), 1):
-        parts = {f"gain_{i}": getattr(norm, "weight", None), f"shift_{i}": getattr(norm, "bias", None), f"layer_scale_{i}": scale}
+        parts = {
+            f"gain_{i}": norm_of(norm, f"{r.path}.{r.layout.norms[i - 1]}")[1],
+            f"shift_{i}": getattr(norm, "bias", None),
+            f"layer_scale_{i}": scale,
+        }
         for name, part in parts.items():
-            default = 0.0 if name.startswith("shift") else 1.0
-            values[name] = default if part is None else float(part.detach().double().square().mean().sqrt())
-            counts[name] = 1 if part is None else part.numel()
+            values[name], counts[name] = _size(part, 0.0 if name.startswith("shift") else 1.0)
     return values, counts
+
+
+def _size(part: torch.Tensor | None, default: float) -> tuple[float, int]:
+    """root mean square, and of how many numbers"""
+    return (default, 1) if part is None else (float(part.detach().double().square().mean().sqrt()), part.numel())
 
 
 def _window(attention: nn.Module) -> int | None:
@@ -128,19 +146,29 @@ def _window(attention: nn.Module) -> int | None:
     return own
 
 
-def _frequencies(model: nn.Module) -> tuple[float, ...]:
-    """angles per position of the one rotary embedding of a model, none where it has none or several, or scales what it turns"""
+def _frequencies(model: nn.Module, pairs: int) -> tuple[float, ...]:
+    """angles per position, of all pairs of a head, of the one rotary embedding of a model; none where it has none or several, or scales
+    what it turns"""
     found = [part for part in model.modules() if isinstance(part._buffers.get("inv_freq"), torch.Tensor)]
     if len(found) != 1 or getattr(found[0], "attention_scaling", 1.0) != 1.0:
         return ()
-    return tuple(found[0].get_buffer("inv_freq").double().tolist())
+    turned = found[0].get_buffer("inv_freq").double().tolist()
+    return (*turned, *[0.0] * (pairs - len(turned)))
+
+
+def _of_logits(s: Mapping[str, float]) -> tuple[float, float]:
+    """sigma_Q and sigma_K; with norms of their own queries and keys have the size of the gains, whatever their matrices and input"""
+    if "gain_Q" not in s:
+        return s["sigma_Q"], s["sigma_K"]
+    before = math.hypot(s["gain_1"], s["shift_1"])
+    return s["gain_Q"] / before, s["gain_K"] / before
 
 
 def _transformer(
     s: Mapping[str, float],
     phi: Activation,
     norms: Sequence[Block],
-    post: bool,
+    form: str,
     causal: bool,
     gated: bool,
     frequencies: tuple[float, ...],
@@ -151,7 +179,8 @@ def _transformer(
             return norms[i - 1] >> Linear(gain, shift)
         return norms[i - 1] if gain == 1 else norms[i - 1] >> Scale(gain)
 
-    q, k, v, o = (s[name] for name in ("sigma_Q", "sigma_K", "sigma_V", "sigma_O"))
+    v, o = s["sigma_V"], s["sigma_O"]
+    q, k = _of_logits(s)
     if causal:
         attention: Block = CausalAttention(None, v, o, sigma_Q=q, sigma_K=k, frequencies=frequencies)
     else:
@@ -163,6 +192,8 @@ def _transformer(
     units = Product(Linear(s["sigma_gate"], s["bias_gate"]) >> Activate(phi), units) if gated else units >> Activate(phi)
     branches = [attention, units >> Linear(s["sigma_2"], s["bias_2"])]
     branches = [b if s[f"layer_scale_{i}"] == 1 else b >> Scale(s[f"layer_scale_{i}"]) for i, b in enumerate(branches, 1)]
-    if post:
+    if form == "parallel":
+        return Residual((norm(1) >> branches[0]) + (norm(2) >> branches[1]))
+    if form == "post-norm":
         return Residual(branches[0]) >> norm(1) >> Residual(branches[1]) >> norm(2)
     return Residual(norm(1) >> branches[0]) >> Residual(norm(2) >> branches[1])

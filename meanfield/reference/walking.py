@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -139,9 +139,16 @@ def _call(model: nn.Module, inputs: Any) -> Any:
 
 def _first(out: Any) -> Tensor:
     """the state in what a module returns"""
-    state = out[0] if isinstance(out, (tuple, list)) else out
+    if isinstance(out, Mapping):
+        state = next(iter(out.values()), None)
+    elif is_dataclass(out):
+        state = next((getattr(out, entry.name) for entry in fields(out)), None)
+    else:
+        state = next(iter(out), None) if isinstance(out, (tuple, list)) else out
     if not isinstance(state, Tensor):
-        raise TypeError(f"a measured module returned {type(state).__name__}: expected a tensor, or a tuple that starts with one")
+        raise TypeError(
+            f"a measured module returned {type(out).__name__}: expected a tensor, or a tuple, mapping or dataclass that starts with one"
+        )
     return state
 
 

@@ -100,15 +100,16 @@ class _Walk:
             "w_{ia}": rf"{letter}_{{ia}} \Big/ \textstyle\sum_c {letter}_{{ic}}",
             r"Y^{ij}_{ab}": r"w_{ia} w_{jb}\, e^{(v_{ia} + v_{jb})/2 + c^{ij}_{ab}} \Big/ \textstyle\sum_{a'b'} w_{ia'} w_{jb'}\, "
             r"e^{(v_{ia'} + v_{jb'})/2 + c^{ij}_{a'b'}}",
-            r"c^{ij}_{ab}": rf"\sqrt{{\omega_i \omega_j}}\, {s}{G}_{{ij}} \left[{turned}{G}_{{ab}} - \textstyle\sum_c "
+            r"c^{ij}_{ab}": rf"\sqrt{{\omega_{{ia}} \omega_{{jb}}}}\, {s}{G}_{{ij}} \left[{turned}{G}_{{ab}} - \textstyle\sum_c "
             rf"(w_{{ic}} {turned.replace('_{ab}', '_{cb}')}{G}_{{cb}} + w_{{jc}} {turned.replace('_{ab}', '_{ac}')}{G}_{{ac}}) "
             rf"+ \sum_{{cd}} w_{{ic}} w_{{jd}} {turned.replace('_{ab}', '_{cd}')}{G}_{{cd}}\right], \quad v_{{ia}} = c^{{ii}}_{{aa}}",
             r"Z^{ij}_{ab}": rf"\sqrt{{\eta_i \eta_j}}\, {s}{turned}\left[(D_i - \alpha_i \alpha_i^\top) {G} "
             r"(D_j - \alpha_j \alpha_j^\top)\right]_{ab}, \quad D_i = \mathrm{diag}(\alpha_i), \quad "
             r"\alpha_{ia} = w_{ia} e^{v_{ia}/2} \Big/ \textstyle\sum_c w_{ic} e^{v_{ic}/2}",
-            r"\omega_i, \mu_i": r"\omega(v_i, m_i),\ \mu(v_i, m_i), \quad m_i = 1 \Big/ \textstyle\sum_a w_{ia}^2, \quad "
-            r"v_i = \frac{m_i}{m_i - 1} \sum_a w_{ia} v_{ia}/\omega_i",
-            r"\eta_i": r"\mu_i\, y_i (1 - y_i) \frac{m_i^2}{m_i - 1}, \quad y_i = 1 \Big/ \left(1 + (m_i - 1) e^{-v_i \omega_i}\right)",
+            r"\omega_{ia}": r"\omega\left(\tfrac{m_i}{m_i - 1} u_{ia}, m_i\right), \quad u_{ia} = v_{ia}/\omega_{ia}, \quad "
+            r"m_i = 1 \Big/ \textstyle\sum_a w_{ia}^2",
+            r"\eta_i": r"\mu(v_i, m_i)\, y_i (1 - y_i) \frac{m_i^2}{m_i - 1}, \quad y_i = 1 \Big/ \left(1 + (m_i - 1) "
+            r"e^{-v_i \omega(v_i, m_i)}\right), \quad v_i = \frac{m_i}{m_i - 1} \sum_a w_{ia} u_{ia}",
         }
         if mixing.frequencies:
             angles = ", ".join(self.page.expression(f) for f in mixing.frequencies[:3]) + r", \dots" * (len(mixing.frequencies) > 3)

@@ -113,3 +113,22 @@ def test_gated_attention_in_residuals(name):
     theory = {"q": run.q[1:], "p": run.p[1:], "J": np.exp(run.log_apjn[:2])}
     for key, (value, error) in found.items():
         assert (np.abs(np.log(value / theory[key])) <= 3 * error / value + RADIAL[key] / width).all(), (key, value, theory[key], error)
+
+
+#: d of the law is without end: what the overlaps of a finite width add, goes with the rest of O(1/width)
+UNIT = {"s": 64, "n": 8, "d": 10**9}
+GATED_ATTENTION = {
+    "silu": mf.GAU(mf.silu, **UNIT),
+    "gelu": mf.GAU(mf.gelu, lam=1.2, **UNIT),
+}
+
+
+@pytest.mark.parametrize("name", GATED_ATTENTION)
+def test_gated_attention_by_the_z_scores_of_compare(name: str) -> None:
+    """widths 128 and 64, hidden units twice that"""
+    options = {"q": 1.0, "c": 0.4, "samples": 160, "probes": 1, "hidden": 2, "dtype": torch.float32, "device": "cpu", "seed": 3}
+    seen = mf.reference.compare(GATED_ATTENTION[name], width=128, depth=1, **options)
+    assert seen.agrees, seen
+    for d in (seen.q, seen.p):
+        assert (d.error < 0.25 * d.measured).all(), "sharp enough to tell"
+    assert seen.log_apjn.error[0] < 0.25

@@ -84,8 +84,14 @@ def hugging(name: str, width: int = WIDTH, **options):
         options |= {"image_size": 16, "patch_size": 4}
     elif name == "GPT2":
         sizes = {"n_embd": width, "n_layer": LAYERS, "n_head": 4, "vocab_size": 50, "n_positions": 16, "bos_token_id": 0, "eos_token_id": 0}
+    elif name == "OPT":
+        sizes = {**sizes, "ffn_dim": sizes.pop("intermediate_size"), "vocab_size": 50, "word_embed_proj_dim": width}
+    elif name == "DistilBert":
+        sizes = {"dim": width, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 2 * width, "vocab_size": 50}
     else:
-        options |= {"vocab_size": 50}
+        options |= {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 0}
+    if name in ("OPT", "DistilBert"):
+        return getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**sizes, **options))
     config = getattr(transformers, f"{name}Config")(**sizes, initializer_range=width**-0.5, **options)
     return getattr(transformers, f"{name}Model")(config)
 
@@ -98,32 +104,83 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
     "BERT": lambda width=WIDTH: hugging("Bert", width),
     "GPT-2": lambda width=WIDTH: hugging("GPT2", width),
     "Llama": lambda width=WIDTH: hugging("Llama", width, num_key_value_heads=2),
+    "Qwen3": lambda width=WIDTH: hugging("Qwen3", width, num_key_value_heads=2, head_dim=width // 4),
+    "Gemma": lambda width=WIDTH: hugging("Gemma", width, num_key_value_heads=2, head_dim=width // 4, pad_token_id=0),
+    "Starcoder2": lambda width=WIDTH: hugging("Starcoder2", width, num_key_value_heads=2),
+    "OPT": lambda width=WIDTH: hugging("OPT", width, init_std=width**-0.5),
+    "CLIP": lambda width=WIDTH: hugging("CLIPText", width, pad_token_id=0),
+    "DINOv2": lambda width=WIDTH: hugging("Dinov2", width, image_size=16, patch_size=4, mlp_ratio=2),
+    "DistilBERT": lambda width=WIDTH: hugging("DistilBert", width, initializer_range=width**-0.5),
+    "GPT-NeoX": lambda width=WIDTH: hugging("GPTNeoX", width, hidden_act="relu"),
 }
 #: what makes the blocks of a model call for masks and positions
-INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama")}
+INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama", "Qwen3", "GPT-NeoX")}
 
 NAMES = ("sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2")
 BIASES = {"sigma_V": "bias_V", "sigma_O": "bias_O", "sigma_1": "bias_1", "sigma_2": "bias_2", "sigma_gate": "bias_gate"}
 #: where the blocks are, their matrices in the order of NAMES, their norms, other scales
 ENCODER = ("layers.{}", ("self_attn.in_proj_",) * 3 + ("self_attn.out_proj.", "linear1.", "linear2."), ("norm1", "norm2"), {})
+APART = ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.")
 PARTS = {
     "encoder, pre-norm": ENCODER,
     "encoder, post-norm": ENCODER,
     "timm": ("{}", ("attn.qkv.",) * 3 + ("attn.proj.", "mlp.fc1.", "mlp.fc2."), ("norm1", "norm2"), {"ls1.gamma": "layer_scale_1"}),
     "ViT": (
-        "layers.{}", ("attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.", "mlp.fc1.", "mlp.fc2."),
-        ("layernorm_before", "layernorm_after"), {},
+        "layers.{}",
+        ("attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.", "mlp.fc1.", "mlp.fc2."),
+        ("layernorm_before", "layernorm_after"),
+        {},
     ),
     "BERT": (
-        "encoder.layer.{}", ("attention.self.query.", "attention.self.key.", "attention.self.value.", "attention.output.dense.",
-        "intermediate.dense.", "output.dense."), ("attention.output.LayerNorm", "output.LayerNorm"), {},
+        "encoder.layer.{}",
+        (
+            "attention.self.query.",
+            "attention.self.key.",
+            "attention.self.value.",
+            "attention.output.dense.",
+            "intermediate.dense.",
+            "output.dense.",
+        ),
+        ("attention.output.LayerNorm", "output.LayerNorm"),
+        {},
     ),
     "GPT-2": ("h.{}", ("attn.c_attn.",) * 3 + ("attn.c_proj.", "mlp.c_fc.", "mlp.c_proj."), ("ln_1", "ln_2"), {}),
     "Llama": (
-        "layers.{}", ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.", "self_attn.o_proj.", "mlp.up_proj.", "mlp.down_proj."),
-        ("input_layernorm", "post_attention_layernorm"), {"mlp.gate_proj.weight": "sigma_gate"},
+        "layers.{}",
+        ("self_attn.q_proj.", "self_attn.k_proj.", "self_attn.v_proj.", "self_attn.o_proj.", "mlp.up_proj.", "mlp.down_proj."),
+        ("input_layernorm", "post_attention_layernorm"),
+        {"mlp.gate_proj.weight": "sigma_gate"},
     ),
-}  # fmt: skip
+    "OPT": ("decoder.layers.{}", (*APART, "self_attn.out_proj.", "fc1.", "fc2."), ("self_attn_layer_norm", "final_layer_norm"), {}),
+    "CLIP": ("encoder.layers.{}", (*APART, "self_attn.out_proj.", "mlp.fc1.", "mlp.fc2."), ("layer_norm1", "layer_norm2"), {}),
+    "DINOv2": (
+        "encoder.layer.{}",
+        ("attention.q_proj.", "attention.k_proj.", "attention.v_proj.", "attention.o_proj.", "mlp.fc1.", "mlp.fc2."),
+        ("norm1", "norm2"),
+        {"layer_scale1.lambda1": "layer_scale_1", "layer_scale2.lambda1": "layer_scale_2"},
+    ),
+    "DistilBERT": (
+        "transformer.layer.{}",
+        ("attention.q_lin.", "attention.k_lin.", "attention.v_lin.", "attention.out_lin.", "ffn.lin1.", "ffn.lin2."),
+        ("sa_layer_norm", "output_layer_norm"),
+        {},
+    ),
+    "Starcoder2": (
+        "layers.{}",
+        (*APART, "self_attn.o_proj.", "mlp.c_fc.", "mlp.c_proj."),
+        ("input_layernorm", "post_attention_layernorm"),
+        {},
+    ),
+    "GPT-NeoX": (
+        "layers.{}",
+        ("attention.query_key_value.",) * 3 + ("attention.dense.", "mlp.dense_h_to_4h.", "mlp.dense_4h_to_h."),
+        ("input_layernorm", "post_attention_layernorm"),
+        {},
+    ),
+}
+PARTS["Gemma"] = PARTS["Llama"]
+PARTS["Qwen3"] = (*PARTS["Llama"][:3], PARTS["Llama"][3] | {f"self_attn.{i.lower()}_norm.weight": f"gain_{i}" for i in "QK"})
+UNBIASED = ("Llama", "Gemma", "Qwen3")
 
 
 def tensors_of(model, name):
@@ -139,7 +196,10 @@ def tensors_of(model, name):
             continue
         third = "QKV".find(letter[-1]) if matrices[0] == matrices[1] and path.startswith(matrices[0]) else None
         axis = 1 if name == "GPT-2" and path.endswith("weight") else 0
-        yield letter, [w.data if third is None else w.data.chunk(3, axis)[third] for w in found]
+        if third is not None and name == "GPT-NeoX":  # the three of every head together
+            yield letter, [w.data.view(4, 3, -1, *w.shape[1:])[:, third] for w in found]
+        else:
+            yield letter, [w.data if third is None else w.data.chunk(3, axis)[third] for w in found]
 
 
 # -- reading --------------------------------------------------------------------------------------------------------------------------
@@ -151,22 +211,24 @@ def test_every_scale_is_read(name):
     model = MODELS[name](32)
     before = mf.reference.describe(model)
     assert (before.depth, before.alike) == (LAYERS, True)
-    letters = set()
+    letters, blank = set(), 3.0 if name == "Gemma" else 0.25  # whose gains are 1 + w
     for letter, tensors in tensors_of(model, name):
         letters.add(letter)
         kept = [t.clone() for t in tensors]
         for t in tensors:
-            t.mul_(3) if t.any() else t.fill_(0.25)
+            t.mul_(3) if t.any() else t.fill_(blank)
         after = mf.reference.describe(model)
-        expected = 3 * before.scales[letter] if kept[0].any() else np.full(LAYERS, 0.25)
+        read = letter in before.scales  # what a norm of its own follows, has no scale
+        expected = 3 * before.scales[letter] if kept[0].any() and read else np.full(LAYERS, blank + (name == "Gemma"))
         for other, values in before.scales.items():
             assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
         assert after.depth == LAYERS
         for t, old in zip(tensors[1:], kept[1:], strict=True):
             t.copy_(old)
-        assert not mf.reference.describe(model).alike, letter
+        if letter not in ("gain_Q", "gain_K"):  # the mean of 8 numbers
+            assert mf.reference.describe(model).alike != read, letter
         tensors[0].copy_(kept[0])
-    assert letters | {"bias_Q"} >= {other for other, values in before.scales.items() if name != "Llama" or values.any()} - {
+    assert letters | {"bias_Q"} >= {other for other, values in before.scales.items() if name not in UNBIASED or values.any()} - {
         "layer_scale_2"
     } - (set() if name == "timm" else {"layer_scale_1"})
     inside = {id(w) for i in range(LAYERS) for w in model.get_submodule(PARTS[name][0].format(i)).parameters()}
@@ -273,6 +335,31 @@ def test_causal_models_are_predicted(name):
         assert mf.reference.describe(model).caveats[-1] == "sliding window: the law is that of at most 3 tokens"
 
 
+def test_parallel_branches_and_norms_of_heads_are_predicted():
+    """GPT-NeoX turns a quarter of each head; of Qwen3 the scales of queries and keys do not matter, their gains do"""
+    for name in ("GPT-NeoX", "Qwen3"):
+        model = MODELS[name]()
+        matrices = ("linear", "query", "key", "value", "output", "up", "gate", "down")
+        mf.reference.initialise_(model, dict.fromkeys(matrices, 1.0) | {"query": 1.3, "key": 1.3, "output": 1.2}, seed=1)
+        if name == "Qwen3":
+            for layer in model.layers:
+                layer.self_attn.q_norm.weight.data.fill_(1.6)
+                layer.input_layernorm.weight.data.fill_(1.3)
+        seen = mf.reference.describe(model)
+        assert seen.alike
+        predicted(model, seen, 0.1, INPUTS[name])
+        if name == "GPT-NeoX":
+            turned = seen.net.branch.branches[0].blocks[-1].frequencies
+            assert [f == 0 for f in turned] == [False] * 4 + [True] * 12
+            assert seen.scales["sigma_Q"] == pytest.approx([1.3] * LAYERS, rel=0.03)
+
+
+def test_one_norm_for_both_branches():
+    seen = mf.reference.describe(hugging("Phi", 32))
+    assert isinstance(seen.net.branch, mf.Parallel)
+    assert (seen.scales["gain_1"] == seen.scales["gain_2"]).all()
+
+
 def test_perceptrons():
     sizes = (40, 300, 300, 300, 10)
     layers = [part for a, b in itertools.pairwise(sizes) for part in (torch.nn.Linear(a, b), torch.nn.ELU(0.5))]
@@ -331,11 +418,12 @@ class Cube(torch.nn.Module):
 
 ACTIVATIONS = {
     "encoder, pre-norm": "activation", "encoder, post-norm": "activation", "timm": "mlp.act", "ViT": "mlp.activation_fn",
-    "BERT": "intermediate.intermediate_act_fn", "GPT-2": "mlp.act", "Llama": "mlp.act_fn",
+    "BERT": "intermediate.intermediate_act_fn", "GPT-2": "mlp.act", "Llama": "mlp.act_fn", "Qwen3": "mlp.act_fn", "OPT": "activation_fn",
+    "GPT-NeoX": "mlp.act",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_altered_block_is_named(name):
     """another output, another parameter, an unknown activation, a norm that does not divide; a known activation is read"""
     path = PARTS[name][0].format(1)
@@ -372,7 +460,7 @@ def test_every_altered_block_is_named(name):
         assert repr(mf.tanh) in repr(mf.reference.describe(model).net)
 
 
-def test_norms_elsewhere_and_branches_in_parallel_are_named():
+def test_norms_elsewhere_are_named_and_branches_in_parallel_are_read():
     class Inside(TimmBlock):
         def forward(self, x):
             x = x + self.norm1(self.attn(x))
@@ -390,7 +478,10 @@ def test_norms_elsewhere_and_branches_in_parallel_are_named():
         def forward(self, x):
             return self.between(super().forward(x))
 
-    for block in (Inside(32, 4, 64), Beside(32, 4, 64), Between()):
+    beside = mf.reference.describe(Beside(32, 4, 64)).net
+    assert isinstance(beside, mf.Residual)
+    assert isinstance(beside.branch, mf.Parallel)
+    for block in (Inside(32, 4, 64), Between()):
         with pytest.raises(mf.reference.NotRecognised, match=rf"model \({type(block).__name__}\) does not compute what a timm Block does"):
             mf.reference.describe(block)
 

@@ -1,4 +1,4 @@
-"""How q and ln J scatter over draws of perceptrons and residual networks, and the figure that shows it."""
+"""How q and ln J scatter over draws of random networks, and the figure that shows it."""
 
 from __future__ import annotations
 
@@ -43,21 +43,58 @@ NETS = {
 }
 
 
+ATTENTION = mf.Attention(4, 1.1, 1, 1.1, 0.9)
+GELU = mf.MLP(mf.gelu, 1.3, 1.2, 0.2, 0.1)
+SHAPED = {"n": 4, "alpha": 0.9, "beta": 0.8, "gamma": 0.6, "sigma_K": 0.7}
+UNIT = mf.GAU(mf.tanh, s=48, n=8, d=WIDTH, e=2 * WIDTH, lam=1.5)
+#: network, tokens, sets, heads, gradient start, hidden units in widths
+MIXING = {
+    "pre-norm": (mf.pre_norm(norm=NORM, attention=ATTENTION, mlp=GELU, skip=0.9, scale=0.8), 4, 2, 8, "token", 2),
+    "pre-norm, one head, pooled": (mf.pre_norm(norm=NORM, attention=ATTENTION, mlp=GELU), 4, 1, 1, "pooled", 1),
+    "post-norm": (mf.post_norm(norm=NORM, attention=mf.Attention(8, 1, 1, 1, 1), mlp=mf.MLP(mf.relu, 1.4, 1)), 8, 1, 4, "token", 1),
+    "derf, gated": (mf.pre_norm(norm=mf.Derf(0.9), attention=ATTENTION, mlp=mf.SwiGLU(1.4, 1, 1)), 4, 2, 4, "token", 1),
+    "parallel, sandwich": (
+        mf.parallel_block(norm=NORM, attention=ATTENTION >> mf.RMSNorm(), mlp=GELU >> mf.RMSNorm(), skip=0.9), 4, 2, 8, "token", 1
+    ),
+    "shaped": (mf.shaped_attention(norm=NORM, mlp=GELU, sigma_Q=0.7, sigma_V=1.1, sigma_O=1, skip=0.9, **SHAPED), 4, 2, 8, "token", 1),
+    "sas": (mf.sas_p(norm=NORM, mlp=GELU, sigma_Q=0, **SHAPED), 4, 2, 1, "token", 1),
+    "dropout": (mf.Residual(NORM >> mf.Linear(1.3, 0) >> mf.Activate(mf.relu) >> mf.Dropout(0.3) >> mf.Linear(1, 0)), 4, 1, 1, "token", 1),
+    "gated attention units": (mf.Residual(NORM >> UNIT), 8, 1, 1, "token", 1),
+}  # fmt: skip
+
+
+def _compared(net, n, probes, hidden, draws=DRAWS, depth=DEPTH, heads=1, start="token", **values):
+    """predicted and seen standard deviations of q and J"""
+    from meanfield.reference.scatter import scatter
+
+    c = {} if n == 1 else {"c": 0.4}
+    options = {"tokens": n, "probes": probes, "hidden": hidden, "heads": heads, "pooled": start == "pooled"}
+    found = scatter(net, WIDTH, depth, q=1.0, delta=0.6 if c else None, parameters=values, **options)
+    twin = mf.reference.build(net, WIDTH, depth, q=1.0, n=n, hidden=hidden, heads=heads, dtype=torch.float32, **c, **values)
+    seen = mf.reference.measure(twin, samples=draws, probes=probes, start=start, device="cpu")
+    assert max(found.log_q[0], found.log_apjn[-1]) < 1e-7
+    return found, *(e / m * math.sqrt(draws) for e, m in ((seen.q_error, seen.q), (seen.apjn_error, seen.apjn)))
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_scatter_of_draws(name):
     """standard deviations of 250 draws are known to 4.5 %; 14 % are 3 of them, the rest is for the next order in depth/width"""
-    from meanfield.reference.scatter import scatter
-
     net, values, n, probes, hidden = NETS[name]
-    start = {} if n == 1 else {"c": 0.4}
-    delta = 0.6 if start else None
-    found = scatter(net, WIDTH, DEPTH, q=1.0, delta=delta, tokens=n, probes=probes, parameters=values, hidden=hidden)
-    twin = mf.reference.build(net, WIDTH, DEPTH, q=1.0, n=n, hidden=hidden, dtype=torch.float32, **start, **values)
-    seen = mf.reference.measure(twin, samples=DRAWS, probes=probes, device="cpu")
-    spread_q, spread_j = (e / m * math.sqrt(DRAWS) for e, m in ((seen.q_error, seen.q), (seen.apjn_error, seen.apjn)))
-    assert max(found.log_q[0], found.log_apjn[-1]) < 1e-8
+    found, spread_q, spread_j = _compared(net, n, probes, hidden, **values)
     if name in ("post-norm", "tanh of a norm"):
-        assert np.abs(found.log_q).max() < 1e-8
+        assert np.abs(found.log_q).max() < 1e-7
+    else:
+        assert found.log_q[1:] == pytest.approx(spread_q[1:], rel=0.22)
+    assert found.log_apjn[:-1] == pytest.approx(spread_j[:-1], rel=0.22)
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_scatter_of_networks_that_mix_tokens(name):
+    """the same; heads add as much as the width where they are few"""
+    net, n, probes, heads, start, hidden = MIXING[name]
+    found, spread_q, spread_j = _compared(net, n, probes, hidden, depth=2, heads=heads, start=start)
+    if name == "post-norm":
+        assert np.abs(found.log_q).max() < 1e-7
     else:
         assert found.log_q[1:] == pytest.approx(spread_q[1:], rel=0.22)
     assert found.log_apjn[:-1] == pytest.approx(spread_j[:-1], rel=0.22)
@@ -70,26 +107,26 @@ def test_homogeneous_layers(phi, sigma_w, factor):
 
     values = {"sigma_w": sigma_w, "sigma_b": 0}
     found = scatter(mf.mlp(phi), 50, 8, q=1.0, delta=None, tokens=1, probes=1, parameters=values)
-    assert found.log_apjn**2 == pytest.approx(factor * np.arange(8, -1, -1) / 50)
-    assert np.diff(found.log_q[1:] ** 2) == pytest.approx(factor / 50)
+    assert found.log_apjn**2 == pytest.approx(factor * np.arange(8, -1, -1) / 50, rel=0.06)
+    assert found.log_q**2 == pytest.approx(factor * np.arange(9) / 50, rel=0.06)
 
 
-def test_what_is_not_predicted():
-    """tokens that are mixed, products, norms and ends behind an activation, gradients that all tokens share, orthogonal matrices"""
+def test_what_is_not_predicted_is_named():
     from meanfield.reference.scatter import scatter
 
-    for net in (
-        mf.Residual(mf.UniformAttention(2, 1, 1)),
-        mf.Residual(mf.SwiGLU(1, 1, 1)),
-        mf.Residual(mf.Linear(1, 0), skip=0),
-        mf.Linear(1, 0) >> mf.Activate(mf.relu),
-        mf.Activate(mf.relu) >> mf.LayerNorm() >> mf.Linear(1, 0),
-        mf.Linear(1, 0) + mf.Linear(1, 0),
+    for net, name in (
+        (mf.Residual(mf.CausalAttention(2, 1, 1)), "FixedAttention"),
+        (mf.Residual(mf.CausalAttention(2, 1, 1, sigma_Q=1, sigma_K=1)), "MaskedAttention"),
+        (mf.sas(norm=NORM, mlp=GELU, sigma_Q=1, **{**SHAPED, "n": 2}), "TokenMixing with logits"),
+        (mf.Linear(1, 0) >> mf.BatchNorm(), "BatchNorm"),
+        (mf.Activate(mf.relu) >> mf.LayerNorm() >> mf.Linear(1, 0), "a norm"),
     ):
-        assert scatter(net, 8, 2, q=1.0, delta=None, tokens=1, probes=1, parameters={}) is None
+        with pytest.raises(ValueError, match=f"the scatter of {name}.* is not known"):
+            scatter(net, 8, 2, q=1.0, delta=0.5, tokens=2, probes=1, parameters={})
     keep = {"width": 32, "depth": 2, "q": 1.0, "c": 0.5, "n": 2, "samples": 2, "device": "cpu"}
-    assert mf.reference.compare(mf.mlp(mf.relu, 1, 0), start="pooled", **keep).scatter is None
-    assert mf.reference.compare(mf.mlp(mf.relu, 1, 0), draw=mf.reference.draws.orthogonal, **keep).scatter is None
+    other = mf.reference.compare(mf.mlp(mf.relu, 1, 0), draw=mf.reference.draws.orthogonal, **keep)
+    with pytest.raises(ValueError, match="entries depend on each other"):
+        other.scatter  # noqa: B018
 
 
 def test_figure():
@@ -111,9 +148,8 @@ def test_figure():
         pyplot.close(ax.figure)
     with pytest.raises(ValueError, match="quantity = 'chi'"):
         seen.plot(quantity="chi")
-    net = mf.Residual(mf.SwiGLU(1, 1, 1))
-    other = mf.reference.compare(net, 32, 2, q=1.0, samples=3, device="cpu")
-    assert other.scatter is None
+    net = mf.Residual(mf.CausalAttention(2, 1, 1))
+    other = mf.reference.compare(net, 32, 2, q=1.0, c=0.5, samples=3, device="cpu")
     ax = other.plot(quantity="q")
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["one draw, as seen", "theory", "measured"]
     pyplot.close(ax.figure)

@@ -6,7 +6,7 @@ import copy
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -264,3 +264,62 @@ def test_disagreement_is_said_in_words():
     assert not moved.agrees
     assert moved.verdict.startswith("Theory and networks disagree")
     assert "in q at layer 2" in moved.verdict
+
+
+def test_devices_that_are_not_here_are_named():
+    for call in (
+        lambda: mf.reference.build(mf.mlp(mf.tanh), 8, 1, sigma_w=1, sigma_b=0, device="nosuch"),
+        lambda: mf.reference.measure(torch.nn.Sequential(torch.nn.Linear(8, 8)), q=1.0, device="nosuch"),
+        lambda: mf.reference.compare(mf.mlp(mf.tanh), 8, 1, q=1.0, sigma_w=1, sigma_b=0, device="nosuch"),
+    ):
+        with pytest.raises(ValueError, match=r"device = 'nosuch' is not to be had here .*: expected 'auto', 'cpu'"):
+            call()
+
+
+def test_a_module_that_stands_twice_counts_twice():
+    """an activation that layers share, and a matrix that they share, which no law of independent ones describes"""
+    layers, act = [torch.nn.Linear(48, 48) for _ in range(3)], torch.nn.Tanh()
+    shared = torch.nn.Sequential(layers[0], act, layers[1], act, layers[2])
+    apart = torch.nn.Sequential(layers[0], torch.nn.Tanh(), layers[1], torch.nn.Tanh(), layers[2])
+    one, other = (mf.reference.measure(m, q=1.0, c=0.5, n=4, samples=2, device="cpu") for m in (shared, apart))
+    assert np.array_equal(one.apjn, other.apjn)
+    assert mf.reference.describe(shared).net == mf.reference.describe(apart).net
+    tied = torch.nn.Sequential(layers[0], act, layers[0], act, layers[0])
+    assert mf.reference.describe(tied).caveats[0].startswith("equal weights")
+    assert mf.reference.measure(tied, q=1.0, samples=2, device="cpu").modules == ("0", "1", "2", "3", "4")
+
+
+def test_states_in_mappings_and_dataclasses():
+    @dataclass
+    class Out:
+        h: torch.Tensor
+        extra: int = 0
+
+    class Layer(torch.nn.Module):
+        def __init__(self, wrap):
+            super().__init__()
+            self.linear, self.wrap = torch.nn.Linear(16, 16), wrap
+
+        def forward(self, x):
+            return self.wrap(self.linear(x))
+
+    found = []
+    for wrap in (lambda h: h, lambda h: (h, None), lambda h: {"h": h}, Out):
+        torch.manual_seed(0)
+        found.append(mf.reference.measure([Layer(wrap), Layer(wrap)], q=1.0, samples=2, width=16, device="cpu").apjn)
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    with pytest.raises(TypeError, match="returned str: expected a tensor, or a tuple, mapping or dataclass"):
+        mf.reference.measure([Layer(str)], q=1.0, samples=2, width=16, device="cpu")
+
+
+def test_numbers_that_are_none_are_no_measurement():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
+    model[1].weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match=r"q is not finite at layer 2 of the model in torch\.float32"):
+        mf.reference.measure(model, q=1.0, samples=2, device="cpu")
+    with pytest.raises(ValueError, match="has no modules to measure"):
+        mf.reference.measure(torch.nn.Sequential(), q=1.0, width=8)
+    with torch.inference_mode(), pytest.raises(ValueError, match="inference_mode"):
+        mf.reference.measure(model, q=1.0, device="cpu")
+    with pytest.raises(ValueError, match="'linaer' is no part of a model; expected query"):
+        mf.reference.initialise_(model, {"linaer": 1.0})
