@@ -92,7 +92,7 @@ def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     try:
         return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
     except ArithmeticError:
-        raise Undetermined("q' - q changes its sign at no variance: a fixed point that it only touches is none to settle at") from None
+        raise Undetermined("q' - q neither crosses nor touches 0 on the way of q") from None
 
 
 def _own(stage: Stage) -> set[sp.Basic]:

@@ -38,6 +38,7 @@ class Implicit(sp.Expr):  # type: ignore[misc]
     is_Atom = True  # opaque: nothing is expanded or collected inside the equation
     name: ClassVar[str]
     symbol_latex: ClassVar[str]
+
     def __new__(cls, equation: sp.Expr, s: sp.Symbol) -> sp.Expr:
         own = sp.Dummy(cls.name, positive=True)
         if s.name == cls.name and isinstance(s, sp.Dummy):
@@ -134,7 +135,9 @@ def _touched(unknown: Implicit, found: Root, digits: int) -> sp.Float:
         return mp.mpf(sp.N(e.subs(s, sp.Rational(mp.nstr(at, digits + 5))), digits)._to_mpmath(mp.mp.prec))
 
     start = mp.mpf(found.at)
-    at = mp.findroot(lambda t: value(slope, t), (start, start * (1 + mp.mpf("1e-6"))), solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False)
+    at = mp.findroot(
+        lambda t: value(slope, t), (start, start * (1 + mp.mpf("1e-6"))), solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False
+    )
     if abs(value(unknown.equation, at)) > TOUCHING * at:
         raise ArithmeticError(f"{unknown.equation} comes near 0 at {mp.nstr(at, 6)} and turns back")
     return sp.Float(at, digits)
