@@ -113,11 +113,11 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     if quantity == "c":
         low = min([0.0, *(f.c for f in inside)])
         ends, gaps = (low, 1.0), np.concatenate([np.geomspace(1e-12, 1e-2, 40), np.linspace(0.01, 1 - low, 200)])
-        for i, at in enumerate(sorted({f.q for f in inside}) or [1.0]):
-            new, delta, *_ = found.steps.pair(np.full(gaps.size, at), at * gaps)
-            ax.plot(1 - gaps, 1 - delta / new, color=DISTINCT[1 + i % 6], label=rf"$q^* = {at:.4g}$", linewidth=1.4)
+        for i, variance in enumerate(sorted({f.q for f in inside}) or [1.0]):
+            new, delta, *_ = found.steps.pair(np.full(gaps.size, variance), variance * gaps)
+            ax.plot(1 - gaps, 1 - delta / new, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
             if i == 0:
-                _draw_steps(ax, found, at)
+                _draw_steps(ax, found, variance)
     else:
         around = [f.q for f in inside] or [1.0]
         ends = (min(around) / 30, max(around) * 30)
@@ -129,9 +129,9 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     ax.plot(ends, ends, color=DISTINCT[0], linestyle=":", linewidth=1)
     for stable in (False, True):  # of one q some pairs stay and some leave
         at = np.array([getattr(f, quantity) for f in inside if f.stable is stable])
-        style = {"markerfacecolor": DISTINCT[0] if stable else "white", "label": "stable" if stable else "unstable"}
+        fill, label = (DISTINCT[0], "stable") if stable else ("white", "unstable")
         if at.size:
-            ax.plot(at, at, "o", color=DISTINCT[0], markersize=6, clip_on=False, zorder=3, **style)
+            ax.plot(at, at, "o", color=DISTINCT[0], markerfacecolor=fill, label=label, markersize=6, clip_on=False, zorder=3)
     ax.set(xlabel=f"${quantity}_l$", ylabel=f"${quantity}_{{l+1}}$")
     ax.legend(frameon=False)
     return ax
