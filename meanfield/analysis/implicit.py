@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 #: the largest variance, and the least 1 - rho, that is looked at
 HIGHEST, NARROWEST = 1e60, 1e-14
+#: the least rho: at 0 itself rounding bounds of angles have no meaning
+LEAST = 1e-9
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
 TOUCHING = 1e-14
 
@@ -151,7 +153,7 @@ class CorrelationRoot(Implicit):
     is_nonnegative = True
 
     def _enclosed(self) -> Root:
-        found = self._roots(NARROWEST, 1.0, 1 - self.variable)[-1]
+        found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]
         return replace(found, at=1 - found.at, low=1 - found.high, high=1 - found.low)
 
 
