@@ -125,10 +125,10 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     l, y = layers[good].astype(float), logs[good]
     found = []
 
-    def fit(name: str, predicted: float, y: Floats, columns: Any, which: int = 0, weight: float = 1.0) -> None:
+    def fit(name: str, predicted: float, y: Floats, columns: Any, least: float = 1e-3) -> None:
         whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
-        fitted, change = weight * whole[which], abs(weight * (whole[which] - part[which]))
-        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change)))
+        fitted, change = whole[0], abs(whole[0] - part[0])
+        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least)))
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
@@ -162,7 +162,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
 
         fit("rate^stretch", rate**s, y, lambda l: [l**s, *beside(l)])
         if g.log_coefficient is not None and g.log_squared_coefficient is None and slow > 1.5 * s:  # else it is not told from powers
-            fit("log_coefficient", _number(g.log_coefficient, values), y - (rate * l) ** s, beside)
+            fit("log_coefficient", _number(g.log_coefficient, values), y - (rate * l) ** s, beside, least=0.1)
     elif g.kind == "exponential" and math.isfinite(predicted := _number(g.rate, values)):
         fit("rate", predicted, y, lambda l: [l, np.ones_like(l)])
     return found
@@ -186,9 +186,9 @@ def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:
     return solution
 
 
-def _verdict(predicted: float, fitted: float, change: float) -> str:
+def _verdict(predicted: float, fitted: float, change: float, least: float) -> str:
     """agrees: no farther from the prediction than the fit still moves, and not moving much"""
-    size = max(abs(predicted), 1e-3)
+    size = max(abs(predicted), least)
     if change > 0.1 * size:
         return "not settled at this depth"
     return "agrees" if abs(fitted - predicted) <= 5 * change + 1e-3 * size else "disagrees"
