@@ -105,6 +105,10 @@ class Labelled:
 
     __slots__ = ()
 
+    def latex(self) -> str:
+        """LaTeX of the whole: a table where there are many numbers."""
+        return latex(self)
+
     def _repr_html_(self) -> str:
         return html(self)
 

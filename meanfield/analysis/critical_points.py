@@ -49,7 +49,10 @@ class Critical(dict[str, Any]):
         return inside if self.status == "ok" else f"Critical({inside}, {self.status}: {self.reason})"
 
     def latex(self) -> str:
-        r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere."""
+        r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there are none."""
+        if not self:
+            words = self.reason.replace("_", r"\_").replace("^", r"\^{}").replace("<", "$<$").replace(">", "$>$")
+            return rf"\text{{{words}}}"
         if self.squares:
             lines = [rf"{latex(parameter(name))}^{{2}} &= {latex(value)}" for name, value in self.squares.items()]
             lines += [] if self.exact is None else [rf"q &= {latex(self.exact)}"]

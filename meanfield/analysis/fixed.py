@@ -105,7 +105,7 @@ class _Search:
         low = min(LOWEST, at_rest / 1e3) if 0 < at_rest < math.inf else LOWEST
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
         if found.everywhere:
-            return FixedPoints((), "continuum", "q' = q for every variance")
+            return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
         points = [self._origin(found)] if at_rest == 0 else []
         if self.step.coupled:
             points += [self._at_one(root, 0) for root in found.roots] + self._coupled()
@@ -113,8 +113,8 @@ class _Search:
             points += [point for root in found.roots for point in self._correlations(root)]
         points.sort(key=lambda f: (f.q, f.gap))
         if points:
-            return FixedPoints(points, "ok", _beyond(found))
-        return FixedPoints((), "none", _beyond(found) or "no variance is left as it is")
+            return FixedPoints(points, "ok", _beyond(found), self.steps)
+        return FixedPoints((), "none", _beyond(found) or "no variance is left as it is", self.steps)
 
     def _with_parameters(self, e: sp.Expr) -> sp.Expr:
         return e.subs({s: sp.Rational(self.parameters[s.name]) for s in e.free_symbols if s.name in self.parameters}, simultaneous=True)

@@ -28,8 +28,10 @@ LOWEST, HIGHEST = 1e-12, 1e12
 STEPS = 80
 #: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c)
 ZERO = 4e-15
-#: repeats after which a net that mixes tokens is near where it goes
-REPEATS = 200
+#: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
+REPEATS, NEWTON = 200, 30
+#: the last Newton step, in logarithms; settings that share one start
+SETTLED, NEIGHBOURS = 1e-11, 16
 
 
 @dataclass(frozen=True)
@@ -140,23 +142,55 @@ class Grid:
         return result
 
     def jointly(self) -> tuple[Floats, Floats]:
-        """q* and 1 - c* where q depends on c: many repeats from q = 1, c = 1/2, then Newton steps in both; nan out of range"""
-        steps = Steps(self.step, self.parameters)
+        """q* and 1 - c* where q depends on c, nan where there is none in range.
+
+        Some settings take many repeats from q = 1, c = 1/2, then Newton steps; the others start from the neighbour's point, and take the
+        long way too where that leads to none that attracts.
+        """
+        at, d = np.full(self.size, np.nan), np.full(self.size, np.nan)
         with np.errstate(all="ignore"):
-            at, d = np.ones(self.size), np.full(self.size, 0.5)
-            for _ in range(REPEATS):
-                at, d, _, _ = steps.pair(at, d)
-                d = np.clip(d, 1e-300, 2 * at)
-            for _ in range(30):
-                new, newer, jacobian, _ = steps.pair(at, d)
-                # in logarithms of both
-                rows = np.array([np.log(new / at), np.log(newer / d)])
-                scaled = jacobian * np.array([[at / new, d / new], [at / newer, d / newer]]) - np.eye(2)[:, :, None]
-                step = -np.linalg.solve(np.moveaxis(scaled, 2, 0), rows.T[:, :, None])[:, :, 0].T
-                at, d = at * np.exp(np.clip(step[0], -1, 1)), d * np.exp(np.clip(step[1], -1, 1))
-                d = np.minimum(d, 2 * at)
+            first = np.arange(0, self.size, NEIGHBOURS)
+            at[first], d[first] = self.take(first)._repeated()
+            rest = np.setdiff1d(np.arange(self.size), first)
+            begin = rest - rest % NEIGHBOURS
+            at[rest], d[rest] = self.take(rest)._newton(at[begin], d[begin])
+            left = rest[np.isnan(at[rest])]
+            at[left], d[left] = self.take(left)._repeated()
         inside = (at > LOWEST) & (at < HIGHEST)
         return np.where(inside, at, np.nan), np.where(inside, d / at, np.nan)
+
+    def _repeated(self) -> tuple[Floats, Floats]:
+        steps = Steps(self.step, self.parameters)
+        at, d = np.ones(self.size), np.full(self.size, 0.5)
+        for _ in range(REPEATS if self.size else 0):
+            at, d, _, _ = steps.pair(at, d)
+            d = np.clip(d, 1e-300, 2 * at)
+        return self._newton(at, d)
+
+    def _newton(self, at: Floats, d: Floats) -> tuple[Floats, Floats]:
+        """Newton steps in the logarithms of q and delta; nan where they do not end at a point that attracts"""
+        u = np.log(np.array([at, d]))
+        found, active = np.full((2, self.size), np.nan), np.flatnonzero(np.isfinite(u).all(0))
+        for _ in range(NEWTON):
+            if not active.size:
+                break
+            own = np.exp(u[:, active])
+            new, newer, jacobian, _ = Steps(self.step, self.take(active).parameters).pair(*own)
+            rows = np.array([np.log(new / own[0]), np.log(newer / own[1])])
+            slopes = jacobian * own / np.array([new, newer])[:, None]
+            matrix, right = np.moveaxis(slopes - np.eye(2)[:, :, None], 2, 0), rows.T[:, :, None]
+            good = np.isfinite(matrix).all((1, 2)) & np.isfinite(right).all((1, 2))
+            active, matrix, right, own, slopes = active[good], matrix[good], right[good], own[:, good], slopes[:, :, good]
+            step = -np.linalg.solve(matrix, right)[:, :, 0].T
+            done = (np.abs(step) < SETTLED).all(0)
+            trace, determinant = slopes[0, 0] + slopes[1, 1], slopes[0, 0] * slopes[1, 1] - slopes[0, 1] * slopes[1, 0]
+            attracts = (np.abs(determinant) < 1) & (np.abs(trace) < 1 + determinant)
+            ends = done & attracts
+            u[:, active] += np.clip(step, -1, 1)
+            u[1, active] = np.minimum(u[1, active], u[0, active] + np.log(2))
+            found[:, active[ends]] = np.exp(u[:, active[ends]])
+            active = active[~done]
+        return found[0], found[1]
 
 
 class _Map:

@@ -4,7 +4,7 @@ Over the last decades of l the run is fitted by least squares with what the law 
 
     power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
-    stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l where the law has it)
+    stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l or powers between where the law has them; then what is left on ln l)
     exponential         ln y   on  l, 1.
 """
 
@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 
 #: what a symbol is taken as where check is given no value
 DEFAULTS: dict[str, float] = {"n": 8}
+#: terms between the stretched one and the logarithm that are fitted
+BETWEEN = 3
 #: points of a fit
 POINTS = 60
 
@@ -123,10 +125,10 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     l, y = layers[good].astype(float), logs[good]
     found = []
 
-    def fit(name: str, predicted: float, y: Floats, columns: Any, which: int = 0, weight: float = 1.0) -> None:
+    def fit(name: str, predicted: float, y: Floats, columns: Any, least: float = 1e-3) -> None:
         whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
-        fitted, change = weight * whole[which], abs(weight * (whole[which] - part[which]))
-        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change)))
+        fitted, change = whole[0], abs(whole[0] - part[0])
+        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least)))
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
@@ -151,11 +153,16 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     elif g.kind == "stretched":
         s, rate = _number(g.stretch, values), _number(g.rate, values)
 
-        def columns(l: Floats) -> list[Floats]:
-            more = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
-            return [l**s, np.log(l), np.ones_like(l), l**-s, np.log(l) * l**-s, *more]
+        slow = math.inf if g.settling is None else _number(g.settling, values)
+        powers = [s - k * slow for k in range(1, BETWEEN + 1) if s > k * slow] or [s - slow] * (slow < 1)
 
-        fit("rate^stretch", rate**s, y, columns)
+        def beside(l: Floats) -> list[Floats]:
+            more = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
+            return [np.log(l), np.ones_like(l), l**-s, np.log(l) * l**-s, *more, *(l**a for a in powers)]
+
+        fit("rate^stretch", rate**s, y, lambda l: [l**s, *beside(l)])
+        if g.log_coefficient is not None and g.log_squared_coefficient is None and slow > 1.5 * s:  # else it is not told from powers
+            fit("log_coefficient", _number(g.log_coefficient, values), y - (rate * l) ** s, beside, least=0.1)
     elif g.kind == "exponential" and math.isfinite(predicted := _number(g.rate, values)):
         fit("rate", predicted, y, lambda l: [l, np.ones_like(l)])
     return found
@@ -179,9 +186,9 @@ def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:
     return solution
 
 
-def _verdict(predicted: float, fitted: float, change: float) -> str:
+def _verdict(predicted: float, fitted: float, change: float, least: float) -> str:
     """agrees: no farther from the prediction than the fit still moves, and not moving much"""
-    size = max(abs(predicted), 1e-3)
+    size = max(abs(predicted), least)
     if change > 0.1 * size:
         return "not settled at this depth"
     return "agrees" if abs(fitted - predicted) <= 5 * change + 1e-3 * size else "disagrees"

@@ -92,7 +92,7 @@ def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     try:
         return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
     except ArithmeticError:
-        raise Undetermined("q' - q changes its sign at no variance: a fixed point that it only touches is none to settle at") from None
+        raise Undetermined("q' - q neither crosses nor touches 0 on the way of q") from None
 
 
 def _own(stage: Stage) -> set[sp.Basic]:
@@ -224,9 +224,13 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         raise Undetermined(f"the sign of {leading} decides whether J grows or decays", leading)
     rate = tidied(closed(kappa * beta * (leading / (beta * s)) ** (kappa / s)))
     try:
-        one, two = stretched(repeat, move, settled, eta, leading)
+        one, two, settling = stretched(repeat, move, settled, eta, leading)
         one, two = (one + 2 * two * sp.log(kappa * beta) / kappa) / kappa, two / kappa**2
-        beside = {"log_coefficient": tidied(sp.expand(closed(one))), "log_squared_coefficient": None if vanishes(two) else tidied(two)}
+        beside = {
+            "log_coefficient": tidied(closed(one)),
+            "log_squared_coefficient": None if vanishes(two) else tidied(two),
+            "settling": None if settling is None else tidied(settling / kappa),
+        }
         reason = ""
     except (Undetermined, NoExpansion) as why:
         beside, reason = {}, f"the next term is not given: {why}"

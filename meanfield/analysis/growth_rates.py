@@ -43,6 +43,9 @@ __all__ = [
     "tidied",
 ]
 
+#: operations beyond which a number is written in digits, and an expression is left as it is
+LONG, LONGEST = 60, 10_000
+
 
 class Undetermined(Exception):
     """The question has no answer here; the message says why, `decides` is the expression whose sign decides, if one does."""
@@ -79,15 +82,20 @@ def coefficient(terms: Terms, exponent: sp.Expr, logarithms: int = 0) -> sp.Expr
 
 
 def tidied(e: sp.Expr) -> sp.Expr:
-    """Closed forms put in, and cancelled where that is cheap; a number that is not exact as one."""
+    """Closed forms put in, and cancelled where that is cheap; a number that is not exact, or long and without closed form, as one."""
     e = closed(e)
-    if e.has(sp.Float) and not e.free_symbols:
+    if not e.free_symbols and (e.has(sp.Float) or (e.has(Implicit) and sp.count_ops(e) > LONG)):
         return sp.N(e, 20)
-    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit, sp.Function), key=str))}
+    whole = sorted({*e.atoms(Node, FinitePart, Implicit, sp.Function), *filter(_is_root, e.atoms(sp.Pow))}, key=str)
+    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(whole)}
     lettered = e.xreplace(letters)
-    if not lettered.is_rational_function() or sp.count_ops(lettered) > 150:
+    if not lettered.is_rational_function() or sp.count_ops(lettered) > LONGEST:
         return e
     return sp.factor(sp.cancel(lettered)).xreplace({letter: t for t, letter in letters.items()})
+
+
+def _is_root(e: sp.Expr) -> bool:
+    return not e.exp.is_Integer
 
 
 def motion(repeat: Repeat, direction: int) -> Motion | None:

@@ -19,6 +19,8 @@ class Growth:
     exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
         stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
     log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
+    settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms
+        l^(stretch - k settling) > 1, k = 1, 2, ..., with factors that depend on the start.
     limit : bounded: where it goes, None if that depends on the start.
     terms : J as a sum of modes: (share of the mode, exponent or rate); up to constants that depend on the first repeats.
     crossover : the l at which the faster mode has made up for its small share.
@@ -34,6 +36,7 @@ class Growth:
     coefficient: sp.Expr | None = None
     log_coefficient: sp.Expr | None = None
     log_squared_coefficient: sp.Expr | None = None
+    settling: sp.Expr | None = None
     limit: sp.Expr | None = None
     terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
     crossover: sp.Expr | None = None
@@ -60,11 +63,15 @@ class Growth:
         shown = [f"{name}={getattr(self, name)}" for name in _SHOWN if getattr(self, name) not in (None, ())]
         return f"{self.quantity}: {', '.join([self.kind, *shown])}" + (f" ({self.reason})" if self.reason else "")
 
+    def latex(self) -> str:
+        """One line; ln J for J, up to an additive constant."""
+        return faces.latex(self)
+
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {faces.latex(self)}$"
+        return rf"$\displaystyle {self.latex()}$"
 
 
-_SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "limit", "terms", "crossover")
+_SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "settling", "limit", "terms", "crossover")
 
 
 @faces.latex.register(Growth)

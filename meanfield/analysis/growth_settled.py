@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_marginal import is_marginal, marginal
 from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown_law
 from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
 from meanfield.analysis.growth_records import Growth
@@ -29,6 +30,8 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
     after, gap_after, transfer = stepped(stages, letter, letter * GAP)
     near = expanded(stages, letter, letter / x, 3)
+    if not free and is_marginal(near, letter, variance):
+        return marginal(near, letter, variance)
     image = closed(gap_after / letter)
     try:
         found = _settled_approach(near, image, after, letter, put)

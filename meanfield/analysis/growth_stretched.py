@@ -5,15 +5,18 @@ from __future__ import annotations
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.growth_rates import Approach, Motion, Undetermined, at_gap, coefficient, coupled
+from meanfield.analysis.growth_rates import Approach, Motion, Undetermined, at_gap, coefficient, coupled, tidied
 from meanfield.analysis.repeats import Repeat, Terms
-from meanfield.analysis.signs import GAP, closed, sign
+from meanfield.analysis.signs import GAP, closed
 
 __all__ = ["stretched"]
 
 
-def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """Coefficients of ln X and of ln^2 X in ln J; Undetermined where other terms come in between."""
+def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr | None]:
+    """Coefficients of ln X and of ln^2 X in ln J, and a where 1 - c settles as X^-a; Undetermined where other terms come in between.
+
+    What the start leaves of 1 - c adds X^(s - a), X^(s - 2a), ... to ln J: it does not change the coefficients, unless k a = s.
+    """
     kappa, s, gap = move.kappa, move.kappa - eta, approach.limit
     if kappa <= s:
         raise Undetermined("the correction to ln J is not a logarithm")
@@ -38,37 +41,36 @@ def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m:
             raise Undetermined("both components of the gradient grow at the same rate")
         m1 += coefficient(repeat.transfer[1], -eta) * coefficient(lower[0], -eta - s) / leading
     shift: sp.Expr = S.Zero
+    settling: sp.Expr | None = None
     if any(GAP in c.free_symbols for c in (move.beta, leading)):
-        shift = _shift(repeat, move, approach, s)
+        shift, settling = _shift(repeat, move, approach, s)
     beta = move.beta
 
     def fixed(c: sp.Expr) -> sp.Expr:
         if gap is None and GAP in c.free_symbols:
             raise Undetermined("J depends on 1 - c, which stays where it starts")
-        return at_gap(c, gap)
+        return tidied(at_gap(c, gap))
 
     b1, m1 = fixed(b1) + shift * fixed(beta.diff(GAP)), fixed(m1) + shift * fixed(leading.diff(GAP))
     b1_log, m1_log, beta = fixed(b1_log), fixed(m1_log), fixed(beta)
     # in units of beta and m: b1/beta, m1/m
     first = m / beta * (b1_log / beta / (kappa - s) - b1 / beta) + m1 / beta
     second = (m1_log / m - b1_log / beta) * m / (2 * beta)
-    return first, second
+    return first, second, settling
 
 
-def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> sp.Expr:
-    """e = e* + shift X^-s, as e follows the root of its slowly changing drift"""
+def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """(shift, a): e = e* + shift X^-s + C X^-a, as e follows the root of its slowly changing drift, C from the start"""
     gap = approach.limit
     if gap is None or gap == 0:
         raise Undetermined("J depends on 1 - c, which is on its way")
     drift, correction = (coefficient(repeat.gap, -move.kappa - k) for k in (S.Zero, s))
     if any((-move.kappa - s, j) in repeat.gap for j in (1, 2)):
         raise Undetermined("the correction to 1 - c has a logarithm")
-    beta = at_gap(move.beta, gap)
-    slope = at_gap(closed(drift).diff(GAP), gap)
-    behind = slope / beta + s
-    side = sign(behind)
-    if side is None:
-        raise Undetermined("whether 1 - c settles before the logarithm in ln J depends on the parameters")
-    if side >= 0:
-        raise Undetermined("1 - c goes to its limit more slowly than the logarithm in ln J")
-    return -at_gap(closed(correction), gap) / (slope + s * beta)
+    beta, slope = (tidied(at_gap(c, gap)) for c in (move.beta, closed(drift).diff(GAP)))
+    settling = -slope / beta
+    if not settling.free_symbols:
+        times = sp.N(s / settling, 20)
+        if abs(times - sp.Integer(round(times))) < 1e-12 and times > 0.5:
+            raise Undetermined("1 - c settles at a rate that makes the logarithm in ln J depend on the start")
+    return -tidied(at_gap(closed(correction), gap)) / (slope + s * beta), settling

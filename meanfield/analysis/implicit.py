@@ -3,22 +3,34 @@ r"""Numbers that an equation defines: a fixed point of q or of c as a sympy expr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
 import mpmath as mp
+import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 
+from meanfield.analysis.maps import derivative, values_of
+from meanfield.analysis.roots import Root, positive_roots
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.finite_parts import FinitePart
 
-__all__ = ["CorrelationRoot", "Implicit", "VarianceRoot"]
+__all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot"]
 
-_STEPS = 200
+Floats = NDArray[np.float64]
+
+#: the largest variance, and the least 1 - rho, that is looked at
+HIGHEST, NARROWEST = 1e60, 1e-14
+#: the least rho: at 0 itself rounding bounds of angles have no meaning
+LEAST = 1e-9
+#: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
+TOUCHING = 1e-14
 
 
 class Implicit(sp.Expr):  # type: ignore[misc]
-    """The s at which equation(s) = 0, where it changes its sign first on the way from where the recursion starts.
+    """The s at which equation(s) = 0 first, touching or crossing zero, on the way from where the recursion starts.
 
     `Implicit(equation, s)`; s is bound. Free symbols are those of the equation: substitute numbers, then evaluate.
     """
@@ -28,7 +40,6 @@ class Implicit(sp.Expr):  # type: ignore[misc]
     is_Atom = True  # opaque: nothing is expanded or collected inside the equation
     name: ClassVar[str]
     symbol_latex: ClassVar[str]
-    directed: ClassVar[bool] = False
 
     def __new__(cls, equation: sp.Expr, s: sp.Symbol) -> sp.Expr:
         own = sp.Dummy(cls.name, positive=True)
@@ -66,10 +77,21 @@ class Implicit(sp.Expr):  # type: ignore[misc]
         digits = 20 * math.ceil((mp.libmp.prec_to_dps(prec) + 5) / 20)
         return sp.Float._new(_solved(self, digits)._mpf_, prec)
 
-    @staticmethod
-    def _path(drift: mp.mpf) -> Iterator[mp.mpf]:
-        """where to look, in order; drift is the equation's value at 1"""
+    def _enclosed(self) -> Root:
+        """the root in doubles; IndexError where there is none"""
         raise NotImplementedError
+
+    def _roots(self, low: float, high: float, inside: sp.Expr) -> tuple[Root, ...]:
+        """all roots between two values of a variable in which s is given"""
+        numbers = {t: sp.N(t, 17) for t in self.equation.atoms(Node, FinitePart) if not t.free_symbols}
+        e = self.equation.xreplace(numbers).subs(self.variable, inside) / self.variable
+        expressions = (e, self.variable * derivative(e, self.variable))
+
+        def f(at: Floats) -> tuple[Floats, Floats, Floats]:
+            (value, slope), bound = values_of(expressions, {self.name: at}, np.inf)
+            return value, slope, bound
+
+        return positive_roots(f, low, high, per_decade=4).roots
 
     def _sympystr(self, printer: Any) -> str:
         return f"{self.name}_star"
@@ -81,8 +103,14 @@ class Implicit(sp.Expr):  # type: ignore[misc]
 
 @cache
 def _solved(unknown: Implicit, digits: int) -> sp.Float:
-    """the root, found in 15 digits, then refined"""
+    """the root, found in doubles, then refined"""
 
+    try:
+        found = unknown._enclosed()
+    except IndexError:
+        raise ArithmeticError(f"{unknown.equation} = 0 has no root {unknown.name}") from None
+    if found.at == 0:
+        return sp.Float(0, digits)
     plain = unknown.equation.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
     direct = None if plain.has(Node) else sp.lambdify(unknown.variable, plain, "mpmath")
 
@@ -93,18 +121,28 @@ def _solved(unknown: Implicit, digits: int) -> sp.Float:
         return mp.mpf(number._to_mpmath(mp.mp.prec))
 
     with mp.workdps(digits + 10):
-        previous = None
-        for point in unknown._path(value(mp.mpf(1), 15) if unknown.directed else mp.mpf(0)):
-            here = value(point, 15)
-            if here == 0:
-                return sp.Float(point, digits)
-            if previous is not None and (here > 0) != (previous[1] > 0):
-                rough = mp.findroot(lambda s: value(s, 20), (previous[0], point), solver="anderson", tol=1e-24, verify=False)
-                ends = (rough * (1 - mp.mpf("1e-9")), rough * (1 + mp.mpf("1e-9")))
-                root = mp.findroot(lambda s: value(s, digits), ends, solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False)
-                return sp.Float(root, digits)
-            previous = point, here
-    raise ArithmeticError(f"{unknown.equation} = 0 has no root {unknown.name}")
+        if not found.crossing:
+            return _touched(unknown, found, digits)
+        ends = (mp.mpf(found.low) * (1 - mp.mpf("1e-14")), mp.mpf(found.high) * (1 + mp.mpf("1e-14")))
+        root = mp.findroot(lambda s: value(s, digits), ends, solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False)
+        return sp.Float(root, digits)
+
+
+def _touched(unknown: Implicit, found: Root, digits: int) -> sp.Float:
+    """where the equation comes nearest to zero, if that is zero to the digits of the parameters"""
+    s = unknown.variable
+    slope = derivative(unknown.equation, s)
+
+    def value(e: sp.Expr, at: mp.mpf) -> mp.mpf:
+        return mp.mpf(sp.N(e.subs(s, sp.Rational(mp.nstr(at, digits + 5))), digits)._to_mpmath(mp.mp.prec))
+
+    start = mp.mpf(found.at)
+    at = mp.findroot(
+        lambda t: value(slope, t), (start, start * (1 + mp.mpf("1e-6"))), solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False
+    )
+    if abs(value(unknown.equation, at)) > TOUCHING * at:
+        raise ArithmeticError(f"{unknown.equation} comes near 0 at {mp.nstr(at, 6)} and turns back")
+    return sp.Float(at, digits)
 
 
 class CorrelationRoot(Implicit):
@@ -114,11 +152,9 @@ class CorrelationRoot(Implicit):
     symbol_latex = r"\rho"
     is_nonnegative = True
 
-    @staticmethod
-    def _path(drift: mp.mpf) -> Iterator[mp.mpf]:
-        yield mp.mpf(0)
-        for k in range(1, 100):
-            yield 1 - mp.mpf(2) ** -k
+    def _enclosed(self) -> Root:
+        found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]
+        return replace(found, at=1 - found.at, low=1 - found.high, high=1 - found.low)
 
 
 class VarianceRoot(Implicit):
@@ -126,9 +162,8 @@ class VarianceRoot(Implicit):
 
     name = "q"
     symbol_latex = "q"
-    directed = True
     is_positive = True
 
-    @staticmethod
-    def _path(drift: mp.mpf) -> Iterator[mp.mpf]:
-        return (mp.mpf(2) ** (k if drift >= 0 else -k) for k in range(_STEPS))
+    def _enclosed(self) -> Root:
+        rises = sp.N(self.equation.subs(self.variable, 1), 15) > 0
+        return self._roots(1.0, HIGHEST, self.variable)[0] if rises else self._roots(1 / HIGHEST, 1.0, self.variable)[-1]

@@ -148,9 +148,12 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     at, chi = found.q, found.chi
     gap = _correlations(everything, at, chi)
     if step.coupled:
-        joint_q, joint_gap = everything.jointly()
-        apart = (chi > 1) & np.isfinite(joint_q) & (joint_gap > 0)
-        at, gap = np.where(apart, joint_q, at), np.where(apart, joint_gap, gap)
+        apart = np.flatnonzero(chi > 1 + CRITICAL)
+        joint_q, joint_gap = everything.take(apart).jointly()
+        gap[apart] = np.where(np.isfinite(at[apart]), np.nan, gap[apart])
+        there = np.isfinite(joint_q)
+        at, gap = at.copy(), gap.copy()
+        at[apart[there]], gap[apart[there]] = joint_q[there], joint_gap[there]
     phase = np.select(
         [np.isnan(at) | np.isnan(chi), np.isinf(at), np.abs(chi - 1) <= CRITICAL, chi > 1],
         [PHASES[4], PHASES[3], PHASES[1], PHASES[2]],

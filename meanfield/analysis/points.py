@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from meanfield import faces
 from meanfield.analysis.roots import Root
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+    from meanfield.analysis.stepping import Steps
 
 __all__ = ["FixedPoint", "FixedPoints", "attracts", "fixed_point"]
 
@@ -67,16 +74,22 @@ class FixedPoint:
 class FixedPoints(tuple[FixedPoint, ...]):
     """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
 
-    status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence.
+    status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence; steps is the map itself.
     """
 
     status: str
     reason: str
+    steps: Steps
 
-    def __new__(cls, points: Iterable[FixedPoint], status: str, reason: str) -> FixedPoints:
+    def __new__(cls, points: Iterable[FixedPoint], status: str, reason: str, steps: Steps) -> FixedPoints:
         self = super().__new__(cls, points)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.steps = status, reason, steps
         return self
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "c") -> matplotlib.axes.Axes:
+        """The map of "c" at each q*, or that of "q", with the diagonal, the points and the way of a pair (extra `plot`)."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
+        return axes
 
     def __repr__(self) -> str:
         inside = ",\n ".join(map(repr, self))
@@ -84,7 +97,7 @@ class FixedPoints(tuple[FixedPoint, ...]):
 
     def latex(self) -> str:
         """A line for each point, or what there is instead."""
-        lines = [point.latex() for point in self] or [rf"\text{{{self.reason}}}"]
+        lines = [point.latex() for point in self] or [r"\text{" + self.reason.replace(">", r"$>$") + "}"]
         return "\\begin{gathered}" + r" \\ ".join(lines) + "\\end{gathered}"
 
     def _repr_latex_(self) -> str:

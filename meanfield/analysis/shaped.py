@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from meanfield import faces
 from meanfield.activation import Activation
 from meanfield.faces import latex
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["Shaped"]
 
@@ -44,7 +49,7 @@ class Shaped:
 
     @property
     def activation(self) -> Activation:
-        a, b, c, d = (sp.Rational(v) for v in (self.input_scale, self.input_shift, self.output_scale, self.output_shift))
+        a, b, c, d = map(sp.Rational, self._numbers)
         return Activation(c * (self.phi.expression.subs(x, a * x + b) + d), name=f"shaped {self.phi!r}")
 
     def __repr__(self) -> str:
@@ -55,8 +60,18 @@ class Shaped:
 
     def latex(self) -> str:
         r"""The shaped function with six digits."""
-        a, b, c, d = (sp.Float(v, 6) for v in (self.input_scale, self.input_shift, self.output_scale, self.output_shift))
-        return rf"\hat\phi(x) = {latex(c)} \left({latex(self.phi.expression.subs(x, a * x + b) + d)}\right)"
+        a, b, c, d = (sp.Float(v, 6) if v not in (0, 1) else sp.Integer(v) for v in self._numbers)
+        inside = self.phi.expression.replace(lambda t: t.is_Rational and t.q > 10**9, lambda t: sp.Float(t, 6))  # a slope solved for
+        return rf"\hat\phi(x) = {latex(c)} \left({latex(inside.subs(x, a * x + b) + d)}\right)"
+
+    @property
+    def _numbers(self) -> tuple[float, float, float, float]:
+        return self.input_scale, self.input_shift, self.output_scale, self.output_shift
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """The shaped function beside the one it was made from (extra `plot`)."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax)
+        return axes
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"

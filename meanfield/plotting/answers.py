@@ -10,7 +10,10 @@ import sympy as sp
 
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
+from meanfield.analysis.points import FixedPoints
+from meanfield.analysis.shaped import Shaped
 from meanfield.faces import plot
+from meanfield.gaussian.singularities import real_function
 from meanfield.numeric.beside import Beside
 from meanfield.plotting.runs import LABELS
 from meanfield.plotting.style import DISTINCT, colour_scale, given, letter, over_layers
@@ -20,7 +23,7 @@ from meanfield.scaling.gated_attention import GAUCurve
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["PHASE_LABELS", "plot_beside", "plot_check", "plot_gau", "plot_phases"]
+__all__ = ["PHASE_LABELS", "plot_beside", "plot_check", "plot_fixed_points", "plot_gau", "plot_phases", "plot_shaped"]
 
 #: what a phase diagram can show
 PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q")}
@@ -88,6 +91,73 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
         return []
     ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
     return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$")]
+
+
+@plot.register(FixedPoints)
+def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None, quantity: str = "c") -> matplotlib.axes.Axes:
+    r"""The map of q or of c beside the diagonal, fixed points on it (stable ones filled), and the steps of a pair from c = 1/2.
+
+    The map of c is drawn at each q* > 0, that of q at each c*; where every variance is a fixed point, or none, at q = 1 and c = 1.
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity.
+    ImportError
+        matplotlib is not installed.
+    """
+    if quantity not in ("c", "q"):
+        raise ValueError(f"quantity = {quantity!r}: expected one of c, q")
+    ax = given(ax)
+    inside = [f for f in found if f.q > 0]
+    if quantity == "c":
+        low = min([0.0, *(f.c for f in inside)])
+        ends, gaps = (low, 1.0), np.concatenate([np.geomspace(1e-12, 1e-2, 40), np.linspace(0.01, 1 - low, 200)])
+        for i, variance in enumerate(sorted({f.q for f in inside}) or [1.0]):
+            new, delta, *_ = found.steps.pair(np.full(gaps.size, variance), variance * gaps)
+            ax.plot(1 - gaps, 1 - delta / new, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
+            if i == 0:
+                _draw_steps(ax, found, variance)
+    else:
+        around = [f.q for f in inside] or [1.0]
+        ends = (min(around) / 30, max(around) * 30)
+        at = np.geomspace(*ends, 200)
+        for i, gap in enumerate(sorted({f.gap for f in inside} if found.steps.step.coupled else {0.0})):
+            new = found.steps.pair(at, gap * at)[0] if gap else found.steps.identical(at)[0]
+            ax.plot(at, new, color=DISTINCT[1 + i % 6], label=f"$c = {1 - gap:.4g}$", linewidth=1.4)
+        ax.set(xscale="log", yscale="log")
+    ax.plot(ends, ends, color=DISTINCT[0], linestyle=":", linewidth=1)
+    for stable in (False, True):  # of one q some pairs stay and some leave
+        at = np.array([getattr(f, quantity) for f in inside if f.stable is stable])
+        fill, label = (DISTINCT[0], "stable") if stable else ("white", "unstable")
+        if at.size:
+            ax.plot(at, at, "o", color=DISTINCT[0], markerfacecolor=fill, label=label, markersize=6, clip_on=False, zorder=3)
+    ax.set(xlabel=f"${quantity}_l$", ylabel=f"${quantity}_{{l+1}}$")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _draw_steps(ax: matplotlib.axes.Axes, found: FixedPoints, at: float) -> None:
+    """the steps that a pair takes from c = 1/2 at that variance"""
+    gap, corners = 0.5, [(0.5, 0.5)]
+    for _ in range(30):
+        new, delta, *_ = found.steps.pair(np.array([at]), np.array([gap * at]))
+        after = float(delta[0] / new[0])
+        corners += [(1 - gap, 1 - after), (1 - after, 1 - after)]
+        gap = max(after, 1e-300)
+    ax.plot(*np.array(corners).T, color=DISTINCT[2], linewidth=0.8)
+
+
+@plot.register(Shaped)
+def plot_shaped(shaped: Shaped, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """The shaped function and the one it was made from, over four standard deviations of its argument on either side."""
+    ax = given(ax)
+    at = np.linspace(-4, 4, 401)
+    for phi, label, style in ((shaped.phi, r"$\phi(x)$", "--"), (shaped.activation, r"$\hat\phi(x)$", "-")):
+        ax.plot(at, real_function(phi.expression)(at), linestyle=style, color=DISTINCT[0 if style == "-" else 1], label=label)
+    ax.set(xlabel="$x$")
+    ax.legend(frameon=False)
+    return ax
 
 
 @plot.register(Check)

@@ -1,0 +1,80 @@
+"""Growth where the leading term is not all: q that a fixed point only touches, several of them, the logarithm with attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+HALF = sp.Rational(1, 2)
+
+
+def test_a_touched_fixed_point() -> None:
+    """SiLU where chi = chi_parallel = 1: q comes nearer as 1/(A l), and J and 1 - c are powers of l, as a run beside q* has them"""
+    net, point = mf.mlp(mf.silu), mf.critical(mf.mlp(mf.silu))
+    values = {name: point[name] for name in ("sigma_w", "sigma_b")}
+    law = mf.growth(net, **values)
+    assert float(law.q.limit) == pytest.approx(point["q"], rel=1e-11)  # dq'/dq = 1 is known to the digits of sigma_w
+    assert (law.q.kind, law.gap.kind, law.apjn.kind) == ("bounded", "power", "power")
+    assert float(law.gap.exponent) == pytest.approx(float(law.apjn.exponent), rel=1e-9)
+    ends = np.array([-0.005, 0.005])  # the next order of q' - q is odd: both sides together do without it
+    run = mf.propagate(net, 1000, point["q"] + ends, gap=1e-9, record="last", **values)
+    nearer = np.log((run.q[:, -1] - point["q"]) / ends)  # -d ln l
+    assert float((run.log_apjn[:, -1] / nearer).mean()) == pytest.approx(-float(law.apjn.exponent), rel=0.005)
+    assert float((np.log(run.gap[:, -1] / 1e-9) / nearer).mean()) == pytest.approx(-float(law.gap.exponent), rel=0.005)
+
+
+def test_the_first_of_several_fixed_points() -> None:
+    """GELU: from q = 1 the recursion comes to the smaller of two variances, also where the larger is only touched"""
+    net = mf.mlp(mf.gelu)
+    point = mf.critical(net)
+    for values in ({"sigma_w": 1.45, "sigma_b": 0.25}, {name: point[name] for name in ("sigma_w", "sigma_b")}):
+        law = mf.growth(net, **values)
+        variances = sorted({f.q for f in mf.fixed_points(net, **values)})
+        assert len(variances) == 2
+        assert float(law.q.limit) == pytest.approx(variances[0], rel=1e-9)
+
+
+def test_the_logarithm_with_attention() -> None:
+    """c settles more slowly than the logarithm grows: what the start leaves of it is taken out with runs from other starts"""
+    attention = mf.Attention(n=8, sigma_Q=1, sigma_K=HALF, sigma_V=HALF, sigma_O=1)
+    net = mf.pre_norm(norm=mf.Derf(1), attention=attention, mlp=mf.MLP(mf.identity, 1, 1))
+    law = mf.growth(net).apjn
+    assert law.log_coefficient is not None
+    assert law.settling is not None
+    assert 0.2 < float(sp.N(law.settling)) < 0.3
+    run = mf.propagate(net, 10**6, 1.0, gap=np.array([0.9, 0.3, 0.1]), record=100)
+    l = run.layers.astype(float)
+    at = np.unique(np.searchsorted(l, np.geomspace(3e3, l[-1], 60)).clip(0, l.size - 1))
+    l, y = l[at], run.log_apjn_forward[:, at]
+    columns = np.array([np.log(l), np.ones_like(l), y[0] - y[2], y[1] - y[2], l**-0.5, np.log(l) / np.sqrt(l)]).T
+    size = np.abs(columns).max(0)
+    fitted = np.linalg.lstsq(columns / size, y[0] - np.sqrt(float(sp.N(law.rate)) * l), rcond=None)[0] / size
+    assert float(fitted[0]) == pytest.approx(float(sp.N(law.log_coefficient)), rel=0.02)
+
+
+def test_figures_of_fixed_points_and_shapes() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    found = mf.fixed_points(mf.mlp(mf.sin), sigma_w=2, sigma_b=0)
+    ax = found.plot()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("$c_l$", "$c_{l+1}$")
+    stable = next(line for line in ax.lines if line.get_label() == "stable")
+    assert list(stable.get_xdata()) == pytest.approx([0.0])
+    assert found.plot(quantity="q").get_xscale() == "log"
+    with pytest.raises(ValueError, match="quantity = 'p'"):
+        found.plot(quantity="p")
+    mf.tailored_leaky_relu(20).plot()
+    pyplot.close("all")
+
+
+def test_latex_of_what_has_no_answer_and_of_what_was_solved_for() -> None:
+    assert r"sigma\_w" in mf.critical(mf.mlp(mf.relu), sigma_b=0.2).latex()
+    assert r"\frac" not in mf.tailored_leaky_relu(20).latex()
+    found = mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=0.1)
+    assert found.latex() == mf.latex(found)
