@@ -70,8 +70,6 @@ class Activation:
             raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
         if f.has(sp.I) or f.is_real is False or not _real_everywhere(f):
             raise ValueError(f"expression = {f}: an activation is real on the whole real line")
-        if f.has(sp.floor, sp.ceiling, sp.Mod):
-            raise ValueError(f"expression = {f}: floor, ceiling and Mod jump without end; write the pieces out with Piecewise")
         reason = divergence(f)
         if reason:
             raise ValueError(f"expression: {reason}")
