@@ -17,6 +17,7 @@ from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.forms import gap_of, shifted
 from meanfield.gaussian.pieces import almost_everywhere
+from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
@@ -42,10 +43,12 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 
 @cache
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
-    """E f(u), u ~ N(m, q): by the algebra of atoms, or where f(x) + f(-x) is a polynomial of |x|."""
+    """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
     result = _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
-    symmetric = centred and not f.has(sp.DiracDelta) and sp.count_ops(f) <= LONGEST
-    return _even(f) if result is None and symmetric else result
+    if result is not None or not centred or f.has(sp.DiracDelta) or sp.count_ops(f) > LONGEST:
+        return result
+    found = mean_of_powers(f, q)
+    return _even(f) if found is None else found
 
 
 def _even(f: sp.Expr) -> sp.Expr | None:
@@ -65,13 +68,15 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
 @cache
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
-    return _closed(lambda a, b: moments.cross(a, b, (q, p, q), means), f, g)
+    result = _closed(lambda a, b: moments.cross(a, b, (q, p, q), means), f, g)
+    return cross_of_powers(f, g, q, p, q) if result is None and means == (S.Zero, S.Zero) else result
 
 
 @cache
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
-    return _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), means), f, g)
+    result = _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), means), f, g)
+    return cross_of_powers(f, g, q1, p, q2) if result is None and means == (S.Zero, S.Zero) else result
 
 
 def _closed(moment: Callable[..., sp.Expr], *functions: sp.Expr) -> sp.Expr | None:
@@ -90,11 +95,11 @@ def gap(f: sp.Expr) -> sp.Expr | None:
     if product_mean(f, f) is S.Infinity:
         return S.Infinity
     kernel = cross(f, f)
-    return None if kernel is None else gap_of(kernel)
+    return None if kernel is None or kernel.has(sp.hyper) else gap_of(kernel)
 
 
 @cache
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)
-    return None if kernel is None else shifted(kernel)
+    return None if kernel is None or kernel.has(sp.hyper) else shifted(kernel)

@@ -22,7 +22,8 @@ from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, derivative
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
 from meanfield.gaussian.moments import Moment, Trace, cross, mean, square
-from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.powers import powers
+from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import vanishes
 from meanfield.symbols import known
@@ -40,6 +41,8 @@ RULES = {
     "density": "a normal density is the exponential of a quadratic",
     "orthant": r"$E[\Phi\Phi]$ is a bivariate normal probability; $1/4 + \arcsin(r)/2\pi$ at the origin (Sheppard 1899)",
     "symmetry": r"$u$ and $-u$ have one distribution: $E f(u) = E[f(u) + f(-u)]/2$",
+    "powers": r"a homogeneous function is $a |x|^k + b \,\mathrm{sign}(x) |x|^k$",
+    "absolute": r"absolute moments of two normal variables are hypergeometric functions of their correlation (Nabeya 1951)",
     "collect": "collect on transcendental functions, coefficients in lowest terms",
 }
 
@@ -138,8 +141,11 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
         }[moment]()
         certificate = certify(f, moment, result)
     except NotClosed as reason:
-        if moment == "kernel" or result.has(Node):
+        if result.has(Node):
             raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
+        parts = powers(f)
+        if parts is not None:
+            return _by_powers(f, parts, moment, result, quantity)
         return _by_symmetry(f if moment == "mean" else f**2, result, quantity)
     steps = [DerivationStep("atoms", f, sp.Add(*[_atom(t) for t in atoms]))]
     for step in trace.values():
@@ -151,6 +157,23 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
     return Derivation(quantity, result, tuple(steps), certificate)
 
 
+def _by_powers(f: sp.Expr, parts: tuple[sp.Expr, sp.Expr, sp.Expr], moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
+    """a moment of a homogeneous function; its certificate is its integral"""
+    k, even, odd = parts
+    steps = [
+        DerivationStep("powers", f, even * sp.Abs(x) ** k + odd * sp.sign(x) * sp.Abs(x) ** k),
+        DerivationStep("absolute", quantity, result),
+    ]
+
+    def integral(values: dict[sp.Basic, sp.Expr], point: dict[sp.Basic, sp.Rational]) -> mp.mpf:
+        g = f.subs(values)
+        if moment == "kernel":
+            return product_mean_of(g, g, law_of(point[q], point[p], point[q], S.Zero, S.Zero), mp.mp.prec)
+        return mean_of(g if moment == "mean" else g**2, S.Zero, point[q], mp.mp.prec)
+
+    return Derivation(quantity, result, tuple(steps), _integral(moment, result, f, integral))
+
+
 def _by_symmetry(g: sp.Expr, result: sp.Expr, quantity: sp.Expr) -> Derivation:
     """a moment that closes because g(x) + g(-x) is a polynomial of |x|; its certificate is its integral"""
     even = sp.expand(even_part(g) / 2).xreplace({x: sp.Abs(x)})
@@ -158,15 +181,23 @@ def _by_symmetry(g: sp.Expr, result: sp.Expr, quantity: sp.Expr) -> Derivation:
     if even.has(x):
         steps.append(DerivationStep("collect", Expectation(even, q), result))
 
-    point = _points("symmetry", result + g + q, 1)[0]
-    values = {s: v for s, v in point.items() if s not in (q, x)}
+    certificate = _integral("symmetry", result, g, lambda values, point: mean_of(g.subs(values), S.Zero, point[q], mp.mp.prec))
+    return Derivation(quantity, result, tuple(steps), certificate)
+
+
+def _integral(
+    seed: str, result: sp.Expr, f: sp.Expr, integral: Callable[[dict[sp.Basic, sp.Expr], dict[sp.Basic, sp.Rational]], mp.mpf]
+) -> Certificate:
+    """a result against its integral at a random point"""
+    point = _points(seed, result + f + q, 1)[0]
+    point |= {s: sp.Integer(3) for s in point if s.is_integer}
+    values = {s: v for s, v in point.items() if s not in (q, p, x)}
     with mp.workdps(DIGITS + 10):
-        integral = mean_of(g.subs(values), S.Zero, point[q], mp.mp.prec)
-        left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - integral) / (1 + abs(integral)))
-    claim = Claim(
-        f"M({point[q]}) is the integral", f"to {DIGITS} digits at a random point, residual {left:.0e}", left < 10.0**-DIGITS, left
-    )
-    return Derivation(quantity, result, tuple(steps), Certificate((claim,)))
+        expected = integral(values, point)
+        left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - expected) / (1 + abs(expected)))
+    law = str(point[q]) if not result.has(p) else f"{point[q]}, {point[p]}"
+    holds = left < 10.0**-DIGITS
+    return Certificate((Claim(f"M({law}) is the integral", f"to {DIGITS} digits at a random point, residual {left:.0e}", holds, left),))
 
 
 def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:

@@ -204,10 +204,16 @@ class _Difference:
     def _angle(self, e: sp.Expr) -> sp.Expr:
         a, ra, _ = _right_triangle(e.args[0], q)
         b, rb, _ = _right_triangle(e.args[0], q - delta)
+        numerator, hypotenuse = sp.fraction(sp.together(e.args[0]))
         if ra == 0:
+            if hypotenuse.has(p):  # not the angle of u and v: what it leaves of a root of delta is not known to cancel exactly
+                raise NoDifference(f"{e} at correlation 1")
             return self.theta
-        numerator, _ = sp.fraction(sp.together(e.args[0]))
-        return AngleDifference(a, ra, b, rb, self(numerator))
+        apart = self(numerator)
+        if hypotenuse.has(p):  # the second triangle on the scale of the first
+            m, n = self.high(hypotenuse), self.low(hypotenuse)
+            b, rb, apart = b * m / n, rb * m / n, (m * apart - a * self(hypotenuse)) / n
+        return AngleDifference(a, ra, b, rb, apart)
 
     def _power(self, base: sp.Expr, k: sp.Rational) -> sp.Expr:
         power = base**k

@@ -122,10 +122,16 @@ def _tail(f: sp.Expr) -> Tails:
     )
 
 
+def _returns(edge: sp.Expr) -> bool:
+    """whether an edge that oscillates changes its sign far out, so that f has kinks without end"""
+    value = sp.lambdify(x, edge, "math")
+    return any(len({value(side * (_FAR - 0.37 * k)) > 0 for k in range(400)}) > 1 for side in (-1, 1))
+
+
 @cache
 def tails(f: sp.Expr) -> tuple[Tails, Tails] | None:
     """What f is far to the left and to the right, if it oscillates there and is free of parameters; None of any other function."""
-    if f.free_symbols != {x} or not f.has(sp.sin, sp.cos):
+    if f.free_symbols != {x} or not f.has(sp.sin, sp.cos) or any(edge.has(sp.sin, sp.cos) and _returns(edge) for edge in edges(f)):
         return None
     try:
         left, right = (_tail(branch(f, S(at)) if edges(f) else f) for at in (-_FAR, _FAR))

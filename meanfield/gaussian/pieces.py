@@ -155,6 +155,12 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
     plain = e.diff(x)
+    if plain.has(sp.Subs, sp.Derivative):
+        raise ValueError(
+            f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"
+        )
+    if not is_smooth(e) and any(not t.exp.is_number for t in e.atoms(sp.Pow)):
+        return _slope_of_powers(e, plain)
     if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
         try:
             cuts, values = pieces_of(e)
@@ -163,6 +169,17 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
         plain = without_deltas(plain) + sp.Add(*jumps)
     return _weighed(plain)
+
+
+def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
+    """piece by piece: the derivative k z^k z'/z of a power of max(x, 0) is 0/0 where that is 0"""
+    try:
+        cuts, values = pieces_of(e)
+    except NotClosed:
+        return plain
+    slopes = [sp.powsimp(value.diff(x)) for value in values]
+    jumps = [(high - low).subs(x, cut) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True)) + sp.Add(*jumps)
 
 
 def _weighed(e: sp.Expr) -> sp.Expr:

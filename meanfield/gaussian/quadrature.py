@@ -255,6 +255,76 @@ def nodes_of_two(
     return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 
+def own_part(q: float, delta: float, total: float) -> float:
+    """The deviation of what each of two variables has to itself: the root of q - |p|."""
+    return math.sqrt(delta) if delta <= q else max(math.sqrt(max(total, 0.0)), 1e-150 * math.sqrt(q))
+
+
+def common_nodes(shape: np.ndarray, mu: float, q: float, delta: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule in what two variables u and v share, for f(u) f(v) smoothed by s: u = Y + s xi, v = mu +- (Y - mu) + s xi'."""
+    a = math.sqrt(abs(q - delta))
+    if a <= 1e-8 * math.sqrt(q):
+        y[0] = mu
+        w[0] = 1.0
+        return 1
+    if delta <= q:
+        return nodes(shape, mu, a, max(s, 1e-150 * math.sqrt(q)), window, y, w)
+    return nodes_of_two(shape, shape, mu, a, s, mu, -a, s, window, y, w)
+
+
+def sharp_near(shape: np.ndarray, mu: float, reach: float) -> int:
+    """The index of the kink nearest to mu, -1 where none is within reach."""
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    best = -1
+    for j in range(breaks.size):
+        if sharp[j] > 0.0 and abs(mu - breaks[j]) <= reach:
+            reach = abs(mu - breaks[j])
+            best = j
+    return best
+
+
+def features(shape: np.ndarray) -> float:
+    """The shortest scale of f: of its smooth pieces, or the distance of two kinks."""
+    breaks, sharp, shortest, last = breaks_of(shape), sharp_of(shape), shape[WIDTH], -math.inf
+    for j in range(breaks.size):
+        if sharp[j] > 0.0:
+            shortest = min(shortest, breaks[j] - last)
+            last = breaks[j]
+    return float(shortest)
+
+
+def room(shape: np.ndarray, at: float, direction: float) -> float:
+    """How far from a point five nodes integrate f, in that direction."""
+    if shape[SMOOTH] > 0.0:
+        return float(0.1 * max(shape[WIDTH], abs(at) - 4.0 * shape[WIDTH]))
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    right = direction > 0.0
+    i = 0  # between breaks i - 1 and i
+    while i < breaks.size and (breaks[i] <= at if right else breaks[i] < at):
+        i += 1
+    if i == 0 or i == breaks.size:
+        return 0.0
+    length = breaks[i] - breaks[i - 1]
+    end = i if right else i - 1
+    if sharp[end] > 0.0:
+        return float(min(0.1 * length, abs(breaks[end] - at)))
+    if 0 < end < breaks.size - 1:
+        length = min(length, breaks[end + 1] - breaks[end] if right else breaks[end] - breaks[end - 1])
+    return float(0.1 * length)
+
+
+def gentle(shape: np.ndarray, mu: float, s: float) -> bool:
+    """Whether f is nearly a polynomial around mu on the scale s: also where a smooth f is far from what happens to it near 0."""
+    far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and shape[GROWTH] * s <= 0.03
+    return straight(shape, mu, s) or far
+
+
+def beyond(origin: float, step: float) -> float:
+    """origin + step, on that side of the origin even where the step is rounding."""
+    at = origin + step
+    return at if at != origin else origin + math.copysign(4e-16 * abs(origin), step)
+
+
 def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:
     r"""E f(u), u ~ N(0, q) from one-sided Taylor coefficients: \sum_n (r_n + (-1)^n l_n)/2 E|u|^n."""
     s = math.sqrt(q)
@@ -332,6 +402,13 @@ RULES = (
     straight,
     nodes,
     nodes_of_two,
+    own_part,
+    common_nodes,
+    sharp_near,
+    features,
+    room,
+    gentle,
+    beyond,
     series_mean,
     series_derivatives,
     distance,
@@ -442,7 +519,8 @@ def reaches_<i>(shape, mu, s<x>):
 def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
     """E h_<i>(X, Y) for independent X and Y of variances wide and narrow, the mean mu in X, or where mirrored in Y.
 
-    The trapezoidal rule in Y, halved until it settles; h_<i> varies with X as shape does at X + Y and X - Y.
+    The trapezoidal rule in Y, halved until it settles, or a Gauss rule where Y is narrow; h_<i> varies with X as shape does at X + Y and
+    X - Y.
     """
     a = math.sqrt(wide)
     s = math.sqrt(narrow)
@@ -453,23 +531,25 @@ def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     width = max(shape[WIDTH], settled[WIDTH])
+    smooth = sharp_near(shape, 0.0, math.inf) < 0 and s < 0.02 * min(shape[WIDTH], settled[WIDTH])
     h = (0.5 if s < 8.0 * width else max(4.0 * width / s, 1e-3)) / shape[DETAIL]
     before = math.nan
     total = 0.0
     size = 0.0
     fresh = 1
     while WINDOW / h < CAPACITY:
-        most = math.floor(WINDOW / h)
+        most = HERMITE_X.size // 2 if smooth else math.floor(WINDOW / h)
         for k in range(-most, most + 1):
             if k % fresh == 0 and fresh > 1:
                 continue
-            t = start + s * h * k
+            z = HERMITE_X[k + most] if smooth else h * k
+            t = start + s * z
             first = centre + t
             second = t if mirrored > 0.0 else centre - t
             count = nodes_of_two(shape, shape, first, a, 0.0, second, back, 0.0, FAINT, y, w)
             if count < 0:
                 return math.nan
-            density = math.exp(-0.5 * (h * k) ** 2) / math.sqrt(2.0 * math.pi)
+            density = (HERMITE_W[k + most] if smooth else math.exp(-0.5 * z * z)) / math.sqrt(2.0 * math.pi)
             inner = 0.0  # sums of sums: millions of terms in a row round to 1e-12
             around = 0.0
             for i in range(count):
@@ -478,6 +558,8 @@ def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
                 around += abs(term)
             total += density * inner
             size += density * around
+        if smooth:
+            return total
         if abs(total * h - before) <= 1e-12 * size * h:  # what is left is the square of that
             return total * h
         before = total * h
@@ -487,114 +569,133 @@ def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
 ''',
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
-    """Mean and variance of f_<i>(mu + s xi), the variance in two passes about a reference value where f is nearly constant."""
+    """E f_<i>(mu + s xi)."""
     local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window  # two variables of opposite sign are larger than their sum
     count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
     if count < 0:
-        return math.nan, math.nan
-    breaks, sharp = breaks_of(shape), sharp_of(shape)
-    plain = s < shape[WIDTH]
-    for j in range(breaks.size):
-        plain = plain and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
-    reference = f_<i>(mu<x>) if plain else 0.0
+        return math.nan
+    reference = f_<i>(mu<x>) if s < shape[WIDTH] and sharp_near(shape, mu, WINDOW * s) < 0 else 0.0
     shift = 0.0
     for i in range(count):
         shift += w[i] * (f_<i>(y[i]<x>) - reference)
+    return reference + shift
+''',
+    "variance": r'''
+def variance_<i>(shape, slope, mu, s, window, y, w<x>):
+    """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
+    if gentle(shape, mu, s) and gentle(slope, mu, s):
+        count = HERMITE_X.size
+        for i in range(count):
+            step = s * HERMITE_X[i]
+            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+            y[i] = 0.0
+            for g in range(5):
+                y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)
+    else:
+        local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window
+        count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
+        if count < 0:
+            return math.nan
+        j = sharp_near(shape, mu, WINDOW * s)
+        origin = breaks_of(shape)[j] if j >= 0 else mu
+        jump = jumps_of(shape)[j] if j >= 0 else 0.0
+        reference = f_<i>(origin - max(1e-15 * abs(origin), 1e-300)<x>) if j >= 0 else f_<i>(mu<x>)
+        finite = abs(reference) < math.inf
+        back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0
+        ahead = min(room(shape, origin, 1.0), room(slope, origin, 1.0)) if finite else 0.0
+        for i in range(count):
+            step = y[i] - origin
+            if -back < step < ahead:
+                y[i] = jump if step > 0.0 else 0.0
+                for g in range(5):
+                    y[i] += 0.5 * GAP_W[g] * step * f_<j>(beyond(origin, 0.5 * (1.0 + GAP_X[g]) * step)<y>)
+            else:
+                y[i] = f_<i>(y[i]<x>) - (reference if finite else 0.0)
+    shift = 0.0
+    for i in range(count):
+        shift += w[i] * y[i]
     variance = 0.0
     for i in range(count):
-        z = f_<i>(y[i]<x>) - reference - shift
+        z = y[i] - shift
         variance += w[i] * z * z
-    return reference + shift, variance
-''',
-    "pair": r'''
-def pair_<i>(shape, mu, q, delta, total, window<x>):
-    """E f_<i>(u) f_<i>(v) and its gap E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), for mean mu, variances q, delta = q - p and total = q + p."""
-    if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
-        return (f_<i>(mu<x>) ** 2, 0.0) if q == 0.0 else (math.nan, math.nan)
-    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
-        derivatives = np.empty(TERMS)
-        series_derivatives(q, right_of(shape), derivatives)
-        p = q - delta
-        product = derivatives[0] ** 2
-        difference = 0.0
-        power = 1.0
-        distance_of_powers = 0.0
-        for n in range(1, TERMS):
-            distance_of_powers = q * distance_of_powers + delta * power
-            power *= p
-            product += derivatives[n] ** 2 * power
-            difference += derivatives[n] ** 2 * distance_of_powers
-        return product, difference
-    y = np.empty(CAPACITY)
-    w = np.empty(CAPACITY)
-    outer_y = np.empty(CAPACITY)
-    outer_w = np.empty(CAPACITY)
-    positive = delta <= q
-    a = math.sqrt(q - delta) if positive else math.sqrt(delta - q)
-    s = math.sqrt(delta) if positive else math.sqrt(max(total, 0.0))
-    if a <= 1e-8 * math.sqrt(q):
-        count = 1
-        outer_y[0] = mu
-        outer_w[0] = 1.0
-    else:
-        s = max(s, 1e-150 * math.sqrt(q))
-        if positive:
-            count = nodes(shape, mu, a, s, window, outer_y, outer_w)
-        else:
-            count = nodes_of_two(shape, shape, mu, a, s, mu, -a, s, window, outer_y, outer_w)
-    if count < 0:
-        return math.nan, math.nan
-    product = 0.0
-    difference = 0.0
-    for i in range(count):
-        value, variance = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
-        mirrored = value if positive else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)[0]
-        product += outer_w[i] * value * mirrored
-        difference += outer_w[i] * (variance + 0.5 * (value - mirrored) ** 2)
-    if delta == q:
-        product = mean_<i>(shape, mu, q<x>) ** 2
-    return product, difference
+    return variance
 ''',
     "cross": r'''
 def cross_<i>(shape, mu, q, delta, total<x>):
     """E f_<i>(u) f_<i>(v) for mean mu, variances q, delta = q - p and total = q + p."""
-    window = reach_<i>(shape, mu, math.sqrt(max(q, 0.0)), np.empty(CAPACITY), np.empty(CAPACITY)<x>)
-    return pair_<i>(shape, mu, q, delta, total, window<x>)[0]
+    if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
+        return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
+    if delta == q:
+        return mean_<i>(shape, mu, q<x>) ** 2
+    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        derivatives = np.empty(TERMS)
+        series_derivatives(q, right_of(shape), derivatives)
+        product = 0.0
+        power = 1.0
+        for n in range(TERMS):
+            product += derivatives[n] ** 2 * power
+            power *= q - delta
+        return product
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    window = reach_<i>(shape, mu, math.sqrt(q), y, w<x>)
+    s = own_part(q, delta, total)
+    count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    product = 0.0
+    for i in range(count):
+        value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
+        mirrored = value if delta <= q else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)
+        product += outer_w[i] * value * mirrored
+    return product
 ''',
     "gap": r'''
 def gap_<i>(shape, slope, q, delta<x>):
-    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy: E Var, or for small delta \int_0^1 2 delta t E f'f'(delta t^2) dt."""
+    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy.
+
+    The mean of the variance given what u and v share; where both are near on the scale of f, \int_0^1 2 delta t E f'f'(delta t^2) dt.
+    """
     if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
     if shape[PARITY] > 0.0 and delta > q:  # f(v) = f(-v)
         delta = 2.0 * q - delta
         if delta == 0.0:
             return 0.0
-    breaks, sharp = breaks_of(shape), sharp_of(shape)
-    if delta > 1e-4 * q or (shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]):
-        y = np.empty(CAPACITY)
-        w = np.empty(CAPACITY)
-        root = math.sqrt(q)
-        window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
-        return pair_<i>(shape, 0.0, q, delta, 2.0 * q - delta, window<x>)[1]
-    scale = shape[WIDTH]
-    last = -math.inf
-    for j in range(breaks.size):
-        if sharp[j] > 0.0:
-            scale = min(scale, breaks[j] - last)
-            last = breaks[j]
-    total = 0.0
-    low = 0.0
-    high = min(1.0, 0.05 * scale / math.sqrt(delta))
-    while low < 1.0:
-        points = 5 if low == 0.0 else LEGENDRE_X.size
-        for i in range(points):
-            node = GAP_X[i] if low == 0.0 else LEGENDRE_X[i]
-            weight = GAP_W[i] if low == 0.0 else LEGENDRE_W[i]
-            t = 0.5 * (low + high + (high - low) * node)
-            total += 0.5 * (high - low) * weight * rate_<i>(shape, slope, q, delta, t<x>)
-        low, high = high, min(1.0, 3.0 * high)
-    return total
+    result = 0.0
+    if shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        derivatives = np.empty(TERMS)
+        series_derivatives(q, right_of(shape), derivatives)
+        power = 1.0
+        difference = 0.0  # q^n - p^n
+        for n in range(1, TERMS):
+            difference = q * difference + delta * power
+            power *= q - delta
+            result += derivatives[n] ** 2 * difference
+        return result
+    if delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
+        for i in range(5):
+            result += 0.5 * GAP_W[i] * rate_<i>(shape, slope, q, delta, 0.5 * (1.0 + GAP_X[i])<x>)
+        return result
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    root = math.sqrt(q)
+    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
+    s = own_part(q, delta, 2.0 * q - delta)
+    count = common_nodes(shape, 0.0, q, delta, s, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    for i in range(count):
+        result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
+        if delta > q:
+            value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
+            mirrored = smoothed_<i>(shape, -outer_y[i], s, window, y, w<x>)
+            result += outer_w[i] * 0.5 * (value - mirrored) ** 2
+    return result
 ''',
     "rate": r'''
 def rate_<i>(shape, slope, q, delta, t<x>):
@@ -660,8 +761,8 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return math.nan
     total = 0.0
     for i in range(count):
-        value = smoothed_<i>(first, outer_y[i], s, window, y, w<x>)[0]
-        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, window, y, w<y>)[0]
+        value = smoothed_<i>(first, outer_y[i], s, window, y, w<x>)
+        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, window, y, w<y>)
         total += outer_w[i] * value * other
     return total
 ''',

@@ -7,6 +7,7 @@ into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian import quadrature
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.oscillations import Tails, product_mean, tails
-from meanfield.gaussian.pieces import branch, edges, is_smooth, without_deltas
+from meanfield.gaussian.pieces import branch, edges, is_smooth, slope, without_deltas
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
@@ -43,6 +44,8 @@ _RESOLVED = 20  # coefficients that a resolved panel may need
 # a harmonic nu under a smooth step of width w and a Gaussian of deviation s is lost: exp(-nu^2 / (2/w^2 + 2/s^2)) = 1e-15
 _STEP, _APART = 10.0, 15.0  # nu w, nu s
 _NEARBY = 20.0
+_SCANNED = 40.0  # roots of kinks are all found up to here
+_FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
 _SMALLEST = 1e-7  # relative length of the shortest panel
 _RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
@@ -106,7 +109,7 @@ def _equal(f: sp.Expr, g: sp.Expr) -> bool:
 
 def regular(f: sp.Expr) -> sp.Expr:
     """The derivative of f away from its jumps."""
-    return without_deltas(f.diff(x))
+    return without_deltas(slope(f))
 
 
 @cache
@@ -134,11 +137,13 @@ def _polynomial(c: tuple[float, ...]) -> sp.Expr:
 @dataclass(frozen=True)
 class Settled:
     """A function that oscillates for ever, for wide Gaussians: f near 0 and the mean over a period far out, and likewise (for what the
-    square of the first leaves out) 0 near 0 and the variance over a period far out; the lowest frequency; and where and how it changes."""
+    square of the first leaves out) 0 near 0 and the variance over a period far out; the lowest and the highest frequency of f and its
+    square; and where and how it changes."""
 
     function: sp.Expr
     variance: sp.Expr
     frequency: float
+    fastest: float
     start: sp.Expr
     width: sp.Expr
 
@@ -194,7 +199,8 @@ def settled(f: sp.Expr) -> Settled | None:
         inside, end = NormalCDF((start + 9 * width - sign * x) / width), start + 18 * width
         outside += [(tail.mean, sign * x > end), (tail.mean + (f - tail.mean) * inside, sign * x > start)]
         blended += [(tail.variance, sign * x > end), (tail.variance * (1 - inside**2), sign * x > start)]
-    return Settled(sp.Piecewise(*outside, (f, True)), sp.Piecewise(*blended, (0, True)), slowest, start, width)
+    fastest = max(t.fastest for t in found)
+    return Settled(sp.Piecewise(*outside, (f, True)), sp.Piecewise(*blended, (0, True)), slowest, fastest, start, width)
 
 
 def lost(calm: Settled) -> float:
@@ -220,10 +226,14 @@ def shape_of(g: sp.Expr) -> Shape:
         breaks += [b for b in _panels(f, size, low, high) if b not in breaks]
     coarse = sorted({*breaks, *singular})
     breaks = sorted({*coarse, *graded})
+    endless = len(written) > _FEW
+    if endless:
+        breaks = [b for b in breaks if written[0] <= b <= written[-1]]
     real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1] or written[i] in singular]
     kinks, pieces = tuple(written[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     cuts = (-np.inf, *kinks, np.inf)
-    if min(-breaks[0], breaks[-1]) < 20.0 + max(map(abs, kinks), default=0.0) and tails(g) is None:
+    resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
+    if not resolved and tails(g) is None:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(
@@ -236,7 +246,7 @@ def shape_of(g: sp.Expr) -> Shape:
         tuple(b in kinks for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
         *_start(pieces, kinks),
-        _noisy(g, breaks, size),
+        _noisy(functions, written, breaks, graded | singular, size),
     )
     return shape if written else _smooth_or(shape, g, functions[0])
 
@@ -298,12 +308,15 @@ def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
     from scipy.optimize import brentq
 
     value = real_function(edge)
-    grid = np.concatenate((-np.geomspace(1e3, 40.0, 200)[:-1], np.linspace(-40.0, 40.0, 16001), np.geomspace(40.0, 1e3, 200)[1:]))
+    outside = np.geomspace(_SCANNED, 1e3, 200)[1:]
+    grid = np.concatenate((-outside[::-1], np.linspace(-_SCANNED, _SCANNED, 16001), outside))
     signs = np.sign(value(grid))
     changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
     roots = {float(brentq(lambda t: float(value(np.array([t]))[0]), grid[i], grid[i + 1], xtol=1e-15)) for i in changes}
     roots |= {float(grid[i]) for i in np.flatnonzero(signs == 0) if signs[i - 1] * signs[(i + 1) % len(signs)] < 0}
-    if len(roots) > 12:
+    if len(roots) > _FEW:  # without end: f is known between the outermost ones that are not too far to be found
+        roots = {r for r in roots if abs(r) < _SCANNED}
+    if len(roots) > _MANY:
         raise ValueError(f"E[{f}] has no closed form and cannot be resolved by quadrature: it has a kink at each of many roots of {edge}")
     return roots
 
@@ -316,10 +329,16 @@ def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
 
 
 def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
-    """f(at+) - f(at-)"""
-    low, high = (sp.N(piece.xreplace({x: sp.Float(at, 30)}), 25) for piece in (left, right))
+    """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
+    step = 1e-6
+
+    def values(z: float) -> list[sp.Expr]:
+        return [sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25) for piece in (left, right)]
+
+    (low, high), (before, after) = values(at), values(at + step)
+    moved = 1e-15 * max(1.0, abs(at)) / step * float(abs(before - low) + abs(after - high))
     height = float(high - low)
-    return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) else 0.0
+    return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) + 4.0 * moved else 0.0
 
 
 # -- panels ---------------------------------------------------------------------------------------------------------------------------
@@ -381,11 +400,11 @@ def _resolved(f: Real, size: float, a: float, b: float) -> bool:
     return bool(rest <= _rounding(here) * here or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
 
 
-def _noisy(g: sp.Expr, breaks: list[float], size: float) -> bool:
-    """whether rounding shows in the Chebyshev coefficients on a panel that is not far away"""
+def _noisy(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:
+    """whether rounding shows in the Chebyshev coefficients on a panel that is not far away, nor graded towards a root or a logarithm"""
     for low, high in itertools.pairwise(breaks):
-        if low >= -_NEARBY and high <= _NEARBY:
-            values = real_function(branch(g, sp.Float((low + high) / 2)))(low + (high - low) * (0.5 + 0.5 * _POINTS))
+        if low >= -_NEARBY and high <= _NEARBY and not graded & {low, high}:
+            values = functions[bisect.bisect(cuts, (low + high) / 2)](low + (high - low) * (0.5 + 0.5 * _POINTS))
             largest = float(np.abs(values).max())
             if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
                 return True

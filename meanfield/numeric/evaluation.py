@@ -42,6 +42,8 @@ DETAIL = 1.3
 
 #: how many values make up a whole of which those that are asked for are some; None where they are for themselves
 _WHOLE: ContextVar[int | None] = ContextVar("whole", default=None)
+#: digits of a rounded argument beyond those asked
+_SPARE = 400
 
 _LOOP = '''
 
@@ -307,7 +309,10 @@ def _refuse_abnormal(result: Floats) -> None:
 
 def _precise(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool) -> mp.mpf:
     put = {s: arguments.expression(v, s.name) for s, v in values.items()}
-    exact = e.subs(put, simultaneous=True)
+    try:
+        exact = e.subs(put, simultaneous=True)
+    except ValueError:  # sympy 1.14 fails to factor some large integers under roots
+        exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
     wanted = sp.log(exact) if log else exact
     # an expectation certifies itself; everything around it may cancel
     alone = isinstance(wanted.as_coeff_Mul()[1], Node)

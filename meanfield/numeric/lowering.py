@@ -38,6 +38,9 @@ __all__ = ["Body", "Integrand", "Lowering", "shape_row"]
 
 Floats = NDArray[np.float64]
 
+#: against the fastest oscillation of a square, the deviation below which a gap is the integral of its slope
+_CLOSE = 0.2
+
 x, y, q, p, delta = known("x"), known("y"), known("q"), known("p"), known("delta")
 
 
@@ -142,11 +145,12 @@ class Lowering:
         return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
-        near, calm = self._call("mean", (self._integrand(g),), mean, variance), settled(mended(g))
+        integrand, calm = self._integrand(g), settled(mended(g))
         if calm is None:
-            return near
-        far = self._call("mean", (self._integrand(calm.function),), mean, variance)
-        return sp.Piecewise((near, self._reaches(g, mean, variance)), (far, True))
+            return self._call("mean", (integrand,), mean, variance)
+        near = self._reaches(g, mean, variance)
+        far = self._call("mean", (self._integrand(calm.function),), mean, _where(sp.Not(near), variance))
+        return sp.Piecewise((self._call("mean", (integrand,), mean, _where(near, variance)), near), (far, True))
 
     def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         """whether g itself is resolved by panels as far as the Gaussian goes"""
@@ -161,23 +165,45 @@ class Lowering:
         return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
-        def gap(h: sp.Expr) -> sp.Expr:
-            return self._call("gap", (self._integrand(h), self._integrand(regular(h))), v, d)
+        def gap(h: sp.Expr, case: sp.Basic) -> sp.Expr:
+            return self._call("gap", (self._integrand(h), self._integrand(regular(h))), _where(case, v), d)
 
-        near, calm = gap(g), settled(mended(g))
+        calm = settled(mended(g))
         if calm is None:
-            return near
+            return gap(g, sp.true)
         if g.xreplace({x: -x}) == g:
             d = sp.Min(d, 2 * v - d)
-        law, apart = (sp.S.Zero, v, d, 2 * v - d), sp.Float(lost(calm) ** 2)
-        far = gap(calm.function) + self._call("mean", (self._integrand(calm.variance),), sp.S.Zero, v)
-        opposite = self._mean_of(g**2, sp.S.Zero, v) - self._near(g, calm, law, mirrored=True)
+        near = sp.And(self._reaches(g, sp.S.Zero, v), self._reaches(regular(g), sp.S.Zero, v))
+        wide = sp.Float(lost(calm) ** 2)
+        apart = sp.And(sp.Not(near), sp.Min(d, 2 * v - d) >= wide)
+        opposite = sp.And(sp.Not(near), d > v, 2 * v - d < wide)
+        close = sp.And(sp.Not(near), d <= v, d < sp.Float(_CLOSE / calm.fastest) ** 2)
+        beside = sp.And(sp.Not(near), d <= v, d < wide, sp.Not(close))
+        far = gap(calm.function, apart) + self._call("mean", (self._integrand(calm.variance),), sp.S.Zero, _where(apart, v))
         return sp.Piecewise(
-            (near, sp.And(self._reaches(g, sp.S.Zero, v), self._reaches(regular(g), sp.S.Zero, v))),
-            (far, sp.Min(d, 2 * v - d) >= apart),
-            (opposite, d > v),
-            (sp.nan, True),
+            (gap(g, near), near),
+            (far, apart),
+            (self._second_less(g, calm, v, d, opposite, mirrored=True), opposite),
+            (self._second_less(g, calm, v, d, beside), beside),
+            (self._slopes_near(g, v, d, close), True),
         )
+
+    def _second_less(self, g: sp.Expr, calm: Settled, v: sp.Expr, d: sp.Expr, case: sp.Basic, mirrored: bool = False) -> sp.Expr:
+        """a gap as the second moment less the product, where it is not small against them"""
+        law = (sp.S.Zero, v, d, 2 * v - d)
+        return self._mean_of(g**2, sp.S.Zero, _where(case, v)) - self._near(g, calm, tuple(_where(case, a) for a in law), mirrored)
+
+    def _slopes_near(self, g: sp.Expr, v: sp.Expr, d: sp.Expr, case: sp.Basic) -> sp.Expr:
+        r"""a gap as \int_0^1 2 d t E g'(u) g'(v) dt, u and v a gap of d t^2 apart"""
+        slope, total = mended(regular(g)), sp.S.Zero
+        calm = settled(slope)
+        if calm is None:
+            return sp.nan
+        for node, weight in zip(quadrature.GAP_X, quadrature.GAP_W, strict=True):
+            t = sp.Float(0.5 * (1 + node))
+            law = (sp.S.Zero, _where(case, v), _where(case, d * t**2), _where(case, 2 * v - d * t**2))
+            total += sp.Float(weight) * d * t * self._near(slope, calm, law)
+        return total
 
     def _near(self, g: sp.Expr, calm: Settled, law: tuple[sp.Expr, ...], mirrored: bool = False) -> sp.Expr:
         """E g(u) g(v) where u and v, or u and -v, are near each other against a period"""
@@ -217,17 +243,23 @@ class Lowering:
         return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
-        near, calm = self._call("cross", (self._integrand(g),), *law), settled(mended(g))
+        calm = settled(mended(g))
         if calm is None:
-            return near
+            return self._call("cross", (self._integrand(g),), *law)
         mean, v, d, total = law
-        far = self._call("cross", (self._integrand(calm.function),), *law)
+        near, wide = self._reaches(g, mean, v), sp.Min(d, total) >= lost(calm) ** 2
+
+        def within(case: sp.Basic) -> tuple[sp.Expr, ...]:
+            return (mean, *(_where(case, a) for a in law[1:]))
+
+        apart, beside = sp.And(sp.Not(near), wide), sp.And(sp.Not(near), sp.Not(wide))
+        opposite, same, equal = sp.And(beside, d > v), sp.And(beside, d > 0, d <= v), sp.And(beside, sp.Eq(d, 0))
         return sp.Piecewise(
-            (near, self._reaches(g, mean, v)),
-            (far, sp.Min(d, total) >= lost(calm) ** 2),
-            (self._near(g, calm, law, mirrored=True), d > v),
-            (self._near(g, calm, law), d > 0),
-            (self._mean_of(g**2, mean, v), True),
+            (self._call("cross", (self._integrand(g),), *within(near)), near),
+            (self._call("cross", (self._integrand(calm.function),), *within(apart)), apart),
+            (self._near(g, calm, within(opposite), mirrored=True), opposite),
+            (self._near(g, calm, within(same)), same),
+            (self._mean_of(g**2, mean, _where(equal, v)), True),
         )
 
     def _two_of(self, f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
@@ -437,6 +469,11 @@ class Lowering:
         return [_function(kind, integrands) for kind, integrands in wanted]
 
 
+def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:
+    """A value in one case of several, 0 in the others: quadrature of the variance 0 costs nothing."""
+    return value if case == sp.true else sp.Piecewise((value, case), (sp.S.Zero, True))
+
+
 #: kinds named after both of their integrands
 _TWO = ("two", "exchangeable")
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
@@ -449,10 +486,10 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "reaches": (),
     "near": (),
     "smoothed": (("reach", (0,)),),
-    "pair": (("mean", (0,)), ("smoothed", (0,))),
-    "cross": (("reach", (0,)), ("pair", (0,))),
+    "variance": (("reach", (0,)),),
+    "cross": (("reach", (0,)), ("mean", (0,)), ("smoothed", (0,))),
     "rate": (("cross", (1,)), ("mean", (1,))),
-    "gap": (("reach", (0,)), ("reach", (1,)), ("pair", (0,)), ("rate", (0, 1))),
+    "gap": (("reach", (0,)), ("reach", (1,)), ("smoothed", (0,)), ("variance", (0, 1)), ("rate", (0, 1))),
     "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
 }

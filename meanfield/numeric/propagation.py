@@ -151,7 +151,7 @@ def propagate(
         return _swept(net, depth, start, record, device, out, axes, given)
     if out is not None and (q2 is not None or not net.closes):
         raise ValueError("out is an array: that is for runs in (q, p), this one keeps Gram matrices; pass the path of a store")
-    ready = prepared(net, depth, start=start, record=record, device=device, **given)
+    ready = prepared(net, depth, start=start, record=record, device=device, out=out, **given)
     points = math.prod(ready.grid)
     run = ready.run(points, out) if isinstance(ready, Moments) else ready.run(points)
     return run if axes is None else replace(run, axes=axes)

@@ -1,0 +1,59 @@
+r"""Moments of homogeneous functions of any degree: f(x) = a |x|^k + b sign(x) |x|^k, so max(x, 0)^k with a symbol k.
+
+For u and v of variances q1, q2 and correlation r (Nabeya 1951, Ann. Inst. Stat. Math. 3)
+
+    E |u|^k = (2q)^{k/2} \Gamma((k+1)/2)/\sqrt\pi,
+    E |u|^j |v|^k = 2^{(j+k)/2}/\pi \Gamma((j+1)/2) \Gamma((k+1)/2) q1^{j/2} q2^{k/2} 2F1(-j/2, -k/2; 1/2; r^2),
+
+and with the signs of both 2 r \Gamma(j/2+1) \Gamma(k/2+1) 2F1((1-j)/2, (1-k)/2; 3/2; r^2) in place of the last four factors.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy as sp
+from sympy import Rational, S
+
+from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
+from meanfield.symbols import known
+
+__all__ = ["cross_of_powers", "mean_of_powers", "powers"]
+
+x = known("x")
+
+
+@cache
+def powers(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
+    """(k, a, b) with f = a |x|^k + b sign(x) |x|^k and a finite E f^2; None of any other function."""
+    k = homogeneous_degree(f)
+    if k is None or not (2 * k + 1).is_positive:
+        return None
+    try:
+        _, values = pieces_of(f)
+    except NotClosed:
+        return None
+    right, left = (value.subs(x, at) for value, at in ((values[-1], 1), (values[0], -1)))
+    return None if right.is_real is False or left.is_real is False else (k, (right + left) / 2, (right - left) / 2)
+
+
+def mean_of_powers(f: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
+    """E f(u), u ~ N(0, variance)."""
+    found = powers(f)
+    if found is None:
+        return None
+    k, even, _ = found
+    return even * (2 * variance) ** (k / 2) * sp.gamma((k + 1) / 2) / sp.sqrt(sp.pi)
+
+
+def cross_of_powers(f: sp.Expr, g: sp.Expr, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr) -> sp.Expr | None:
+    """E f(u) g(v)."""
+    first, second = powers(f), powers(g)
+    if first is None or second is None:
+        return None
+    (j, a, b), (k, c, d) = first, second
+    r = cov / v1 if v1 == v2 else cov / sp.sqrt(v1 * v2)
+    scale = 2 ** ((j + k) / 2) / sp.pi * (v1 ** ((j + k) / 2) if v1 == v2 else v1 ** (j / 2) * v2 ** (k / 2))
+    even = sp.gamma((j + 1) / 2) * sp.gamma((k + 1) / 2) * sp.hyper((-j / 2, -k / 2), (S.Half,), r**2)
+    odd = 2 * r * sp.gamma(j / 2 + 1) * sp.gamma(k / 2 + 1) * sp.hyper(((1 - j) / 2, (1 - k) / 2), (Rational(3, 2),), r**2)
+    return scale * (a * c * even + b * d * odd)

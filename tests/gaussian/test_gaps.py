@@ -1,0 +1,103 @@
+"""Gaps E f(u)^2 - E f(u) f(v), closed and not, against integrals that know neither the closed form nor the rules in float64."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian import closed
+from meanfield.gaussian.precise import gap_of_pair
+
+x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
+R, exp, erf, tanh, relu = sp.Rational, sp.exp, sp.erf, sp.tanh, sp.Max(mf.x, 0)
+
+
+def integral(f: sp.Expr, variance: float, gap: float) -> mp.mpf:
+    return gap_of_pair(f, R(variance), R(gap), 60)
+
+
+#: kernels with angles of triangles whose hypotenuse depends on p: the angle is not that between u and v
+TRIANGLES = (x * erf(x) * exp(-(x**2)), erf(x) * exp(-(x**2)), (erf(2 * x) + x) * exp(-(x**2) / 3), x * relu * exp(-(x**2)))
+
+
+@pytest.mark.parametrize("f", TRIANGLES, ids=str)
+def test_closed_gaps_are_their_integral(f: sp.Expr) -> None:
+    gap = mf.Activation(f).gap(q, delta)
+    for variance, apart in ((0.7, 0.7e-30), (1e-8, 1e-12), (3.0, 5.0)):
+        truth = integral(f, variance, apart)
+        assert abs(mf.evaluate(gap, q=variance, delta=apart) - truth) <= 1e-13 * truth
+
+
+def test_a_step_times_a_gaussian_has_no_closed_gap() -> None:
+    """its angle and a root of delta leave a difference of order delta"""
+    assert closed.cross(TRIANGLES[-1], TRIANGLES[-1]) is not None
+    assert closed.gap(TRIANGLES[-1]) is None
+
+
+#: kinks, jumps and roots: f, variances and gaps
+ROUGH = (
+    (tanh(relu), ((1e5, 1e-3), (1e5, 1e-25))),  # u and v as far apart as f varies
+    (1 / (1 + exp(-sp.Abs(x))), ((1e-12, 3e-13), (1.0, 0.9))),  # far below its constant
+    (sp.Heaviside(x - R(1, 2)) * tanh(x), ((1.0, 1e-22), (50.0, 0.04))),
+    (sp.atan(sp.Abs(x - 3)), ((1.0, 1e-3), (7.0, 13.0))),
+)
+
+
+@pytest.mark.parametrize(("f", "points"), ROUGH, ids=str)
+def test_gaps_of_functions_with_kinks(f: sp.Expr, points: tuple[tuple[float, float], ...]) -> None:
+    gap = mf.Activation(f).gap(q, delta)
+    for variance, apart in points:
+        truth = integral(f, variance, apart)
+        assert abs(mf.evaluate(gap, q=variance, delta=apart) - truth) <= 1e-12 * truth, (variance, apart)
+
+
+def test_gaps_of_an_endless_oscillation() -> None:
+    r"""delta E f'(u)^2 - delta^2/2 E f''(u)^2, across the rules for what is near and what is not; f is even; E f'^2, E f''^2 \simeq 1/2"""
+    f, variance = sp.sin(x) * tanh(x), 1e6
+    apart = np.array([1e-24, 1e-6, 8e-3, 1.2e-2, 1.0, 2 * variance - 1.0])
+    found = mf.evaluate(mf.Activation(f).gap(q, delta), q=variance, delta=apart)
+    first = mf.evaluate(mf.E(f.diff(x) ** 2, q), q=variance)
+    assert (abs(found / (apart * first) - 1 + apart / 2)[:4] <= 1e-12 + 4e-3 * apart[:4] + apart[:4] ** 2 / 5).all()
+    assert abs(found[5] - found[4]) <= 1e-11 * found[4]
+
+
+def test_kinks_without_end() -> None:
+    r"""|sin x| = \sum_n a_n cos 2nx, a_0 = 2/\pi, a_n = -4/(\pi (4n^2 - 1))"""
+    phi, variance, covariance = mf.Activation(sp.Abs(sp.sin(x))), 1.3, 0.4
+    a = [2 / mp.pi] + [-4 / mp.pi / (4 * n * n - 1) for n in range(1, 12)]
+    damped = [[mp.exp(-2 * (m * m + n * n) * variance) for n in range(12)] for m in range(12)]
+    kernel = mp.fsum(a[m] * a[n] * damped[m][n] * mp.cosh(4 * m * n * covariance) for m in range(12) for n in range(12))
+    mean = mp.fsum(c * d for c, d in zip(a, damped[0], strict=True))
+    assert abs(mf.evaluate(phi.mean(q), q=variance) - mean) <= 1e-13
+    assert abs(mf.evaluate(phi.kernel(q, p), q=variance, p=covariance) - kernel) <= 1e-13
+    slope = (1 + mp.exp(-2 * variance)) / 2  # E f'^2; what the kinks add is of order sqrt(delta)
+    assert abs(mf.evaluate(phi.gap(q, delta), q=variance, delta=1e-22) / 1e-22 - slope) <= 1e-10
+    with pytest.raises(ArithmeticError, match="cannot be resolved"):
+        mf.evaluate(phi.mean(q), q=1e3)
+
+
+def test_powers_of_any_degree() -> None:
+    k = sp.Symbol("k", integer=True, positive=True)
+    phi, cubic = mf.Activation(relu**k), mf.Activation(relu**3)
+    for moment in ("mean", "second_moment", "kernel"):
+        assert phi.is_closed(moment)
+        assert phi.derivative.is_closed(moment)
+        assert phi.derive(moment).certificate
+    point = {q: R(7, 5), p: R(-2, 5)}
+    pairs = ((phi.kernel(q, p), cubic.kernel(q, p)), (phi.derivative.kernel(q, p), cubic.derivative.kernel(q, p)))
+    for general, special in ((phi.mean(q), cubic.mean(q)), *pairs):
+        assert abs(sp.N((general.subs(k, 3) - special).subs(point), 25)) < 1e-20
+    root = mf.Activation(relu ** R(3, 2))
+    assert abs(mf.evaluate(root.gap(q, delta), q=1.0, delta=1e-20) / (9 / mp.sqrt(32 * mp.pi) * 1e-20) - 1) < 1e-12  # delta E f'^2
+    unequal = root.kernel(mf.q1, p, mf.q2)
+    values = {"q1": 0.5, "p": 0.3, "q2": 2.0}
+    assert abs(mf.evaluate(unequal, **values) - mf.evaluate(unequal, digits=20, **values)) < 1e-14
+
+
+@pytest.mark.parametrize("f", [x - sp.floor(x), sp.Mod(x, 2) * x], ids=str)
+def test_steps_without_end_have_no_slope(f: sp.Expr) -> None:
+    with pytest.raises(ValueError, match="in pieces"):
+        mf.evaluate(mf.Activation(f).gap(q, delta), q=1.0, delta=0.1)
