@@ -22,6 +22,7 @@ __all__ = ["Labelled", "dataset", "html", "latex", "plot"]
 #: where the rules are
 RULES = (
     "meanfield.reporting.formulas",
+    "meanfield.reporting.growth_text",
     "meanfield.reporting.statements",
     "meanfield.reporting.numbers",
     "meanfield.reporting.tables",

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.implicit import CorrelationRoot, Implicit
+from meanfield.analysis.implicit import CorrelationRoot
 from meanfield.analysis.limits import REST
+from meanfield.analysis.rational_forms import Letters, cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
-from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.expectation import Expectation, PairExpectation
 
 __all__ = [
     "Approach",
@@ -83,11 +83,7 @@ def tidied(e: sp.Expr) -> sp.Expr:
     e = closed(e)
     if e.has(sp.Float) and not e.free_symbols:
         return sp.N(e, 20)
-    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit, sp.Function), key=str))}
-    lettered = e.xreplace(letters)
-    if not lettered.is_rational_function() or sp.count_ops(lettered) > 150:
-        return e
-    return sp.factor(sp.cancel(lettered)).xreplace({letter: t for t, letter in letters.items()})
+    return cancelled(e)
 
 
 def motion(repeat: Repeat, direction: int) -> Motion | None:
@@ -225,8 +221,10 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     mu = sp.Dummy("mu")
     polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
     if not m.has(sp.Float) and (m.is_symbolic() or sp.count_ops(m) < 60):
-        _, factors = sp.factor_list(sp.expand(polynomial), mu) if polynomial.is_rational_function() else (None, [])
-        roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
+        letters = Letters.of(polynomial)
+        rational = sp.expand(letters.lettered(polynomial))
+        _, factors = sp.factor_list(rational, mu) if rational.is_rational_function() else (None, [])
+        roots = [letters.spelled(-f.coeff(mu, 0) / f.coeff(mu, 1)) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
     else:
         roots = []
     if len(roots) != 2:

@@ -21,9 +21,10 @@ from meanfield.numeric.propagation import parameters
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
 from meanfield.reporting.breaking import aligned, fitted
-from meanfield.reporting.formulas import stage_title
+from meanfield.reporting.formulas import equations_of, stage_title, where
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, statements, structure
+from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.tabular import escaped, number, table
 
@@ -130,20 +131,22 @@ def _recursion(net: Block, cite: References) -> Iterator[str]:
 def _closed_forms(found: list[tuple[Activation, str]], derivations: list[tuple[str, Derivation]], cite: References) -> Iterator[str]:
     yield r"\section*{Gaussian expectations}"
     title = r"Of the activations, with $u$, $v$ centred Gaussian of variance $q$ and covariance $p$:"
-    open_ones = False
+    open_ones, page = False, Page()
+    lefts: list[str] = []
+    values: list[sp.Expr] = []
     for phi, letter in found:
-        lines = []
         for f, name in ((phi, letter), (phi.derivative, rf"{letter}'")):
             for moment, left in _MOMENTS.items():
                 value = (
                     f.second_moment(symbols.known("q")) if moment == "second_moment" else f.kernel(symbols.known("q"), symbols.known("p"))
                 )
                 open_ones |= value.has(Node)
-                lines.append(f"{left.format(phi=name)} &= {latex(value)}")
+                lefts.append(left.format(phi=name))
+                values.append(value)
             if f.expression.free_symbols >= {symbols.known("x")} and f.is_closed("kernel"):
                 derivations.append((rf"$\mathbb{{E}}\, {name}(u)\, {name}(v)$", f.derive("kernel")))
-        yield f"{title}\n{aligned(lines)}"
-        title = "And"
+    lines = [f"{left} &= {page.expression(value)}" for left, value in zip(lefts, page.named(values, nodes=False), strict=True)]
+    yield where(f"{title}\n{aligned(lines)}", page)
     if open_ones:
         yield _QUADRATURE
     if derivations:
@@ -208,10 +211,12 @@ def _value(name: str, value: Any) -> str:
 
 def _derivation(title: str, d: Derivation) -> Iterator[str]:
     yield rf"\subsection*{{{title}}}"
-    for step in d.steps:
-        equation = aligned([f"& {latex(step.before)}", rf"& \quad = {latex(step.after)}"])
+    page = Page()
+    *equations, (quantity, result) = equations_of(d, page)
+    for step, (before, after) in zip(d.steps, equations, strict=True):
+        equation = aligned([f"& {before}", rf"& \quad = {after}"])
         yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
-    yield "Result:\n" + aligned([f"& {latex(d.quantity)}", rf"& \quad = {latex(d.result)}"])
+    yield "Result:\n" + where(aligned([f"& {quantity}", rf"& \quad = {result}"]), page)
     for claim in d.certificate.claims:
         statement = _CLAIMS.get(claim.statement) or escaped(claim.statement)
         yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."
