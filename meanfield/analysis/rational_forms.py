@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy as sp
 
@@ -72,6 +73,7 @@ class Letters:
         return e
 
 
+@lru_cache(4096)
 def cancelled(e: sp.Expr) -> sp.Expr:
     """The expression over one denominator, cancelled and factored, where that is cheap and shorter; itself where not.
 
@@ -96,6 +98,7 @@ def _is_root(t: sp.Expr) -> bool:
     return bool(t.is_Pow and t.exp.is_Rational and not t.exp.is_Integer and isinstance(t.base, sp.Add))
 
 
+@lru_cache(4096)
 def _root(t: sp.Expr) -> sp.Expr:
     """a root whose base is factored, its square factors outside"""
     letters = Letters.of(t.base)

@@ -26,7 +26,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import Block, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Repeat, Residual, Serial, backward
 from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
 from meanfield.blocks.norms import LayerNorm, RMSNorm
 from meanfield.blocks.widths import widths
@@ -89,7 +89,7 @@ class _March:
             for part, inner, outer in widths(block.blocks, before, self.hidden, after):
                 s, back = self.forward(part, s, inner, outer)
                 backs.append(back)
-            return s, _chained(backs)
+            return s, backward(backs)
         if isinstance(block, Repeat):
             return self.forward(Serial((block.block,) * block.times), s, before, after)
         if isinstance(block, Residual):
@@ -170,15 +170,6 @@ class _March:
             return _Backward(a + b, d / (a + b), (a * top.mix + b * r.mix) / (a + b))
 
         return _Forward(p, share * s.d + (1 - share) * h.d, self.moved(s.place, p, skip)), back
-
-
-def _chained(backs: Sequence[Back]) -> Back:
-    def back(g: _Backward) -> _Backward:
-        for step in reversed(backs):
-            g = step(g)
-        return g
-
-    return back
 
 
 def variances(net: Block, width: int, hidden: int, depth: int, q: float, p: Sequence[float], values: Mapping[str, float]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from meanfield import __version__, symbols
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.sensitivities import Sensitivity
+from meanfield.extras import require
 from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
@@ -20,23 +21,17 @@ from meanfield.scaling.gated_attention import GAUCurve
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["labelled", "require_xarray"]
+__all__ = ["LIBRARIES", "labelled"]
+
+#: what labelled arrays need
+LIBRARIES: Final = ("xarray", "pandas")
 
 _STATUS = {"long_name": "what happened"}
 
 
-def require_xarray() -> None:
-    """Raise ImportError with the command that installs xarray (and pandas) if it is missing."""
-    try:
-        import pandas  # noqa: F401
-        import xarray  # noqa: F401
-    except ImportError as error:
-        raise ImportError('labelled arrays need xarray: pip install "meanfield-nn[xarray]"', name="xarray") from error
-
-
 def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> xarray.Dataset:
     """A dataset that carries the version; the coordinates named as parameters carry what these mean."""
-    require_xarray()
+    require("labelled arrays need", *LIBRARIES)
     import xarray
 
     result = xarray.Dataset(data, coords, {"meanfield_version": __version__, **attrs})
