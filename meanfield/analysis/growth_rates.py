@@ -21,7 +21,7 @@ from sympy import S
 
 from meanfield.analysis.implicit import CorrelationRoot
 from meanfield.analysis.limits import REST
-from meanfield.analysis.rational_forms import Letters, cancelled
+from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation, PairExpectation
@@ -218,15 +218,12 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     m = m.applyfunc(closed)
     if m[0, 1] == 0 or m[1, 0] == 0:
         return [(tidied(m[0, 0]), S.One)]
-    mu = sp.Dummy("mu")
-    polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
-    if not m.has(sp.Float) and (m.is_symbolic() or sp.count_ops(m) < 60):
-        letters = Letters.of(polynomial)
-        rational = sp.expand(letters.lettered(polynomial))
-        _, factors = sp.factor_list(rational, mu) if rational.is_rational_function() else (None, [])
-        roots = [letters.spelled(-f.coeff(mu, 0) / f.coeff(mu, 1)) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
-    else:
-        roots = []
+    mu, roots = sp.Dummy("mu"), list[sp.Expr]()
+    if vanishes(m[0, 0] + m[0, 1] - m[1, 0] - m[1, 1]):
+        roots = [m[0, 0] + m[0, 1], m[1, 1] - m[0, 1]]  # a gradient that is equal at all tokens stays so
+    elif all(e.is_rational_function() for e in m) and not m.has(sp.Float):
+        _, factors = sp.factor_list(sp.expand(mu**2 - m.trace() * mu + m.det()), mu)
+        roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
     if len(roots) != 2:
         middle, half = m.trace() / 2, sp.sqrt(((m[0, 0] - m[1, 1]) / 2) ** 2 + m[0, 1] * m[1, 0])
         roots = [middle - half, middle + half]

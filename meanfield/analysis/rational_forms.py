@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 import sympy as sp
 
@@ -14,8 +15,10 @@ from meanfield.gaussian.finite_parts import FinitePart
 
 __all__ = ["Letters", "cancelled", "shortest"]
 
-#: operations up to which an expression is cancelled: beyond, it is slow
-MOST = 600
+#: parts up to which an expression is cancelled: beyond, it is slow
+MOST = 500
+#: terms of the polynomials up to which they are written out
+WRITTEN_OUT = 400
 #: operations that one fraction instead of several is worth
 CLEARER = 4
 
@@ -82,16 +85,33 @@ def cancelled(e: sp.Expr) -> sp.Expr:
     >>> cancelled(sp.sqrt((1 / n - sp.Rational(1, 2)) ** 2 + (1 - 1 / n) / n))
     1/2
     """
-    if sp.count_ops(e) > MOST:
+    if _beyond(e, MOST):
         return e
     e = e.replace(_is_root, _root)
     letters = Letters.of(e)
     inner = letters.lettered(e)
     if not inner.is_rational_function():
         return e
-    once = letters.reduced(sp.expand(sp.numer(together := sp.together(inner)))) / letters.reduced(sp.expand(sp.denom(together)))
+    numerator, denominator = sp.fraction(sp.together(inner))
+    if _terms(numerator) + _terms(denominator) > WRITTEN_OUT:
+        return e
+    once = letters.reduced(sp.expand(numerator)) / letters.reduced(sp.expand(denominator))
     found = letters.spelled(letters.reduced(sp.factor(sp.cancel(once))))
     return found if found.is_number or _length(found) <= _length(e) + CLEARER else e
+
+
+def _terms(e: sp.Expr) -> float:
+    """how many terms there are, about, once it is written out"""
+    if isinstance(e, sp.Add):
+        return sum(map(_terms, e.args))
+    if isinstance(e, sp.Mul):
+        return math.prod(map(_terms, e.args))
+    return _terms(e.base) ** min(int(e.exp), 50) if e.is_Pow and e.exp.is_Integer and e.exp > 0 else 1.0
+
+
+def _beyond(e: sp.Expr, most: int) -> bool:
+    """whether it has more parts, without counting all of them"""
+    return next(islice(sp.preorder_traversal(e), most, None), None) is not None
 
 
 def _is_root(t: sp.Expr) -> bool:
@@ -123,8 +143,8 @@ def shortest(e: sp.Expr) -> sp.Expr:
     e = e.func(*[shortest(a) for a in e.args])
     if not isinstance(e, sp.Add) and not _is_root(e):
         return e
-    if sp.count_ops(e) > MOST:
-        return _by_kind(e)
+    if _beyond(e, MOST):
+        return e
     flat = sp.expand(e)
     return min((e, flat, cancelled(e), _by_kind(e), _by_kind(flat)), key=_length)
 

@@ -65,11 +65,11 @@ class _Walk:
         name = self.named(" + ".join(sums))
         number = self.count
 
-        def back(x: str) -> str:
+        def behind(x: str) -> str:
             x = self.gradient(x, number)
             return " + ".join(weight + step(x) for weight, step in returns)
 
-        return name, back
+        return name, behind
 
     def named(self, right: str) -> str:
         self.count += 1

@@ -20,7 +20,7 @@ from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
-from meanfield.reporting.breaking import aligned, fitted
+from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import equations_of, stage_title, where
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, statements, structure
@@ -153,13 +153,14 @@ def _closed_forms(found: list[tuple[Activation, str]], derivations: list[tuple[s
         yield f"Closed forms are derived in the appendix, by Stein's identity {cite('stein')} and orthant probabilities {cite('sheppard')}."
 
 
-def _law(net: Block, start: Mapping[str, Any]) -> tuple[GrowthLaw, str]:
-    """the law in symbols; where these leave it open and there are numbers, at these"""
+def _law(net: Block, start: Mapping[str, Any]) -> tuple[GrowthLaw, str, str]:
+    """the law in symbols; where these leave it open and there are numbers, at these; and its LaTeX, which derives its cases"""
     law, names = growth(net), {s.name for s in parameters(net)}
     numbers = {name: value for name, value in start.items() if name in names and np.ndim(value) == 0}
     if numbers and "undetermined" in (law.q.kind, law.gap.kind, law.apjn.kind):
-        return growth(net, **numbers), f" at {', '.join(_value(*item) for item in numbers.items())}"
-    return law, ""
+        law = growth(net, **numbers)
+        return law, f" at {', '.join(_value(*item) for item in numbers.items())}", latex(law)
+    return law, "", latex(law)
 
 
 def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: References) -> Iterator[str]:
@@ -168,7 +169,7 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
         yield "Growth laws are of recursions in $(q, p)$; this network has none."
         return
     try:
-        law, where = within(seconds, lambda: _law(net, start))
+        law, where, text = within(seconds, lambda: _law(net, start))
     except OutOfTime:
         yield (
             rf"The growth law of this network was not derived within {seconds:g} seconds; the recursion above and runs of it hold "
@@ -181,7 +182,7 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
     except (NotImplementedError, ArithmeticError, TypeError):  # sympy's, about its own insides
         yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
-    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{fitted(latex(law))}"
+    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{text}"
     for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):
         if part.reason:
             yield f"{name} ({part.kind}): {_breakable(part.reason)}."
