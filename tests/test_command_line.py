@@ -236,7 +236,7 @@ def test_moments(capsys):
     [
         (["erf(a*x)"], "parameters a, and none are set"),
         (["x", "--set", "b=1"], "parameters none, and b are set"),
-        (["relu(a*x)", "--set", "a=1,-1"], "a = -1: formulas are derived for a > 0"),
+        (["relu(a*x)", "--set", "a=1,-1"], "a = -1: declared as positive, it must be above 0"),
         (["x", "-q", "0"], "must be positive"),
         (["x", "-p", "2"], "|p| <= q"),
         (["x", "--set", "b"], "expected name=value"),

@@ -176,7 +176,10 @@ def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:
     unknown = sorted(parameters.keys() - names)
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This network has the parameters: {', '.join(sorted(names)) or 'none'}")
-    return {name: arguments.scalar(value, name) for name, value in parameters.items()}
+    values = {name: arguments.scalar(value, name) for name, value in parameters.items()}
+    for s in rec.parameters:
+        arguments.check_bound(values.get(s.name, s), s)
+    return values
 
 
 def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:

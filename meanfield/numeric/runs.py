@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import arguments, faces, symbols
+from meanfield import arguments, faces
 from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.trajectory import STATUS
@@ -111,11 +111,7 @@ def bound_parameters(parameters: Iterable[sp.Symbol], given: Mapping[str, Any]) 
         parts = [f"missing parameters: {', '.join(missing)}"] * bool(missing)
         parts += [f"unknown parameters: {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(f"{'; '.join(parts)}. This network has the parameters: {', '.join(names) or 'none'}")
-    values = {name: arguments.number_array(given[name], name, s) for name, s in names.items()}
-    for name, s in names.items():
-        if name not in symbols.TABLE and s.is_nonnegative and (values[name] < 0).any():
-            raise ValueError(f"{name} = {values[name].min():g}: declared as {'positive' if s.is_positive else 'non-negative'}")
-    return values
+    return {name: arguments.number_array(given[name], name, s) for name, s in names.items()}
 
 
 def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | None]:
