@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from meanfield import faces
 from meanfield.analysis.roots import Root
 
 __all__ = ["FixedPoint", "FixedPoints", "attracts", "fixed_point"]
@@ -64,7 +65,7 @@ class FixedPoint:
         return rf"$\displaystyle {self.latex()}$"
 
 
-class FixedPoints(tuple[FixedPoint, ...]):
+class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
 
     status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence.
@@ -85,10 +86,10 @@ class FixedPoints(tuple[FixedPoint, ...]):
     def latex(self) -> str:
         """A line for each point, or what there is instead."""
         lines = [point.latex() for point in self] or [rf"\text{{{self.reason}}}"]
-        return "\\begin{gathered}" + r" \\ ".join(lines) + "\\end{gathered}"
+        return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 def _latex_number(value: float) -> str:

@@ -17,7 +17,11 @@ def place(device: str | torch.device) -> torch.device:
     """The torch device; "auto" is CUDA where there is one, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError):  # torch's own message is of many lines, or of CUDA's insides
+        here = "cpu, cuda or cuda:0" if torch.cuda.is_available() else "cpu (torch sees no CUDA here)"
+        raise ValueError(f"device = {str(device)!r}: no device of torch on this machine; expected auto, {here}") from None
 
 
 @contextmanager
