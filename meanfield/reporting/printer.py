@@ -39,7 +39,7 @@ class _Printer(LatexPrinter):
     def _print_Mul(self, expr: sp.Mul) -> str:
         r, roots = expr.as_coeff_Mul()
         number = next((f for f in sp.Mul.make_args(roots) if f.is_Pow and f.base.is_Integer and f.exp == S.Half), None)
-        if number is None or not roots.has(sp.pi**-S.Half):
+        if number is None or not r.is_Rational or not roots.has(sp.pi**-S.Half):
             return str(super()._print_Mul(expr))
         a, rest = number.base, roots / number * sp.sqrt(sp.pi)
         if a % r.q == 0 and r.q > 1:  # r sqrt(a/pi) = r a/sqrt(a pi)

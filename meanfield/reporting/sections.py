@@ -2,6 +2,7 @@ r"""The sections of an article about a network, each a piece of LaTeX."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -110,7 +111,9 @@ def _definitions(net: Block, cite: References) -> Iterator[str]:
 
 def _recursion(net: Block, cite: References) -> Iterator[str]:
     yield r"\section*{Recursion}"
-    yield f"{PREAMBLE_TEXT if net.closes else _GRAM_TEXT}\n{latex(net)}"
+    text = latex(net)
+    rounded = " Decimals are rounded to seven digits." if re.search(r"\d\.\d{5,}", text) else ""
+    yield f"{PREAMBLE_TEXT if net.closes else _GRAM_TEXT}{rounded}\n{text}"
     if not net.closes:
         return
     yield r"\section*{Transfer and gradients}"
