@@ -2,7 +2,7 @@ r"""The recursion of a Gram matrix as LaTeX: what a network is read as where tok
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -27,6 +27,8 @@ class Printing(Protocol):
     names: dict[sp.Basic, str]
 
     def expression(self, e: sp.Basic) -> str: ...
+    def named(self, expressions: Sequence[sp.Basic]) -> list[sp.Basic]: ...
+    def definitions(self) -> list[str]: ...
 
 
 @dataclass
@@ -82,6 +84,7 @@ class _Walk:
         found = explicit(law, (law.output.p, law.transfer[1, 1]))
         after, slope = (e.replace(lambda t: isinstance(t, Node), lambda t: t.doit()) for e in found)
         self.page.names.update({q1: f"{state}_{{ii}}", p: f"{state}_{{ij}}", q2: f"{state}_{{jj}}"})
+        after, slope = self.page.named([after, slope])
         self.count += 1
         name, factor = f"G^{{({self.count})}}", rf"\dot G^{{({self.count})}}"
         self.forward.append(f"{name}_{{ij}} &= {self.page.expression(after)}")
@@ -200,5 +203,5 @@ def gram_lines(block: Block, page: Printing) -> str:
     gradient = back(r"\Gamma")
     lines = [*walk.forward, rf"G &\leftarrow {state}", *walk.behind, rf"\Gamma &\leftarrow {gradient}"]
     text = "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
-    definitions = [f"{left} &= {right}" for left, right in walk.definitions.items()]
+    definitions = [*(f"{left} &= {right}" for left, right in walk.definitions.items()), *page.definitions()]
     return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}"

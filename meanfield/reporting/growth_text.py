@@ -14,6 +14,9 @@ from meanfield.reporting.pages import Page
 
 __all__ = ["conditional"]
 
+#: numbers from which an expression is written in decimals
+LONGEST = 10**6
+
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 _RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
 
@@ -58,7 +61,13 @@ def _same(first: Implicit, second: Implicit) -> bool:
 def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and where modes cross"""
     found = [e for e in (law.asymptote, law.crossover) if e is not None]
-    return [sp.N(e, 6) if e.has(sp.Float) else e for e in found] if law.asymptote is not None and law.kind != "undetermined" else []
+    return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
+
+
+def _legible(e: sp.Expr) -> sp.Expr:
+    """in decimals, where numbers are not exact or of more digits than a person reads"""
+    long = any(max(abs(r.p), r.q) >= LONGEST for r in e.atoms(sp.Rational))
+    return sp.expand_mul(sp.N(e, 25)) if long or e.has(sp.Float) else e
 
 
 def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:

@@ -262,3 +262,10 @@ def test_what_is_long_and_stands_in_several_places_has_a_name():
     for uses in (r"\\mathcal\{F\}(?!_)", r"\\mathcal\{F\}_\{?2\}?"):
         assert len(re.findall(uses, body)) >= 2  # in p and in K
         assert len(re.findall(uses + " &=", definitions)) == 1
+
+
+def test_a_law_in_numbers_is_legible():
+    law = mf.growth(mf.Residual(mf.Derf() >> mf.MLP(mf.gelu, 0.64, 1.28)))
+    text = mf.latex(law)
+    assert not re.search(r"\d{8,}", text)
+    assert len(text) < 1500
