@@ -40,8 +40,7 @@ def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
 
 @singledispatch
 def latex(thing: Any) -> str:
-    r"""LaTeX of an expression, activation, derivation, expansion, identity, gain, block or recursion: a fragment that needs amsmath and
-    amssymb only.
+    r"""LaTeX of whatever the library hands out, and of tuples, mappings and arrays of it: a fragment that needs amsmath and amssymb only.
 
     Raises
     ------

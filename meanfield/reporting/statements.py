@@ -77,7 +77,6 @@ def _(things: Mapping) -> str:  # type: ignore[type-arg]
 
 @latex.register(bool)
 @latex.register(np.bool_)
-@latex.register(str)
 def _(thing: Any) -> str:
     return rf"\text{{{escaped(str(thing))}}}"
 
@@ -103,7 +102,11 @@ def _(things: np.ndarray) -> str:
 
 def named(name: str) -> str:
     """a parameter's letter, or a word"""
-    return str(latex(symbols.parameter(name))) if name.isidentifier() and (name in symbols.TABLE or len(name) == 1) else latex(name)
+    return (
+        str(latex(symbols.parameter(name)))
+        if name.isidentifier() and (name in symbols.TABLE or len(name) == 1)
+        else rf"\text{{{escaped(name)}}}"
+    )
 
 
 @latex.register
