@@ -20,7 +20,9 @@ import sympy as sp
 rho = mf.rho
 
 # %% [markdown]
-# ## Derivation
+# ## Derivation and certificate
+#
+# The certificate below the steps does not use them: the kernel is determined by its derivative in $p$ (Price) and its value at $p = 0$.
 
 # %%
 relu = mf.relu.derive("kernel")

@@ -18,7 +18,9 @@ import numpy as np
 import sympy as sp
 
 # %% [markdown]
-# ## Derivation
+# ## Derivation and certificate
+#
+# The certificate below the steps does not use them: the kernel is determined by its derivative in $p$ (Price) and its value at $p = 0$.
 
 # %%
 d = mf.gelu.derive("kernel")

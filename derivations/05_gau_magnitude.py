@@ -36,7 +36,23 @@ assert degree == 7
 f"`{degree!r}`"
 
 # %% [markdown]
-# ## The whole law
+# ## Certificate
+#
+# The degree counts matrices; the law of the block knows nothing of that count. With all gains at $\lambda$ its output has, for ReLU,
+# the exponent 7 at every $\lambda$, in the diagonal part and in the whole:
+
+# %%
+relu_unit = mf.scaling.gau(phi=mf.relu, s=s, n=n, d=d, e=e).over_lam([0.1, 10.0])
+assert np.allclose(relu_unit.diagonal, 7, rtol=1e-9)
+assert np.allclose(relu_unit.full, 7, rtol=1e-9)
+{
+    r"$\lambda$": relu_unit.at,
+    "exponent, diagonal": relu_unit.diagonal,
+    "exponent, full": relu_unit.full,
+}
+
+# %% [markdown]
+# ## Numbers: the whole law
 #
 # `mf.GAU` keeps all of $A$: its moments over the fluctuations of the overlaps, and the mean of $V$. Beside it the published
 # estimate, and random units drawn here, in single precision:

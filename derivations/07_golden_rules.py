@@ -114,6 +114,32 @@ two = (mu_2 * W("W_2", m_2)) @ W("W_1", m_1)
     *(sp.Eq(sp.Symbol(f"t_{k}"), two.budgets(t)[f"W_{k}"]) for k in (1, 2)),
 )
 
+# %% [markdown]
+# ## Certificate
+#
+# The budgets are a worst case, so it has to be met and not exceeded. Two matrices of norm 1 (root mean square to root mean square)
+# with updates of the sizes $t_1$ and $t_2$ on the input that aligns with all of them move the output by $t$ to first order, and by
+# less on a random input:
+
+# %%
+wide, narrow = 96, 64
+number = {m_1: 1.0, m_2: 3.0, mu_2: 0.5, t: 1.0}
+t_1, t_2 = (float(two.budgets(t)[name].subs(number)) for name in ("W_1", "W_2"))
+bases = [np.linalg.qr(draw.standard_normal((k, k)))[0] for k in (narrow, wide, narrow)]
+size = lambda v: np.linalg.norm(v) / np.sqrt(len(v))
+W_1 = np.sqrt(wide / narrow) * bases[1][:, :narrow] @ bases[0].T
+W_2 = np.sqrt(narrow / wide) * bases[2] @ bases[1][:, :narrow].T
+aligned = np.sqrt(narrow) * bases[0][:, 0]
+moved = []
+for x in (aligned, draw.standard_normal(narrow)):
+    x = x / size(x)
+    change = t_1 * W_2 @ W_1 @ np.outer(bases[0][:, 0], bases[0][:, 0]) @ x
+    change += t_2 * W_2 @ np.outer(bases[1][:, 0], bases[1][:, 0]) @ W_1 @ x
+    moved.append(float(number[mu_2] * size(change)))
+assert abs(moved[0] - number[t]) < 1e-12
+assert moved[1] < number[t]
+{"input": ["aligned", "random"], "change of the output": moved, "budget $t$": [1.0, 1.0]}
+
 # %%
 gpt = mf.scaling.modular_transformer(12)
 assert gpt.sensitivity == 1

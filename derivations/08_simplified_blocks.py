@@ -82,6 +82,30 @@ uniform, sp.expand(difference)
 # and $\alpha = \beta = \gamma = 1$ is the identity on signals and on gradients; $\alpha = 0$, plain attention, collapses all tokens
 # in one layer.
 #
+# ## Certificate
+#
+# The sums are written out by algebra; the recursion of the blocks, run layer by layer, and branches drawn at random (each a fresh
+# Gaussian vector of unit variance, overlap of the state with its input in the place of the weight) do not use them:
+
+# %%
+layers, b = 18, sp.Rational(1, 2)
+by_run = mf.propagate(mf.Residual(f) >> mf.Residual(f, scale=b), layers, q=1.0, record="last").q[-1]
+draw = np.random.default_rng(18)
+start = np.sqrt(1 + float(b) ** 2) * draw.standard_normal(400_000)
+state = start.copy()
+for _ in range(layers):
+    state = state / np.sqrt((state**2).mean()) + float(b) * draw.standard_normal(start.size)
+kept = state @ start / (start @ start)
+formulas = [e.subs({beta: b, mf.l: layers}) for e in (pre.q, stationary.carried)]
+assert abs(by_run / float(formulas[0]) - 1) < 1e-12
+assert abs(kept - float(formulas[1])) < 4 / np.sqrt(start.size)
+{
+    "": [r"$\operatorname{Var} X_{18}$, pre-norm", "weight of $X_0$, without the skip"],
+    "the sum": [float(e) for e in formulas],
+    "recursion; random branches": [by_run, kept],
+}
+
+# %% [markdown]
 # ## Numbers and figure
 #
 # The paper's $\beta_{\text{FF}} = 0.1$ at $L = 18$, $\beta = 1$, and $\beta = 1/\sqrt L$: weight of the input in $X_L$.

@@ -33,9 +33,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meanfield import symbols as _symbols
-
 if TYPE_CHECKING:  # what stands here is imported where it is first asked for
+    import sympy
+
     from meanfield import reference, scaling
     from meanfield.activation import Activation
     from meanfield.analysis.critical_points import Critical
@@ -76,11 +76,19 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
 
 __version__ = "0.1.0"
 
-# symbols
-x, y = _symbols.known("x"), _symbols.known("y")
-q, p, delta = _symbols.known("q"), _symbols.known("p"), _symbols.known("delta")
-q1, q2, rho = _symbols.known("q1"), _symbols.known("q2"), _symbols.known("rho")
-L, l, n = _symbols.known("L"), _symbols.known("l"), _symbols.known("n")
+# symbols, made where they are first asked for: sympy takes most of a second to import
+x: sympy.Symbol
+y: sympy.Symbol
+q: sympy.Symbol
+p: sympy.Symbol
+delta: sympy.Symbol
+q1: sympy.Symbol
+q2: sympy.Symbol
+rho: sympy.Symbol
+L: sympy.Symbol
+l: sympy.Symbol
+n: sympy.Symbol
+_SYMBOLS = ("x", "y", "q", "p", "delta", "q1", "q2", "rho", "L", "l", "n")
 
 __all__ = [
     "Activate",
@@ -193,6 +201,8 @@ def __getattr__(name: str) -> Any:
     if name in _homes():
         home, attribute = _homes()[name]
         value = getattr(importlib.import_module(home), attribute)
+    elif name in _SYMBOLS:
+        value = importlib.import_module("meanfield.symbols").known(name)
     elif name in ("i", "j"):
         value = importlib.import_module("meanfield.blocks.algebra").TOKENS[name == "j"]
     elif name in importlib.import_module("meanfield.catalogue").activations:
@@ -205,4 +215,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     activations = importlib.import_module("meanfield.catalogue").activations
-    return sorted({*globals(), *__all__, *_homes(), *activations, "i", "j", "reference", "scaling"})
+    return sorted({*globals(), *__all__, *_homes(), *activations, *_SYMBOLS, "i", "j", "reference", "scaling"})

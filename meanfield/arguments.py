@@ -14,8 +14,10 @@ from meanfield import symbols
 
 __all__ = [
     "broadcast",
+    "check_bound",
     "check_covariance",
     "check_integer",
+    "check_sign",
     "check_variance",
     "coefficient",
     "expression",
@@ -102,6 +104,26 @@ def _check_range(values: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} = {values[values != np.round(values)].flat[0]:g}: {entry.meaning}; it must be a whole number")
 
 
+def check_sign(values: Any, name: str, symbol: sp.Symbol) -> None:
+    """Numbers for a user's own symbol, which formulas were derived for with the sign it was declared with."""
+    array = np.asarray(values, dtype=np.float64)
+    for declared, allowed, word, bound in (
+        (symbol.is_positive, array > 0, "positive", "above 0"),
+        (symbol.is_negative, array < 0, "negative", "below 0"),
+        (symbol.is_nonnegative, array >= 0, "non-negative", "at least 0"),
+        (symbol.is_nonpositive, array <= 0, "non-positive", "at most 0"),
+        (symbol.is_integer, array == np.round(array), "integer", "a whole number"),
+    ):
+        if declared and not allowed.all():
+            raise ValueError(f"{name} = {array[~allowed].flat[0]:g}: declared as {word}, it must be {bound}")
+
+
+def check_bound(value: sp.Expr, symbol: sp.Symbol) -> None:
+    """The same of an expression, where it is a number and the symbol the user's own."""
+    if value.is_number and symbol != symbols.parameter(symbol.name):
+        check_sign(float(value), symbol.name, symbol)
+
+
 def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.ndarray:
     """A number or array of numbers as float64, finite and within the range of the parameter of that name.
 
@@ -126,6 +148,8 @@ def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.n
         raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
     if symbol is None or name not in symbols.TABLE or symbol == symbols.known(name):
         _check_range(array, name)
+    if symbol is not None and symbol != symbols.parameter(name):
+        check_sign(array, name, symbol)
     return array
 
 

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import signal
 import sys
+from contextlib import suppress
+
+from meanfield import extras
 
 __all__ = ["main", "run"]
-
-#: what the commands need beside the core dependencies, and the extra that installs it
-_EXTRAS = {
-    "click": "cli", "rich": "cli", "matplotlib": "plot", "markdown_it": "plot", "mdit_py_plugins": "plot", "latex2mathml": "plot",
-    "torch": "torch", "xarray": "xarray", "pandas": "xarray",
-}  # fmt: skip
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -46,8 +45,17 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point: quiet about an interrupt from its first line on, also where one would reach into an import."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
+    _imported()
+    signal.signal(signal.SIGINT, before)
     sys.exit(run())
+
+
+def _imported() -> None:
+    """load what a command needs, before it may be interrupted; what is missing is said by `run`"""
+    with suppress(ImportError):
+        importlib.import_module("meanfield.commands")
 
 
 def _say(sentence: str, code: int) -> int:
@@ -63,6 +71,7 @@ def _quiet_pipe() -> int:
 
 def _missing(error: ImportError) -> int:
     name = (error.name or "").partition(".")[0]
-    if name not in _EXTRAS:
+    command = extras.install(name)
+    if command is None:
         raise error
-    return _say(f'this command needs {name}: pip install "meanfield-nn[{_EXTRAS[name]}]"', 1)
+    return _say(f"this command needs {name}: {command}", 1)

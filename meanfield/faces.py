@@ -22,6 +22,7 @@ __all__ = ["Labelled", "dataset", "html", "latex", "plot"]
 #: where the rules are
 RULES = (
     "meanfield.reporting.formulas",
+    "meanfield.reporting.growth_text",
     "meanfield.reporting.statements",
     "meanfield.reporting.numbers",
     "meanfield.reporting.tables",
@@ -39,8 +40,7 @@ def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
 
 @singledispatch
 def latex(thing: Any) -> str:
-    r"""LaTeX of an expression, activation, derivation, expansion, identity, gain, block or recursion: a fragment that needs amsmath and
-    amssymb only.
+    r"""LaTeX of whatever the library hands out, and of tuples, mappings and arrays of it: a fragment that needs amsmath and amssymb only.
 
     Raises
     ------

@@ -61,10 +61,10 @@ class Gain:
     def latex(self) -> str:
         """One line for each attribute."""
         rows = (rf"{letter} &= {latex(getattr(self, name))}" for name, letter in _LETTERS.items())
-        return "\\begin{aligned}" + r" \\ ".join(rows) + "\\end{aligned}"
+        return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 def _shown(value: sp.Expr) -> str:

@@ -236,7 +236,7 @@ def test_moments(capsys):
     [
         (["erf(a*x)"], "parameters a, and none are set"),
         (["x", "--set", "b=1"], "parameters none, and b are set"),
-        (["relu(a*x)", "--set", "a=1,-1"], "a = -1: formulas are derived for a > 0"),
+        (["relu(a*x)", "--set", "a=1,-1"], "a = -1: declared as positive, it must be above 0"),
         (["x", "-q", "0"], "must be positive"),
         (["x", "-p", "2"], "|p| <= q"),
         (["x", "--set", "b"], "expected name=value"),
@@ -524,3 +524,58 @@ def test_interrupt(tmp_path):
     assert out == b""
     assert err.decode().split() == ["meanfield:", "interrupted"]
     assert not any(p.name.startswith(".") for p in folder.iterdir())
+
+
+# -- one style, one sentence ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["critical", "--perceptron", "erf(x)", "-q", "q", "--latex"],
+        ["growth", "--perceptron", "relu(x)", "--set", "sigma_w=1", "--latex"],
+        ["derive", "relu(x)", "--latex"],
+        ["scaling", "deepnorm", "--latex"],
+    ],
+)
+def test_latex_pastes_in_one_style(capsys, words):
+    text = said(capsys, *words)
+    assert "\\begin{align*}\n" in text
+    assert "aligned}" not in text
+
+
+def test_growth_takes_tokens(capsys):
+    at = [f"--sigma_{k}=1" for k in ("Q", "K", "V", "O", "1", "2")]
+    answer = json.loads(said(capsys, "growth", "-n", "8", *at, "--json"))
+    assert answer["apjn"]["kind"] == "power"
+    assert run(["growth", "-n", "8", "--set", "n=9"]) == 2
+    assert "n is given twice" in capsys.readouterr().err
+
+
+def test_record_takes_a_list(capsys):
+    words = ["propagate", "--perceptron", "erf(x)", "--depth", "20", "--sigma_w", "1.5", "--sigma_b", "0.1", "--json"]
+    assert json.loads(said(capsys, *words, "--record", "0,5,20"))["layers"] == [0, 5, 20]
+    assert run([*words, "--record", "0,1.5"]) == 2
+    assert "record = 1.5: expected a whole number" in capsys.readouterr().err
+
+
+@pytest.mark.torch
+def test_a_device_that_is_none_is_one_sentence(capsys):
+    pytest.importorskip("torch")
+    assert run([*SMALL, "--set", "sigma_w=1.5", "--device", "nosuch"]) == 2
+    sentence = capsys.readouterr().err
+    assert sentence.startswith("meanfield: device = 'nosuch' is not to be had here")
+    assert sentence.count("\n") == 1
+
+
+def test_an_interrupt_at_the_start_is_quiet():
+    """where the first import of a command is under way"""
+    code = (
+        "import builtins, os, signal, sys\nreal = builtins.__import__\n"
+        "def stopping(name, *rest):\n"
+        "    if name == 'sympy': os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = stopping\nsys.argv = ['meanfield', 'derive', 'x']\nfrom meanfield.cli import main\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

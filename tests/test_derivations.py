@@ -58,10 +58,12 @@ def test_page_says_what_a_derivation_says(path):
     source = path.read_text()
     cells = cells_of(source)
     words = "\n".join(c.text for c in cells if c.markdown)
-    for part in ("**Statement.**", "**Source.**", "**Assumptions", "imprecise"):
+    for part in ("**Statement.**", "**Source.**", "**Assumptions", "ertificate", "imprecise"):
         assert part in words, part
     code = "\n".join(c.text for c in cells if not c.markdown)
     assert code.count("assert ") >= 3  # certificates and checks
+    assert re.search(r"plt\.|\.plot\(", code)  # a figure
+    assert re.search(r"^\{", code, re.MULTILINE)  # numbers, as a table
     assert "meanfield as mf" in code
     assert not re.search(r"from meanfield|import meanfield\.|mf\._", code)  # public names only
     printed = "\n".join(c.text for c in cells if not c.markdown and not c.hidden)

@@ -28,6 +28,9 @@ RESULTS = {
     "sensitivity": lambda: mf.sensitivity(LAYER, 4, q=1.0, c=0.5, sigma_w=[1.4, 1.5], sigma_b=0.1),
     "check": lambda: Check(mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))), {"sigma_1": 1.0},
                            (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees"),), mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START)),
+    "fixed points": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3),
+    "gradients": lambda: mf.scaling.GradientCheck(np.array([6, 12]), *np.ones((4, 2)), factor=2.0),
+    "conventions": lambda: mf.scaling.convention_table(64, 2, 16, vocabulary=100),
     "gated attention": lambda: mf.scaling.GAUCurve("n", np.array([1.0, 2.0]), "RMS O", np.ones(2), np.zeros(2)),
 }  # fmt: skip
 
@@ -121,10 +124,17 @@ def test_what_is_seen_of_models_shows_itself():
     twin = mf.reference.build(LAYER, 16, 2, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1)
     seen = mf.reference.measure(twin, samples=2, device="cpu")
     assert mf.latex(seen).count(r"$\pm$") == 9
+    data = seen.to_xarray()
+    assert data.q.dims == ("layer",)
+    assert data.attrs["meanfield_version"] == mf.__version__
+    np.testing.assert_array_equal(data.apjn_error, seen.apjn_error)
+    assert all(v.attrs["latex"] and v.attrs["units"] == "1" for v in data.data_vars.values())
+    assert list(seen.to_dataframe().columns[:2]) == ["layer", "q"]
     assert "<table>" in seen._repr_html_()
     layers = [torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16), torch.nn.Tanh(), torch.nn.Linear(16, 16)]
     found = mf.reference.describe(torch.nn.Sequential(*layers))
     assert mf.latex(found) == mf.latex(found.net)
     done = mf.reference.initialise_(torch.nn.Sequential(*layers), {"linear": 2**0.5, "bias": 0.0}, seed=0)
     assert done._repr_html_().count("<tr>") == 7
+    assert done.to_xarray().after.sizes == {"tensor": 6}
     assert r"\begin{tabular}{lrrr}" in mf.latex(done)

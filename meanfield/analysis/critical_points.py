@@ -58,7 +58,7 @@ class Critical(dict[str, Any]):
             lines += [] if self.exact is None else [rf"q &= {latex(self.exact)}"]
         else:
             lines = [rf"{latex(parameter(name))} &= {latex(sp.sympify(value))}" for name, value in self.items()]
-        return "\\begin{aligned}" + r" \\ ".join(lines) + "\\end{aligned}"
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()

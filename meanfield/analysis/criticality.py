@@ -82,6 +82,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. {listed}")
     bound = tuple((names[k], arguments.scalar(v, k)) for k, v in parameters.items())
+    for s, value in bound:
+        arguments.check_bound(value, s)
     left = tuple(s for s in step.recursion.parameters if s.name not in parameters)
     open_ = tuple(sorted(left, key=lambda s: (s.name != "sigma_w", s.name)))
     if len(open_) not in (1, 2):

@@ -1,7 +1,6 @@
-r"""Cases of a growth law: where one sign decides, a parameter is written so that the sign is plain, and all is derived again.
+r"""Cases of a growth law: where one sign decides, a parameter is put on each side of the value that decides, and all is derived again.
 
-An expression a s^k + b with b/a < 0 changes its sign at s_0 = (-b/a)^{1/k}; the three cases are s^k = s_0^k/(1 + \epsilon), s_0^k and
-s_0^k (1 + \epsilon) with \epsilon > 0.
+An expression a s^k + b with b/a < 0 changes its sign at s_0 = (-b/a)^{1/k}; the three cases are s < s_0, s = s_0 and s > s_0.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sympy as sp
 
 from meanfield.analysis.growth_rates import tidied
 from meanfield.analysis.growth_records import Growth
-from meanfield.analysis.signs import GAP, closed, sign
+from meanfield.analysis.signs import GAP, Beside, closed, sign
 
 __all__ = ["Case", "cases"]
 
@@ -33,7 +32,7 @@ class Case:
             return replace(g, decides=None, reason=reason if self.back else g.reason)
 
         def own(e: sp.Expr) -> sp.Expr:
-            return tidied(e.xreplace(self.back)) if self.back else e
+            return e.xreplace(self.back)
 
         changed = {f.name: own(v) for f in fields(g) if isinstance(v := getattr(g, f.name), sp.Expr)}
         return replace(g, **changed, terms=tuple((own(a), own(b)) for a, b in g.terms))
@@ -57,11 +56,17 @@ def cases(decides: sp.Expr | None) -> tuple[Case, ...]:
         k = max(power for (power,) in terms)
         if set(terms) != {(0,), (k,)} or sign(terms[k,]) != -(sign(terms[0,]) or 0):
             continue
-        edge, excess = tidied(-terms[0,] / terms[k,]), sp.Dummy("excess", positive=True)
-        root = sp.Rational(1, k)
+        edge = tidied(-terms[0,] / terms[k,])
+
+        def beside(side: int, s: sp.Symbol = s, k: int = k, edge: sp.Expr = edge) -> sp.Symbol:
+            letter = Beside(f"{s.name} beside", positive=True)
+            letter.edge, letter.power, letter.side = edge, k, side
+            return letter
+
+        below, above = beside(-1), beside(1)
         return (
-            Case(sp.Lt(s**k, edge), s, (edge / (1 + excess)) ** root, {excess: edge / s**k - 1}),
-            Case(sp.Eq(s**k, edge), s, edge**root, {}),
-            Case(sp.Gt(s**k, edge), s, (edge * (1 + excess)) ** root, {excess: s**k / edge - 1}),
+            Case(sp.Lt(s**k, edge), s, below, {below: s}),
+            Case(sp.Eq(s**k, edge), s, edge ** sp.Rational(1, k), {}),
+            Case(sp.Gt(s**k, edge), s, above, {above: s}),
         )
     return ()

@@ -19,7 +19,6 @@ from meanfield.analysis.growth_modes import unknown
 from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import joint_limit
-from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
 from meanfield.analysis.transition import transition_depth
@@ -69,7 +68,7 @@ class GrowthLaw:
             bound = self.parameters if case.back else {**self.parameters, case.symbol.name: case.value}
             there = growth(self.block, **{**self.parameters, case.symbol.name: case.value})
             pairs = ((self.q, there.q), (self.gap, there.gap), (self.apjn, there.apjn))
-            own = (here if case.back and here.kind != "undetermined" else case.restored(g) for here, g in pairs)
+            own = (here if case.back and here.kind != "undetermined" else case.restored(g).shortest for here, g in pairs)
             return GrowthLaw(self.block, bound, *own)
 
         return tuple((case.condition, under(case)) for case in self._cases)
@@ -160,7 +159,7 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     if known("L") in moving:
         return GrowthLaw(net, values, *joint_limit(stages))
     try:
-        return GrowthLaw(net, values, *laws(stages))
+        return GrowthLaw(net, values, *(g.shortest for g in laws(stages)))
     except Together:
         return GrowthLaw(net, values, *_joint(net, values))
 
@@ -177,7 +176,10 @@ def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:
     unknown = sorted(parameters.keys() - names)
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This network has the parameters: {', '.join(sorted(names)) or 'none'}")
-    return {name: arguments.scalar(value, name) for name, value in parameters.items()}
+    values = {name: arguments.scalar(value, name) for name, value in parameters.items()}
+    for s in rec.parameters:
+        arguments.check_bound(values.get(s.name, s), s)
+    return values
 
 
 def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
@@ -192,28 +194,3 @@ def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
     output = replace(o, q=at(o.q), p=at(o.p), delta=at(o.delta), mean=at(o.mean))
     definitions = tuple(replace(d, value=at(d.value), kernel=at(d.kernel), shown=at(d.shown)) for d in law.definitions)
     return type(law)(output, law.transfer.xreplace(values), at(law.chi), definitions)
-
-
-@faces.latex.register(GrowthLaw)
-def _law_latex(law: GrowthLaw) -> str:
-    if law.cases:
-        parts = [rf"If ${sp.latex(condition)}$:" + "\n" + faces.latex(own) for condition, own in law.cases]
-        return "\n\n".join(parts)
-    lines = [
-        faces.latex(g).replace(r" \sim ", r" &\sim ", 1).replace(r" \to ", r" &\to ", 1).replace(r" \simeq ", r" &\simeq ", 1)
-        for g in (law.q, law.gap, law.apjn)
-    ]
-    lines = [line if "&" in line else line.replace(r" \quad ", r" &\quad ", 1) for line in lines]
-    text = "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
-    roots = sorted(set().union(*(r for r in map(_roots, (law.q, law.gap, law.apjn)))), key=str)
-    if roots:
-        text += (
-            "\nwhere\n\\begin{align*}\n"
-            + " \\\\\n".join(rf"0 &= {faces.latex(r.equation.xreplace({r.variable: sp.Symbol(r.name + '_*')}))}" for r in roots)
-            + "\n\\end{align*}"
-        )
-    return text
-
-
-def _roots(law: Growth) -> set[Implicit]:
-    return set() if law.asymptote is None else law.asymptote.atoms(Implicit)

@@ -21,10 +21,10 @@ from sympy import S
 
 from meanfield.analysis.implicit import CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST
+from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
-from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.expectation import Expectation, PairExpectation
 
 __all__ = [
     "Approach",
@@ -43,8 +43,8 @@ __all__ = [
     "tidied",
 ]
 
-#: operations beyond which a number is written in digits, and an expression is left as it is
-LONG, LONGEST = 60, 10_000
+#: operations beyond which a number is written in digits
+LONG = 60
 
 
 class Undetermined(Exception):
@@ -86,16 +86,7 @@ def tidied(e: sp.Expr) -> sp.Expr:
     e = closed(e)
     if not e.free_symbols and (e.has(sp.Float) or (e.has(Implicit) and sp.count_ops(e) > LONG)):
         return sp.N(e, 20)
-    whole = sorted({*e.atoms(Node, FinitePart, Implicit, sp.Function), *filter(_is_root, e.atoms(sp.Pow))}, key=str)
-    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(whole)}
-    lettered = e.xreplace(letters)
-    if not lettered.is_rational_function() or sp.count_ops(lettered) > LONGEST:
-        return e
-    return sp.factor(sp.cancel(lettered)).xreplace({letter: t for t, letter in letters.items()})
-
-
-def _is_root(e: sp.Expr) -> bool:
-    return not e.exp.is_Integer
+    return cancelled(e)
 
 
 def motion(repeat: Repeat, direction: int) -> Motion | None:
@@ -230,13 +221,12 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     m = m.applyfunc(closed)
     if m[0, 1] == 0 or m[1, 0] == 0:
         return [(tidied(m[0, 0]), S.One)]
-    mu = sp.Dummy("mu")
-    polynomial = sp.expand(mu**2 - m.trace() * mu + m.det())
-    if not m.has(sp.Float) and (m.is_symbolic() or sp.count_ops(m) < 60):
-        _, factors = sp.factor_list(sp.expand(polynomial), mu) if polynomial.is_rational_function() else (None, [])
+    mu, roots = sp.Dummy("mu"), list[sp.Expr]()
+    if vanishes(m[0, 0] + m[0, 1] - m[1, 0] - m[1, 1]):
+        roots = [m[0, 0] + m[0, 1], m[1, 1] - m[0, 1]]  # a gradient that is equal at all tokens stays so
+    elif all(e.is_rational_function() for e in m) and not m.has(sp.Float):
+        _, factors = sp.factor_list(sp.expand(mu**2 - m.trace() * mu + m.det()), mu)
         roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
-    else:
-        roots = []
     if len(roots) != 2:
         middle, half = m.trace() / 2, sp.sqrt(((m[0, 0] - m[1, 1]) / 2) ** 2 + m[0, 1] * m[1, 0])
         roots = [middle - half, middle + half]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import sympy as sp
 
 from meanfield import faces
+from meanfield.analysis.rational_forms import shortest
 
 __all__ = ["Growth"]
 
@@ -44,6 +45,12 @@ class Growth:
     decides: sp.Expr | None = None
 
     @property
+    def shortest(self) -> Growth:
+        """The same, its expressions written shortly; what decides stays as it was asked."""
+        own = {f.name: shortest(v) for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
+        return replace(self, **own, terms=tuple((shortest(a), shortest(b)) for a, b in self.terms))
+
+    @property
     def asymptote(self) -> sp.Expr | None:
         """The quantity (for J its logarithm) as an expression in l, up to what the kind leaves open."""
         l = sp.Symbol("l", positive=True)
@@ -72,17 +79,3 @@ class Growth:
 
 
 _SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "settling", "limit", "terms", "crossover")
-
-
-@faces.latex.register(Growth)
-def _growth_latex(law: Growth) -> str:
-    r"""one line: ln J for J, up to an additive constant"""
-    left = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}[law.quantity]
-    if law.kind == "undetermined" or law.asymptote is None:
-        return rf"{left} \quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"
-    relation = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}[law.kind]
-    value = sp.N(law.asymptote, 6) if law.asymptote.has(sp.Float) else law.asymptote
-    also = ""
-    if law.crossover is not None:
-        also = rf", \qquad l_{{\times}} \sim {faces.latex(law.crossover)}"
-    return rf"{left} {relation} {faces.latex(value)}{also}".replace("+ -", "- ")

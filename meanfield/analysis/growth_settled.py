@@ -8,10 +8,10 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_marginal import is_marginal, marginal
-from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown_law
+from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
 from meanfield.analysis.growth_records import Growth
-from meanfield.analysis.limits import NoExpansion
+from meanfield.analysis.limits import Limit, NoExpansion
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
 from meanfield.recurrence import Stage
@@ -79,9 +79,13 @@ def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """Every repeat is 1 + O(1/L): the state after t L repeats solves a differential equation, and J^{L, 0} with it"""
     total, variance = known("L"), sp.Symbol("q", positive=True)
     after, gap_after, transfer = stepped(stages, variance, variance * GAP)
+    limit = Limit({total: x})
     for change in (after - variance, gap_after - variance * GAP, transfer[0, 0] - 1):
-        leading = sp.limit(closed(change) * total, total, sp.oo) if not vanishes(change) else S.Zero
-        if not leading.is_finite and leading.is_finite is not None:
+        try:
+            order, logarithms = next(iter({} if vanishes(change) else limit.terms(closed(change))), (-S.One, 0))
+        except NoExpansion as why:
+            return unknown(why)
+        if order > -1 or (order == -1 and logarithms):
             raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
     reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"
     return tuple(Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]

@@ -121,7 +121,7 @@ class Limit:
             f, v, d = node.args
             return self._pair(f, f, v, d, gap=True)
         if not isinstance(node, PairExpectation):
-            raise NoExpansion(f"{node} is an expectation over more than two variables")
+            raise NoExpansion("an expectation over more than two coordinates has no expansion here")
         parts = node.separated()
         _, v1, cov, v2, m1, m2 = node.args
         if parts is None or v1 != v2 or m1 != 0 or m2 != 0:

@@ -71,7 +71,7 @@ class FixedPoint:
         return rf"$\displaystyle {self.latex()}$"
 
 
-class FixedPoints(tuple[FixedPoint, ...]):
+class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
 
     status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence; steps is the map itself.
@@ -98,10 +98,10 @@ class FixedPoints(tuple[FixedPoint, ...]):
     def latex(self) -> str:
         """A line for each point, or what there is instead."""
         lines = [point.latex() for point in self] or [r"\text{" + self.reason.replace(">", r"$>$") + "}"]
-        return "\\begin{gathered}" + r" \\ ".join(lines) + "\\end{gathered}"
+        return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 def _latex_number(value: float) -> str:

@@ -2,7 +2,8 @@ r"""Signs and values of expressions in parameters: where no assumption decides a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import mpmath as mp
@@ -16,12 +17,25 @@ from meanfield.gaussian.series import REST
 from meanfield.gaussian.series import vanishes as coefficient_vanishes
 from meanfield.recurrence import explicit
 
-__all__ = ["GAP", "closed", "sign", "valued", "vanishes"]
+__all__ = ["GAP", "Beside", "agree", "closed", "sign", "valued", "vanishes"]
 
 #: 1 - c
 GAP = sp.Symbol("gap", positive=True)
 #: to how many digits something is zero
 DIGITS = 20
+
+
+class Beside(sp.Dummy):  # type: ignore[misc]
+    """A positive parameter s that lies on one side of a value: s^k = edge (1 + t)^side, t > 0."""
+
+    edge: sp.Expr
+    power: int
+    side: int
+
+    def at(self, point: Mapping[sp.Symbol, sp.Expr], excess: sp.Expr) -> sp.Expr:
+        """A number on that side, where the others have theirs."""
+        edge = sp.N(self.edge.xreplace(dict(point)), 25)
+        return sp.Rational(str(sp.N((edge * (1 + excess) ** self.side) ** sp.Rational(1, self.power), 25)))
 
 
 def vanishes(e: sp.Expr) -> bool:
@@ -41,6 +55,13 @@ def valued(e: sp.Expr, digits: int) -> sp.Expr:
     while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
         e = e.xreplace({t: sp.N(t, digits) for t in nodes})
     return sp.N(e, digits)
+
+
+def agree(first: sp.Expr, second: sp.Expr) -> bool:
+    """Whether two expressions are equal where symbols are positive: to 20 digits, at a few points over four decades of each."""
+    difference = closed(first - second)
+    difference = difference.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    return all(_numeric_sign(difference.xreplace(point)) == 0 for point in islice(_points(sorted(difference.free_symbols, key=str)), 2, 5))
 
 
 def sign(e: sp.Expr) -> int | None:
@@ -69,7 +90,8 @@ def sign(e: sp.Expr) -> int | None:
             if found.is_positive or found.is_negative:
                 return 1 if found.is_positive else -1
     e = e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
-    symbols = sorted(e.free_symbols, key=lambda s: s.sort_key())
+    edges = (s.edge.free_symbols for s in e.free_symbols if isinstance(s, Beside))
+    symbols = sorted(e.free_symbols.union(*edges), key=lambda s: (isinstance(s, Beside), s.sort_key()))
     elementary = not e.has(Node, FinitePart, Implicit) and all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function))
     value = sp.lambdify(symbols, e, "mpmath", cse=True) if elementary else None
     seen: int | None = None
@@ -104,7 +126,8 @@ def _points(symbols: Sequence[sp.Symbol]) -> Iterator[dict[sp.Symbol, sp.Expr]]:
             elif s.is_integer:
                 point[s] = sp.floor(2 * 10 ** (3 * t))
             else:
-                point[s] = sp.Rational(f"{10 ** float(4 * t - 2):.6f}") * (1 if s.is_positive or s.is_nonnegative or k % 2 else -1)
+                size = sp.Rational(f"{10 ** float(4 * t - 2):.6f}")
+                point[s] = s.at(point, size) if isinstance(s, Beside) else size * (1 if s.is_positive or s.is_nonnegative or k % 2 else -1)
         yield point
 
 

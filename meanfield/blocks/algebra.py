@@ -13,9 +13,9 @@ gradients of different tokens as independent. Blocks compose by three laws, each
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy as sp
 from sympy import S
@@ -37,6 +37,7 @@ __all__ = [
     "Serial",
     "Signal",
     "agreed_tokens",
+    "backward",
     "checked_block",
     "symmetric_only",
 ]
@@ -242,6 +243,20 @@ def _check_told_apart(block: Block) -> None:
 def probe(*, gaussian: bool = True) -> Signal:
     """A signal of the plain symbols q, p and delta."""
     return Signal(known("q"), known("p"), known("delta"), gaussian=gaussian)
+
+
+_Gradient = TypeVar("_Gradient")
+
+
+def backward(steps: Sequence[Callable[[_Gradient], _Gradient]]) -> Callable[[_Gradient], _Gradient]:
+    """The way of a gradient through parts in series: last one first."""
+
+    def through(g: _Gradient) -> _Gradient:
+        for step in reversed(steps):
+            g = step(g)
+        return g
+
+    return through
 
 
 def checked_block(value: Any, name: str) -> Block:

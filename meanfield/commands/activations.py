@@ -126,10 +126,6 @@ def _check(phi: mf.Activation, values: dict[str, object]) -> None:
         raise ValueError(
             f"the activation has the parameters {', '.join(sorted(letters)) or 'none'}, and {', '.join(sorted(given)) or 'none'} are set"
         )
-    for s in phi.expression.free_symbols - {mf.x}:
-        low = np.min(np.asarray(values[s.name]))
-        if s.is_positive and low <= 0:
-            raise ValueError(f"{s.name} = {low:g}: formulas are derived for {s.name} > 0; write the sign into the activation")
     q, p = np.asarray(values["q"]), np.asarray(values.get("p", 0.0))
     if (q <= 0).any():
         raise ValueError(f"q = {q[q <= 0].flat[0]:g}: a variance must be positive")

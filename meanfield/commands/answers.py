@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 import meanfield as mf
-from meanfield.commands.networks import Described, NetworkCommand, described
+from meanfield.commands.networks import Described, NetworkCommand, described, tokens
 from meanfield.commands.output import JSON, LATEX, OUT, print_json, print_table, written
 from meanfield.parsing import parse_expression, parse_number, parse_values
 from meanfield.progress import busy
@@ -18,16 +18,17 @@ __all__ = ["critical", "growth", "phase"]
 
 @click.command(cls=NetworkCommand)
 @described
+@tokens
 @click.option("--check", "depth", type=int, metavar="DEPTH", help="Also run it so deep and fit; exit code 1 if a constant disagrees.")
 @LATEX
 @JSON
-def growth(net: Described, depth: int | None, as_latex: bool, as_json: bool) -> None:
+def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_json: bool) -> None:
     """How q, 1 - c and the gradient grow with depth.
 
     Values of --set may be formulas; what is not set stays a symbol.
     """
     with busy("growth law"):
-        law = mf.growth(net.network, **net.expressions())
+        law = mf.growth(net.network, **net.expressions(n=n))
         fits = () if depth is None else law.check(depth=depth).fits
     if as_json:
         laws = {name: _record(getattr(law, name)) for name in ("q", "gap", "apjn")}
@@ -54,12 +55,13 @@ def _record(law: mf.Growth) -> dict[str, Any]:
 
 @click.command(cls=NetworkCommand)
 @described
+@tokens
 @click.option(
     "-q", "--variance", "q", metavar="EXPR", help="The variance to keep: a number, or q for the critical line. Left out, it is solved for."
 )
 @LATEX
 @JSON
-def critical(net: Described, q: str | None, as_latex: bool, as_json: bool) -> None:
+def critical(net: Described, n: str | None, q: str | None, as_latex: bool, as_json: bool) -> None:
     """Parameters at which a network is critical.
 
     One or two are left open, the others set; without -q the variance is solved for as well.
@@ -70,7 +72,7 @@ def critical(net: Described, q: str | None, as_latex: bool, as_json: bool) -> No
     """
     at = None if q is None else parse_expression(q, "q")
     with busy("critical point"):
-        found = mf.critical(net.network, q=at, **net.expressions())
+        found = mf.critical(net.network, q=at, **net.expressions(n=n))
     if as_json:
         about = {"status": found.status, "reason": found.reason, "chi": found.chi, "chi_parallel": found.chi_parallel}
         more = {"residuals": found.residuals, "bracket": found.bracket, "squares": found.squares, "exact": found.exact}

@@ -11,6 +11,7 @@ import meanfield as mf
 from meanfield.commands.networks import Described, NetworkCommand, described, grid_of, starting
 from meanfield.commands.output import JSON, OUT, print_json, print_table, written
 from meanfield.numeric.runs import Run
+from meanfield.parsing import parse_number
 from meanfield.progress import busy
 
 __all__ = ["propagate", "validate"]
@@ -39,7 +40,7 @@ AnyRun = Run | mf.GramRun | mf.PairRun
 @described
 @starting
 @click.option("--start", type=click.Choice(["token", "pooled"]), help="Gradient at the output.  [default: token]")
-@click.option("--record", metavar="all|last|K", help="Layers to keep.  [default: all]")
+@click.option("--record", metavar="all|last|K|LIST", help="Layers to keep: every K-th, or a list 0,10,100.  [default: all]")
 @OUT
 @JSON
 def propagate(
@@ -56,8 +57,7 @@ def propagate(
     repeats = net.depth(depth)
     values = grid_of(net.values(**options))
     kept = net.word("record", record, "all")
-    asked: str | int = int(kept) if kept.isascii() and kept.isdigit() else kept
-    run = mf.propagate(net.network, repeats, start=net.word("start", start, "token"), record=asked, **values)
+    run = mf.propagate(net.network, repeats, start=net.word("start", start, "token"), record=_layers(kept), **values)
     varied = {name: v for name, v in values.items() if np.ndim(v)}
     if as_json:
         print_json(_record(net.network, run, values))
@@ -67,6 +67,13 @@ def propagate(
         _print_layers(run)
     if out is not None:
         written(run, out, as_json)
+
+
+def _layers(text: str) -> str | int | list[int]:
+    """all, last, every K-th, or a list"""
+    if "," in text:
+        return [_whole(parse_number(part, "record"), "record") for part in text.split(",")]
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 def _curves(run: AnyRun) -> dict[str, np.ndarray]:
@@ -140,7 +147,7 @@ def validate(
         if np.ndim(v):
             raise ValueError(f"{name}: random networks are drawn at one setting, give one number")
     if "n" in values:
-        values["n"] = _whole(float(values["n"]))
+        values["n"] = _whole(float(values["n"]), "n")
     with busy("random networks"):
         found = compare(
             net.network, width, repeats, samples=samples, probes=probes, start=net.word("start", start, "token"), heads=heads,
@@ -159,7 +166,7 @@ def validate(
         raise click.exceptions.Exit(1)
 
 
-def _whole(value: float) -> int:
+def _whole(value: float, name: str) -> int:
     if value != int(value):
-        raise ValueError(f"n = {value:g}: expected a whole number")
+        raise ValueError(f"{name} = {value:g}: expected a whole number")
     return int(value)

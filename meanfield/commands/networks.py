@@ -15,7 +15,7 @@ import meanfield as mf
 from meanfield.network_files import Written, read_network
 from meanfield.parsing import parse_activation, parse_expression, parse_values
 
-__all__ = ["Described", "NetworkCommand", "described", "grid_of", "read_settings", "starting"]
+__all__ = ["Described", "NetworkCommand", "described", "grid_of", "read_settings", "starting", "tokens"]
 
 NORMS: Final[dict[str, Callable[[], mf.Block]]] = {"layernorm": mf.LayerNorm, "rmsnorm": mf.RMSNorm, "derf": mf.Derf, "dyt": mf.DyT}
 
@@ -31,14 +31,19 @@ class Described:
     settings: Mapping[str, Written]
     run: Mapping[str, Written]
 
-    def expressions(self) -> dict[str, sp.Expr]:
-        """The settings as formulas."""
-        for name, w in self.settings.items():
+    def expressions(self, **options: str | None) -> dict[str, sp.Expr]:
+        """The settings, and options that set a parameter, as formulas."""
+        given = {name: Written(text, name) for name, text in options.items() if text is not None}
+        for name in given.keys() & self.settings.keys():
+            if self.settings[name].where == name:
+                raise ValueError(f"{name} is given twice")
+        written = {**self.settings, **given}
+        for name, w in written.items():
             if ":" in w.text or "," in w.text:
                 raise ValueError(
                     f"{w.where} = {w.text!r}: expected one number or formula here; --set {name}=... takes the place of a range"
                 )
-        return {name: parse_expression(w.text, w.where) for name, w in self.settings.items()}
+        return {name: parse_expression(w.text, w.where) for name, w in written.items()}
 
     def without(self, parameter: str) -> Described:
         """The same with a parameter left open that the file gives a value; one of --set stays."""
@@ -167,10 +172,13 @@ def grid_of(values: dict[str, float | np.ndarray]) -> dict[str, Any]:
     return shaped
 
 
+tokens = click.option("-n", "--tokens", "n", metavar="VALUES", help="Tokens.")
+
+
 def starting(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say where a run starts."""
     for option in (
-        click.option("-n", "--tokens", "n", metavar="VALUES", help="Tokens."),
+        tokens,
         click.option("--gap", metavar="VALUES", help="1 minus their correlation."),
         click.option("-c", "--correlation", "c", metavar="VALUES", help="their correlation; or"),
         click.option("-p", "--covariance", "p", metavar="VALUES", help="Covariance between two tokens; or"),

@@ -14,9 +14,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from meanfield.extras import require
 from meanfield.faces import latex
-from meanfield.plotting import require_matplotlib, save_figure
-from meanfield.reporting.tables import require_xarray
+from meanfield.plotting import save_figure
+from meanfield.reporting.tables import LIBRARIES
 
 __all__ = ["JSON", "LATEX", "OUT", "formula", "print_json", "print_table", "written"]
 
@@ -36,7 +37,7 @@ def _writable(context: click.Context, option: click.Parameter, path: str | None)
     if path is not None and not Path(path).parent.is_dir():
         raise ValueError(f"out = {path!r}: the folder {Path(path).parent} does not exist")
     if path is not None:
-        require_matplotlib() if Path(path).suffix in FIGURES else require_xarray()
+        require("figures need", "matplotlib") if Path(path).suffix in FIGURES else require("labelled arrays need", *LIBRARIES)
     return path
 
 

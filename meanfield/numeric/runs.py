@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
-from meanfield import arguments, faces, symbols
+from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gradients import gradient_correlations
@@ -122,11 +122,7 @@ def bound_parameters(parameters: Iterable[sp.Symbol], given: Mapping[str, Any]) 
         parts = [f"missing parameters: {', '.join(missing)}"] * bool(missing)
         parts += [f"unknown parameters: {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(f"{'; '.join(parts)}. This network has the parameters: {', '.join(names) or 'none'}")
-    values = {name: arguments.number_array(given[name], name, s) for name, s in names.items()}
-    for name, s in names.items():
-        if name not in symbols.TABLE and s.is_nonnegative and (values[name] < 0).any():
-            raise ValueError(f"{name} = {values[name].min():g}: declared as {'positive' if s.is_positive else 'non-negative'}")
-    return values
+    return {name: arguments.number_array(given[name], name, s) for name, s in names.items()}
 
 
 def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | None]:

@@ -2,7 +2,7 @@
 
 from meanfield.plotting.answers import PHASE_LABELS, plot_beside, plot_check, plot_gau, plot_phases
 from meanfield.plotting.runs import LABELS, PAIR_LABELS, draw_grid, plot_gram, plot_run
-from meanfield.plotting.style import DISTINCT, colour_bar, colour_scale, require_matplotlib, save_figure
+from meanfield.plotting.style import DISTINCT, colour_bar, colour_scale, save_figure
 
 __all__ = [
     "DISTINCT",
@@ -18,6 +18,5 @@ __all__ = [
     "plot_gram",
     "plot_phases",
     "plot_run",
-    "require_matplotlib",
     "save_figure",
 ]

@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.extras import require
 from meanfield.faces import plot
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import matplotlib.cm
     import matplotlib.colorbar
 
-__all__ = ["DISTINCT", "LEGEND", "colour_bar", "colour_scale", "given", "letter", "over_layers", "require_matplotlib", "save_figure"]
+__all__ = ["DISTINCT", "LEGEND", "colour_bar", "colour_scale", "given", "letter", "over_layers", "save_figure"]
 
 #: colours that stay apart for colour-blind readers (Okabe & Ito 2008), black first
 DISTINCT: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -29,17 +30,9 @@ DISTINCT: Final = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F
 LEGEND: Final = 7
 
 
-def require_matplotlib() -> None:
-    """Raise ImportError with the command that installs matplotlib if it is missing."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise ImportError('figures need matplotlib: pip install "meanfield-nn[plot]"', name="matplotlib") from error
-
-
 def given(ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
     """The axes, or those of a new pyplot figure."""
-    require_matplotlib()
+    require("figures need", "matplotlib")
     if ax is not None:
         return ax
     from matplotlib import pyplot
@@ -65,7 +58,7 @@ def letter(name: str) -> str:
 
 def save_figure(thing: Any, path: str | Path) -> None:
     """The figure of a result as a file, in the format that its name ends in."""
-    require_matplotlib()
+    require("figures need", "matplotlib")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")

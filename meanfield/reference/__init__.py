@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from meanfield.extras import absent as _absent
+
 try:
     import torch as _torch  # noqa: F401
 except ImportError as missing:
-    raise ImportError('meanfield.reference draws random networks in torch: pip install "meanfield-nn[torch]"', name="torch") from missing
+    raise _absent("meanfield.reference draws random networks in", "torch") from missing
 
 from meanfield.reference import draws, rules
 from meanfield.reference import fluctuating_attention as _fluctuating_attention  # noqa: F401  # registers its rules

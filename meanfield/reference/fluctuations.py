@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, backward
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
 from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import LayerNorm, RMSNorm
@@ -207,13 +207,7 @@ def _(block: Serial, march: March, s: Signal, before: int, after: int) -> tuple[
     for part, inner, outer in widths(block.blocks, before, march.hidden, after):
         s, back = through(part, march, s, inner, outer)
         backs.append(back)
-
-    def pull(g: Gradient) -> Gradient:
-        for step in reversed(backs):
-            g = step(g)
-        return g
-
-    return s, pull
+    return s, backward(backs)
 
 
 @through.register

@@ -35,13 +35,10 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Initialisation:
+class Initialisation(faces.Labelled):
     """Every tensor of a model with what `initialise_` did to it, in the order of the model."""
 
     changes: tuple[Change, ...]
-
-    def _repr_html_(self) -> str:
-        return faces.html(self)
 
     def __repr__(self) -> str:
         columns = [

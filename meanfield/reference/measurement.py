@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement:
+class Measurement(faces.Labelled):
     r"""What `measure` saw: means over networks and their standard errors, arrays over the layers 0 ... depth.
 
     Attributes
@@ -57,9 +57,6 @@ class Measurement:
     apjn_error: Floats
     K: Floats
     K_error: Floats
-
-    def _repr_html_(self) -> str:
-        return faces.html(self)
 
     @property
     def layers(self) -> NDArray[np.int64]:

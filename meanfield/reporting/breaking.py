@@ -130,6 +130,9 @@ class _Reader:
             whole = rf"\frac{{{_text(top)}}}{{{_text(bottom)}}}"
             if _width(bottom) > _width(top):
                 return _Node(whole, size, rf"{_text(top)} \Bigl(", bottom, r"\Bigr)^{-1}")
+            if not any(node.is_sign for node in top):
+                head = next((i for i, node in enumerate(top) if node.inside), 0)
+                return _Node(whole, size, rf"\frac{{{_text(top[:head]) or 1}}}{{{_text(bottom)}}} ", top[head:], "")
             return _Node(whole, size, rf"\frac{{1}}{{{_text(bottom)}}} \Bigl(", top, r"\Bigr)")
         if token == r"\sqrt":
             index = ""

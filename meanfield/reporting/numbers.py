@@ -12,14 +12,17 @@ import numpy as np
 from meanfield import symbols
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
+from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.budgets import Budget, Cost
 from meanfield.faces import html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
-from meanfield.reporting.quantities import PAIRS, RUNS
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS
 from meanfield.reporting.tabular import Table, escaped, number, picked
+from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes
+from meanfield.scaling.gradients import GradientCheck
 
 __all__ = ["letter", "tabulated"]
 
@@ -138,6 +141,35 @@ def _(sizes: GAUMagnitudes) -> Table:
     rows = {"$A_{ii}$": sizes.A_ii, "$A_{ij}$": sizes.A_ij, r"$\mathrm{RMS}\,O$": sizes.rms, r"$\cos$": sizes.cosine}
     return Table(("", ""), [[name, number(v)] for name, v in rows.items()], "lr")
 
+
+@tabulated.register
+def _(found: FixedPoints) -> Table:
+    names = ("q", "c", "chi", "chi_parallel", "xi_q", "xi_c")
+    rows = [[*(number(float(getattr(f, name))) for name in names), "stable" if f.stable else "unstable"] for f in found]
+    return Table([*(f"${MAPS[name].latex.partition(' =')[0]}$" for name in names), ""], rows, "rrrrrrl")
+
+
+@tabulated.register
+def _(check: GradientCheck) -> Table:
+    columns = zip(check.N, check.alpha, check.lam, check.apjn, check.c, strict=True)
+    rows = [[number(float(v)) for v in row] for row in columns]
+    return Table(
+        ["$N$", r"$\alpha$", r"$\lambda$", r"$\mathcal{J}^{\,L,0}$", "$c_L$"], [rows[i] for i in picked(len(rows), SETTINGS)], "rrrrr"
+    )
+
+
+@tabulated.register
+def _(table: ConventionTable) -> Table:
+    rows = [
+        [f"{title}: {escaped(t.name)}", *(number(float(values[c.name][t.name])) for c in table.conventions)]
+        for title, values in (("standard deviation", table.std), ("spectral norm", table.spectral_norm), ("update", table.update))
+        for t in table.tensors
+    ]
+    return Table(["", *(c.name for c in table.conventions)], rows, "l" + "r" * len(table.conventions))
+
+
+for _html_only in (FixedPoints, GradientCheck, ConventionTable):
+    html.register(_html_only, lambda thing: f"<p>{escape(str(thing).splitlines()[0])}</p>\n{tabulated(thing).html}")
 
 for _kind in (Run, PairRun, GramRun, PhaseDiagram, Check, Sensitivity, GAUCurve, GAUMagnitudes):
     latex.register(_kind, lambda thing: tabulated(thing).latex)

@@ -2,6 +2,7 @@ r"""The sections of an article about a network, each a piece of LaTeX."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,10 +21,11 @@ from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.propagation import parameters
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
-from meanfield.reporting.breaking import aligned, fitted
-from meanfield.reporting.formulas import stage_title
+from meanfield.reporting.breaking import aligned
+from meanfield.reporting.formulas import equations_of, stage_title, where
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, statements, structure
+from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.tabular import escaped, number, table
 
@@ -109,7 +111,9 @@ def _definitions(net: Block, cite: References) -> Iterator[str]:
 
 def _recursion(net: Block, cite: References) -> Iterator[str]:
     yield r"\section*{Recursion}"
-    yield f"{PREAMBLE_TEXT if net.closes else _GRAM_TEXT}\n{latex(net)}"
+    text = latex(net)
+    rounded = " Decimals are rounded to seven digits." if re.search(r"\d\.\d{5,}", text) else ""
+    yield f"{PREAMBLE_TEXT if net.closes else _GRAM_TEXT}{rounded}\n{text}"
     if not net.closes:
         return
     yield r"\section*{Transfer and gradients}"
@@ -130,33 +134,36 @@ def _recursion(net: Block, cite: References) -> Iterator[str]:
 def _closed_forms(found: list[tuple[Activation, str]], derivations: list[tuple[str, Derivation]], cite: References) -> Iterator[str]:
     yield r"\section*{Gaussian expectations}"
     title = r"Of the activations, with $u$, $v$ centred Gaussian of variance $q$ and covariance $p$:"
-    open_ones = False
+    open_ones, page = False, Page()
+    lefts: list[str] = []
+    values: list[sp.Expr] = []
     for phi, letter in found:
-        lines = []
         for f, name in ((phi, letter), (phi.derivative, rf"{letter}'")):
             for moment, left in _MOMENTS.items():
                 value = (
                     f.second_moment(symbols.known("q")) if moment == "second_moment" else f.kernel(symbols.known("q"), symbols.known("p"))
                 )
                 open_ones |= value.has(Node)
-                lines.append(f"{left.format(phi=name)} &= {latex(value)}")
+                lefts.append(left.format(phi=name))
+                values.append(value)
             if f.expression.free_symbols >= {symbols.known("x")} and f.is_closed("kernel"):
                 derivations.append((rf"$\mathbb{{E}}\, {name}(u)\, {name}(v)$", f.derive("kernel")))
-        yield f"{title}\n{aligned(lines)}"
-        title = "And"
+    lines = [f"{left} &= {page.expression(value)}" for left, value in zip(lefts, page.named(values, nodes=False), strict=True)]
+    yield where(f"{title}\n{aligned(lines)}", page)
     if open_ones:
         yield _QUADRATURE
     if derivations:
         yield f"Closed forms are derived in the appendix, by Stein's identity {cite('stein')} and orthant probabilities {cite('sheppard')}."
 
 
-def _law(net: Block, start: Mapping[str, Any]) -> tuple[GrowthLaw, str]:
-    """the law in symbols; where these leave it open and there are numbers, at these"""
+def _law(net: Block, start: Mapping[str, Any]) -> tuple[GrowthLaw, str, str]:
+    """the law in symbols; where these leave it open and there are numbers, at these; and its LaTeX, which derives its cases"""
     law, names = growth(net), {s.name for s in parameters(net)}
     numbers = {name: value for name, value in start.items() if name in names and np.ndim(value) == 0}
     if numbers and "undetermined" in (law.q.kind, law.gap.kind, law.apjn.kind):
-        return growth(net, **numbers), f" at {', '.join(_value(*item) for item in numbers.items())}"
-    return law, ""
+        law = growth(net, **numbers)
+        return law, f" at {', '.join(_value(*item) for item in numbers.items())}", latex(law)
+    return law, "", latex(law)
 
 
 def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: References) -> Iterator[str]:
@@ -165,7 +172,7 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
         yield "Growth laws are of recursions in $(q, p)$; this network has none."
         return
     try:
-        law, where = within(seconds, lambda: _law(net, start))
+        law, where, text = within(seconds, lambda: _law(net, start))
     except OutOfTime:
         yield (
             rf"The growth law of this network was not derived within {seconds:g} seconds; the recursion above and runs of it hold "
@@ -178,7 +185,7 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
     except (NotImplementedError, ArithmeticError, TypeError):  # sympy's, about its own insides
         yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
-    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{fitted(latex(law))}"
+    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{text}"
     for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):
         if part.reason:
             yield f"{name} ({part.kind}): {_breakable(part.reason)}."
@@ -208,10 +215,12 @@ def _value(name: str, value: Any) -> str:
 
 def _derivation(title: str, d: Derivation) -> Iterator[str]:
     yield rf"\subsection*{{{title}}}"
-    for step in d.steps:
-        equation = aligned([f"& {latex(step.before)}", rf"& \quad = {latex(step.after)}"])
+    page = Page()
+    *equations, (quantity, result) = equations_of(d, page)
+    for step, (before, after) in zip(d.steps, equations, strict=True):
+        equation = aligned([f"& {before}", rf"& \quad = {after}"])
         yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
-    yield "Result:\n" + aligned([f"& {latex(d.quantity)}", rf"& \quad = {latex(d.result)}"])
+    yield "Result:\n" + where(aligned([f"& {quantity}", rf"& \quad = {result}"]), page)
     for claim in d.certificate.claims:
         statement = _CLAIMS.get(claim.statement) or escaped(claim.statement)
         yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."

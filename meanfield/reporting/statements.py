@@ -2,18 +2,31 @@ r"""What is no formula of its own as LaTeX: a law and its signal, averages over 
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mpmath as mp
+import numpy as np
 import sympy as sp
 
+from meanfield import symbols
+from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.blocks.algebra import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue.families import Catalogue
 from meanfield.faces import latex
 from meanfield.gaussian.derivation import Certificate, Claim, DerivationStep
+from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import law_lines
-from meanfield.reporting.tabular import escaped, table
+from meanfield.reporting.growth_text import conditional
+from meanfield.reporting.tabular import escaped, number, picked, table
 from meanfield.scaling.deepnet import Optimizer
 from meanfield.scaling.modular import Module
 from meanfield.scaling.rules import Step
+
+#: rows and columns of a matrix that are written out
+MATRIX: Final = 10
 
 
 @latex.register
@@ -24,7 +37,7 @@ def _(signal: Signal) -> str:
 
 @latex.register
 def _(law: Law) -> str:
-    return "\\begin{align*}\n" + " \\\\\n".join(law_lines(law)) + "\n\\end{align*}"
+    return aligned(law_lines(law))
 
 
 @latex.register
@@ -37,14 +50,73 @@ def _(average: Quenched) -> str:
     return r"\mathbb{E} \prod_k A_k = \mathbb{E} \frac{\prod_k e^{s_k}}{(\sum_b e^{s_b})^k}"
 
 
+@latex.register(tuple)
+@latex.register(list)
+def _(things: tuple[Any, ...] | list[Any]) -> str:
+    """one below the other: formulas in an align*, (condition, law) as a case, other fragments as they are"""
+    if len(things) == 2 and isinstance(things[0], (sp.logic.boolalg.Boolean, sp.Rel)) and isinstance(things[1], GrowthLaw):
+        return conditional(*things)
+    parts: list[str] = []
+    formulas: list[str] = []
+    for thing in things:
+        text = latex(thing)
+        if text.startswith(("\\begin{align", "\\begin{tabular", "If")):
+            parts += ([aligned(formulas)] if formulas else []) + [text]
+            formulas = []
+        else:
+            formulas.append(f"& {text}")
+    return "\n\n".join([*parts, *([aligned(formulas)] if formulas else [])])
+
+
+@latex.register
+def _(things: Mapping) -> str:  # type: ignore[type-arg]
+    """a line for each name"""
+    lefts = (latex(name) if isinstance(name, sp.Basic) else named(str(name)) for name in things)
+    return aligned([f"{left} &= {latex(value)}" for left, value in zip(lefts, things.values(), strict=True)])
+
+
+@latex.register(bool)
+@latex.register(np.bool_)
+def _(thing: Any) -> str:
+    return rf"\text{{{escaped(str(thing))}}}"
+
+
+@latex.register(numbers.Real)
+@latex.register(np.generic)
+@latex.register(mp.mpf)
+def _(thing: Any) -> str:
+    return number(float(thing)).strip("$")
+
+
+@latex.register
+def _(things: np.ndarray) -> str:
+    """an array of up to two dimensions as a matrix, thinned"""
+    if things.ndim == 0:
+        return latex(things.item())
+    if things.ndim > 2:
+        raise TypeError(f"no LaTeX for an array of {things.ndim} dimensions: expected at most 2")
+    rows = np.atleast_2d(things)
+    chosen = [[latex(rows[i, j].item()) for j in picked(rows.shape[1], MATRIX)] for i in picked(rows.shape[0], MATRIX)]
+    return "\\begin{pmatrix}" + r" \\ ".join(" & ".join(row) for row in chosen) + "\\end{pmatrix}"
+
+
+def named(name: str) -> str:
+    """a parameter's letter, or a word"""
+    return (
+        str(latex(symbols.parameter(name)))
+        if name.isidentifier() and (name in symbols.TABLE or len(name) == 1)
+        else rf"\text{{{escaped(name)}}}"
+    )
+
+
 @latex.register
 def _(certificate: Certificate) -> str:
-    return "\\begin{aligned}\n" + " \\\\\n".join(latex(c) for c in certificate.claims) + "\n\\end{aligned}"
+    return aligned([f"& {latex(c)}" for c in certificate.claims])
 
 
 @latex.register
 def _(claim: Claim) -> str:
-    return rf"& \text{{{escaped(claim.statement)}: {'holds' if claim.holds else 'fails'}, {escaped(claim.how)}}}"
+    return rf"\text{{{escaped(claim.statement)}: {'holds' if claim.holds else 'fails'}, {escaped(claim.how)}}}"
 
 
 @latex.register(Step)

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from meanfield import __version__, symbols
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
+from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
+from meanfield.extras import require
 from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, TOKENS, Quantity
+from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve
+from meanfield.scaling.gradients import GradientCheck
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["labelled", "require_xarray"]
+__all__ = ["LIBRARIES", "labelled"]
+
+#: what labelled arrays need
+LIBRARIES: Final = ("xarray", "pandas")
 
 _STATUS = {"long_name": "what happened"}
 
 
-def require_xarray() -> None:
-    """Raise ImportError with the command that installs xarray (and pandas) if it is missing."""
-    try:
-        import pandas  # noqa: F401
-        import xarray  # noqa: F401
-    except ImportError as error:
-        raise ImportError('labelled arrays need xarray: pip install "meanfield-nn[xarray]"', name="xarray") from error
-
-
 def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> xarray.Dataset:
     """A dataset that carries the version; the coordinates named as parameters carry what these mean."""
-    require_xarray()
+    require("labelled arrays need", *LIBRARIES)
     import xarray
 
     result = xarray.Dataset(data, coords, {"meanfield_version": __version__, **attrs})
@@ -121,7 +119,47 @@ def _(found: Sensitivity) -> xarray.Dataset:
     return labelled(data, {"with_respect_to": list(found.dq)}, {"depth": found.depth})
 
 
+@dataset.register(FixedPoints)
+def _(found: FixedPoints) -> xarray.Dataset:
+    """over the points, in their order"""
+    data: dict[str, Any] = {
+        name: (("point",), np.array([getattr(f, name) for f in found], dtype=float), _attrs(quantity)) for name, quantity in MAPS.items()
+    }
+    data["stable"] = (("point",), np.array([int(f.stable) for f in found]), {"long_name": "1 where it attracts", "units": "1"})
+    attrs = {"latex": found.latex(), "status": found.status, "reason": found.reason}
+    return labelled(data, {"point": np.arange(len(found))}, attrs)
+
+
+@dataset.register(GradientCheck)
+def _(check: GradientCheck) -> xarray.Dataset:
+    """over the number of blocks"""
+    apjn = Quantity("J^{L,0} through the stack", r"\mathcal{J}^{\,L,0}")
+    shown = {"alpha": Quantity("weight of the skip", r"\alpha"), "lam": Quantity("gain of a branch", r"\lambda")}
+    shown |= {"apjn": apjn, "c": Quantity("correlation of two tokens at the output", "c_L")}
+    data: dict[str, Any] = {name: (("N",), np.asarray(getattr(check, name)), _attrs(quantity)) for name, quantity in shown.items()}
+    data["holds"] = (("N",), check.holds.astype(int), {"long_name": "1 where J is within the factor of 1", "units": "1"})
+    return labelled(data, {"N": check.N}, {"factor": check.factor, "latex": apjn.latex})
+
+
+@dataset.register(ConventionTable)
+def _(table: ConventionTable) -> xarray.Dataset:
+    """over (convention, tensor)"""
+    names, tensors = [c.name for c in table.conventions], [t.name for t in table.tensors]
+    shown = {
+        "std": Quantity("initial standard deviation", r"\sigma"),
+        "spectral_norm": Quantity("its spectral norm", r"\|W\|_2"),
+        "update": Quantity("size of an update", r"\|\Delta W\|"),
+    }
+    data: dict[str, Any] = {
+        name: (("convention", "tensor"), [[float(getattr(table, name)[c][t]) for t in tensors] for c in names], _attrs(quantity))
+        for name, quantity in shown.items()
+    }
+    rest = {"multiplier": Quantity("of a residual branch", "m"), "logit_scale": Quantity("of query times key", "s")}
+    data |= {name: (("convention",), [float(getattr(table, name)[c]) for c in names], _attrs(quantity)) for name, quantity in rest.items()}
+    return labelled(data, {"convention": names, "tensor": tensors}, {"latex": table.latex()})
+
+
 @dataset.register(GAUCurve)
 def _(curve: GAUCurve) -> xarray.Dataset:
     data = {name: ((curve.over,), getattr(curve, name), {"long_name": curve.quantity, "units": "1"}) for name in ("diagonal", "full")}
-    return labelled(data, {curve.over: curve.at}, {})
+    return labelled(data, {curve.over: curve.at}, {"latex": curve.quantity})

@@ -17,13 +17,13 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from meanfield.plotting import require_matplotlib
+from meanfield.extras import require
 from meanfield.reporting.article import typeset
 from meanfield.reporting.files import whole, write_text
 from meanfield.reproduction import figures, tables
 from meanfield.reproduction.cells import PageFailed
 from meanfield.reproduction.derivations import Derivations
-from meanfield.reproduction.markdown import require_markdown
+from meanfield.reproduction.markdown import LIBRARIES
 from meanfield.reproduction.page import page
 from meanfield.reproduction.references import Comparison, CurvePoint, compare_curves, compare_values
 from meanfield.reproduction.systems import DEPTH, FEW_SIGMA_QK, FEW_TOKENS, NORMS, few_tokens, toy, transformer
@@ -149,8 +149,8 @@ def reproduce(out: str | Path = "results") -> Reproduction:
     ImportError
         Before any work: a library of the extra `plot` is not installed.
     """
-    require_matplotlib()
-    require_markdown()
+    require("figures need", "matplotlib")
+    require("the derivations need", *LIBRARIES)
     folder = _folder(out)
     with building(_folder(folder / "derivations")) as wait:
         return _reproduced(folder, wait)

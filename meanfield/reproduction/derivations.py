@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from meanfield.plotting import require_matplotlib
+from meanfield.extras import require
 from meanfield.reporting.article import typeset
 from meanfield.reporting.files import whole, write_text
 from meanfield.reproduction.cells import Page, PageFailed, run_page
 from meanfield.reproduction.display import Picture
 from meanfield.reproduction.figures import STYLE
-from meanfield.reproduction.markdown import require_markdown
+from meanfield.reproduction.markdown import LIBRARIES
 from meanfield.reproduction.tex import pages_document, picture_names
 from meanfield.reproduction.webpage import webpage
 
@@ -64,8 +64,8 @@ def build(folder: Path, pages: Sequence[Path] | None = None, finished: Callable[
     FileNotFoundError
         There are no pages.
     """
-    require_matplotlib()
-    require_markdown()
+    require("figures need", "matplotlib")
+    require("the derivations need", *LIBRARIES)
     done: list[Page] = []
     failures: list[PageFailed] = []
     with _drawing():

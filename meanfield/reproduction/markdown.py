@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -10,18 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-__all__ = ["parser", "require_markdown"]
-
+__all__ = ["LIBRARIES", "parser"]
 
 #: what a page is set with
 LIBRARIES: Final = ("markdown_it", "mdit_py_plugins", "latex2mathml")
-
-
-def require_markdown() -> None:
-    """Raise ImportError with the command that installs what pages need, if it is missing."""
-    for name in LIBRARIES:
-        if importlib.util.find_spec(name) is None:
-            raise ImportError(f'the derivations need {name}: pip install "meanfield-nn[plot]"', name=name)
 
 
 @cache

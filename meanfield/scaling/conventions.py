@@ -9,7 +9,7 @@ from typing import Any, Final
 import sympy as sp
 from sympy import Rational, S
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.faces import latex
 from meanfield.scaling.modular import modular_transformer
 from meanfield.scaling.width import depth_rule, key_query_rule, width_rule
@@ -114,7 +114,7 @@ CONVENTIONS: Final = {
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ConventionTable:
+class ConventionTable(faces.Labelled):
     """The tensors of a model under each convention: `std[convention][tensor]`, `update[convention][tensor]`, and per convention
     `multiplier` of a branch, `logit_scale`, and `spectral_norm[convention][tensor]`, std (sqrt(fan_in) + sqrt(fan_out))."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield import arguments
+from meanfield import arguments, faces
 from meanfield.architectures.transformers import deep_norm
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import UniformAttention
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class GradientCheck:
+class GradientCheck(faces.Labelled):
     r"""Gradients through a stack of N post-norm blocks: `apjn` is J^{L,0} over N, `c` the correlation of two tokens at the output.
 
     `holds` says where J is within `factor` of 1, either way.

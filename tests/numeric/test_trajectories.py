@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,7 +33,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import jobs, threads, work
+from meanfield.numeric import jobs, work
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)

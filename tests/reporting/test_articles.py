@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.reporting.patience import OutOfTime, within
@@ -29,6 +30,17 @@ ARTICLES = {
     "mask": (
         mf.Residual(mf.CausalAttention(n=4, sigma_Q=1, sigma_K=2, frequencies=(1,))),
         {"depth": 2, "p": 0.4, "sigma_V": 1, "sigma_O": 1},
+    ),
+    "GEGLU": (mf.pre_norm(norm=mf.RMSNorm(), attention=mf.UniformAttention(), mlp=mf.GEGLU()), {"patience": 0.5}),
+    "Derf and GELU": (mf.Residual(mf.Derf() >> mf.MLP(mf.gelu, 0.64, 1.28)), {}),
+    "piecewise": (
+        mf.deep_norm(attention=mf.UniformAttention(), mlp=mf.MLP(mf.Activation(sp.Piecewise((mf.x**2, mf.x > 0), (mf.x / 5, True))))),
+        {"patience": 0.5},
+    ),
+    "masks": (
+        mf.post_norm(norm=mf.RMSNorm(), attention=mf.MaskedAttention(sp.exp(-abs(mf.i - mf.j)), sigma_Q=1), mlp=mf.MLP(mf.elu(0.3)))
+        >> mf.Residual(mf.CausalAttention(sigma_Q=0.64)),
+        {},
     ),
     "causal": (
         mf.Residual(mf.CausalAttention()) >> mf.Residual(mf.MLP(mf.relu)),

@@ -13,6 +13,7 @@ import sympy as sp
 import meanfield as mf
 from meanfield import faces
 from meanfield.analysis.growth_check import Check, Fit
+from meanfield.analysis.rational_forms import cancelled
 from meanfield.reporting.breaking import WIDTH, aligned, fitted, width
 from meanfield.scaling import Atom, Bond
 
@@ -157,8 +158,64 @@ def _shows_itself(kind: type) -> bool:
 
 
 def test_what_has_no_latex_says_what_has():
-    with pytest.raises(TypeError, match="no LaTeX for dict: expected an expression"):
-        mf.latex({})
+    with pytest.raises(TypeError, match="no LaTeX for object: expected an expression"):
+        mf.latex(object())
+    with pytest.raises(TypeError, match="no LaTeX for an array of 3 dimensions"):
+        mf.latex(np.ones((2, 2, 2)))
+
+
+def test_what_results_hold_prints_too():
+    cases = mf.latex(mf.growth(mf.mlp(mf.relu)).cases)
+    assert cases == mf.latex(mf.growth(mf.mlp(mf.relu)))
+    assert cases.count(r"If $\sigma_w^{2}") == 3
+    assert mf.latex(mf.silu.identities()).startswith("\\begin{align*}\n& ")
+    law = mf.growth(RESIDUAL)
+    for thing in (law.apjn.terms, law.parameters, law.q.exponent, mf.scaling.deep_norm("adam").values, 0.64, True, np.array([1.0, 0.5])):
+        text = mf.latex(thing)
+        assert text.count("{") == text.count("}")
+    assert mf.latex({"sigma_w": 0.64}) == "\\begin{align*}\n\\sigma_w &= 0.64\n\\end{align*}"
+
+
+# -- what a person reads of numbers and of long formulas ------------------------------------------------------------------------------
+
+
+def test_decimals_read_as_they_were_typed():
+    text = mf.latex(mf.pre_norm(norm=mf.Derf(0.5), attention=mf.UniformAttention(4, 0.64, 0.64), mlp=mf.MLP(mf.relu, 0.64, 1.28)))
+    assert not re.search(r"\\frac\{\d{2,}\}\{\d{2,}\}", text)
+    assert "0.04194304" in text  # 0.64^4/4
+    assert mf.latex(sp.Rational(16, 25) * mf.q) == "0.64 q"
+    assert mf.latex(sp.Rational(2, 15) * mf.q) == r"\frac{2 q}{15}"  # of a series, not of a person
+
+
+def test_a_root_of_a_square_is_none():
+    n = sp.Symbol("n", positive=True)
+    assert cancelled(sp.sqrt((1 / n - sp.Rational(1, 2)) ** 2 + (1 - 1 / n) / n)) == sp.Rational(1, 2)
+    law = mf.growth(
+        mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(), mlp=mf.MLP(mf.gelu)), sigma_1=1, sigma_2=1, sigma_V=1, sigma_O=1
+    )
+    assert law.apjn.kind == "power"
+    assert law.apjn.exponent.free_symbols == set()  # n cancels
+
+
+def test_long_laws_have_named_parts():
+    law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=mf.UniformAttention(), mlp=mf.MLP(mf.gelu)))
+    text = mf.latex(law)
+    assert len(text) < 6000
+    assert r"\mathcal{F} &=" in text
+    assert all(width(line.replace("&", "").removesuffix(r" \\")) <= 1.1 * WIDTH for line in text.splitlines())
+
+
+def test_every_softmax_of_a_repeat_has_its_own_letters():
+    first, second = (mf.CausalAttention(n=5, sigma_Q=s, sigma_K=1) for s in (1, 2))
+    lines = mf.latex(mf.Residual(first) >> mf.Residual(second)).splitlines()
+    for letter in ("Y", "c", "Z"):
+        own = [line for line in lines if line.startswith(f"{letter}^{{ij}}_{{ab}} &=")]
+        other = [line for line in lines if line.startswith(rf"{letter}^{{(3)\,ij}}_{{ab}} &=")]
+        assert len(own) == len(other) == 1
+        if letter != "Y":
+            assert "G^{(2)}" in other[0]
+            assert "G^{(2)}" not in own[0]
+    assert sum(line.startswith("B") for line in lines) == 1  # one mask
 
 
 # -- long lines ---------------------------------------------------------------------------------------------------------------------
@@ -205,3 +262,10 @@ def test_what_is_long_and_stands_in_several_places_has_a_name():
     for uses in (r"\\mathcal\{F\}(?!_)", r"\\mathcal\{F\}_\{?2\}?"):
         assert len(re.findall(uses, body)) >= 2  # in p and in K
         assert len(re.findall(uses + " &=", definitions)) == 1
+
+
+def test_a_law_in_numbers_is_legible():
+    law = mf.growth(mf.Residual(mf.Derf() >> mf.MLP(mf.gelu, 0.64, 1.28)))
+    text = mf.latex(law)
+    assert not re.search(r"(?<![.\d])\d{8,}", text)
+    assert len(text) < 1500

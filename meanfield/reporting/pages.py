@@ -1,0 +1,157 @@
+r"""One piece of LaTeX with the names it gives: kernels, weights' products, and what is long and stands in several places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import sympy as sp
+from sympy import S
+
+from meanfield import symbols
+from meanfield.blocks.algebra import Law
+from meanfield.gaussian import closed
+from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.pieces import homogeneous_degree
+from meanfield.reporting.naming import shortened
+from meanfield.reporting.printer import printed
+from meanfield.symbols import known
+
+__all__ = ["Page"]
+
+#: points of an expression that is given a name where it occurs more than once
+LONG: Final = 90.0
+
+x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
+
+
+def _numbered(name: str, k: int) -> str:
+    if k == 1:
+        return name
+    base, _, index = name.partition("_")
+    return f"{base}_{{{index.strip('{}')}{k}}}"
+
+
+@dataclass
+class Page:
+    """One piece of LaTeX: keeps the names it has given and what they stand for."""
+
+    lines: dict[str, str] = field(default_factory=dict)  # left side -> right side
+    names: dict[sp.Basic, str] = field(default_factory=symbols.latex_names)
+    kernels: dict[sp.Expr, str] = field(default_factory=dict)  # activation -> name of its kernel on correlations
+    products: set[str] = field(default_factory=set)
+
+    def expression(self, e: sp.Basic) -> str:
+        """LaTeX, with the names of this page"""
+        return printed(e, self.names)
+
+    def _define(self, name: str, right: str) -> str:
+        k = 1
+        while self.lines.get(_numbered(name, k), right) != right:
+            k += 1
+        self.lines[_numbered(name, k)] = right
+        return _numbered(name, k)
+
+    # -- one sublayer -----------------------------------------------------------------------------------------------------
+    def law(self, law: Law) -> list[str]:
+        view: dict[sp.Basic, sp.Expr] = {delta: q - p}
+        values: dict[sp.Symbol, sp.Expr] = {}
+        for d in law.definitions:
+            if d.shown is not None:
+                view[d.symbol] = d.shown.xreplace(view)
+            else:
+                values[d.symbol] = self.readable(d.value.xreplace(view))
+        out = [self.readable(e.xreplace(view)) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
+        short = self.named([*values.values(), *out])
+        for symbol, value in zip(values, short, strict=False):
+            latex_name = next(d.latex for d in law.definitions if d.symbol == symbol)
+            self.names[symbol] = self._define(latex_name, self.expression(value))
+        new_q, new_p, jj, jk, kj, kk, chi = short[len(values) :]
+        return [
+            rf"q &\leftarrow {self._state_first(new_q, q)}",
+            rf"p &\leftarrow {self._state_first(new_p, p)}",
+            rf"J &\leftarrow {self._combination([jj, jk])}",
+            rf"K &\leftarrow {self._combination([kj, kk])}",
+            rf"\chi &= {self._one_first(chi)}",
+        ]
+
+    def named(self, expressions: Sequence[sp.Basic], nodes: bool = True) -> list[sp.Basic]:
+        """The same with names for what is long and stands in several places, or makes a line too long; also for expectations?"""
+
+        def letter(part: sp.Expr) -> str:
+            return self._define(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", self.expression(part))
+
+        return shortened(expressions, self.expression, self.names, letter, LONG, nodes)
+
+    def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:
+        terms = sp.Add.make_args(e)
+        own = [t for t in terms if (t / state).free_symbols.isdisjoint({q, p}) and t.has(state) and not (t / state).has(Node)]
+        if len(own) != 1 or len(terms) == 1:
+            return self.expression(e)
+        rest = sp.Add(*[t for t in terms if t is not own[0]])
+        text = self.expression(rest)
+        return f"{self.expression(own[0])} {text}" if text.startswith("-") else f"{self.expression(own[0])} + {text}"
+
+    def _one_first(self, e: sp.Expr) -> str:
+        constant, rest = e.as_coeff_Add()
+        if constant == 0 or rest == 0:
+            return self.expression(e)
+        text = self.expression(rest)
+        return f"{self.expression(constant)} {text}" if text.startswith("-") else f"{self.expression(constant)} + {text}"
+
+    def _combination(self, row: list[sp.Expr]) -> str:
+        parts = []
+        for value, letter in zip(row, ("J", "K"), strict=True):
+            if value == 0:
+                continue
+            text = self._one_first(value)
+            if value == 1:
+                parts.append(letter)
+            elif isinstance(value, sp.Add):
+                parts.append(rf"\left({text}\right) {letter}")
+            else:
+                parts.append(f"{text} {letter}")
+        return " + ".join(parts).replace("+ - ", "- ") or "0"
+
+    # -- readable expressions ---------------------------------------------------------------------------------------------
+    def readable(self, e: sp.Expr) -> sp.Expr:
+        """Expectations in their shortest form, products of weight scales by their usual letter."""
+        e = e.replace(lambda t: isinstance(t, Node), self._node)
+        for letter, (first, second) in symbols.products:
+            a, b, ab = known(first), known(second), known(letter)
+            shorter = sp.powdenest(e.xreplace({b: ab / a}), force=True)
+            if e.has(a) and e.has(b) and not shorter.has(a):
+                e = shorter
+                self.products.add(letter)
+        return e
+
+    def _node(self, node: Node) -> sp.Expr:
+        if isinstance(node, PairExpectation) and node.args[1] == node.args[3] and node.args[4:] == (S.Zero, S.Zero):
+            parts = node.separated()
+            if parts is not None and parts[0] == parts[1]:
+                degree = homogeneous_degree(parts[0])
+                if degree is not None and degree.is_number and not parts[0].is_polynomial(x) and closed.cross(*parts) is not None:
+                    v, cov = node.args[1:3]
+                    return v**degree * sp.Function(self._kernel(parts[0]))(sp.cancel(cov / v))
+        return node.doit() if isinstance(node, (PairExpectation, Expectation)) else node
+
+    def _kernel(self, f: sp.Expr) -> str:
+        if f not in self.kernels:
+            base = next((name for g, name in self.kernels.items() if g.diff(x) == f), None)
+            count = sum(not name.startswith("\\dot") for name in self.kernels.values())
+            self.kernels[f] = rf"\dot{base}" if base else _numbered(r"\kappa", 1 if count == 0 else count + 1)
+            form = closed.cross(f, f)
+            assert form is not None
+            value = PairExpectation(f * f.xreplace({x: y}), q, p, q).doit().xreplace({p: rho, q: S.One})
+            name = self.kernels[f]
+            self.lines[rf"{name}\left(\rho\right)"] = self.expression(value)
+        return self.kernels[f]
+
+    def definitions(self) -> list[str]:
+        lines = [f"{left} &= {right}" for left, right in self.lines.items()]
+        for letter, (first, second) in symbols.products:
+            if letter in self.products:
+                names = symbols.TABLE
+                lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
+        return lines
