@@ -153,6 +153,9 @@ class CorrelationRoot(Implicit):
     is_nonnegative = True
 
     def _enclosed(self) -> Root:
+        start = float(sp.N(self.equation.subs(self.variable, 0), 20))
+        if abs(start) <= TOUCHING:
+            return Root(0.0, 0.0, 0.0, False, start)
         found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]
         return replace(found, at=1 - found.at, low=1 - found.high, high=1 - found.low)
 

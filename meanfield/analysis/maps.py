@@ -56,6 +56,7 @@ class Program:
     work: Work
 
     def __call__(self, table: Floats) -> Floats:
+        table = np.ascontiguousarray(table)
         out = np.empty((self.count + 1, table.shape[1]))
         shapes = [i.shapes([s.name for s in self.order], table) for i in self.integrands]
         small = patient(table.shape[1] * self.work.milliseconds(shapes), is_kept(self.source, "table"), self.source)
@@ -105,7 +106,7 @@ def values_of(
     out = program(expressions, order, by_quadrature)(table)
     poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
     if not by_quadrature and poor.any() and any(e.has(Node) for e in expressions):
-        again = program(expressions, order, by_quadrature=True)(np.ascontiguousarray(table[:, poor]))
+        again = program(expressions, order, by_quadrature=True)(table[:, poor])
         better = ~(again[-1] >= out[-1][poor])
         out[:, poor] = np.where(better, again, out[:, poor])
     return out[:-1], out[-1]

@@ -77,6 +77,7 @@ class Program:
 
     def __call__(self, table: Floats, detail: float = 1.0) -> tuple[Floats, Floats]:
         """Values and rounding bounds for the columns of a table."""
+        table = np.ascontiguousarray(table)
         out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
         shapes = [i.shapes([s.name for s in self.order], table, detail) for i in self.integrands]
         cost = table.shape[1] * self.work.milliseconds(shapes)

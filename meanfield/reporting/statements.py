@@ -17,6 +17,7 @@ from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue.families import Catalogue
 from meanfield.faces import latex
 from meanfield.gaussian.derivation import Certificate, Claim, DerivationStep
+from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import law_lines
 from meanfield.reporting.growth_text import conditional
@@ -48,6 +49,12 @@ def _(average: Annealed) -> str:
 @latex.register
 def _(average: Quenched) -> str:
     return r"\mathbb{E} \prod_k A_k = \mathbb{E} \frac{\prod_k e^{s_k}}{(\sum_b e^{s_b})^k}"
+
+
+@latex.register
+def _(sweep: Sweep) -> str:
+    """what is run: numbers that are not in memory are for no page"""
+    return latex(sweep.net)
 
 
 @latex.register(tuple)

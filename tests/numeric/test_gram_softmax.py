@@ -117,7 +117,7 @@ def test_refusals():
 def test_causal_networks_say_what_they_cost_and_look_like():
     net = mf.pre_norm(norm=mf.RMSNorm(), attention=mf.CausalAttention(sigma_Q=1, sigma_K=2, frequencies=(1, 0.1)), mlp=mf.MLP(mf.relu))
     text = mf.latex(net)
-    for part in (r"\sum_{ab} Y_{ab} G^{(1)}_{ab}", r"Z^{ij}_{ab} &=", r"\overline{\cos \vartheta"):
+    for part in (r"\sum_{ab} Y^{ij}_{ab} G^{(1)}_{ab}", r"Z^{ij}_{ab} &=", r"\overline{\cos \vartheta"):
         assert part in text
     gained = mf.deep_norm(attention=mf.CausalAttention(4, 1, 1, sigma_Q=1, sigma_K=1), mlp=mf.MLP(mf.relu, 1, 1), alpha=1, lam=2)
     assert mf.CausalAttention(4, 2, 2, sigma_Q=1, sigma_K=1) in (gained.blocks[0].branch,)
