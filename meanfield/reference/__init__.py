@@ -9,6 +9,7 @@ try:
 except ImportError as missing:
     raise _absent("meanfield.reference draws random networks in", "torch") from missing
 
+from meanfield.reference import comparison_tables as _comparison_tables  # noqa: F401  # registers how it is shown
 from meanfield.reference import draws, rules
 from meanfield.reference import fluctuating_attention as _fluctuating_attention  # noqa: F401  # registers its rules
 from meanfield.reference import fluctuating_gau as _fluctuating_gau  # noqa: F401

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,17 +23,14 @@ from meanfield.numeric.runs import Run, initial_moments
 from meanfield.reference.drawing import place
 from meanfield.reference.draws import Draw, gaussian, truncated_normal
 from meanfield.reference.fluctuations import Unpredicted
+from meanfield.reference.halves import halved
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
 from meanfield.reference.twin import build
-from meanfield.reporting.quantities import RUNS
-from meanfield.reporting.tables import labelled
-from meanfield.reporting.tabular import Table, number, picked
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import xarray
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -53,7 +49,7 @@ class Difference:
     theory, measured, error : arrays
         At infinite width, and at the larger width with its standard error.
     bias : array
-        What the larger width adds: half the difference that half the width makes, both taken linear in 1/width.
+        What the larger width adds to its theory, as half the width adds twice that: linear in 1/width.
     z : array
         (measured - bias - theory) / error of the numerator, which is about sqrt(5) times that of `measured`.
     """
@@ -69,11 +65,14 @@ class Difference:
 class Comparison(faces.Labelled):
     """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
 
+    `narrow_theory` is that of the smaller networks: `theory` itself, but where half the width has half the features of gated attention.
+
     `scatter` is the predicted standard deviation of ln q and ln J over draws, computed on first use. It raises ValueError where it is not
     known, and names the block.
     """
 
     theory: Run | GramRun | PairRun
+    narrow_theory: Run | GramRun | PairRun
     wide: Measurement
     narrow: Measurement
     q: Difference
@@ -135,6 +134,8 @@ class Comparison(faces.Labelled):
             f"theory beside {self.wide.samples} random networks of width {self.wide.width} and as many of {self.narrow.width}, "
             f"n = {self.wide.n}, gradient start {self.wide.start!r}"
         )
+        if self.narrow_theory is not self.theory:
+            head += "; these have half the features s of gated attention, so that the column 1/width holds what is in 1/s too"
         columns = [("layer", [str(i) for i in self.wide.layers])]
         for name, d in self.differences.items():
             columns.append((name, [f"{v:.5g}" for v in d.theory]))
@@ -142,57 +143,6 @@ class Comparison(faces.Labelled):
             columns.append(("1/width", [f"{v:+.1g}" for v in d.bias]))
             columns.append(("z", [f"{v:+.1f}" for v in d.z]))
         return f"{head}\n{listing(columns)}\n{self.verdict}"
-
-
-@faces.latex.register(Comparison)
-def _(found: Comparison) -> str:
-    return _table(found).latex
-
-
-@faces.html.register(Comparison)
-def _(found: Comparison) -> str:
-    return f"<p>{escape(found.verdict)}</p>\n{_table(found).html}"
-
-
-def _table(found: Comparison) -> Table:
-    """theory, measurement with its standard error, and z, over some of the layers"""
-    letters = {"q": "$q_l$", "p": "$p_l$", "ln J": f"${RUNS['log_apjn'].latex}$"}
-    rows = []
-    for i in picked(len(found.wide.layers), 9):
-        row = [str(found.wide.layers[i])]
-        for d in found.differences.values():
-            row += [
-                number(float(d.theory[i]), 5),
-                rf"{number(float(d.measured[i]), 5)} $\pm$ {number(float(d.error[i]), 1)}",
-                f"${d.z[i]:+.1f}$",
-            ]
-        rows.append(row)
-    heads = [cell for name in found.differences for cell in (letters[name], "measured", "$z$")]
-    return Table(["$l$", *heads], rows, "r" * (1 + len(heads)))
-
-
-_PARTS = {
-    "theory": "at infinite width",
-    "measured": "mean over the networks",
-    "error": "its standard error",
-    "bias": "what the finite width adds",
-    "z": "(measured - bias - theory) in standard errors",
-}
-
-
-@faces.dataset.register(Comparison)
-def _(found: Comparison) -> xarray.Dataset:
-    """over (quantity, layer)"""
-    differences = {"q": found.q, "p": found.p, "log_apjn": found.log_apjn}
-    kept = {name: d for name, d in differences.items() if d is not None}
-    data = {
-        part: (("quantity", "layer"), np.array([getattr(d, part) for d in kept.values()]), {"long_name": meaning, "units": "1"})
-        for part, meaning in _PARTS.items()
-    }
-    coords = {"quantity": list(kept), "layer": found.wide.layers}
-    latex = ", ".join(RUNS[name].latex for name in kept)
-    about = {"width": found.wide.width, "samples": found.wide.samples, "start": found.wide.start, "verdict": found.verdict}
-    return labelled(data, coords, {**about, "latex": latex})
 
 
 def compare(
@@ -219,14 +169,16 @@ def compare(
     r"""The theory of `mf.propagate` beside what is measured on random networks of this width and of half of it.
 
     Finite networks differ from the theory by O(1/width), and more as they get deeper. The two widths give that term, by
-    m(width) = m(infinity) + b/width, and the z-scores compare the theory with m(infinity).
+    m(width) = theory + b/width, and the z-scores compare what is left with 0. A gated attention unit has effects in 1/s beside its law at
+    any width, once it stands in a stack with norms: at half the width it has half of s (and of d, e; W_o is twice as large, to keep the
+    size of what it adds), beside the theory of that. `bias` then holds the terms in 1/width and 1/s.
 
     Parameters
     ----------
     net, depth, q, p, c, gap, n, start, **parameters
         As in `mf.propagate`, one number each; n also says how many inputs to draw where the network does not mix them.
     width : whole number >= 2
-        Its half must divide into `heads` and be at least n.
+        Its half must divide into `heads` and be at least n; the s of a gated attention unit must be even.
     samples, probes, seed, device
         As in `measure`, for each of the two widths.
     heads, hidden, draw, dtype
@@ -247,14 +199,21 @@ def compare(
     arguments.check_integer(width, "width", 2)
     named = {s.name for s in network_parameters(net)}
     given = {**parameters, "n": n} if n is not None and "n" in named else parameters
-    theory = propagate(net, depth, q, p=p, c=c, gap=gap, start=start, **given)
-    if not (np.isfinite(theory.q).all() and np.isfinite(theory.log_apjn).all()):
-        raise ValueError(f"the theory has no finite numbers to compare with here: {theory.status}; use fewer repeats or other scales")
+    small = halved(net, given)
+
+    def predict(net: Block) -> Run | GramRun | PairRun:
+        run: Run | GramRun | PairRun = propagate(net, depth, q, p=p, c=c, gap=gap, start=start, **given)
+        if not (np.isfinite(run.q).all() and np.isfinite(run.log_apjn).all()):
+            raise ValueError(f"the theory has no finite numbers to compare with here: {run.status}; use fewer repeats or other scales")
+        return run
+
+    theory = predict(net)
+    narrow_theory = theory if small is net else predict(small)
     seen = []
     where = place(device)
-    for size in (width, width // 2):
+    for size, drawn in ((width, net), (width // 2, small)):
         twin = build(
-            net,
+            drawn,
             size,
             depth,
             heads=heads,
@@ -279,7 +238,7 @@ def compare(
         at, half = getattr(wide, name), getattr(narrow, name)
         error, half_error = getattr(wide, f"{name}_error"), getattr(narrow, f"{name}_error")
         ratio = narrow.width / (wide.width - narrow.width)
-        bias = ratio * (half - at)
+        bias = ratio * (half - np.asarray(getattr(narrow_theory, name)) - (at - expected))
         spread = np.sqrt(((1 + ratio) * error) ** 2 + (ratio * half_error) ** 2 + (rounding * np.maximum(1.0, np.abs(expected))) ** 2)
         return Difference(expected, at, error, bias, (at - bias - expected) / spread)
 
@@ -303,4 +262,5 @@ def compare(
             pooled=start == "pooled",
         )
 
-    return Comparison(theory, wide, narrow, difference("q"), difference("p") if two else None, difference("log_apjn"), predicted)
+    p_difference = difference("p") if two else None
+    return Comparison(theory, narrow_theory, wide, narrow, difference("q"), p_difference, difference("log_apjn"), predicted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 
@@ -100,35 +101,53 @@ def test_gated_attention_with_hidden_units_of_its_own():
     assert sorted(tuple(w.shape) for w in mf.reference.build(mf.GAU(mf.silu, s=4, n=2, d=8), 8, 1, hidden=2).parameters())[1] == (8, 16)
 
 
-@pytest.mark.parametrize("name", ["pre-norm", "post-norm"])
-def test_gated_attention_in_residuals(name):
-    """two blocks, the branch as large as the skip; the gradient's part of O(1/width) is that of the unit alone"""
-    width = 128
-    unit = mf.GAU(mf.tanh, s=64, n=8, d=width, e=2 * width, lam=1.5)
-    net = mf.Residual(mf.LayerNorm() >> unit) if name == "pre-norm" else mf.Residual(unit) >> mf.LayerNorm()
-    twin = mf.reference.build(net, width, 2, q=1.0, c=0.4, dtype=torch.float32, seed=5)
-    seen = mf.reference.measure(twin, samples=100, probes=1, device="cpu", seed=5)
-    run = mf.propagate(net, 2, q=1.0, c=0.4)
-    found = {"q": (seen.q[1:], seen.q_error[1:]), "p": (seen.p[1:], seen.p_error[1:]), "J": (seen.apjn[:2], seen.apjn_error[:2])}
-    theory = {"q": run.q[1:], "p": run.p[1:], "J": np.exp(run.log_apjn[:2])}
-    for key, (value, error) in found.items():
-        assert (np.abs(np.log(value / theory[key])) <= 3 * error / value + RADIAL[key] / width).all(), (key, value, theory[key], error)
-
-
 #: d of the law is without end: what the overlaps of a finite width add, goes with the rest of O(1/width)
-UNIT = {"s": 64, "n": 8, "d": 10**9}
+SIZES = {"n": 8, "d": 10**9}
+G = sp.Symbol("g", positive=True)
+
+
+def pre_norm(unit: mf.Block) -> mf.Block:
+    return mf.Residual(mf.LayerNorm() >> unit)
+
+
+def post_norm(unit: mf.Block) -> mf.Block:
+    return mf.Residual(unit) >> mf.LayerNorm()
+
+
+#: network, its repeats, and the scale `g`: the branch of a residual is about as large as the skip
+TANH, SILU = mf.GAU(mf.tanh, s=64, lam=G, **SIZES), mf.GAU(mf.silu, s=128, sigma_O=G, **SIZES)
 GATED_ATTENTION = {
-    "silu": mf.GAU(mf.silu, **UNIT),
-    "gelu": mf.GAU(mf.gelu, lam=1.2, **UNIT),
+    "silu": (mf.GAU(mf.silu, s=64, lam=G, **SIZES), 1, 1.0),
+    "tanh, pre-norm": (pre_norm(TANH), 2, 1.2),
+    "tanh, post-norm": (post_norm(TANH), 2, 1.2),
+    "silu, pre-norm": (pre_norm(SILU), 2, 0.4),
+    "silu, post-norm": (post_norm(SILU), 2, 0.5),
 }
 
 
 @pytest.mark.parametrize("name", GATED_ATTENTION)
 def test_gated_attention_by_the_z_scores_of_compare(name: str) -> None:
-    """widths 128 and 64, hidden units twice that"""
-    options = {"q": 1.0, "c": 0.4, "samples": 160, "probes": 1, "hidden": 2, "dtype": torch.float32, "device": "cpu", "seed": 3}
-    seen = mf.reference.compare(GATED_ATTENTION[name], width=128, depth=1, **options)
+    """widths 128 and 64, hidden units twice that; sharp enough to notice a scale that is off"""
+    net, depth, g = GATED_ATTENTION[name]
+    options = {"q": 1.0, "c": 0.4, "samples": 240, "probes": 1, "hidden": 2, "dtype": torch.float32, "device": "cpu", "seed": 3}
+    seen = mf.reference.compare(net, width=128, depth=depth, g=g, **options)
     assert seen.agrees, seen
-    for d in (seen.q, seen.p):
-        assert (d.error < 0.25 * d.measured).all(), "sharp enough to tell"
-    assert seen.log_apjn.error[0] < 0.25
+    d = seen.log_apjn
+    spread = np.abs(d.measured - d.bias - d.theory)[0] / np.abs(d.z[0])
+    wrong = mf.propagate(net, depth, q=1.0, c=0.4, g=0.8 * g)
+    assert np.abs(wrong.log_apjn - d.theory)[0] > seen.limit * spread
+
+
+def test_half_the_width_has_half_the_features() -> None:
+    """what a unit adds stays as large; with all features at both widths the z-scores of the stack would be above 4"""
+    from meanfield.reference.halves import halved
+
+    net = post_norm(mf.GAU(mf.tanh, s=2 * G, n=4, d=2 * 10**9, e=64)) >> mf.Repeat(pre_norm(mf.MLP(mf.relu, 1, 1)), 2)
+    small = halved(net, {"g": 8})
+    assert small == post_norm(mf.GAU(mf.tanh, s=G, n=4, d=10**9, e=32, sigma_O=2)) >> mf.Repeat(pre_norm(mf.MLP(mf.relu, 1, 1)), 2)
+    run, other = (mf.propagate(f, 1, q=1.0, c=0.5, g=1000) for f in (net, small))
+    assert np.allclose((other.p - run.p) / run.p, 0, atol=0.01)
+    alone = pre_norm(mf.MLP(mf.relu, 1, 1))
+    assert halved(alone, {}) is alone
+    with pytest.raises(ValueError, match="s = 7"):
+        halved(mf.GAU(mf.tanh, s=G, n=4), {"g": 7})
