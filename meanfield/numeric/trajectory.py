@@ -363,14 +363,16 @@ s[X + i] = x
 
 @dataclass(frozen=True)
 class Kernel:
-    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, and the
-    layers of a repeat; the functions whose moments tables can hold, each with its derivative where that is needed."""
+    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, the layers
+    of a repeat, how many numbers the transfer of a layer is; the functions whose moments tables can hold, each with its derivative where
+    that is needed."""
 
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: Work
     layers: int
+    kept: int
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
@@ -489,7 +491,9 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
     layers = sum(part.times for part in parts)
     tabulated = lowering.tabulated if lowering.tabulates else ()
-    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, tabulated)
+    return Kernel(
+        text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated
+    )
 
 
 @dataclass(frozen=True)

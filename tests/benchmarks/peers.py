@@ -221,7 +221,7 @@ def meanfield(record: str = "last") -> Callable[[], Any]:
     marks = {"last": np.array([depth]), "every": np.arange(depth + 1)}.get(record, np.unique([*range(0, depth, 16), depth]))
     out, halt = jobs.Output(count, marks.size, depth), np.zeros(1, dtype=np.int64)
     run = store.compiled((Path(sys.argv[2]) / CASE["kernel"]).read_text(), "trajectories")
-    segment = min(depth * CASE["layers"], jobs.SEGMENT // CASE["lanes"])
+    segment = min(depth * CASE["layers"], jobs.SEGMENT // (CASE["lanes"] * CASE["kept"]))
     points = [np.ascontiguousarray(POINTS[name]) for name in ("values", "q", "delta")]
     tables = [POINTS[name] for name in sorted(POINTS) if name.startswith("table_")]
 
