@@ -193,7 +193,7 @@ def of_tables(activation: str, rounds: int, peers: dict[str, tuple[int, int]]) -
     net = mf.mlp(mf.activations[activation])
     plain, kernel = kernel_of(mf.recursion(net), True), kernel_of(mf.recursion(net), True, True)
     draw, count, depth = np.random.default_rng(0), 1024, 60
-    points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.1, 1.7, count)]), "q": np.ones(count)}
+    points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.0, 1.35, count)]), "q": np.ones(count)}
     points["delta"] = draw.uniform(0.1, 0.9, count)
     mf.propagate(net, depth, 1.0, gap=points["delta"], sigma_b=points["values"][0], sigma_w=points["values"][1], record="last")
     case = {"source": kernel.compiled(1), "lanes": 1, "layers": 1, "kept": kernel.kept, "activation": activation, "depth": depth}
