@@ -33,8 +33,8 @@ SOME = 10_000
 PROBES = 16
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
-#: least number of layers whose transfers are kept for the backward pass at a time
-SEGMENT = 4096
+#: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
+SEGMENT = 1 << 20
 
 
 class Output:
@@ -199,13 +199,13 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
 def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
     count = job.q0.shape[0]
     layers = max(job.depth, 1) * kernel.layers
-    segment = min(layers, max(SEGMENT, math.isqrt(layers)))
+    lanes = BLOCK if job.device != "cpu" or (kernel.vectorises and count > FEW) else 1
+    segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
     if job.device == "cuda":
         given = (job.table, job.q0, job.delta0)
         run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
         return
     small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
-    lanes = BLOCK if kernel.vectorises and count > FEW else 1
     text = kernel.interpreted if small else kernel.compiled(lanes)
     halt = np.zeros(1, dtype=np.int64)
     rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)

@@ -102,18 +102,20 @@ def multiply(s, i, fresh):
     return {scaled}
 
 
-def multiply_back(s, i):
-    """The transfer times the column, and whether it is well scaled."""
+def multiply_back(s, i, w, at):
+    """The transfer that was kept there times the column, and whether it is well scaled."""
     {column}
-    {chi}
+    {chi_back}
     return {scaled}
 
 
 def settle(s, i):
     """Mantissas of a product within their range again."""
+    a = s[A + i]
+    lowest = s[LOWEST + i]
     {size}
-    s[LOWEST + i] = s[A + i] if s[A + i] < s[LOWEST + i] else s[LOWEST + i]
-    s[A + i] *= rescale(size)
+    s[LOWEST + i] = a if a < lowest else lowest
+    s[A + i] = a * rescale(size)
     s[B + i] *= rescale(size)
     s[E + i] += up(size)
     x = s[X + i]
@@ -123,15 +125,19 @@ def settle(s, i):
 
 def attend(s, m):
     """What became of the points of a block in layer m, where one of them needs it."""
+    now = float(m)
     for i in range(LANES):
-        if s[ALIVE + i] > 0.0:
-            q = s[Q + i]
-            delta = s[DELTA + i]
-            if not (q > 1e-300 and q < 1e300 and delta == delta):
-                s[ALIVE + i] = 0.0
-                s[GOOD + i] = float(m)
-            s[LEAST + i] = delta if delta < s[LEAST + i] else s[LEAST + i]
-            settle(s, i)
+        q = s[Q + i]
+        delta = s[DELTA + i]
+        alive = s[ALIVE + i]
+        good = s[GOOD + i]
+        least = s[LEAST + i]
+        fine = (q > 1e-300) & (q < 1e300) & (delta == delta)
+        s[ALIVE + i] = alive if fine else 0.0
+        s[GOOD + i] = good if fine | (alive == 0.0) else now
+        sunk = delta if delta < 0.0 else 0.0
+        s[LEAST + i] = sunk if delta < least else least  # a gap that has gone below is not looked at again
+        settle(s, i)
 
 
 def attend_back(s):
@@ -167,8 +173,9 @@ def keep_back(s, r, origin, lanes, backward, chi_sum):
     backward_row = backward[r, origin : origin + lanes]
     sum_row = chi_sum[r, origin : origin + lanes]
     for i in range(lanes):
-        backward_row[i] = logarithm(s[A + i], s[E + i])
-        sum_row[i] = {chi_total}
+        total = logarithm(s[A + i], s[E + i])
+        backward_row[i] = total
+        sum_row[i] = {chi_sum}
 
 
 def copy(size, target, at, source, start):
@@ -252,10 +259,9 @@ def through(
             sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
         if again:
             for m in range(stop - 1, start - 1, -1):
-                copy(KEPT, s, T00, w, (m - start) * KEPT)
                 calm = 0
                 for i in range(LANES):
-                    calm += multiply_back(s, i)
+                    calm += multiply_back(s, i, w, (m - start) * KEPT)
                 if calm < LANES:
                     attend_back(s)
                 if r >= 0 and m == marks[r] * LAYERS:
@@ -326,15 +332,19 @@ a = s[A + i] * s[T00 + i] + s[B + i] * s[T10 + i]
 b = s[A + i] * s[T01 + i] + s[B + i] * s[T11 + i]
 """
 _BACK = """
-a = s[T00 + i] * s[A + i] + s[T01 + i] * s[B + i]
-b = s[T10 + i] * s[A + i] + s[T11 + i] * s[B + i]
+a = w[at + i] * s[A + i] + w[at + (T01 - T00) + i] * s[B + i]
+b = w[at + (T10 - T00) + i] * s[A + i] + w[at + (T11 - T00) + i] * s[B + i]
 """
 #: where no layer mixes tokens
 _ALONE = """
 a = s[A + i] * s[T00 + i]
 s[A + i] = a
 """
-_SIZE = "size = abs(s[A + i]) + abs(s[B + i])"
+_ALONE_BACK = """
+a = s[A + i] * w[at + i]
+s[A + i] = a
+"""
+_SIZE = "size = abs(a) + abs(s[B + i])"
 #: what becomes of the product then, if its mantissas are within their range
 _PRODUCT = """
 s[A + i] = a
@@ -345,18 +355,24 @@ _CHI = """
 x = s[X + i] * s[CHI + i]
 s[X + i] = x
 """
+_CHI_BACK = """
+x = s[X + i] * w[at + (CHI - T00) + i]
+s[X + i] = x
+"""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, and the
-    layers of a repeat; the functions whose moments tables can hold, each with its derivative where that is needed."""
+    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, the layers
+    of a repeat, how many numbers the transfer of a layer is; the functions whose moments tables can hold, each with its derivative where
+    that is needed."""
 
     text: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: Work
     layers: int
+    kept: int
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
@@ -458,11 +474,13 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         "moves": "\n\n\n".join(moves),
         "advance": _advance([part.times for part in parts], shape_names),
         "row": _FORWARD + _PRODUCT if mixed else _ALONE,
-        "column": _BACK + _PRODUCT if mixed else _ALONE,
-        "size": _SIZE if mixed else "size = abs(s[A + i])",
+        "column": _BACK + _PRODUCT if mixed else _ALONE_BACK,
+        "size": _SIZE if mixed else "size = abs(a)",
         "scaled": (_SCALED if mixed else "(a >= SMALL) & (a <= BIG)") + " & (x >= SMALL) & (x <= BIG)" * split,
         "whole": "s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])" if sum(part.times for part in parts) > 1 else "",
         "chi": _CHI if split else "",
+        "chi_back": _CHI_BACK if split else "",
+        "chi_sum": "logarithm(s[X + i], s[XE + i])" if split else "total",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
@@ -473,7 +491,9 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(_LOOPS, put)])
     layers = sum(part.times for part in parts)
     tabulated = lowering.tabulated if lowering.tabulates else ()
-    return Kernel(text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, tabulated)
+    return Kernel(
+        text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated
+    )
 
 
 @dataclass(frozen=True)

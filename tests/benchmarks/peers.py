@@ -221,11 +221,12 @@ def meanfield(record: str = "last") -> Callable[[], Any]:
     marks = {"last": np.array([depth]), "every": np.arange(depth + 1)}.get(record, np.unique([*range(0, depth, 16), depth]))
     out, halt = jobs.Output(count, marks.size, depth), np.zeros(1, dtype=np.int64)
     run = store.compiled((Path(sys.argv[2]) / CASE["kernel"]).read_text(), "trajectories")
+    segment = min(depth * CASE["layers"], jobs.SEGMENT // (CASE["lanes"] * CASE["kept"]))
     points = [np.ascontiguousarray(POINTS[name]) for name in ("values", "q", "delta")]
     tables = [POINTS[name] for name in sorted(POINTS) if name.startswith("table_")]
 
     def once() -> np.ndarray:
-        run(0, count, depth, marks, 4096, halt, 0.0, *points, *out.arrays, *tables)
+        run(0, count, depth, marks, segment, halt, 0.0, *points, *out.arrays, *tables)
         return np.array([out.q[-1], out.delta[-1], out.forward[-1]])
 
     return once
@@ -261,7 +262,16 @@ def hermite() -> Callable[[], Any]:
 
 
 def neural_tangents() -> Callable[[], Any]:
-    """jit(vmap) of the NNGP kernel of an MLP over its weights and biases, two inputs; without gradients"""
+    """jit(vmap) over weights and biases of the NNGP matrix of two inputs of an MLP: q and p, without gradients"""
+    return tangents(lambda kernel, inputs: kernel(inputs, None, "nngp"))
+
+
+def single_entry() -> Callable[[], Any]:
+    """the same with one entry of the matrix, p, alone"""
+    return tangents(lambda kernel, inputs: kernel(inputs[:1], inputs[1:], "nngp"))
+
+
+def tangents(wanted: Callable[[Any, Any], Any]) -> Callable[[], Any]:
     import jax as package
     import jax.numpy as jnp
     from neural_tangents import stax
@@ -275,8 +285,7 @@ def neural_tangents() -> Callable[[], Any]:
 
     def end(bias: Any, weight: Any) -> Any:
         dense = [stax.Dense(1, W_std=weight, b_std=bias) for _ in range(CASE["depth"])]
-        first = stax.Dense(1, W_std=1.0, b_std=0.0)
-        return stax.serial(first, *(part for d in dense for part in (layer(), d)))[2](inputs[:1], inputs[1:], get="nngp")
+        return wanted(stax.serial(*(part for d in dense for part in (d, layer())))[2], inputs)
 
     run = package.jit(package.vmap(end))
     values = [jnp.asarray(v) for v in POINTS["values"]]

@@ -37,6 +37,8 @@ ENVIRONMENTS = {
     "jax": ("venv-jax", ("jax==0.10.2",)),
     "neural_tangents": ("venv-nt", ("jax==0.4.30", "jaxlib==0.4.30", "neural-tangents==0.6.5")),
 }
+ENVIRONMENTS["single_entry"] = ENVIRONMENTS["neural_tangents"]
+TANGENTS = ("neural_tangents", "single_entry")
 THREADS = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3",
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
@@ -99,6 +101,9 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
         "held": step[1].split(", ")[2:-2],
         "results": step[3].split(", ")[2:],
         "source": kernel.compiled(lanes),
+        "lanes": lanes,
+        "layers": kernel.layers,
+        "kept": kernel.kept,
     }
 
 
@@ -165,7 +170,7 @@ def raced(peers: dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]], rounds
         finally:
             for peer in running:
                 peer.stop()
-    alike = [p for p in running if p.name in ("meanfield", "c") or (p.size == running[0].size and p.name != "neural_tangents")]
+    alike = [p for p in running if p.name in ("meanfield", "c") or (p.size == running[0].size and p.name not in TANGENTS)]
     for peer in alike:
         assert np.allclose(peer.end, alike[0].end, rtol=1e-9, atol=1e-9), (peer.name, peer.end, alike[0].end)
     return found | {p.name: statistics.median(p.times) for p in running}
@@ -188,10 +193,10 @@ def of_tables(activation: str, rounds: int, peers: dict[str, tuple[int, int]]) -
     net = mf.mlp(mf.activations[activation])
     plain, kernel = kernel_of(mf.recursion(net), True), kernel_of(mf.recursion(net), True, True)
     draw, count, depth = np.random.default_rng(0), 1024, 60
-    points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.1, 1.7, count)]), "q": np.ones(count)}
+    points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.0, 1.35, count)]), "q": np.ones(count)}
     points["delta"] = draw.uniform(0.1, 0.9, count)
     mf.propagate(net, depth, 1.0, gap=points["delta"], sigma_b=points["values"][0], sigma_w=points["values"][1], record="last")
-    case = {"source": kernel.compiled(1), "activation": activation, "depth": depth}
+    case = {"source": kernel.compiled(1), "lanes": 1, "layers": 1, "kept": kernel.kept, "activation": activation, "depth": depth}
     own = points | {f"table_{k}": table_of(*functions).numbers[None] for k, functions in enumerate(plain.tabulated)}
     found = raced({"meanfield": (case | {"depth": 10}, own)}, rounds)
     found["every"] = raced({"meanfield": (case, own)}, rounds)["meanfield"]
@@ -210,16 +215,16 @@ def processor() -> str:
 SLOW = {"python": (2, 256), "numba": (1024, 64)}
 GRID = {"numpy": (1024, 64), "numba": (1024, 64), "jax": (1024, 64)}
 ROWS = [
-    *(Row(name, 1024, 256, GRID | ({"neural_tangents": (1024, 16)} if name in ("ReLU MLP", "erf MLP") else {})) for name in NETWORKS),
+    *(Row(name, 1024, 256, GRID | (dict.fromkeys(TANGENTS, (1024, 16)) if name in ("ReLU MLP", "erf MLP") else {})) for name in NETWORKS),
     Row("pre-LN transformer", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
     Row("erf MLP", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
     *(Row(name, 1, 20_000, {"numpy": (1, 400), "python": (1, 2000), "numba": (1, 20_000), "jax": (1, 2000)}) for name in NETWORKS),
 ]
-NAMES = {"c": "C", "jax": "JAX", "neural_tangents": "neural-tangents", "hermite": "numpy, 64 nodes"}
+NAMES = {"c": "C", "jax": "JAX", "neural_tangents": "neural-tangents", "single_entry": "its p alone", "hermite": "numpy, 64 nodes"}
 
 
 def main(rounds: int, words: list[str]) -> None:
-    columns = ("c", "numpy", "python", "numba", "jax", "neural_tangents")
+    columns = ("c", "numpy", "python", "numba", "jax", "neural_tangents", "single_entry")
     print(
         f"{processor()}, {datetime.date.today()}, load {os.getloadavg()[0]:.1f}; medians of {rounds} alternating rounds, process CPU time\n"
     )

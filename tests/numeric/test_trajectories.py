@@ -444,8 +444,9 @@ def test_depth_zero(record: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", [65_535, 65_536, 65_537, 140_000])
-def test_segments(depth: int) -> None:
-    """beyond 65,536 repeats transfers are recomputed segment by segment: J^{L,l} = q_L/q_l must not see it"""
+def test_segments(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """beyond a segment of repeats transfers are recomputed: J^{L,l} = q_L/q_l must not see it"""
+    monkeypatch.setattr(jobs, "SEGMENT", 4096)
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
     run = mf.propagate(net, depth, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record=997)
     assert run.status == "ok"
@@ -456,7 +457,8 @@ def test_segments(depth: int) -> None:
     assert abs(mixed.log_apjn[0] - mixed.log_apjn_forward[-1]) < 1e-10
 
 
-def test_segments_keep_the_bits() -> None:
+def test_segments_keep_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "SEGMENT", 4096)
     every, some = vit("layer", 70_000, True), vit("layer", 70_000, True, record=7)
     for name, values in columns(some).items():
         assert (values == columns(every)[name][some.layers]).all(), name
