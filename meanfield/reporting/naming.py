@@ -16,7 +16,7 @@ from meanfield.reporting.breaking import WIDTH, width
 __all__ = ["distinct", "replaced", "shortened"]
 
 #: widths of a line up to which an expression is broken, and beyond which parts of it get names
-LINES: Final = 3.0
+LINES: Final = 2.0
 #: in widths of the least part: a sum that stands in several places is worth a name if it is so long
 SUMS: Final = 1.3
 #: times from which a half or a third of that is enough
@@ -75,13 +75,16 @@ def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], le
 
 
 def _longest(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float]) -> sp.Expr | None:
-    """the widest part of about a line in an expression of many lines"""
+    """the widest part of about a line in an expression of many lines, or the narrowest sum that is wider"""
     for e in found:
         if length(e) > LINES * WIDTH:
             widths = [(length(part), sp.default_sort_key(part), part) for part in _parts(_sizes([e])) if part != e]
             fitting = [t for t in widths if WIDTH / 4 < t[0] <= WIDTH]
             if fitting:
                 return max(fitting, key=lambda t: t[:2])[2]
+            wide = [t for t in widths if t[0] > WIDTH and isinstance(t[2], sp.Add)]
+            if wide:
+                return min(wide, key=lambda t: t[:2])[2]
     return None
 
 
