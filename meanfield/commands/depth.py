@@ -67,11 +67,11 @@ def propagate(
     repeats = net.depth(depth)
     values = grid_of(net.values(**options))
     kept = net.word("record", record, "all")
-    how = {"start": net.word("start", start, "token"), "record": _layers(kept), "device": device}
+    how: dict[str, Any] = {"start": net.word("start", start, "token"), "record": _layers(kept), "device": device}
     if out is not None and Path(out).suffix == STORE:
         _print_stored(net.network, mf.propagate(net.network, repeats, out=out, **how, **values), values, as_json)
         return
-    run = mf.propagate(net.network, repeats, **how, **values)
+    run = mf.propagate(net.network, repeats, out=None, **how, **values)
     varied = {name: v for name, v in values.items() if np.ndim(v)}
     if as_json:
         print_json(_record(net.network, run, values))

@@ -270,3 +270,9 @@ def test_a_law_in_numbers_is_legible():
     text = mf.latex(law)
     assert not re.search(r"(?<![.\d])\d{8,}", text)
     assert len(text) < 1500
+
+
+def test_a_series_ends_in_what_is_left_out():
+    t = sp.Symbol("theta", positive=True)
+    text = mf.latex(1 - t**2 / 8 + t**3 / 6 + sp.Order(t**4))
+    assert text.index("theta^{2}") < text.index("theta^{3}") < text.index("O")
