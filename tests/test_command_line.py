@@ -486,6 +486,7 @@ def test_the_process_ends_with_the_code():
         ("matplotlib", "plot", ["reproduce", "--out", "results"]),
         ("torch", "torch", ["validate", "--perceptron", "x", "--depth", "1", "--set", "sigma_w=1", "--set", "sigma_b=0"]),
         ("xarray", "xarray", ["propagate", "--perceptron", "x", "--depth", "1", "--out", "x.csv"]),
+        ("zarr", "sweep", ["propagate", "--perceptron", "x", "--depth", "1", "--sigma_w", "1", "--sigma_b", "0", "--out", "x.zarr"]),
     ],
 )
 def test_a_missing_library_is_one_sentence(missing, extra, command, tmp_path):
