@@ -32,8 +32,9 @@ def run(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted", 130)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        notes = getattr(stop.__cause__ or stop, "__notes__", ())  # click has made an Abort of the interrupt
+        return _say("; ".join(["interrupted", *notes]), 130)
     except ImportError as error:
         return _missing(error)
     except BrokenPipeError:

@@ -12,7 +12,7 @@ PACKAGE: Final = "meanfield-nn"
 #: library -> extra
 _EXTRAS: Final = {
     "click": "cli", "rich": "cli", "matplotlib": "plot", "markdown_it": "plot", "mdit_py_plugins": "plot", "latex2mathml": "plot",
-    "torch": "torch", "xarray": "xarray", "pandas": "xarray",
+    "torch": "torch", "xarray": "xarray", "pandas": "xarray", "dask": "sweep", "zarr": "sweep", "numba_cuda": "cuda",
 }  # fmt: skip
 
 

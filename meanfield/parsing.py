@@ -32,16 +32,20 @@ DEEPEST: Final = 100  #: levels of brackets, signs and powers
 LARGEST: Final = 1e6  #: magnitude of a number or an exponent
 SMALLEST: Final = 1e-300  #: magnitude of a number that is not zero
 MOST_ARGUMENTS: Final = 8  #: of Max and Min
+MOST_PARTS: Final = 10_000  #: letters and numbers of an expression, written out
+MOST_DIGITS: Final = 1_000  #: of the exact value of a power
+TRIALS: Final = 1 << 15  #: primes up to which the base of a root is factored
 
 x = symbols.known("x")
 
 
 @dataclass(frozen=True)
 class _Term:
-    """A part of the text: what it means, and its value if it is a number."""
+    """A part of the text: what it means, its value if it is a number, and how many letters and numbers it has, written out."""
 
     expression: sp.Expr
     value: float | None
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class _Function:
     form: Callable[..., sp.Expr]
     value: Callable[..., float]
     most: int = 1
+    copies: int = 1  #: how often its argument stands in its form
 
 
 def _step(t: float) -> float:
@@ -63,7 +68,7 @@ def _activation(name: str) -> _Function:
     def form(t: sp.Expr) -> sp.Expr:
         return activations[name].expression.xreplace({x: t})
 
-    return _Function(form, lambda t: float(form(sp.Float(t)).evalf()))
+    return _Function(form, lambda t: float(form(sp.Float(t)).evalf()), copies=max(1, int(form(x).count(x))))
 
 
 _ONE: Final = {
@@ -72,7 +77,7 @@ _ONE: Final = {
     "tanh": _Function(sp.tanh, math.tanh),
     "sinh": _Function(sp.sinh, math.sinh),
     "cosh": _Function(sp.cosh, math.cosh),
-    "exp": _Function(sp.exp, math.exp),
+    "exp": _Function(lambda t: _exponential(t), math.exp),
     "log": _Function(sp.log, math.log),
     "ln": _Function(sp.log, math.log),
     "sqrt": _Function(sp.sqrt, math.sqrt),
@@ -139,8 +144,10 @@ def _check(value: float) -> None:
         raise _out_of_range(f"the number {value:.8g}")
 
 
-def _term(expression: sp.Expr, value: float | None = None) -> _Term:
-    """The term, refused if it is a number out of range; a number may also be what is left when letters cancel"""
+def _term(expression: sp.Expr, value: float | None, parts: int) -> _Term:
+    """The term, refused if it is too long or a number out of range; a number may also be what is left when letters cancel"""
+    if parts > MOST_PARTS:
+        raise ValueError(f"written out, the text has more than {MOST_PARTS} letters and numbers")
     if expression.has(sp.nan, sp.zoo, sp.oo, -sp.oo):
         raise ValueError("division by zero, or the logarithm of zero")
     if value is None and not expression.free_symbols:
@@ -150,7 +157,7 @@ def _term(expression: sp.Expr, value: float | None = None) -> _Term:
             raise _out_of_range("a number that is left when letters cancel") from None
     if value is not None:
         _check(value)
-    return _Term(expression, value)
+    return _Term(expression, value, parts)
 
 
 class _Parser:
@@ -197,7 +204,7 @@ class _Parser:
             return terms[0]
         values = [t.value for t in terms]
         total = None if None in values else math.fsum(v for v in values if v is not None)
-        return _term(sp.Add(*[t.expression for t in terms]), total)
+        return _term(sp.Add(*[t.expression for t in terms]), total, sum(t.parts for t in terms))
 
     def product(self) -> _Term:
         factors = [self.signed()]
@@ -212,7 +219,7 @@ class _Parser:
         sizes = [math.log10(abs(f.value)) for f in factors if f.value]
         if math.fsum(map(abs, sizes)) > -math.log10(SMALLEST):
             raise _out_of_range("the product of the numbers")
-        return _term(sp.Mul(*[f.expression for f in factors]), value)
+        return _term(sp.Mul(*[f.expression for f in factors]), value, sum(f.parts for f in factors))
 
     def signed(self) -> _Term:
         if not self._at("+", "-"):
@@ -289,11 +296,12 @@ def _named(name: str) -> _Term:
 
 
 def _negative(term: _Term) -> _Term:
-    return _Term(-term.expression, None if term.value is None else -term.value)
+    return _Term(-term.expression, None if term.value is None else -term.value, term.parts)
 
 
 def _power(base: _Term, exponent: _Term) -> _Term:
     """base ** exponent, refused where it would be out of range before it is worked out"""
+    parts = base.parts + exponent.parts
     if exponent.value is not None and abs(exponent.value) > LARGEST:
         raise ValueError(f"an exponent of {exponent.value:.3g} is out of range: at most {LARGEST:g}")
     if base.value is not None and exponent.value is not None:
@@ -304,7 +312,7 @@ def _power(base: _Term, exponent: _Term) -> _Term:
         size = 0.0 if base.value == 0 else exponent.value * math.log10(abs(base.value))
         if not math.log10(SMALLEST) <= size <= math.log10(LARGEST) + 1e-12:
             raise _out_of_range(f"a power of size 1e{size:.0f}")
-        return _term(base.expression**exponent.expression, base.value**exponent.value)
+        return _term(_exact_power(base.expression, exponent.expression), base.value**exponent.value, parts)
     if exponent.value is not None:
         inner = base.expression.as_base_exp()[1]
         if inner.is_number and abs(exponent.value * float(inner)) > LARGEST:
@@ -312,7 +320,39 @@ def _power(base: _Term, exponent: _Term) -> _Term:
         constant, _ = base.expression.as_independent(*base.expression.free_symbols, as_Add=False)
         if constant != 0 and abs(exponent.value * math.log10(abs(float(constant)))) > -math.log10(SMALLEST):
             raise ValueError(f"the power {exponent.value:g} of the factor {float(constant):g} is out of range")
-    return _term(base.expression**exponent.expression)
+        if constant.is_positive:
+            rest = base.expression / constant
+            return _term(_exact_power(constant, exponent.expression) * rest**exponent.expression, None, parts)
+        _exact_power(abs(constant), exponent.expression)
+    return _term(base.expression**exponent.expression, None, parts)
+
+
+def _exact_power(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
+    """base ** exponent; a root prime by prime, since sympy writes out whole powers of fractions and of products"""
+    if not (base.is_Rational and exponent.is_Rational):
+        return base**exponent
+    digits = abs(exponent) * max(len(str(abs(base.p))), len(str(base.q)))
+    if base not in (0, 1, -1) and digits > MOST_DIGITS:
+        raise ValueError(f"a power has more than {MOST_DIGITS} digits")
+    if exponent.is_Integer:
+        return base**exponent
+    primes = [(b, k) for n, sign in ((base.p, 1), (base.q, -1)) for b, k in _factors(n, sign)]
+    return sp.Mul(*[sp.Integer(b) ** (k * exponent) for b, k in primes])
+
+
+def _factors(n: int, sign: int) -> list[tuple[int, int]]:
+    """small primes and what is left, with their powers"""
+    return [(b, sign * k) for b, k in sp.Integer(n).factors(limit=TRIALS).items()] if n > 1 else [(n, 1)]
+
+
+def _exponential(e: sp.Expr) -> sp.Expr:
+    """exp(e), with the powers that its logarithms stand for, as sympy would write them"""
+    factors = []
+    for t in sp.Add.make_args(e):
+        coefficient, rest = t.as_coeff_Mul()
+        power = isinstance(rest, sp.log) and coefficient != 0
+        factors.append(_power(_Term(rest.args[0], None), _Term(coefficient, float(coefficient))).expression if power else sp.exp(t))
+    return sp.Mul(*factors)
 
 
 def _applied(name: str, function: _Function, arguments: list[_Term]) -> _Term:
@@ -326,7 +366,7 @@ def _applied(name: str, function: _Function, arguments: list[_Term]) -> _Term:
         except OverflowError:
             raise _out_of_range(f"{name}({', '.join(f'{v:g}' for v in values)})") from None
         _check(value)
-    return _term(function.form(*[a.expression for a in arguments]), value)
+    return _term(function.form(*[a.expression for a in arguments]), value, function.copies * sum(a.parts for a in arguments))
 
 
 def _parsed(text: str, name: str) -> _Term:
@@ -347,7 +387,8 @@ def parse_expression(text: str, name: str = "expression") -> sp.Expr:
     ------
     ValueError
         The text holds anything but numbers, names, + - * / **, round brackets and the functions of `FUNCTIONS`; is longer than
-        10,000 characters or nested beyond 100 levels; or holds a number or power beyond 1e6.
+        10,000 characters, or than 10,000 letters and numbers once its functions are written out, or nested beyond 100 levels; or holds
+        a number or power beyond 1e6, or a power of more than 1,000 digits.
 
     Examples
     --------

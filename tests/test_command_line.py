@@ -486,6 +486,7 @@ def test_the_process_ends_with_the_code():
         ("matplotlib", "plot", ["reproduce", "--out", "results"]),
         ("torch", "torch", ["validate", "--perceptron", "x", "--depth", "1", "--set", "sigma_w=1", "--set", "sigma_b=0"]),
         ("xarray", "xarray", ["propagate", "--perceptron", "x", "--depth", "1", "--out", "x.csv"]),
+        ("zarr", "sweep", ["propagate", "--perceptron", "x", "--depth", "1", "--sigma_w", "1", "--sigma_b", "0", "--out", "x.zarr"]),
     ],
 )
 def test_a_missing_library_is_one_sentence(missing, extra, command, tmp_path):
@@ -579,3 +580,42 @@ def test_an_interrupt_at_the_start_is_quiet():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+GRID = ["propagate", "--perceptron", "relu(x)", "--depth", "5", "-c", "0.5", "--sigma_w", "1:2:3", "--sigma_b", "0:1:2", "--record", "last"]
+
+
+def test_a_grid_in_a_store(capsys, tmp_path):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    path = str(tmp_path / "sweep.zarr")
+    assert "ok: 6 of 6" in said(capsys, *GRID, "--out", path)
+    answer = json.loads(said(capsys, *GRID, "--out", path, "--json"))
+    assert (answer["grid"], answer["layers"], answer["status"], answer["store"]) == ([3, 2], [5], {"ok": 6}, path)
+    there = xr.open_zarr(path, consolidated=False).q.values
+    np.testing.assert_array_equal(there, json.loads(said(capsys, *GRID, "--json"))["q"])
+    assert "depth = 5 there, 6 here" in refused(capsys, *GRID, "--depth", "6", "--out", path)
+    assert "the folder" in refused(capsys, *GRID, "--out", str(tmp_path / "none" / "sweep.zarr"))
+    (tmp_path / "file.zarr").write_text("mine")
+    assert "is no sweep" in refused(capsys, *GRID, "--out", str(tmp_path / "file.zarr"))
+    assert ".zarr" not in refused(capsys, "phase", "--perceptron", "erf(x)", "--out", path).replace(path, "")
+
+
+def test_an_interrupted_store_says_how_to_go_on(capsys, monkeypatch):
+    def stopped(*arguments, **values):
+        stop = KeyboardInterrupt()
+        stop.add_note("sweep.zarr keeps the chunks that were finished")
+        raise stop
+
+    monkeypatch.setattr(mf, "propagate", stopped)
+    assert run([*GRID, "--out", "sweep.zarr"]) == 130
+    assert capsys.readouterr().err.strip() == "meanfield: interrupted; sweep.zarr keeps the chunks that were finished"
+
+
+def test_a_device_for_propagate(capsys, monkeypatch):
+    seen = {}
+    real = mf.propagate
+    monkeypatch.setattr(mf, "propagate", lambda *a, device, **k: seen.update(device=device) or real(*a, **k))
+    said(capsys, *GRID, "--device", "cuda")
+    assert seen == {"device": "cuda"}
+    assert "'cpu'" in refused(capsys, *GRID, "--device", "tpu")

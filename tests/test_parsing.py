@@ -206,3 +206,33 @@ def test_values():
     for text in ("1:2", "1:2:3:4", "1:2:1.5", "1:2:0", "1:2:-3", "::", ",", "1:2:1e7"):
         with pytest.raises(ValueError, match="alpha"):
             parse_values(text, "alpha")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gelu(" * 99 + "x" + ")" * 99, "(1 + 1/999999)**1000000", "(1.00001*x)**1000000", "exp(1000000*log(1.00001*x))", "0.9**2000"],
+    ids=lambda t: t[:30],
+)
+def test_what_would_be_long_once_written_out_is_refused(text):
+    with pytest.raises(ValueError, match="more than 1"):
+        parse_expression(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.64**0.333333333333", 0.64**0.333333333333),
+        ("24**0.777777777777", 24**0.777777777777),
+        ("exp(0.777777777777*log(2.4))", 2.4**0.777777777777),
+        ("2.4" + "**0.999999" * 90, 2.4),
+    ],
+    ids=lambda t: str(t)[:30],
+)
+def test_roots_of_many_digits_are_read_at_once(text, value):
+    """sympy by itself would write out 2**333333333331"""
+    assert float(parse_expression(text)) == pytest.approx(value, rel=1e-4)
+
+
+def test_a_factor_comes_out_of_a_root():
+    e = parse_expression("(2.4*x)**0.777777777777")
+    assert float(e.xreplace({mf.x: sp.Integer(1)})) == pytest.approx(2.4**0.777777777777, rel=1e-14)

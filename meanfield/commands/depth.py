@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -9,7 +11,7 @@ import numpy as np
 
 import meanfield as mf
 from meanfield.commands.networks import Described, NetworkCommand, described, grid_of, starting
-from meanfield.commands.output import JSON, OUT, print_json, print_table, written
+from meanfield.commands.output import JSON, OUT, OUT_OR_STORE, STORE, print_json, print_table, written
 from meanfield.numeric.runs import Run
 from meanfield.parsing import parse_number
 from meanfield.progress import busy
@@ -41,11 +43,19 @@ AnyRun = Run | mf.GramRun | mf.PairRun
 @starting
 @click.option("--start", type=click.Choice(["token", "pooled"]), help="Gradient at the output.  [default: token]")
 @click.option("--record", metavar="all|last|K|LIST", help="Layers to keep: every K-th, or a list 0,10,100.  [default: all]")
-@OUT
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Processor or NVIDIA GPU; that takes the extra cuda.",
+)
+@OUT_OR_STORE
 @JSON
 def propagate(
-    net: Described, depth: int | None, start: str | None, record: str | None, out: str | None, as_json: bool, **options: str | None
-) -> None:
+    net: Described, depth: int | None, start: str | None, record: str | None, device: str, out: str | None, as_json: bool,
+    **options: str | None,
+) -> None:  # fmt: skip
     """Run a network over depth.
 
     VALUES is a number, a list 0.1,0.2, or a range first:last:count; several ranges make a grid. For ViT-L with Derf:
@@ -57,7 +67,11 @@ def propagate(
     repeats = net.depth(depth)
     values = grid_of(net.values(**options))
     kept = net.word("record", record, "all")
-    run = mf.propagate(net.network, repeats, start=net.word("start", start, "token"), record=_layers(kept), **values)
+    how: dict[str, Any] = {"start": net.word("start", start, "token"), "record": _layers(kept), "device": device}
+    if out is not None and Path(out).suffix == STORE:
+        _print_stored(net.network, mf.propagate(net.network, repeats, out=out, **how, **values), values, as_json)
+        return
+    run = mf.propagate(net.network, repeats, out=None, **how, **values)
     varied = {name: v for name, v in values.items() if np.ndim(v)}
     if as_json:
         print_json(_record(net.network, run, values))
@@ -81,13 +95,28 @@ def _curves(run: AnyRun) -> dict[str, np.ndarray]:
     return {name: np.asarray(getattr(run, name)) for name in CURVES if hasattr(run, name)}
 
 
-def _record(net: mf.Block, run: AnyRun, values: dict[str, Any]) -> dict[str, Any]:
-    more = {"gram": run.gram} if isinstance(run, mf.GramRun) else {}
+def _print_stored(net: mf.Block, sweep: mf.Sweep, values: dict[str, Any], as_json: bool) -> None:
+    """where a grid is that may be larger than memory, and how many of its points went well"""
+    words: Counter[str] = Counter()
+    for block in sweep.status.ravel().blocks:
+        words.update(block.compute().tolist())
+    if as_json:
+        print_json({**_about(net, sweep, values), "status": words, "store": sweep.store})
+    else:
+        click.echo(repr(sweep))
+        click.echo(", ".join(f"{word}: {count} of {words.total()}" for word, count in words.most_common()))
+
+
+def _about(net: mf.Block, run: AnyRun | mf.Sweep, values: dict[str, Any]) -> dict[str, Any]:
     return {
         "network": str(net), "depth": run.depth, "start": getattr(run, "start", "token"), "grid": list(run.q.shape[:-1]),
-        "input": {name: np.ravel(v) if np.ndim(v) else v for name, v in values.items()},
-        "layers": run.layers, **_curves(run), **more, "status": run.status,
+        "input": {name: np.ravel(v) if np.ndim(v) else v for name, v in values.items()}, "layers": run.layers,
     }  # fmt: skip
+
+
+def _record(net: mf.Block, run: AnyRun, values: dict[str, Any]) -> dict[str, Any]:
+    more = {"gram": run.gram} if isinstance(run, mf.GramRun) else {}
+    return {**_about(net, run, values), **_curves(run), **more, "status": run.status}
 
 
 def _print_ends(run: AnyRun, varied: dict[str, np.ndarray]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 import numpy as np
@@ -19,7 +20,9 @@ from meanfield.faces import latex
 from meanfield.plotting import save_figure
 from meanfield.reporting.tables import LIBRARIES
 
-__all__ = ["JSON", "LATEX", "OUT", "formula", "print_json", "print_table", "written"]
+__all__ = ["JSON", "LATEX", "OUT", "OUT_OR_STORE", "STORE", "formula", "print_json", "print_table", "written"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: characters of a line where the output is no terminal
 WIDTH: Final = 160
@@ -28,20 +31,35 @@ WIDTH: Final = 160
 FIGURES: Final = (".png", ".svg", ".pdf")
 #: ending -> method that writes numbers
 NUMBERS: Final = {".csv": "to_csv", ".nc": "to_netcdf"}
+#: ending of a store that a grid is written to while it is computed
+STORE: Final = ".zarr"
 
 
-def _writable(context: click.Context, option: click.Parameter, path: str | None) -> str | None:
+def _writable(path: str | None, endings: tuple[str, ...]) -> str | None:
     """refuse a name before any work"""
-    if path is not None and Path(path).suffix not in (*FIGURES, *NUMBERS):
-        raise ValueError(f"out = {path!r}: expected a name that ends in {', '.join([*FIGURES, *NUMBERS])}")
-    if path is not None and not Path(path).parent.is_dir():
-        raise ValueError(f"out = {path!r}: the folder {Path(path).parent} does not exist")
-    if path is not None:
-        require("figures need", "matplotlib") if Path(path).suffix in FIGURES else require("labelled arrays need", *LIBRARIES)
+    if path is None:
+        return None
+    suffix, folder = Path(path).suffix, Path(path).parent
+    if suffix not in endings:
+        raise ValueError(f"out = {path!r}: expected a name that ends in {', '.join(endings)}")
+    if not folder.is_dir():
+        raise ValueError(f"out = {path!r}: the folder {folder} does not exist")
+    if suffix in FIGURES:
+        require("figures need", "matplotlib")
+    elif suffix in NUMBERS:
+        require("labelled arrays need", *LIBRARIES)
     return path
 
 
-OUT = click.option("--out", metavar="FILE", callback=_writable, help="Also write a figure (.png, .svg, .pdf) or the numbers (.csv, .nc).")
+def _out(help: str, *endings: str) -> Callable[[Command], Command]:
+    return click.option("--out", metavar="FILE", callback=lambda context, option, path: _writable(path, endings), help=help)
+
+
+OUT = _out("Also write a figure (.png, .svg, .pdf) or the numbers (.csv, .nc).", *FIGURES, *NUMBERS)
+OUT_OR_STORE = _out(
+    "Also write a figure (.png, .svg, .pdf) or the numbers (.csv, .nc). Or stream a grid of any size to a store (.zarr); the same command "
+    "goes on with it after a break.", *FIGURES, *NUMBERS, STORE,
+)  # fmt: skip
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print LaTeX.")
 

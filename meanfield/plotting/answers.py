@@ -127,8 +127,9 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
             ax.plot(at, new, color=DISTINCT[1 + i % 6], label=f"$c = {1 - gap:.4g}$", linewidth=1.4)
         ax.set(xscale="log", yscale="log")
     ax.plot(ends, ends, color=DISTINCT[0], linestyle=":", linewidth=1)
-    for stable in (False, True):  # of one q some pairs stay and some leave
-        at = np.array([getattr(f, quantity) for f in inside if f.stable is stable])
+    stays = {getattr(f, quantity) for f in inside if f.stable}  # of one q some pairs may stay and some leave
+    for stable, points in ((False, {getattr(f, quantity) for f in inside} - stays), (True, stays)):
+        at = np.array(sorted(points))
         fill, label = (DISTINCT[0], "stable") if stable else ("white", "unstable")
         if at.size:
             ax.plot(at, at, "o", color=DISTINCT[0], markerfacecolor=fill, label=label, markersize=6, clip_on=False, zorder=3)

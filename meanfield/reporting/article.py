@@ -63,6 +63,13 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = 1
         `net` is no block.
     ValueError
         The path does not end in .tex, or its folder does not exist; values without a depth; what `mf.propagate` refuses.
+
+    Examples
+    --------
+    >>> import tempfile, meanfield as mf
+    >>> path = mf.report(mf.mlp(mf.relu), tempfile.mkdtemp() + "/relu.tex", depth=10, c=0.5, sigma_w=1, sigma_b=0.1)
+    >>> r"\section*{Growth with depth}" in path.read_text()
+    True
     """
     checked_block(net, "net")
     target = Path(path)

@@ -10,13 +10,19 @@ from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.signs import agree
 from meanfield.faces import latex
 from meanfield.reporting.breaking import WIDTH, aligned, width
+from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
+from meanfield.reporting.patience import OutOfTime, within
 
 __all__ = ["conditional"]
 
 #: numbers from which an expression is written in decimals
 LONGEST = 10**6
 
+#: seconds for the law on each side of a value that decides
+PATIENCE = 40.0
+
+_UNKNOWN = "The value of one parameter decides the rest; the law on each side of it was not derived within {:g} seconds."
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 _RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
 
@@ -29,15 +35,20 @@ def _(law: Growth) -> str:
 
 @latex.register
 def _(law: GrowthLaw) -> str:
-    if law.cases:
-        return "\n\n".join(conditional(condition, own) for condition, own in law.cases)
+    try:
+        cases = within(PATIENCE, lambda: law.cases)
+    except OutOfTime:
+        return f"{_lines_of(law)}\n{_UNKNOWN.format(PATIENCE)}"
+    return "\n\n".join(conditional(condition, own) for condition, own in cases) if cases else _lines_of(law)
+
+
+def _lines_of(law: GrowthLaw) -> str:
     page = Page()
     laws = (law.q, law.gap, law.apjn)
     given = [_expressions(g) for g in laws]
-    roots = sorted(set().union(*(e.atoms(Implicit) for es in given for e in es)), key=str)
-    roots = [r for i, r in enumerate(roots) if not any(_same(r, other) for other in roots[:i])]
-    equations = [r.equation.xreplace({r.variable: sp.Symbol(f"{r.name}_*", positive=True)}) for r in roots]
-    short = iter(page.named([e for es in given for e in es] + equations))
+    letters = _roots([e for es in given for e in es], page)
+    equations = [r.equation.xreplace({r.variable: s}) for s, r in {s: r for r, s in letters.items()}.items()]
+    short = iter(page.named([replaced(e, letters) for es in given for e in es] + equations))
     lines = [line for g, es in zip(laws, given, strict=True) for line in _lines(g, page, [next(short) for _ in es])]
     where = [f"0 &= {page.expression(e)}" for e in short] + page.definitions()
     return aligned(lines) + (f"\nwhere\n{aligned(where)}" if where else "")
@@ -49,6 +60,18 @@ def conditional(condition: sp.Basic, law: GrowthLaw) -> str:
     if width(text) < 0.6 * WIDTH:
         return f"If ${text}$:\n{latex(law)}"
     return f"If\n{aligned([f'& {text}'])}\nthen\n{latex(law)}"
+
+
+def _roots(expressions: list[sp.Expr], page: Page) -> dict[sp.Basic, sp.Basic]:
+    """a letter for each root of an equation, the same for the same root"""
+    letters: dict[sp.Basic, sp.Basic] = {}
+    for root in sorted({t for e in expressions for t in distinct(e) if isinstance(t, Implicit)}, key=str):
+        own = next((s for other, s in letters.items() if _same(root, other)), None)
+        if own is None:
+            own = sp.Dummy(root.name, positive=True)
+            page.names[own] = latex(root)
+        letters[root] = own
+    return letters
 
 
 def _same(first: Implicit, second: Implicit) -> bool:
@@ -66,8 +89,8 @@ def _expressions(law: Growth) -> list[sp.Expr]:
 
 def _legible(e: sp.Expr) -> sp.Expr:
     """in decimals, where numbers are not exact or of more digits than a person reads"""
-    long = any(max(abs(r.p), r.q) >= LONGEST for r in e.atoms(sp.Rational))
-    return sp.expand_mul(sp.N(e, 25)) if long or e.has(sp.Float) else e
+    decimal = any(isinstance(t, sp.Float) or (t.is_Rational and max(abs(t.p), t.q) >= LONGEST) for t in distinct(e))
+    return sp.expand_mul(sp.N(e, 25)) if decimal else e
 
 
 def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
@@ -12,13 +13,17 @@ __all__ = ["OutOfTime", "within"]
 
 T = TypeVar("T")
 
+#: seconds after which a limit that was caught on its way is raised again
+AGAIN = 0.05
+
 
 class OutOfTime(BaseException):
     """Not an Exception: nothing that a derivation is caught by may swallow it."""
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns, if it does so in time. Without a limit outside the main thread, and on systems without an interval timer.
+    """What `work` returns, if it does so in time, and in that of a limit around it. Without a limit outside the main thread, and on
+    systems without an interval timer.
 
     Raises
     ------
@@ -31,10 +36,14 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
+    start = time.monotonic()
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    around, _ = signal.getitimer(signal.ITIMER_REAL)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, around or seconds), AGAIN)
     try:
         return work()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        if around:
+            signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - start), AGAIN), AGAIN)

@@ -52,7 +52,8 @@ class _Printer(LatexPrinter):
 
     def _print_Add(self, expr: sp.Add, order: str | None = None) -> str:
         terms = self._as_ordered_terms(expr, order=order)
-        terms.sort(key=lambda t: (t.could_extract_minus_sign(), not t.is_Number))
+        if not expr.has(sp.Order):  # a series ends in what is left out
+            terms.sort(key=lambda t: (t.could_extract_minus_sign(), not t.is_Number))
         text = ""
         for t in terms:
             negative = t.could_extract_minus_sign()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -11,7 +12,9 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.reporting.naming import shortened
 from meanfield.reporting.patience import OutOfTime, within
+from meanfield.reporting.printer import printed
 
 VIT = {f"sigma_{k}": 0.64 for k in "QKVO1"} | {"sigma_2": 1.28}
 ARTICLES = {
@@ -116,6 +119,36 @@ def test_patience():
     assert within(10, lambda: 3) == 3
     with pytest.raises(OutOfTime):
         within(0.05, lambda: time.sleep(10))
+
+
+def test_patience_within_patience():
+    def inner():
+        with pytest.raises(OutOfTime):
+            within(10, lambda: time.sleep(20))
+        time.sleep(20)
+
+    with pytest.raises(OutOfTime):
+        within(0.05, inner)
+    assert within(10, lambda: within(5, lambda: 3)) == 3
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_growth_law_prints_without_the_cases_that_take_too_long(monkeypatch):
+    monkeypatch.setattr("meanfield.reporting.growth_text.PATIENCE", 0.01)
+    text = mf.latex(mf.growth(mf.pre_norm(norm=mf.RMSNorm(), attention=mf.UniformAttention(), mlp=mf.GEGLU())))
+    assert "was not derived within" in text
+    assert r"q_l &" in text
+
+
+def test_names_for_parts_do_not_take_the_time_of_an_expression_written_out():
+    e = mf.q + sp.exp(mf.p)
+    for k in range(12):
+        e = sp.sqrt(e + k * mf.p + 1) * sp.log(e + sp.Symbol(f"sigma_{k}", positive=True))  # 2^12 places
+    names = {}
+    first, second = shortened([e, e + 1], lambda t: printed(t, names), names, lambda part: f"F_{len(names)}", 90.0)
+    assert len(names) > 5
+    assert sp.count_ops(first) < 1000
+    assert second == first + 1
 
 
 def test_refusals(tmp_path):
