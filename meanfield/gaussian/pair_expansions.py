@@ -142,7 +142,8 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     weights = []
     for i in range(count):
         weights.append(sp.expand((-1) ** i * finite_part(even_part(x**i * f), 0) / sp.factorial(i)))
-    return _Generalised(tails, tuple(weights), falling[0] if falling else -sp.Integer(order + 1), bool(falling) and falling[0].is_Integer, pole)
+    left_out = falling[0] if falling else -sp.Integer(order + 1)
+    return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 
 
 def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
