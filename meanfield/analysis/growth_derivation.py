@@ -222,7 +222,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     side = sign(leading)
     if side is None or side < 0:
         raise Undetermined(f"the sign of {leading} decides whether J grows or decays", leading)
-    rate = tidied(closed(kappa * beta * (leading / (beta * s)) ** (kappa / s)))
+    rate = tidied(closed(kappa * beta ** (1 - kappa / s) * (leading / s) ** (kappa / s)))
     try:
         one, two, settling = stretched(repeat, move, settled, eta, leading)
         one, two = (one + 2 * two * sp.log(kappa * beta) / kappa) / kappa, two / kappa**2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.growth_rates import Approach, Undetermined, eigenvalues, tidied
+from meanfield.analysis.growth_rates import Approach, Undetermined, eigenvalues, is_one, tidied
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.signs import sign, vanishes
@@ -48,7 +48,7 @@ def steps_law(transfer: sp.Matrix) -> Growth:
     modes = [(share, mu) for mu, share in eigenvalues(transfer)]
     if len(modes) == 1 and modes[0][1] == 0:
         raise Undetermined("J vanishes to the order of the expansions")
-    return competing([(share, sp.log(mu)) for share, mu in modes], "exponential")
+    return competing([(share, S.Zero if is_one(mu) else sp.log(mu)) for share, mu in modes], "exponential")
 
 
 def competing(modes: list[tuple[sp.Expr, sp.Expr]], kind: str) -> Growth:

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.implicit import CorrelationRoot, Implicit
+from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
-from meanfield.analysis.signs import GAP, closed, sign, vanishes
+from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.gaussian.expectation import Expectation, PairExpectation
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "eigenvalues",
     "gap_fixed",
     "gap_slow",
+    "is_one",
     "motion",
     "slow_exponents",
     "tidied",
@@ -188,7 +189,7 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
         return exponent, c
 
     theta, h = following()
-    if theta == 1 and not (neutral == 1 and vanishes(h - 1)):
+    if theta == 1 and not (neutral == 1 and is_one(h)):
         side = sign(h - neutral)
     elif theta > 1 and neutral == 1:
         return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself
@@ -208,6 +209,13 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     if vanishes(equation.subs(rho, 0).doit()):
         return Approach(S.One)
     return Approach(1 - CorrelationRoot(equation, rho))
+
+
+def is_one(factor: sp.Expr) -> bool:
+    """Whether a factor is 1, a number to the digits of parameters that are doubles."""
+    if vanishes(factor - 1):
+        return True
+    return not factor.free_symbols and bool(abs(valued(factor, 25) - 1) < TOUCHING)
 
 
 def coupled(repeat: Repeat) -> bool:

@@ -40,10 +40,10 @@ def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m:
         if any(coefficient(t, -eta) != 0 for t in lower):
             raise Undetermined("both components of the gradient grow at the same rate")
         m1 += coefficient(repeat.transfer[1], -eta) * coefficient(lower[0], -eta - s) / leading
-    shift: sp.Expr = S.Zero
+    shift, shift_log = S.Zero, S.Zero
     settling: sp.Expr | None = None
     if any(GAP in c.free_symbols for c in (move.beta, leading)):
-        shift, settling = _shift(repeat, move, approach, s)
+        shift, shift_log, settling = _shift(repeat, move, approach, s)
     beta = move.beta
 
     def fixed(c: sp.Expr) -> sp.Expr:
@@ -51,26 +51,28 @@ def stretched(repeat: Repeat, move: Motion, approach: Approach, eta: sp.Expr, m:
             raise Undetermined("J depends on 1 - c, which stays where it starts")
         return tidied(at_gap(c, gap))
 
-    b1, m1 = fixed(b1) + shift * fixed(beta.diff(GAP)), fixed(m1) + shift * fixed(leading.diff(GAP))
-    b1_log, m1_log, beta = fixed(b1_log), fixed(m1_log), fixed(beta)
+    bend, turn = fixed(beta.diff(GAP)), fixed(leading.diff(GAP))
+    b1, m1 = fixed(b1) + shift * bend, fixed(m1) + shift * turn
+    b1_log, m1_log, beta = fixed(b1_log) + shift_log * bend, fixed(m1_log) + shift_log * turn, fixed(beta)
     # in units of beta and m: b1/beta, m1/m
     first = m / beta * (b1_log / beta / (kappa - s) - b1 / beta) + m1 / beta
     second = (m1_log / m - b1_log / beta) * m / (2 * beta)
     return first, second, settling
 
 
-def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """(shift, a): e = e* + shift X^-s + C X^-a, as e follows the root of its slowly changing drift, C from the start"""
+def _shift(repeat: Repeat, move: Motion, approach: Approach, s: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """(A, A', a): e = e* + (A + A' ln X) X^-s + C X^-a, as e follows the root of its slowly changing drift, C from the start"""
     gap = approach.limit
     if gap is None or gap == 0:
         raise Undetermined("J depends on 1 - c, which is on its way")
-    drift, correction = (coefficient(repeat.gap, -move.kappa - k) for k in (S.Zero, s))
-    if any((-move.kappa - s, j) in repeat.gap for j in (1, 2)):
-        raise Undetermined("the correction to 1 - c has a logarithm")
+    drift = coefficient(repeat.gap, -move.kappa)
+    correction, logarithm = (coefficient(repeat.gap, -move.kappa - s, j) for j in (0, 1))
     beta, slope = (tidied(at_gap(c, gap)) for c in (move.beta, closed(drift).diff(GAP)))
     settling = -slope / beta
     if not settling.free_symbols:
         times = sp.N(s / settling, 20)
         if abs(times - sp.Integer(round(times))) < 1e-12 and times > 0.5:
             raise Undetermined("1 - c settles at a rate that makes the logarithm in ln J depend on the start")
-    return -tidied(at_gap(closed(correction), gap)) / (slope + s * beta), settling
+    shift_log = -tidied(at_gap(closed(logarithm), gap)) / (slope + s * beta)
+    shift = (beta * shift_log - tidied(at_gap(closed(correction), gap))) / (slope + s * beta)
+    return shift, shift_log, settling

@@ -168,5 +168,8 @@ class VarianceRoot(Implicit):
     is_positive = True
 
     def _enclosed(self) -> Root:
-        rises = sp.N(self.equation.subs(self.variable, 1), 15) > 0
+        drift = sp.N(self.equation.subs(self.variable, 1), 25)
+        if abs(drift) < TOUCHING and sp.N(derivative(self.equation, self.variable).subs(self.variable, 1), 15) < -math.sqrt(TOUCHING):
+            return self._roots(0.5, 2.0, self.variable)[0]  # it starts at a fixed point that attracts
+        rises = drift > 0
         return self._roots(1.0, HIGHEST, self.variable)[0] if rises else self._roots(1 / HIGHEST, 1.0, self.variable)[-1]

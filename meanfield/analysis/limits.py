@@ -292,6 +292,8 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr
         raise NoExpansion(f"{f} and {g} share no law")
     try:
         expansion = node.asymptotic(1) if wide else node.taylor(ORDER)
+        if wide and _exponent(expansion.remainder, -sp.Integer(ORDER)) > -1:
+            expansion = node.asymptotic(2)
     except ValueError as reason:
         raise NoExpansion(str(reason)) from None
     found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)

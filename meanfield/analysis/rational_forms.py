@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -111,8 +112,14 @@ def _terms(e: sp.Expr) -> float:
 
 
 def _beyond(e: sp.Expr, most: int) -> bool:
-    """whether it has more parts, without counting all of them"""
-    return next(islice(sp.preorder_traversal(e), most, None), None) is not None
+    """whether it has more parts, what an equation defines being one, without counting all of them"""
+    return next(islice(_parts(e), most, None), None) is not None
+
+
+def _parts(e: sp.Basic) -> Iterator[sp.Basic]:
+    yield e
+    for a in () if isinstance(e, Implicit) else e.args:
+        yield from _parts(a)
 
 
 def _is_root(t: sp.Expr) -> bool:
@@ -160,4 +167,4 @@ def _by_kind(e: sp.Expr) -> sp.Expr:
 
 
 def _length(e: sp.Expr) -> int:
-    return int(sp.count_ops(e))
+    return int(sp.count_ops(e.replace(lambda t: isinstance(t, Implicit), lambda t: t.variable)))

@@ -7,7 +7,10 @@ Small variances: f and g by their Taylor expansions at 0. Where both are analyti
 at a kink the powers u^k and |u|^k (or sign(u) u^k) have closed forms of their own, arc-cosine kernels.
 
 Large variances, at fixed correlation: f is its tails, polynomials on either half line, and a rest r, of which a wide Gaussian sees only the
-moments: f = tails + \sum_i (-1)^i m_i \delta^{(i)} / i! with m_i = \int y^i r(y) dy.
+moments: f = tails + \sum_i (-1)^i m_i \delta^{(i)} / i! with m_i = \int y^i r(y) dy. Where f ~ const + k/x on both sides, beside the
+constants the principal value of k/x has
+
+    E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}).
 """
 
 from __future__ import annotations
@@ -99,12 +102,13 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
 
 @dataclass(frozen=True)
 class _Generalised:
-    """tails[(k, odd)] x^k (sign(x)) + sum of weights[i] times the i-th derivative of a delta, down to the degree that is left out"""
+    """tails[(k, odd)] x^k (sign(x)) + pole/x + sum of weights[i] times the i-th derivative of a delta, down to the degree left out"""
 
     tails: dict[tuple[int, bool], sp.Expr]
     weights: tuple[sp.Expr, ...]
     left_out: sp.Expr
     logarithmic: bool
+    pole: sp.Expr
 
     @property
     def highest(self) -> sp.Expr:
@@ -129,11 +133,17 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
             for c, odd in (((right + mirrored) / 2, False), ((right - mirrored) / 2, True)):
                 if not vanishes(sp.expand(c)):
                     tails[k, odd] = sp.expand(c)
+    pole: sp.Expr = S.Zero
+    if falling and falling[0] == -1 and set(tails) <= {(0, False), (0, True)}:
+        right, left = (s.get(falling[0], S.Zero) for s in sides)
+        if not right.has(LOG) and not left.has(LOG) and vanishes(sp.expand(right + left)):
+            pole, falling = right, [-sp.Integer(2)]
     count = order if not falling else max(0, min(order, int(sp.ceiling(-falling[0])) - 1))
     weights = []
     for i in range(count):
         weights.append(sp.expand((-1) ** i * finite_part(even_part(x**i * f), 0) / sp.factorial(i)))
-    return _Generalised(tails, tuple(weights), falling[0] if falling else -sp.Integer(order + 1), bool(falling) and falling[0].is_Integer)
+    left_out = falling[0] if falling else -sp.Integer(order + 1)
+    return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 
 
 def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
@@ -164,6 +174,9 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
         for i, w in enumerate(a.weights):
             if (j + second + i) % 2 == 0 and w != 0:
                 parts.setdefault(sp.Integer(j - i - 1), []).append(d * w * _tail_delta(j, second, i).xreplace({q1: q2, q2: q1}))
+    for pole, tails, put in ((b.pole, a.tails, {}), (a.pole, b.tails, {q1: q2, q2: q1})):
+        if pole != 0 and (0, True) in tails:
+            parts.setdefault(-S.One, []).append(pole * tails[0, True] * _TAIL_POLE.xreplace(put))
     for i, w in enumerate(a.weights):
         for j, z in enumerate(b.weights):
             if (i + j) % 2 == 0 and w != 0 and z != 0:
@@ -174,6 +187,10 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     if not found:
         raise ValueError(f"{f} and {g} decay so slowly that their expansion has no local term: it is all of the order of what is left out")
     return tuple(found), q ** (limit / 2) * (sp.log(q) if a.logarithmic or b.logarithmic else S.One)
+
+
+#: E sign(u)/v, a principal value
+_TAIL_POLE = sp.sqrt(2 / (sp.pi * q2)) * sp.atanh(p / sp.sqrt(q1 * q2))
 
 
 @cache

@@ -11,6 +11,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis.limits import small_gap
+from meanfield.gaussian.expectation import Expectation, Gap, PairExpectation
 
 x = mf.x
 a, w = sp.symbols("a w", positive=True)
@@ -152,6 +153,21 @@ def test_tails_like_1_over_x_bring_a_squared_logarithm() -> None:
     assert equal(law.apjn.log_squared_coefficient, c * sp.sqrt(2 / sp.pi) / 2)
 
 
+@pytest.mark.parametrize("f", [sp.atan(x), x / (1 + sp.Abs(x))], ids=str)
+def test_pairs_of_tails_like_1_over_x(f: sp.Expr) -> None:
+    """E phi(u) phi(v) = (2 M^2/pi) asin rho - 2 M k sqrt(2/(pi q)) artanh rho + O(ln q/q) for phi ~ M - k/x, against quadrature"""
+    node, rho = Gap(f, mf.q, mf.q * sp.Rational(2, 5)), sp.Rational(3, 5)
+    parts = PairExpectation(f * f.xreplace({x: mf.y}), mf.q, mf.p, mf.q).asymptotic(2).terms
+    rest = []
+    for v in (10**4, 10**6):
+        kernel = sp.N(Expectation(f**2, v), 15) - sp.N(node.xreplace({mf.q: sp.Integer(v)}), 15)
+        series = sum(c.subs({mf.p: rho, mf.q: 1}) * v**e for c, e in parts)
+        rest.append(abs(float(kernel - series)) * v / math.log(v))
+    assert max(rest) < 2
+    M, k = f.limit(x, sp.oo), 1
+    assert equal(parts[1][0].subs({mf.p: rho, mf.q: 1}), -2 * M * k * sp.sqrt(2 / sp.pi) * sp.atanh(rho))
+
+
 def test_derf_with_attention_goes_through_rho() -> None:
     """lambda = B/(4 c_phi^2 G^2): n = 16, a = 1, w = 2, s = 0 of theory.md 4.5"""
     attention = mf.Attention(16, 0, 0, 1, 1, softmax_derivative=False)
@@ -169,6 +185,7 @@ def test_the_gradient_through_the_softmax_adds_to_g() -> None:
     values = {"n": 4, "sigma_Q": 1.1, "sigma_K": 1, "sigma_V": 0.9, "sigma_O": 1, "sigma_1": 1.2, "sigma_2": 1, "alpha": 1.3}
     put = {s: sp.Rational(str(values[s.name])) for s in law.apjn.rate.free_symbols}
     a, w, s, n = 0.81, 1.44, 1.21, 4
+    assert len(str(law.apjn.rate)) < 2500
     rho = float(1 - sp.N(law.gap.limit.subs(put), 15))
     D = 1 - 2 / math.pi * math.asin(rho)
     y = 1 / (1 + (n - 1) * math.exp(-s * D))
@@ -206,6 +223,19 @@ def test_critical_and_ordered_networks() -> None:
     assert abs(tanh.q.limit - sp.Float("0.011974982803115")) < 1e-14
     assert abs(sp.N(sp.exp(tanh.apjn.rate), 15) - sp.Float("0.791372621206")) < 1e-11
     assert tanh.gap.kind == "exponential"
+
+
+@pytest.mark.parametrize("q", [1, sp.Rational(1, 2), 3])
+def test_doubles_of_a_critical_point_are_critical(q: sp.Expr) -> None:
+    """chi = 1 to 1e-16 is no exponential; q* = 1 is where the recursion starts"""
+    point = mf.critical(mf.mlp(mf.erf), q=q)
+    law = mf.growth(mf.mlp(mf.erf), **point)
+    assert (law.q.kind, law.gap.kind, law.apjn.kind) == ("bounded", "power", "bounded")
+    assert abs(law.q.limit - q) < 1e-13
+    assert law.gap.exponent == -1
+    # 1 - c' = 1 - c - (sigma_w^2 q E phi''^2/2)(1 - c)^2, E erf''^2 = 16 v/(pi (1 + 4 v)^(3/2))
+    bend = point["sigma_w"] ** 2 * q * 16 * q / (sp.pi * (1 + 4 * q) ** sp.Rational(3, 2)) / 2
+    assert abs(law.gap.coefficient - 1 / bend) < 1e-12
 
 
 def test_skipless_and_post_norm_exponents() -> None:
