@@ -112,7 +112,6 @@ REASONS = {
     "Tensor": "the name and sizes of a matrix, a row of a ConventionTable",
     "Fit": "a row of a Check",
     "Labelled": "what results have in common",
-    "Sweep": "arrays that are not in memory; in a notebook the dataset that they make",
 }
 
 
