@@ -202,7 +202,7 @@ def test_a_root_of_a_square_is_none():
 def test_long_laws_have_named_parts():
     law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=mf.UniformAttention(), mlp=mf.MLP(mf.gelu)))
     text = mf.latex(law)
-    assert 2 * len(text) < sum(len(mf.latex(g)) for g in (law.q, law.gap, law.apjn))
+    assert 4 * len(text) < 3 * sum(len(mf.latex(g)) for g in (law.q, law.gap, law.apjn))
     assert r"\mathcal{F} &=" in text
     assert all(width(line.replace("&", "").removesuffix(r" \\")) <= 1.1 * WIDTH for line in text.splitlines())
 
