@@ -175,7 +175,7 @@ left
 
 # %%
 attended = mf.growth(transformer(mf.Derf()))
-attended.q, attended.gap, attended.apjn
+attended
 
 # %% [markdown]
 # The correlation goes to $\rho_* < 1$: behind a saturating norm tokens do *not* become alike, as they do behind LayerNorm. For
