@@ -51,6 +51,12 @@ class Signal:
     ends it. `mixed`: whether random weights have made the coordinates independent of where the branch began, so that a skip may be
     added to them. `q2`, `mean2`: variance and mean of the second of two inputs where its norm is another; delta is then
     (q + q2)/2 - p.
+
+    >>> import meanfield as mf
+    >>> x = mf.Signal(mf.q, mf.p, mf.delta)
+    >>> out = mf.Linear(2, 1).law(x).output
+    >>> out.q, out.p, out.delta, out.mixed
+    (4*q + 1, 4*p + 1, 4*delta, True)
     """
 
     q: sp.Expr
@@ -109,6 +115,13 @@ class Law:
     """What a block does to a signal: the output, the transfer of (J, K), chi, and the named quantities these are written in.
 
     `tangent`: what its own weights add to the neural tangent kernel of a token and of two (NTK parametrisation); None if not known.
+
+    >>> import meanfield as mf
+    >>> law = mf.Linear(2, 1).law(mf.Signal(mf.q, mf.p, mf.delta))
+    >>> law.transfer, law.chi, law.tangent
+    (Matrix([
+    [4, 0],
+    [0, 4]]), 4, (4*q + 1, 4*p + 1))
     """
 
     output: Signal
@@ -177,7 +190,17 @@ TOKENS = (sp.Symbol("i", integer=True, positive=True), sp.Symbol("j", integer=Tr
 
 
 class Block(ABC):
-    """A part of a network. The one thing a block says of itself is its law."""
+    """A part of a network. The one thing a block says of itself is its law.
+
+    A law maps a `Signal` to a `Law`; a subclass need state no more. f >> g is one after the other (`Serial`), f + g their sum (`Parallel`).
+
+    >>> import meanfield as mf, sympy as sp
+    >>> class Flip(mf.Block):
+    ...     def law(self, x):
+    ...         return mf.Law(x.times(-sp.S.One), transfer=sp.eye(2), chi=sp.S.One)
+    >>> mf.recursion(mf.Linear(2, 1) >> Flip()).q
+    4*q + 1
+    """
 
     #: whether the law is linear in (q, p): nothing after such a block needs a name of its own
     affine: bool = False
@@ -287,7 +310,22 @@ def _parts(block: Block) -> tuple[Block, ...]:
 
 @dataclass(frozen=True)
 class Serial(Block):
-    """One block after another: signal maps compose, transfers multiply, chi's multiply."""
+    """One block after another, written f >> g >> ...: signal maps compose, transfers multiply, chi's multiply.
+
+    Nonsense, as an activation of what is not Gaussian, is refused where the sequence is built.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        At least one, in the order in which the signal meets them.
+
+    >>> import meanfield as mf
+    >>> net = mf.Serial((mf.Linear(2, 0), mf.Activate(mf.relu), mf.Linear(3, 1)))
+    >>> mf.recursion(net).q, mf.recursion(net).chi
+    (18*q + 1, 18)
+    >>> net == mf.Linear(2, 0) >> mf.Activate(mf.relu) >> mf.Linear(3, 1)
+    True
+    """
 
     blocks: tuple[Block, ...]
 
@@ -352,7 +390,12 @@ class Residual(Block):
     branch : Block
         It must end with random zero-mean weights (Linear, Attention, MLP), which make its output uncorrelated with the skip.
     skip, scale : number or sympy expression
-        May depend on L and l, as 1/sqrt(L).
+        Of any sign, may depend on L and l, as 1/sqrt(L).
+
+    >>> import meanfield as mf, sympy as sp
+    >>> rec = mf.recursion(mf.Residual(mf.MLP(mf.relu, 2, 1), scale=1 / sp.sqrt(mf.L)))
+    >>> rec.q, rec.chi
+    (q + 2*q/L, 1 + 2/L)
     """
 
     branch: Block
@@ -391,7 +434,18 @@ class Residual(Block):
 
 @dataclass(frozen=True)
 class Parallel(Block):
-    """f_1(x) + f_2(x) + ... with independent weights: moments, transfers and chi's of the branches add."""
+    """f_1(x) + f_2(x) + ... with independent weights, written f_1 + f_2: moments, transfers and chi's of the branches add.
+
+    Parameters
+    ----------
+    branches : tuple of Block
+        At least one; all but one must end with random zero-mean weights (Linear, Attention, MLP), which make them uncorrelated.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.Residual(mf.UniformAttention(2, 1, 1) + mf.MLP(mf.relu, 1, 1)))
+    >>> rec.q, rec.chi
+    (p/2 + 2*q, 2)
+    """
 
     branches: tuple[Block, ...]
 
@@ -432,7 +486,22 @@ class Parallel(Block):
 
 @dataclass(frozen=True)
 class Repeat(Block):
-    """The same description `times` times with fresh weights; L and l in it count repeats of the whole network."""
+    """The same description `times` times with fresh weights; L and l in it count repeats of the whole network.
+
+    Parameters
+    ----------
+    block : Block
+        What is repeated.
+    times : whole number >= 1
+        At most 32 inside of a residual or parallel branch, where it is written out as one formula.
+
+    >>> import meanfield as mf
+    >>> layer = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1))
+    >>> mf.recursion(mf.Repeat(layer, 3)).q
+    q + 3/2
+    >>> mf.propagate(mf.Repeat(layer, 3) >> mf.LayerNorm(), 1, 1.0, c=0.5).q
+    array([1., 1.])
+    """
 
     block: Block
     times: int

@@ -192,6 +192,12 @@ class Attention(Block):
         The matrix of token weights is \alpha 1 + \beta A - \gamma C.
     average : Annealed or Quenched
         How averages over softmax weights are taken; the closure of \Psi above is the annealed one, `Quenched()` holds at any \sigma_QK.
+
+    >>> import meanfield as mf, sympy as sp
+    >>> mf.recursion(mf.Attention(n=16, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)).q
+    p + (-p + q)/(1 + 15*exp(-q*(-p + q)))
+    >>> sp.simplify(mf.recursion(mf.Attention(n=1)).q)
+    q*sigma_O**2*sigma_V**2
     """
 
     n: Any = None

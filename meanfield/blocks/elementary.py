@@ -22,6 +22,11 @@ class Linear(Block):
 
     The output is Gaussian and has no mean, whatever the input was (wide layers).
 
+    Parameters
+    ----------
+    sigma_w, sigma_b : number >= 0 or expression
+        Scales of weights and biases; left out, the symbols of those names.
+
     >>> import meanfield as mf, sympy as sp
     >>> mf.recursion(mf.Linear(sigma_w=sp.sqrt(2), sigma_b=0)).q
     2*q
@@ -44,7 +49,20 @@ class Linear(Block):
 
 @dataclass(frozen=True)
 class Scale(Block):
-    """factor * x."""
+    r"""factor * x with a fixed number:  q' = factor^2 q,  p' = factor^2 p,  T = factor^2.
+
+    The mean is multiplied as well, and what was Gaussian stays so. It has no random weights: no residual branch may be it alone.
+
+    Parameters
+    ----------
+    factor : number or expression
+        Of any sign, may depend on L and l; left out, the symbol of that name.
+
+    >>> import meanfield as mf, sympy as sp
+    >>> rec = mf.recursion(mf.Residual(mf.Linear(1, 0)) >> mf.Scale(1 / sp.sqrt(3)))
+    >>> rec.q, rec.chi
+    (2*q/3, 2/3)
+    """
 
     factor: Any = None
     affine = True
@@ -60,7 +78,15 @@ class Scale(Block):
 
 @dataclass(frozen=True)
 class Identity(Block):
-    """x."""
+    r"""x itself:  q' = q,  p' = p,  T = 1: the norm of a network without norms, or the plain branch of a sum.
+
+    It has no random weights: only one branch of a sum may be it, and no residual branch it alone.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.Identity() + mf.Linear(1, 0))
+    >>> rec.q, rec.chi
+    (2*q, 2)
+    """
 
     affine = True
     tokenwise = True
@@ -74,7 +100,17 @@ class Activate(Block):
     r"""phi on each coordinate:  q' = E phi(u)^2,  p' = E phi(u) phi(v),  T = diag(E phi'(u)^2, E phi'(u) phi'(v)).
 
     (u, v) is Gaussian of variances q and covariance p (Poole et al. 2016, Schoenholz et al. 2017; the diagonal transfer is Price's
-    theorem). Refused on coordinates that are not Gaussian.
+    theorem). Refused on coordinates that are not Gaussian: two activations need a Linear between them.
+
+    Parameters
+    ----------
+    phi : Activation
+        One of the catalogue, as `mf.relu`, or any expression: `mf.Activation(mf.x * sp.atan(mf.x))`.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.Activate(mf.erf) >> mf.Linear(1, 0))
+    >>> rec.p, rec.transfer[1, 1]
+    (2*asin(2*p/(2*q + 1))/pi, 4/(pi*sqrt(-4*p**2 + (2*q + 1)**2)))
     """
 
     phi: Activation
@@ -103,12 +139,39 @@ class Activate(Block):
 
 
 def Derf(alpha: Any = None) -> Activate:
-    r"""erf(alpha x) in the place of a norm (Chen et al. 2025)."""
+    r"""erf(alpha x) in the place of a norm (Chen et al. 2025, arXiv:2512.10938):  q' = (2/pi) arcsin(2 alpha^2 q/(1 + 2 alpha^2 q)).
+
+    p' is the same with p in the numerator, and chi = 4 alpha^2/(pi sqrt(1 + 4 alpha^2 q)) falls off like 1/sqrt(q), that of
+    LayerNorm like 1/q.
+
+    Parameters
+    ----------
+    alpha : number > 0 or expression
+        The slope; left out, the symbol of that name.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.Derf() >> mf.Linear(1, 0))
+    >>> rec.p, rec.chi
+    (2*asin(2*alpha**2*p/(2*alpha**2*q + 1))/pi, 4*alpha**2/(pi*sqrt(4*alpha**2*q + 1)))
+    """
     return Activate(activations["derf"](alpha))
 
 
 def DyT(alpha: Any = None) -> Activate:
-    r"""tanh(alpha x) in the place of a norm (Zhu et al. 2025)."""
+    r"""tanh(alpha x) in the place of a norm (Zhu et al. 2025, arXiv:2503.10622):  q' = E tanh(alpha u)^2,  u ~ N(0, q).
+
+    Its moments have no closed form: they stay expectations, which `mf.evaluate` and `mf.propagate` turn into numbers.
+
+    Parameters
+    ----------
+    alpha : number > 0 or expression
+        The slope; left out, the symbol of that name.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.DyT() >> mf.Linear(1, 0))
+    >>> rec.q, rec.chi
+    (E(tanh(alpha*x)**2, q), alpha**2*E((1 - tanh(alpha*x)**2)**2, q))
+    """
     return Activate(activations["dyt"](alpha))
 
 
@@ -118,6 +181,11 @@ class Dropout(Block):
 
     Each coordinate of each token is kept with probability 1 - rate, on its own: the mask adds to the square of one token, and to no
     product of two. What is dropped in part is no longer Gaussian.
+
+    Parameters
+    ----------
+    rate : number in [0, 1) or expression
+        The probability that a coordinate is dropped; left out, the symbol of that name.
 
     >>> import meanfield as mf
     >>> mf.recursion(mf.Residual(mf.Linear(1, 0) >> mf.Dropout(0.1))).q
@@ -141,6 +209,14 @@ class Dropout(Block):
 
 def MLP(phi: Activation, sigma_1: Any = None, sigma_2: Any = None, sigma_b1: Any = 0, sigma_b2: Any = 0) -> Serial:
     r"""W_2 phi(W_1 x + b_1) + b_2, weights of variance sigma^2/fan_in, biases of variance sigma_b^2.
+
+    q' = sigma_2^2 E phi(u)^2 + sigma_b2^2 with u of variance sigma_1^2 q + sigma_b1^2.
+
+    Parameters
+    ----------
+    phi : Activation
+    sigma_1, sigma_2, sigma_b1, sigma_b2 : number >= 0 or expression
+        Weight scales, the symbols of those names if left out, and bias scales, 0 if left out.
 
     >>> import meanfield as mf
     >>> mf.recursion(mf.MLP(mf.relu)).q

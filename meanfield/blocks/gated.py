@@ -100,6 +100,13 @@ def GLU(phi: Activation, sigma_gate: Any = None, sigma_value: Any = None, sigma_
 
     q' = \sigma_out^2 \sigma_value^2 q E phi(u)^2, u of variance \sigma_gate^2 q: quadratic in q for a homogeneous phi.
 
+    Parameters
+    ----------
+    phi : Activation
+        The activation of the gate.
+    sigma_gate, sigma_value, sigma_out : number >= 0 or expression
+        Weight scales, variance sigma^2/fan_in; left out, the symbols of those names.
+
     >>> import meanfield as mf
     >>> mf.recursion(mf.GLU(mf.relu)).q
     q**2*sigma_gate**2*sigma_out**2*sigma_value**2/2
@@ -112,15 +119,37 @@ def GLU(phi: Activation, sigma_gate: Any = None, sigma_value: Any = None, sigma_
 
 
 def SwiGLU(sigma_gate: Any = None, sigma_value: Any = None, sigma_out: Any = None) -> Serial:
-    r"""GLU with silu (Shazeer 2020, arXiv:2002.05202, eq. 6)."""
+    r"""W_out (silu(W_gate x) \odot W_value x): `GLU` with silu (Shazeer 2020, arXiv:2002.05202, eq. 6), weight scales as there.
+
+    q' = \sigma_out^2 \sigma_value^2 q E silu(u)^2, u of variance \sigma_gate^2 q; the expectation has no closed form.
+
+    >>> import meanfield as mf
+    >>> mf.recursion(mf.SwiGLU(1, 1, 1)).q
+    q*E(x**2/(1 + exp(-x))**2, q)
+    """
     return GLU(activations["silu"], sigma_gate, sigma_value, sigma_out)
 
 
 def GEGLU(sigma_gate: Any = None, sigma_value: Any = None, sigma_out: Any = None) -> Serial:
-    r"""GLU with gelu (Shazeer 2020, eq. 6)."""
+    r"""W_out (gelu(W_gate x) \odot W_value x): `GLU` with gelu (Shazeer 2020, arXiv:2002.05202, eq. 6), weight scales as there.
+
+    q' = \sigma_out^2 \sigma_value^2 q E gelu(u)^2, u of variance \sigma_gate^2 q, in closed form.
+
+    >>> import meanfield as mf
+    >>> mf.recursion(mf.GEGLU(1, 1, 1)).q
+    q*(q**2/(pi*(q + 1)*sqrt(2*q + 1)) + q*asin(q/(q + 1))/(2*pi) + q/4)
+    """
     return GLU(activations["gelu"], sigma_gate, sigma_value, sigma_out)
 
 
 def ReGLU(sigma_gate: Any = None, sigma_value: Any = None, sigma_out: Any = None) -> Serial:
-    r"""GLU with relu (Shazeer 2020, eq. 5)."""
+    r"""W_out (relu(W_gate x) \odot W_value x): `GLU` with relu (Shazeer 2020, arXiv:2002.05202, eq. 5), weight scales as there.
+
+    q' = \sigma_out^2 \sigma_value^2 \sigma_gate^2 q^2/2, and chi is the derivative of that: the unit is homogeneous of degree 2.
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.ReGLU(1, 1, 1))
+    >>> rec.q, rec.chi
+    (q**2/2, q)
+    """
     return GLU(activations["relu"], sigma_gate, sigma_value, sigma_out)

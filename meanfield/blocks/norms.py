@@ -16,8 +16,16 @@ __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 class LayerNorm(Block):
     r"""(x - mean(x))/std(x) over the coordinates of a token:  q' = 1,  p' = (p - m^2)/(q - m^2),  T = 1/(q - m^2).
 
-    m is the common mean of a coordinate, 0 unless an activation left one. In the limit of wide layers the projections in the
-    Jacobian of the norm are a fraction 1/width and drop out.
+    m is the common mean of a coordinate, 0 unless an activation left one (the norm: Ba et al. 2016, arXiv:1607.06450). In the limit of
+    wide layers the projections in the Jacobian of the norm are a fraction 1/width and drop out. Not so behind a gated attention unit:
+    there what they take from the gradient is of order 1/s, s its features, at any width, and the law leaves it out (see `mf.GAU`).
+
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.LayerNorm())
+    >>> rec.p, rec.chi
+    (p/q, 1/q)
+    >>> mf.recursion(mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0))).q
+    q + 1
     """
 
     tokenwise = True
@@ -35,7 +43,15 @@ class LayerNorm(Block):
 
 @dataclass(frozen=True)
 class RMSNorm(Block):
-    r"""x / sqrt(mean(x^2)):  q' = 1,  p' = p/q,  T = 1/q. A mean is kept, not subtracted."""
+    r"""x / sqrt(mean(x^2)) over the coordinates of a token:  q' = 1,  p' = p/q,  T = 1/q  (Zhang & Sennrich 2019, arXiv:1910.07467).
+
+    A mean is kept, not subtracted: relu and then the norm have chi = 1/q here and 1/(q (1 - 1/pi)) with `LayerNorm`, q before relu. The
+    projections in its Jacobian drop out as they do there.
+
+    >>> import meanfield as mf, sympy as sp
+    >>> [sp.factor(mf.recursion(mf.Activate(mf.relu) >> norm >> mf.Linear(1, 0)).chi) for norm in (mf.RMSNorm(), mf.LayerNorm())]
+    [1/q, pi/(q*(-1 + pi))]
+    """
 
     tokenwise = True
 

@@ -48,6 +48,12 @@ class Annealed(SoftmaxAverage):
 
     For the derivative, W' = 1/(1 + 2 v y_q), exact to first order in v. Elementary, and good to 2 % in q and p while v is below about 3;
     at v = 7 q is 16 % off.
+
+    >>> import meanfield as mf
+    >>> mf.Attention(average=mf.Annealed()) == mf.Attention()
+    True
+    >>> mf.propagate(mf.Attention(16, 1, 1, 1, 1, average=mf.Annealed()), depth=1, q=1.0, p=0.4).q.round(4)
+    array([1.   , 0.465])
     """
 
     def exponents(self, signal: Signal, n: sp.Expr, s: sp.Expr) -> Exponents:
@@ -71,6 +77,10 @@ class Quenched(SoftmaxAverage):
     and there the polynomial of degree 4 in t = (c/v) (1 + r_v)/(1 + r_c), r_c = \sqrt{1 - c/(v + 2)}, that has these five values: near
     c = v the overlap has a root singularity just outside. y_p is then within 0.2 % of the two-dimensional integral for v <= 3 and
     within 2.5 % for v <= 9, for n = 2 ... 512 (tests/blocks/test_quenched.py), and no digits are lost as p -> q.
+
+    >>> import meanfield as mf
+    >>> mf.propagate(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()), depth=1, q=1.0, p=0.4).q.round(4)
+    array([1.    , 0.4617])
     """
 
     def exponents(self, signal: Signal, n: sp.Expr, s: sp.Expr) -> Exponents:
