@@ -172,10 +172,12 @@ left
 
 # %% [markdown]
 # ## Saturating norms with attention
+#
+# $\ln\mathcal{J} \simeq \sqrt{l/\lambda} + b \ln l$; the coefficient $b$ is long, `attended.apjn.log_coefficient`.
 
 # %%
 attended = mf.growth(transformer(mf.Derf()))
-attended
+attended.q, attended.gap, sp.Eq(1 / sp.Symbol("lambda"), attended.apjn.rate)
 
 # %% [markdown]
 # The correlation goes to $\rho_* < 1$: behind a saturating norm tokens do *not* become alike, as they do behind LayerNorm. For
