@@ -38,9 +38,9 @@ class Shaped:
     Examples
     --------
     >>> import meanfield as mf
-    >>> found = mf.tailored_leaky_relu(50)
+    >>> found = mf.tailored_leaky_relu(10, eta=0.5)
     >>> found.parameters, round(found.output_scale, 5), found.input_scale, round(found.network, 9), found.status
-    ({'slope': 0.43052...}, 1.29895, 1.0, 0.9, 'ok')
+    ({'slope': 0.45005...}, 1.28963, 1.0, 0.5, 'ok')
     """
 
     phi: Activation
