@@ -34,6 +34,13 @@ class Budget:
         Floating-point operations per token of a forward pass, a multiplication and an addition counted as two.
     block : Cost
         The same of one repeat alone.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> held = mf.budget(mf.mlp(mf.relu), width=64, depth=3)
+    >>> held.parameters, held.flops, held.block.parameters  # three matrices of 64 x 64, and their biases
+    (12480, 24768, 4160)
     """
 
     parameters: sp.Expr

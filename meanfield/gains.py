@@ -41,6 +41,13 @@ class Gain:
     variance_chi : g_v^2 E phi'(u)^2.
     growth : g_v^2 E phi(u)^2 / q, at least 1: what g_v makes of q in one layer where the mean is not taken off.
     mean : E phi(u).
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> found = mf.gain(mf.relu)
+    >>> found.second_moment, found.mean, found.growth
+    (sqrt(2), sqrt(2)/(2*sqrt(pi)), 1/(1 - 1/pi))
     """
 
     phi: Activation

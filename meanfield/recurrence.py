@@ -58,6 +58,17 @@ class Recursion:
         The same-token gradient factor with the gradients of different tokens taken as independent.
     parameters : tuple of symbols
         What has to be bound before numbers come out.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> rec = mf.recursion(mf.mlp(mf.relu))
+    >>> rec
+    Recursion(1 stage; parameters: sigma_b, sigma_w)
+    >>> rec.q, rec.chi
+    (q*sigma_w**2/2 + sigma_b**2, sigma_w**2/2)
+    >>> rec.transfer[1, 1]
+    sigma_w**2*(pi - acos(p/q))/(2*pi)
     """
 
     block: Block

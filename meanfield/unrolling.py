@@ -47,6 +47,13 @@ class Unrolled:
         Weight, in standard deviations, of each branch of repeat j in x_l, j < l.
     shares : tuple of expressions in l
         What each branch of repeat l adds, in standard deviations of what it is added to (of skip x); infinite where that is nothing.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> stream = mf.unrolled(mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0)))
+    >>> stream.q, stream.carried, stream.branches, stream.shares
+    (l + 1, 1, (1,), (1/sqrt(l + 1),))
     """
 
     q: sp.Expr

@@ -15,18 +15,36 @@ __all__ = ["Critical"]
 
 
 class Critical(dict[str, Any]):
-    """Parameters by name (and q, where it was solved for) at which a network is critical.
+    """Parameters by name (and q, where it was solved for) at which a network is critical: the dict that `critical` returns.
 
-    status
+    Attributes
+    ----------
+    status : str
         "ok"; "unstable": q* is a fixed point that q leaves (chi_parallel > 1); "every q": any variance will do; "line": one
         parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such point, and the mapping is empty.
-    reason : a sentence.
-    q, chi, chi_parallel : the variance and both slopes there.
-    residuals : by how much chi = 1 and q' = q (and chi_parallel = 1) are missed.
-    bracket : variances between which the eliminated equation is certain to change its sign, where there was one to solve.
-    squares : what was derived for the squares of the parameters, as expressions in q.
-    exact : q as an expression, where it is the root of a polynomial.
-    others : further solutions.
+    reason : str
+        A sentence.
+    q, chi, chi_parallel : number or expression
+        The variance and both slopes there.
+    residuals : dict
+        By how much chi = 1 and q' = q (and chi_parallel = 1) are missed.
+    bracket : pair of numbers or None
+        Variances between which the eliminated equation is certain to change its sign, where there was one to solve.
+    squares : dict
+        What was derived for the squares of the parameters, as expressions in q.
+    exact : expression or None
+        q as an expression, where it is the root of a polynomial.
+    others : tuple of Critical
+        Further solutions.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> point = mf.critical(mf.mlp(mf.relu), q=1)
+    >>> point.status, point.chi, point.squares
+    ('ok', 1.0, {'sigma_w': 2, 'sigma_b': 0})
+    >>> point["sigma_w"] == 2**0.5
+    True
     """
 
     def __init__(self, values: Mapping[str, Any], status: str, reason: str, **rest: Any) -> None:

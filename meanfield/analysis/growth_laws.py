@@ -36,7 +36,26 @@ __all__ = ["GrowthLaw", "growth"]
 
 @dataclass(frozen=True, repr=False)
 class GrowthLaw:
-    """The growth of q, of gap = 1 - c and of apjn = J^{l, 0} with the number l of repeats."""
+    """The growth of q, of gap = 1 - c and of apjn = J^{l, 0} with the number l of repeats.
+
+    Attributes
+    ----------
+    block : Block
+        One repeat.
+    parameters : dict of expressions
+        What was bound, by name; the other parameters are symbols in the laws.
+    q, gap, apjn : Growth
+        What each of the three does as l -> oo.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0)
+    GrowthLaw(
+      q: bounded (q stays where it starts),
+      1 - c: power, exponent=-2, coefficient=9*pi**2/2,
+      J: bounded, terms=((1, 0),))
+    """
 
     block: Block
     parameters: dict[str, sp.Expr]

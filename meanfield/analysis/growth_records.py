@@ -16,9 +16,13 @@ __all__ = ["Growth"]
 class Growth:
     r"""What one quantity does as l -> oo. What does not apply is None.
 
+    Attributes
+    ----------
+    quantity : "q", "1 - c" or "J"
     kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), or "undetermined" with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
         stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
+    coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
     log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
     settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms
         l^(stretch - k settling) > 1, k = 1, 2, ..., with factors that depend on the start.
@@ -27,6 +31,15 @@ class Growth:
     crossover : the l at which the faster mode has made up for its small share.
     reason : why something is not given.
     decides : undetermined: the expression whose sign decides, if one does.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> law = mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0)
+    >>> law.gap
+    1 - c: power, exponent=-2, coefficient=9*pi**2/2
+    >>> law.gap.kind, law.gap.exponent, law.q.kind
+    ('power', -2, 'bounded')
     """
 
     quantity: str

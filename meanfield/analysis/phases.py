@@ -44,6 +44,15 @@ class PhaseDiagram(faces.Labelled):
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
         "stretched", "exponential", "faster", or "unresolved"; the kinds of `mf.growth`, read off the map where the setting goes.
     critical_lines : curves of chi = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the grid.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> diagram = mf.phase_diagram(mf.mlp(mf.erf), sigma_w=[0.5, 1.0, 2.0], sigma_b=[0.05, 0.5])
+    >>> diagram.phase.tolist()
+    [['ordered', 'ordered'], ['chaotic', 'ordered'], ['chaotic', 'chaotic']]
+    >>> diagram.critical_lines[0].round(2).tolist()
+    [[0.99, 0.05], [1.0, 0.05], [1.37, 0.5]]
     """
 
     recursion: Recursion

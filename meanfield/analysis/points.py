@@ -38,6 +38,15 @@ class FixedPoint:
     gap_bracket : the same for 1 - c; (0, 0) where c = 1 is a fixed point identically.
     residual : |q'/q - 1| at the point.
     status : "isolated", "touching" (half-stable), or "every c": each correlation is left as it is.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> alike, apart = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.3, sigma_b=0.05)
+    >>> apart
+    FixedPoint(q=0.647593, c=0.0619728, chi=0.93809, chi_parallel=0.494776, stable, xi_q=1.42116, xi_c=15.6472)
+    >>> alike.stable, alike.gap, alike.status
+    (False, 0.0, 'isolated')
     """
 
     q: float
@@ -72,9 +81,25 @@ class FixedPoint:
 
 
 class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
-    """The fixed points in ascending order of q and descending order of c, with what can be said of them together.
+    """The fixed points in ascending order of q and descending order of c, a tuple, with what can be said of them together.
 
-    status is "ok", "none" (no fixed point) or "continuum" (every variance is one), reason a sentence; steps is the map itself.
+    Attributes
+    ----------
+    status : str
+        "ok", "none" (no fixed point) or "continuum" (every variance is one).
+    reason : str
+        A sentence.
+    steps : Steps
+        The map itself.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> points = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.3, sigma_b=0.05)
+    >>> points.status, [(round(point.q, 4), round(point.c, 4)) for point in points if point.stable]
+    ('ok', [(0.6476, 0.062)])
+    >>> mf.fixed_points(mf.mlp(mf.relu), sigma_w=1.5, sigma_b=0.1)
+    FixedPoints(none: q' > q for every variance: q grows without bound)
     """
 
     status: str

@@ -89,11 +89,23 @@ def tangents(depth, paired, pooled, values, seeds, q0, delta0, q_out, delta_out,
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity(faces.Labelled):
-    r"""Derivatives at the last layer; each maps a name to an array of the shape of the grid.
+    r"""Derivatives at the last layer; each maps a name to an array of the shape of the grid, a float for one setting.
 
-    q, log_apjn : values of q_L and ln J^{L,0}.
-    dq, dlog_apjn : their derivatives by name of what they are taken with respect to.
-    c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only.
+    Attributes
+    ----------
+    depth : whole number
+    q, log_apjn : floats or arrays
+        Values of q_L and ln J^{L,0}.
+    dq, dlog_apjn : mappings
+        Their derivatives by name of what they are taken with respect to.
+    c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only; None for a single input.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> slopes = mf.sensitivity(mf.mlp(mf.relu), 10, q=1.0, sigma_w=2**0.5, sigma_b=0.0)
+    >>> round(slopes.dq["sigma_w"], 6), round(slopes.dlog_apjn["sigma_w"], 6), slopes.dgap  # 2 L/sigma_w, twice
+    (14.142136, 14.142136, None)
     """
 
     depth: int

@@ -56,6 +56,17 @@ class GramRun(faces.Labelled):
         The neural tangent kernel, as far as every block says what its weights add.
     status : str or array of str
         "ok", or "overflow", "underflow", "invalid": values are NaN from there on.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> run = mf.propagate(mf.CausalAttention(), depth=3, q=1.0, p=0.4, n=4, sigma_V=1, sigma_O=1)
+    >>> run
+    GramRun(3 repeats, 4 tokens, one setting, 4 layers kept)
+    >>> run.gram.shape, run.q.round(3)
+    ((4, 4, 4), array([1.   , 0.712, 0.769, 0.849]))
+    >>> run.log_apjn_tokens[0].round(2)  # the first token collects the most
+    array([ 1.07, -2.45, -5.2 , -8.32])
     """
 
     net: Block
@@ -148,6 +159,15 @@ class PairRun(faces.Labelled):
         The neural tangent kernel of the first input, of the second, and between them (NTK parametrisation).
     status : str or array of str
         "ok", or "overflow", "underflow", "invalid": values are NaN from there on.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> run = mf.propagate(mf.mlp(mf.relu), depth=3, q=1.0, q2=4.0, p=0.5, sigma_w=2**0.5, sigma_b=0)
+    >>> run
+    PairRun(3 repeats, one setting, 4 layers kept)
+    >>> run.c.round(4), run.ntk_pair.round(4)
+    (array([0.25  , 0.4533, 0.5783, 0.6623]), array([0.5   , 1.1968, 1.9342, 2.6714]))
     """
 
     net: Block

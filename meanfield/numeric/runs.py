@@ -52,6 +52,19 @@ class Run(faces.Labelled):
         "ok" or what happened: overflow, underflow, invalid (values are NaN from there on), gap underflow (1 - c is below 1e-300 and
         no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
         q and p are as they should be).
+
+    Examples
+    --------
+    >>> import meanfield as mf, numpy as np
+    >>> run = mf.propagate(mf.mlp(mf.relu), depth=3, q=1.0, c=0.5, sigma_w=2**0.5, sigma_b=0)
+    >>> run.layers, run.gap.round(4)
+    (array([0, 1, 2, 3]), array([0.5   , 0.391 , 0.3161, 0.2619]))
+
+    Over a grid, of a single input:
+
+    >>> run = mf.propagate(mf.mlp(mf.relu), depth=3, q=1.0, sigma_w=np.array([1.0, 1.5, 2.0]), sigma_b=0)
+    >>> run.q.shape, run.chi.shape, run.log_apjn[:, 0].round(3)
+    ((3, 4), (3, 3), array([-2.079,  0.353,  2.079]))
     """
 
     recursion: Recursion

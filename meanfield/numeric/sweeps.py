@@ -42,6 +42,16 @@ class Sweep(faces.Labelled):
         The dask array of each quantity, of shape (*grid, ...).
     store : Path or None
         Where the numbers are, if they are.
+
+    Examples
+    --------
+    >>> import meanfield as mf, numpy as np, xarray as xr
+    >>> weights = xr.DataArray(np.sqrt([1.0, 2.0, 4.0]), dims="weights").chunk(2)
+    >>> sweep = mf.propagate(mf.mlp(mf.relu), 10, 1.0, record="last", sigma_w=weights, sigma_b=0.0)
+    >>> sweep.q.shape, sweep.layers, sweep.store  # two chunks, not computed yet
+    ((3, 1), array([10]), None)
+    >>> [round(q, 4) for q in sweep.q[:, 0].compute().tolist()]  # (sigma_w^2/2)^10
+    [0.001, 1.0, 1024.0]
     """
 
     net: Block

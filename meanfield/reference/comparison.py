@@ -63,12 +63,30 @@ class Difference:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(faces.Labelled):
-    """Theory, the networks of two widths, and their differences: `q`, `p` (None for a single input) and `log_apjn`.
+    """Theory, the networks of two widths, and their differences: what `compare` returns.
 
-    `narrow_theory` is that of the smaller networks: `theory` itself, but where half the width has half the features of gated attention.
+    Attributes
+    ----------
+    theory : Run, GramRun or PairRun
+        Infinite width.
+    narrow_theory : the same of the smaller networks
+        `theory` itself, but where half the width has half the features of gated attention.
+    wide, narrow : Measurement
+        The networks of the width that was asked for, and of half of it.
+    q, p, log_apjn : Difference
+        Arrays `theory`, `measured`, `error`, `bias` and `z` over the layers; p is None for a single input.
+    scatter : Scatter
+        The predicted standard deviation of ln q and ln J over draws, computed on first use. It raises ValueError where it is not
+        known, and names the block.
 
-    `scatter` is the predicted standard deviation of ln q and ln J over draws, computed on first use. It raises ValueError where it is not
-    known, and names the block.
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> seen = mf.reference.compare(mf.mlp(mf.erf), width=64, depth=2, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1, device="cpu")
+    >>> seen.wide.width, seen.narrow.width, list(seen.differences)
+    (64, 32, ['q', 'p', 'ln J'])
+    >>> seen.q.theory.round(4), seen.agrees
+    (array([1.    , 1.0553, 1.0782]), True)
     """
 
     theory: Run | GramRun | PairRun

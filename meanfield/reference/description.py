@@ -48,6 +48,16 @@ class Description:
         Parts of the model with weights that are not described: embeddings, heads, final norms.
     caveats : tuple of str
         Where the law is not that of the model, by name.
+
+    Examples
+    --------
+    >>> import torch, meanfield as mf
+    >>> layers = [torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64)]
+    >>> model = torch.nn.Sequential(*layers)
+    >>> done = mf.reference.initialise_(model, {"linear": 1.5, "bias": 0.0}, seed=0)
+    >>> seen = mf.reference.describe(model)
+    >>> seen.alike, seen.depth, seen.modules, {name: values.round(1).tolist() for name, values in seen.scales.items()}
+    (True, 2, ('2', '4'), {'sigma_w': [1.5, 1.5], 'sigma_b': [0.0, 0.0]})
     """
 
     layers: Layers

@@ -36,7 +36,24 @@ class Change:
 
 @dataclass(frozen=True, repr=False)
 class Initialisation(faces.Labelled):
-    """Every tensor of a model with what `initialise_` did to it, in the order of the model."""
+    """Every tensor of a model with what `initialise_` did to it.
+
+    Attributes
+    ----------
+    changes : tuple of Change
+        In the order of the model, each with the tensor's `slot` (name, part, fan_in, fan_out, ...), the standard deviation that the rule
+        `asked` for (None where it was left), and that of the entries `before` and `after`.
+
+    Examples
+    --------
+    >>> import torch, meanfield as mf
+    >>> model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 64))
+    >>> done = mf.reference.initialise_(model, {"linear": 1.0}, seed=0)
+    >>> [(change.slot.name, change.slot.part, change.asked) for change in done.changes[:2]]
+    [('0.weight', 'linear', 0.125), ('0.bias', 'bias', None)]
+    >>> round(done.changes[0].after, 2), done.changes[1].after == done.changes[1].before
+    (0.12, True)
+    """
 
     changes: tuple[Change, ...]
 

@@ -42,6 +42,14 @@ class Measurement(faces.Labelled):
         between tokens (start "token") or equal at all of them ("pooled").
     q_error, p_error, apjn_error, K_error : arrays
         Standard errors. p and K are NaN for a single input.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> twin = mf.reference.build(mf.mlp(mf.erf), width=64, depth=2, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1)
+    >>> seen = mf.reference.measure(twin, samples=4, device="cpu")
+    >>> seen.width, seen.n, seen.modules, seen.q.shape, round(float(seen.p[0]), 12)
+    (64, 16, ('0', '1'), (3,), 0.5)
     """
 
     width: int

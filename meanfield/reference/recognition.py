@@ -26,7 +26,16 @@ TOLERANCE = 1e-4
 
 
 class NotRecognised(ValueError):
-    """A part of a model that has no reading, by name."""
+    """A part of a model that has no reading, by name: a ValueError.
+
+    Examples
+    --------
+    >>> import torch, meanfield as mf
+    >>> mf.reference.describe(torch.nn.Sequential(torch.nn.Conv1d(1, 1, 1)))
+    Traceback (most recent call last):
+        ...
+    meanfield.reference.recognition.NotRecognised: 0 (Conv1d) is no Linear, activation, LayerNorm, RMSNorm, Dropout or Identity
+    """
 
 
 @dataclass(frozen=True)

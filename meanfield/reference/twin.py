@@ -73,6 +73,15 @@ class Twin(nn.Sequential):
     width : int
     start : Start or None
         The input it was built for, if one was given; `measure` takes it unless told otherwise.
+    tokens : int or None
+        How many tokens its layers mix; None if none does.
+
+    Examples
+    --------
+    >>> import torch, meanfield as mf
+    >>> twin = mf.reference.build(mf.mlp(mf.erf), width=32, depth=2, device="cpu", sigma_w=1.5, sigma_b=0.1)
+    >>> len(twin), twin.tokens, twin(torch.ones(3, 32, dtype=torch.float64)).shape
+    (2, None, torch.Size([3, 32]))
     """
 
     start: Start | None = None

@@ -19,7 +19,24 @@ __all__ = ["CONVENTIONS", "Convention", "ConventionTable", "Tensor", "convention
 
 @dataclass(frozen=True)
 class Tensor:
-    """A weight matrix: its sizes, whether it reads the input of the network, writes its output or neither, and whether it ends a branch."""
+    """A weight matrix: its sizes, and where it stands.
+
+    Attributes
+    ----------
+    name : str
+    fan_in, fan_out : whole numbers or expressions
+    role : "hidden", "input" or "output"
+        Whether it reads the input of the network, writes its output, or neither.
+    ends_branch : bool
+        Whether it is the last before a skip.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> last = mf.scaling.Tensor("W_O", sp.Integer(768), sp.Integer(768), ends_branch=True)
+    >>> mf.scaling.CONVENTIONS["GPT-2"].std(last, sp.Integer(12)), mf.scaling.CONVENTIONS["He"].std(last, sp.Integer(12))
+    (sqrt(6)/600, sqrt(6)/48)
+    """
 
     name: str
     fan_in: sp.Expr
@@ -30,7 +47,30 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Convention:
-    """One way to scale: functions of a tensor, the number L of blocks and d_k. `update` is what `update_is` says."""
+    """One way to scale a network; those in use are in `mf.scaling.CONVENTIONS` by name.
+
+    Attributes
+    ----------
+    name : str
+    std : function of a Tensor and the number of blocks
+        Initial standard deviation of the entries.
+    update : function of a Tensor and the number of blocks
+        What `update_is` says.
+    multiplier : function of the number of blocks
+        The factor on a branch.
+    logit_scale : function of d_k
+        The factor on query times key.
+    update_is : str
+    source : str
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> mup = mf.scaling.CONVENTIONS["muP"]
+    >>> readout = mf.scaling.Tensor("readout", sp.Integer(768), sp.Integer(50257), role="output")
+    >>> mup.std(readout, sp.Integer(12)), mup.update(readout, sp.Integer(12)), mup.logit_scale(sp.Integer(64)), mup.update_is
+    (1/768, 1/768, 1/64, 'relative learning rate, Adam')
+    """
 
     name: str
     std: Callable[[Tensor, sp.Expr], sp.Expr]
@@ -115,8 +155,26 @@ CONVENTIONS: Final = {
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ConventionTable(faces.Labelled):
-    """The tensors of a model under each convention: `std[convention][tensor]`, `update[convention][tensor]`, and per convention
-    `multiplier` of a branch, `logit_scale`, and `spectral_norm[convention][tensor]`, std (sqrt(fan_in) + sqrt(fan_out))."""
+    """The tensors of a model under each convention: what `convention_table` returns. Its entries are exact.
+
+    Attributes
+    ----------
+    tensors : tuple of Tensor
+    conventions : tuple of Convention
+    std, update : mappings, [convention][tensor]
+        Initial standard deviation, and what the convention's `update_is` says.
+    spectral_norm : mapping, [convention][tensor]
+        Of the initial matrix, std (sqrt(fan_in) + sqrt(fan_out)).
+    multiplier, logit_scale : mappings, [convention]
+        Of a branch, and of query times key.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> table = mf.scaling.convention_table(768, 12, 64, vocabulary=50257)
+    >>> table.std["He"]["W_1"], table.update["golden"]["W_Q"], table.multiplier["CompleteP"], table.spectral_norm["golden"]["W_O"]
+    (sqrt(6)/48, 5/7, 1/12, 1)
+    """
 
     tensors: tuple[Tensor, ...]
     conventions: tuple[Convention, ...]

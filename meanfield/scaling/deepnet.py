@@ -30,7 +30,25 @@ SOURCE: Final = "Su 2022, kexue.fm/archives/8978, Multiple Optimizers; Wang et a
 class Optimizer:
     r"""An optimiser by the size of its update: |\Delta\theta| = \eta |g|^gradient |\theta|^weight.
 
-    SGD (1, 0); Adam, whose update is a sign, (0, 0); LAMB and AdaFactor, a sign times the size of the parameter, (0, 1).
+    SGD (1, 0); Adam, whose update is a sign, (0, 0); LAMB and AdaFactor, a sign times the size of the parameter, (0, 1). They are in
+    `mf.scaling.OPTIMIZERS` by name.
+
+    Attributes
+    ----------
+    name : str
+    gradient, weight : sympy numbers or expressions
+        The powers of the gradient and of the weights in the update.
+    k, j : expressions
+        The powers in the change of the loss, which is gradient times update: gradient + 1 and weight.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> mf.scaling.OPTIMIZERS["lamb"]
+    Optimizer(name='lamb', gradient=0, weight=1)
+    >>> own = mf.scaling.Optimizer("sign times the root of the gradient", sp.Rational(1, 2), sp.Integer(0))
+    >>> own.k, mf.scaling.deep_norm(own).alpha
+    (3/2, 2**(1/3)*N**(1/3))
     """
 
     name: str

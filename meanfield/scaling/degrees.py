@@ -53,6 +53,16 @@ class Degree:
     steps : tuple of Step
     rule : Rule
         All of it with what it states, assumes and follows from.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> found = mf.scaling.degree(mf.MLP(mf.relu))
+    >>> found, found == 2, found.by_matrix["sigma_1"]
+    (2 = sigma_1: 1 + sigma_2: 1, True, 1)
+    >>> smooth = mf.scaling.degree(mf.MLP(mf.gelu))
+    >>> smooth.value, smooth.at_zero, smooth.at_infinity
+    (None, 2, 2)
     """
 
     block: Block

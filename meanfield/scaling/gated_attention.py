@@ -50,6 +50,13 @@ class GAUMagnitudes:
     cosine : that of the outputs at two tokens.
     alpha : the skip of a DeepNorm residual whose branch of size 1 weighs as much, 1/rms.
     sublayers : mapping of "sgd" and "adam" to the number of sublayers of which that is the DeepNorm, alpha^k.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> size = mf.scaling.gau(phi=mf.relu, s=128, n=512).diagonal
+    >>> round(size.rms, 12), round(size.alpha, 9), {name: round(count, 6) for name, count in size.sublayers.items()}
+    (0.03125, 32.0, {'sgd': 1024.0, 'adam': 32.0})
     """
 
     A_ii: float
@@ -72,7 +79,28 @@ class GAUMagnitudes:
 
 @dataclass(frozen=True, repr=False)
 class GAUCurve(faces.Labelled):
-    """A quantity of a gated attention unit over n or lam: `diagonal`, the published estimate, and `full`, of the whole law."""
+    """A quantity of a gated attention unit over n or lam: `GAUReport.over_n` and `over_lam` return it.
+
+    Attributes
+    ----------
+    over : "n" or "lam"
+    at : array, shape (k,)
+        Its values.
+    quantity : str
+        What the curves are of.
+    diagonal, full : arrays, shape (k,)
+        The published estimate, which keeps the diagonal of A, and the whole law.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> unit = mf.scaling.gau(phi=mf.relu, s=128, d=768, e=1536)
+    >>> unit.over_n([64, 512, 4096])
+             n     diagonal         full   RMS O
+            64         0.25      1.19382
+           512      0.03125      1.03252
+          4096   0.00390625      1.01442
+    """
 
     over: str
     at: Floats
@@ -105,6 +133,15 @@ class GAUReport:
         n* = 1 + (\nu/\mu)^5, where the coherent part of A V overtakes its diagonal (by the published A_ij); infinite where \mu = 0.
     limit : float
         RMS O as n grows: the coherent part does not decay. Without one, \mu = 0, this is 0.
+
+    Examples
+    --------
+    Sizes that are left out stay symbols, and the rule is a formula in them:
+
+    >>> import meanfield as mf
+    >>> report = mf.scaling.gau(phi=mf.relu)
+    >>> report.rule.rms, report.rule.ratio, round(report.crossover, 4)
+    (s/(8*n), pi**2, 18.4934)
     """
 
     block: GAU

@@ -26,9 +26,29 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GradientCheck(faces.Labelled):
-    r"""Gradients through a stack of N post-norm blocks: `apjn` is J^{L,0} over N, `c` the correlation of two tokens at the output.
+    r"""Gradients through stacks of N post-norm blocks with skip alpha and gain lam: what `gradient_check` returns.
 
-    `holds` says where J is within `factor` of 1, either way.
+    Attributes
+    ----------
+    N : whole numbers, shape (k,)
+        Blocks of each stack.
+    alpha, lam : arrays, shape (k,)
+        Skip and gain at each N.
+    apjn : array, shape (k,)
+        J^{L,0}, at least 0.
+    c : array, shape (k,)
+        The correlation of two tokens at the output, at most 1.
+    factor : number > 1
+    holds : array of bool, shape (k,)
+        Where J is within `factor` of 1, either way.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> mf.scaling.gradient_check(1, 1, [6, 12])
+         N      alpha        lam            J          c  within a factor 2 of 1
+         6          1          1    0.0506567   0.973355  no
+        12          1          1   0.00535765   0.999583  no
     """
 
     N: NDArray[np.int64]

@@ -37,7 +37,25 @@ def _positive(value: Any, name: str) -> sp.Expr:
 
 
 class Module(ABC):
-    """A part of a network: its mass, its sensitivity, and how it splits a budget among its tensors."""
+    """A part of a network: its mass, its sensitivity, and how it splits a budget among its tensors.
+
+    The base of `Atom`, `Bond`, `Composition`, `Tuple` and `Scaled`; `second @ first` composes, `a + b` puts side by side, `factor * a`
+    scales and `a**times` repeats.
+
+    Attributes
+    ----------
+    mass : expression >= 0
+        Its share of the change of the output, relative to the masses of other parts.
+    sensitivity : expression >= 0
+        By how much at most a change of its input is multiplied.
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom, Bond
+    >>> net = Atom("W_2") @ Bond() @ Atom("W_1", mass=3)
+    >>> net.mass, net.sensitivity, net.budgets()
+    (4, 1, {'W_1': 3/4, 'W_2': 1/4})
+    """
 
     mass: sp.Expr
     sensitivity: sp.Expr
@@ -109,7 +127,21 @@ class Module(ABC):
 
 @dataclass(frozen=True)
 class Atom(Module):
-    """One tensor of unit sensitivity in its own norm: a linear map by its spectral norm, an embedding by its longest column."""
+    """One tensor of unit sensitivity in its own norm: a linear map by its spectral norm, an embedding by its longest column.
+
+    Attributes
+    ----------
+    name : str
+    mass : number or expression >= 0
+        1 by default.
+    sensitivity : 1
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom
+    >>> Atom("W", mass=2).budgets(0.5)
+    {'W': 1/2}
+    """
 
     name: str
     mass: Any = 1
@@ -128,7 +160,20 @@ class Atom(Module):
 
 @dataclass(frozen=True)
 class Bond(Module):
-    """A map without weights: an activation, a norm, softmax attention of its three inputs; the identity by default."""
+    """A map without weights: an activation, a norm, softmax attention of its three inputs; the identity by default.
+
+    Attributes
+    ----------
+    sensitivity : number or expression >= 0
+        1 by default.
+    mass : 0
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom, Bond
+    >>> Bond().budgets(), (Bond(2) @ Atom("W")).budgets()
+    ({}, {'W': 1/2})
+    """
 
     sensitivity: Any = 1
 
@@ -146,7 +191,20 @@ class Bond(Module):
 
 @dataclass(frozen=True)
 class Composition(Module):
-    r"""second(first(x)): sensitivity \mu_2 \mu_1, mass m_1 + m_2; budgets t m_1/(m \mu_2) and t m_2/m."""
+    r"""second(first(x)), written second @ first: sensitivity \mu_2 \mu_1, mass m_1 + m_2; budgets t m_1/(m \mu_2) and t m_2/m.
+
+    Attributes
+    ----------
+    first, second : Module
+    mass, sensitivity : expressions
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom
+    >>> net = (3 * Atom("W_2")) @ Atom("W_1")
+    >>> net.sensitivity, net.budgets()
+    (3, {'W_1': 1/6, 'W_2': 1/6})
+    """
 
     first: Module
     second: Module
@@ -171,7 +229,20 @@ class Composition(Module):
 
 @dataclass(frozen=True)
 class Tuple(Module):
-    """Modules on the same input, their outputs side by side or added: sensitivities and masses add; budgets t m_i/m."""
+    """Modules on the same input, their outputs side by side or added: sensitivities and masses add; budgets t m_i/m. a + b is one.
+
+    Attributes
+    ----------
+    parts : tuple of Module
+    mass, sensitivity : expressions
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom, Tuple
+    >>> heads = Tuple((Atom("W_Q"), Atom("W_K"), Atom("W_V", mass=2)))
+    >>> heads.sensitivity, heads.budgets()
+    (3, {'W_Q': 1/4, 'W_K': 1/4, 'W_V': 1/2})
+    """
 
     parts: tuple[Module, ...]
 
@@ -194,7 +265,24 @@ class Tuple(Module):
 
 @dataclass(frozen=True)
 class Scaled(Module):
-    r"""factor times a module: sensitivity factor \mu, budgets t/factor."""
+    r"""factor times a module, written factor * module: sensitivity factor \mu, budgets t/factor.
+
+    Attributes
+    ----------
+    module : Module
+    factor : number or expression >= 0
+        0 for a module of mass 0 alone.
+    mass, sensitivity : expressions
+
+    Examples
+    --------
+    >>> from meanfield.scaling import Atom
+    >>> branch = 2 * Atom("W")
+    >>> branch
+    Scaled(module=Atom(name='W', mass=1), factor=2)
+    >>> branch.sensitivity, branch.budgets()
+    (2, {'W': 1/2})
+    """
 
     module: Module
     factor: Any

@@ -67,6 +67,13 @@ class Answer:
         "ok"; "several" crossings, of which the smallest is given; "never" or "always" below the target: no value of the parameter answers;
         "unresolved" where the recursion overflows or is undefined throughout, and numbers are NaN; for a depth also "more", where the
         bound still holds at the largest depth tried, and "never" where it does not hold at the input already.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> answer = mf.scaling.parameter_where(mf.mlp(mf.relu), "sigma_w", "log_q", 0.0, depth=10, q=1.0, sigma_b=0.1)
+    >>> round(answer.value, 6), answer.low <= answer.value <= answer.high, answer.holds, answer.status
+    (1.407125, True, 'below', 'ok')
     """
 
     parameter: str

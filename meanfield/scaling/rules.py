@@ -19,7 +19,23 @@ __all__ = ["Rule", "Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a derivation: a sentence and the equation (or expression) it leads to."""
+    """One step of a derivation, part of the `steps` of a `Rule`.
+
+    Attributes
+    ----------
+    reason : str
+        A sentence.
+    equation : sympy equation or expression
+        What it leads to.
+
+    Examples
+    --------
+    >>> import meanfield as mf
+    >>> for step in mf.scaling.deep_norm("adam").steps[-2:]:
+    ...     print(f"{step.reason}: {step.equation}")
+    closure: Eq(lam, 1/alpha)
+    sublayers: Eq(S, 2*N)
+    """
 
     reason: str
     equation: sp.Basic
