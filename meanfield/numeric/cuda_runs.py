@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.extras import install
 from meanfield.numeric.cuda_kernels import Program, numba_cuda, program_of
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import Kernel
@@ -41,7 +42,7 @@ def check_device(device: str) -> None:
     if device == "cpu":
         return
     if importlib.util.find_spec("numba_cuda") is None:
-        raise ImportError("device = 'cuda' needs numba-cuda: pip install \"meanfield-nn[cuda]\"", name="numba_cuda")
+        raise ImportError(f"device = 'cuda' needs numba-cuda: {install('numba_cuda')}", name="numba_cuda")
     cuda = numba_cuda()
     if not cuda.is_available():
         error = cuda.cuda_error() or "NVVM is missing: pip install 'numba-cuda[cu13]', or [cu12] for an older driver"

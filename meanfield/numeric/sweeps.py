@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
+from meanfield.extras import install
 from meanfield.numeric.chunks import BYTES, WORK, Chunks, Recipe, prepared
 from meanfield.numeric.outlines import Axes, Outline, axes_of, is_lazy
 from meanfield.symbols import TABLE
@@ -90,7 +91,7 @@ def require_sweeps() -> None:
         import xarray  # noqa: F401
         import zarr  # noqa: F401
     except ImportError as error:
-        raise ImportError('sweeps need dask, xarray and Zarr: pip install "meanfield-nn[sweep]"', name=error.name) from error
+        raise ImportError(f"sweeps need dask, xarray and Zarr: {install('zarr')}", name=error.name) from error
 
 
 @dataclass(frozen=True)
