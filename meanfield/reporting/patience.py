@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["OutOfTime", "within"]
 
@@ -36,7 +40,13 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
+    def unheard(lost: UnraisableHookArgs) -> None:
+        # where the limit strikes inside a weak reference's callback or a __del__, Python drops what is raised; it is raised again
+        if not issubclass(lost.exc_type, OutOfTime):
+            hear(lost)
+
     start = time.monotonic()
+    hear, sys.unraisablehook = sys.unraisablehook, unheard
     before = signal.signal(signal.SIGALRM, stop)
     around, _ = signal.getitimer(signal.ITIMER_REAL)
     signal.setitimer(signal.ITIMER_REAL, min(seconds, around or seconds), AGAIN)
@@ -45,5 +55,6 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hear
         if around:
             signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - start), AGAIN), AGAIN)

@@ -6,7 +6,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import weakref
 
 import pytest
 import sympy as sp
@@ -131,6 +133,36 @@ def test_patience_within_patience():
         within(0.05, inner)
     assert within(10, lambda: within(5, lambda: 3)) == 3
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_limit_that_python_drops_is_raised_again(monkeypatch):
+    """inside the callback of a weak reference nothing can be raised: Python tells it to a hook and goes on"""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+
+    class Thing:
+        pass
+
+    def dropped(error):
+        thing = Thing()
+        kept = weakref.ref(thing, lambda _: error())
+        del thing
+        return kept
+
+    def late():
+        time.sleep(20)
+
+    def wrong():
+        raise ValueError
+
+    def work():
+        dropped(wrong)
+        dropped(late)
+        time.sleep(20)
+
+    with pytest.raises(OutOfTime):
+        within(0.05, work)
+    assert told == [ValueError]
 
 
 def test_a_growth_law_prints_without_the_cases_that_take_too_long(monkeypatch):
