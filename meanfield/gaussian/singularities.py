@@ -94,17 +94,10 @@ def standardised(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     for a in sorted(scales - {sp.S.One}, key=sp.count_ops):
         if a.is_positive is not True or not a.free_symbols:
             continue
-        k, h = sp.factor_terms(sp.powdenest(g.xreplace({x: x / a}), force=True)).as_independent(x, as_Add=False)
-        if h.free_symbols <= {x} and _equal(k * h.xreplace({x: a * x}), g):
+        k, h = sp.factor_terms(g.xreplace({x: x / a})).as_independent(x, as_Add=False)
+        if h.free_symbols <= {x}:
             return c * k, h, a
     return c, g, sp.S.One
-
-
-def _equal(f: sp.Expr, g: sp.Expr) -> bool:
-    """whether two functions agree on both sides of 0: forced powers may have lost a sign"""
-    values = {s: sp.Rational(7 + i, 11) for i, s in enumerate(sorted(f.free_symbols | g.free_symbols, key=str)) if s != x}
-    points = (sp.Rational(k, 13) for k in (-29, -7, 5, 31))
-    return all(abs(sp.N((f - g).xreplace({**values, x: at}), 15)) < 1e-10 for at in points)
 
 
 def regular(f: sp.Expr) -> sp.Expr:

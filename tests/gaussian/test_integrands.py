@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.gaussian.singularities import mended, shape_of
+from meanfield.gaussian.singularities import mended, shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted
@@ -18,6 +18,7 @@ from meanfield.numeric.store import interpreted
 x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
 H, tanh, exp, log, sqrt = sp.Heaviside, sp.tanh, sp.exp, sp.log, sp.sqrt
 a = sp.Symbol("a", real=True)
+R = sp.Rational
 
 # -- stable forms ---------------------------------------------------------------------------------------------------------------------
 
@@ -301,6 +302,19 @@ def test_parameters_that_are_no_scale_take_arrays() -> None:
             bound = mf.Activation(f.subs({a: sp.Rational(str(s)), b: sp.Rational(str(t))}))
             assert found[i] == pytest.approx(mf.evaluate(bound.kernel(q, p), q=2.0, p=0.7), rel=1e-13)
             assert gaps[i] == pytest.approx(mf.evaluate(bound.gap(q, delta), q=2.0, delta=1e-9), rel=1e-12)
+
+
+def test_a_scale_leaves_kinks_alone() -> None:
+    """f(x) = c g(a x) everywhere: max(a x + 3, 0) is not a x + 3"""
+    b = sp.Symbol("b", positive=True)
+    for f in (sp.Max(b * x + 3, 0), x * sp.Min(sp.Max(b * x + 3, 0), 6), sp.Abs(b * x - 5), sqrt(x**2 + b**2), log(1 + exp(b * x)) / b):
+        c, g, scale = standardised(f)
+        assert scale in (b, 1 / b)
+        assert g.free_symbols == {x}
+        rest = f - c * g.xreplace({x: scale * x})
+        assert all(abs(rest.subs({b: R(7, 4), x: R(k, 3)}).evalf()) < 1e-14 for k in range(-29, 30, 2))
+    phi = mf.Activation(x * sp.Min(sp.Max(b * x + 3, 0), 6) / 6)
+    assert mf.evaluate(phi.second_moment(q), q=0.7, b=1.5) == pytest.approx(float(phi.second_moment(q).subs({q: R(7, 10), b: R(3, 2)})), 1e-13)
 
 
 def test_a_parameter_may_bear_any_name() -> None:
