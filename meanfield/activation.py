@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
-from meanfield.gaussian.growth import divergence
+from meanfield.gaussian.growth import divergence, sampled
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.pieces import is_smooth, slope
 from meanfield.symbols import known
@@ -42,8 +43,8 @@ class Activation:
     TypeError
         `expression` is no sympy expression.
     ValueError
-        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real on the real line, or not square-integrable
-        under the standard normal (with the reason): exp(x**2).
+        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real on the real line, not square-integrable
+        under the standard normal (with the reason): exp(x**2), or not written out: an unevaluated derivative, an undefined function.
 
     Examples
     --------
@@ -68,6 +69,12 @@ class Activation:
         foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}
         if foreign:
             raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
+        vague = f.atoms(AppliedUndef, sp.Derivative, sp.Integral, sp.Sum, sp.Product, sp.Subs, sp.Limit)
+        if vague:
+            raise ValueError(f"expression = {f}: {min(vague, key=str)} is unevaluated or undefined; write it out, perhaps by doit()")
+        complex_ = sorted(str(s) for s in f.free_symbols if s.is_real is False)
+        if complex_:
+            raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
         if f.has(sp.I) or f.is_real is False or not _real_everywhere(f):
             raise ValueError(f"expression = {f}: an activation is real on the whole real line")
         reason = divergence(f)
@@ -288,9 +295,8 @@ def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:
 
 
 def _real_everywhere(f: sp.Expr) -> bool:
-    """whether f is real at a few points on both sides of 0, its parameters at a small positive value"""
-    parameters = {s: sp.Rational(1, 7) for s in f.free_symbols - {x}}
-    values = (f.xreplace(parameters).subs(x, sp.Rational(k, 3)) for k in (-41, -4, -1, 1, 5, 37))
+    """whether f is real at a few points on both sides of 0, its parameters at small values"""
+    values = (f.xreplace(sampled(f)).subs(x, sp.Rational(k, 3)) for k in (-41, -4, -1, 1, 5, 37))
     return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in values)
 
 

@@ -60,15 +60,16 @@ def law(value: Any, name: str) -> sp.Expr:
 
 
 def check_variance(value: sp.Expr, name: str) -> None:
-    """A variance that is a number must be positive."""
-    if value.is_number and not value.is_positive:
+    """A variance must be positive where sympy can tell."""
+    if value.is_nonpositive or (value.is_number and not value.is_positive):
         raise ValueError(f"{name} = {value}: a variance must be positive")
 
 
 def check_covariance(p: sp.Expr, q1: sp.Expr, q2: sp.Expr) -> None:
-    """A covariance that is a number, between variances that are, must be at most their geometric mean."""
-    if p.is_number and q1.is_number and q2.is_number and (p**2 - q1 * q2).is_positive:
-        raise ValueError(f"p = {p}: |p| must be at most sqrt(q1 q2) = {float(sp.sqrt(q1 * q2)):g}")
+    """A covariance must be at most the geometric mean of the variances where sympy can tell."""
+    if sp.expand(p**2 - q1 * q2).is_positive:
+        largest = sp.sqrt(q1 * q2)
+        raise ValueError(f"p = {p}: |p| must be at most sqrt(q1 q2) = {f'{float(largest):g}' if largest.is_number else largest}")
 
 
 def coefficient(value: Any, name: str) -> sp.Expr:

@@ -264,7 +264,18 @@ NOT_EXPRESSIONS = ("tanh(x)", None, sp.tanh, True, [X], sp.Matrix([X]), X < 1, o
 NO_ACTIVATIONS = (
     3, 2.5, sp.Integer(2), sp.Symbol("z"), mf.q, X + mf.q, X * mf.y, X * mf.p, X + mf.l, X * sp.I, X + sp.oo, X + sp.nan, NAN,
 )  # fmt: skip
-NOT_REAL = (sp.log(X), sp.sqrt(X), X ** sp.Rational(3, 2), sp.asin(X), sp.acos(X), sp.atanh(X), sp.sqrt(X - 1))
+NOT_WRITTEN_OUT = (sp.Function("f")(X), sp.Derivative(sp.sin(X), X), sp.Integral(sp.exp(-(X**2)), X), sp.Sum(X**mf.n, (mf.n, 0, 3)))
+NOT_REAL = (
+    X * sp.Symbol("b", imaginary=True),
+    sp.sqrt(X**2 + sp.Symbol("b", negative=True)),
+    sp.log(X),
+    sp.sqrt(X),
+    X ** sp.Rational(3, 2),
+    sp.asin(X),
+    sp.acos(X),
+    sp.atanh(X),
+    sp.sqrt(X - 1),
+)
 
 
 @pytest.mark.parametrize("value", bad(*NOT_EXPRESSIONS))
@@ -275,6 +286,12 @@ def test_not_an_expression(value: Any) -> None:
 @pytest.mark.parametrize("value", bad(*NO_ACTIVATIONS))
 def test_not_a_function_of_x(value: Any) -> None:
     refused(lambda: mf.Activation(value), "expression", kind=ValueError)
+
+
+@pytest.mark.parametrize("value", bad(*NOT_WRITTEN_OUT))
+def test_not_written_out(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"expression = .*: .* is unevaluated or undefined"):
+        mf.Activation(value)
 
 
 @pytest.mark.parametrize("value", bad(*NOT_REAL))
@@ -293,6 +310,13 @@ def test_variance_of_a_moment(moment: str, value: Any) -> None:
 def test_covariance_of_a_kernel(value: Any) -> None:
     refused(lambda: mf.relu.kernel(1.0, value), "p")
     refused(lambda: mf.tanh.kernel(0.5, value, 0.5), "p")
+
+
+def test_symbols_that_cannot_be_a_law() -> None:
+    refused(lambda: mf.relu.kernel(mf.q, 2 * mf.q), "p", kind=ValueError)
+    refused(lambda: mf.relu.kernel(mf.q, 2 * mf.q, 3 * mf.q), "p", kind=ValueError)
+    refused(lambda: mf.relu.mean(sp.Symbol("v", negative=True)), "q", kind=ValueError)
+    assert mf.relu.kernel(mf.q, -mf.q) == 0
 
 
 @pytest.mark.parametrize("value", bad(-0.1, 2.1, NAN, "a", None, True))

@@ -16,7 +16,7 @@ from sympy import S
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["divergence", "places"]
+__all__ = ["divergence", "places", "sampled"]
 
 x = known("x")
 
@@ -95,6 +95,7 @@ _POLES = {
     sp.gamma: tuple(lambda a, k=k: a + k for k in range(4)),
 }  # fmt: skip
 _POLES[sp.polygamma] = _POLES[sp.loggamma] = _POLES[sp.gamma]
+_POLES[sp.zeta] = (lambda a: a - 1,)
 
 
 def _denominators(f: sp.Expr) -> set[sp.Expr]:
@@ -126,18 +127,29 @@ def _zeros(e: sp.Expr) -> list[sp.Expr]:
     return found
 
 
+def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
+    """Small values for the parameters of f, of the sign they are declared with, positive where none is."""
+    parameters = sorted(f.free_symbols - {x}, key=str)
+    return {
+        s: (-1 if s.is_nonpositive else 1) * (sp.Integer(1 + bool(s.is_even)) if s.is_integer else sp.Rational(3, 7 + 2 * i))
+        for i, s in enumerate(parameters)
+    }
+
+
 def _pole(f: sp.Expr) -> str | None:
-    """a point next to which f grows like |x - r|^a with a <= -1/2, so that its square is not integrable"""
-    if f.free_symbols != {x}:
-        return None
-    for r in places(f):
-        near = [abs(f.xreplace({x: r + side * sp.Rational(1, 10**k)}).evalf(_DIGITS)) for side in (1, -1) for k in (10, 14)]
-        if not all(v.is_Float and v > 0 for v in near):
-            continue
-        steepest = min(float(sp.log(near[i] / near[i + 1], 10)) / 4 for i in (0, 2))
+    """a point next to which f grows like |x - r|^a with a <= -1/2, on one side or both, so that its square is not integrable"""
+    values = sampled(f)
+    g = f.xreplace(values)
+    for r in places(g):
+        steepest = 0.0
+        for side in (1, -1):
+            near = [abs(g.xreplace({x: r + side * sp.Rational(1, 10**k)}).evalf(_DIGITS)) for k in (10, 14)]
+            if all(v.is_Float and v > 0 for v in near):
+                steepest = min(steepest, float(sp.log(near[0] / near[1], 10)) / 4)
         if steepest < -0.499:
             kind = "a pole" if steepest < -0.999 else "a singularity that is not square-integrable"
-            return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}"
+            given = f" for {', '.join(f'{s} = {v}' for s, v in values.items())}" if values else ""
+            return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}{given}"
     return None
 
 

@@ -264,10 +264,13 @@ INFINITE = {
     exp(x**2) * H(-x): "q >= 1/4",
     exp(x * sp.Abs(x)): "q >= 1/4",
     1 / x: "pole at x = 0",
+    sp.Piecewise((0, x < 0), (1 / x, True)): "pole at x = 0",
+    a / x: "pole at x = 0 for a = 3/7",
+    sp.tan(a * x): "pole at x = 3.66519 for a = 3/7",
 }
 FINITE = (exp(-(x**4)), exp(x), sp.tanh(x**2), exp(x**2) / (1 + exp(x**2)), sp.exp(sp.Abs(x)), sp.log(1 + exp(x)), exp(-exp(x)),
           1 / (1 + x**2), sp.sin(x) / x, x / (1 + exp(-x)), exp(-a * x**2), sp.Max(x, 0) ** 20, 1 / sp.cosh(x),
-          exp(a * x**2), exp(x**2 / 8))  # fmt: skip
+          exp(a * x**2), exp(x**2 / 8), 1 / (x**2 + a), sp.tanh(a * x) / x)  # fmt: skip
 
 
 @pytest.mark.parametrize("f", INFINITE, ids=str)
