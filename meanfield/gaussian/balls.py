@@ -67,6 +67,7 @@ def _functions(flint: Any) -> dict[type, Callable[..., Any]]:
         sp.asin: lambda z: z.asin(),
         sp.acos: lambda z: z.acos(),
         sp.log: lambda z: z.log(),
+        sp.gamma: lambda z: z.gamma(),
         NormalCDF: lambda z: _normal(z, flint),
         BivariateNormalCDF: lambda h, k, r: _bivariate(h, k, r, flint),
         sp.Add: lambda *args: sum(args[1:], args[0]),
@@ -111,6 +112,10 @@ def enclosure(e: sp.Basic, values: Values) -> Any:
             return of(t.base).sqrt() ** int(2 * t.exp)
         if isinstance(t, (NormalDensity, BivariateDensity)):
             return of(t.definition())
+        if t.is_Pow:
+            return of(t.base) ** of(t.exp)
+        if isinstance(t, sp.hyper) and (len(t.ap), len(t.bq)) == (2, 1):
+            return of(t.argument).hypgeom_2f1(*(of(a) for a in (*t.ap, *t.bq)))
         rule = functions.get(type(t)) or functions.get(t.func)
         if rule is None:
             raise NoBall(f"{t.func.__name__} has no ball arithmetic here")

@@ -15,6 +15,7 @@ one equation a step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -24,7 +25,7 @@ from meanfield.gaussian.atoms import Atom, Gate, NotClosed, product
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
-__all__ = ["Moment", "Step", "Trace", "cross", "mean", "square"]
+__all__ = ["Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "square", "square_of", "total"]
 
 Pair = tuple[sp.Expr, sp.Expr]
 Covariance = tuple[sp.Expr, sp.Expr, sp.Expr]
@@ -153,13 +154,17 @@ def _step(t: Moment) -> Step:
     return _orthant(t.swapped if t.G[0] is None else t)
 
 
+#: a sum of moments
+Weighted = list[tuple[sp.Expr, Moment]]
+
+
 class _Engine:
     """Rewrites moments to the end, each once, in the normal forms over the variables of the question."""
 
-    def __init__(self, atoms: tuple[Atom, ...], law: tuple[sp.Expr, ...], trace: Trace | None) -> None:
-        parts = (e for t in atoms for e in (t.c, t.B, t.A, *(e for g in t.G for e in (g.a, g.w))))
-        self.algebra = Algebra(*parts, *law)
-        self.trace: Trace = {} if trace is None else trace
+    def __init__(self, weighted: Weighted, trace: Trace) -> None:
+        parts = (e for c, t in weighted for e in (c, *t.m, *t.cov, *t.B, *t.A, *(e for g in t.G if g is not None for e in (g.a, g.w))))
+        self.algebra = Algebra(*dict.fromkeys(parts))
+        self.trace = trace
         self._values: dict[Moment, Terms] = {}
 
     def _lowest(self, t: Moment) -> Moment:
@@ -174,48 +179,61 @@ class _Engine:
             if step.rule in ("tilt", "condition"):
                 step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
             self.trace[t] = step
-            algebra = self.algebra
-            parts = [algebra.multiply(algebra.read(c), self.value(u)) for c, u in step.terms]
-            found = self._values[t] = algebra.add(algebra.read(step.rest), *parts)
+            found = self._values[t] = self.algebra.add(self.algebra.read(step.rest), self.sum(step.terms))
         return found
 
-    def total(self, weighted: list[tuple[sp.Expr, Moment]]) -> sp.Expr:
+    def sum(self, weighted: Iterable[tuple[sp.Expr, Moment]]) -> Terms:
         algebra = self.algebra
-        try:
-            return algebra.write(algebra.add(*[algebra.multiply(algebra.read(c), self.value(t)) for c, t in weighted]))
-        except NestedRoot as reason:
-            raise NotClosed(f"the result holds {reason}") from None
+        return algebra.add(*[algebra.multiply(algebra.read(c), self.value(t)) for c, t in weighted])
 
 
-def mean(atoms: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
+def total(weighted: Weighted, trace: Trace | None = None) -> sp.Expr:
+    """The value of a sum of moments; what was rewritten on the way is put into `trace`."""
+    engine = _Engine(weighted, {} if trace is None else trace)
+    try:
+        return engine.algebra.write(engine.sum(weighted))
+    except NestedRoot as reason:
+        raise NotClosed(f"the result holds {reason}") from None
+
+
+def mean_of(atoms: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> Weighted:
     """E f(u), u ~ N(m, q), for f a sum of atoms; the second variable of a moment is u again where an atom has two gates."""
     weighted = []
     for t in atoms:
         first, second = (*t.G, None, None)[:2]
         law = ((m, m), (q, q, q)) if second is not None else ((m, S.Zero), (q, S.Zero, S.One))
         weighted.append((t.c, Moment((t.k, 0), (first, second), *law, (t.B, S.Zero), (t.A, S.Zero))))
-    return _Engine(atoms, (q, m), trace).total(weighted)
+    return weighted
 
 
-def cross(f: tuple[Atom, ...], g: tuple[Atom, ...], cov: Covariance, m: Pair = (S.Zero, S.Zero), trace: Trace | None = None) -> sp.Expr:
+def cross_of(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance, m: Pair = (S.Zero, S.Zero)) -> Weighted:
     """E f(u) g(v) for Gaussian (u, v) of covariance [[S_11, S_12], [S_12, S_22]] = cov and means m."""
     for t in (*f, *g):
         if len(t.G) > 1:
             raise NotClosed(f"{t.G[0]} times {t.G[1]}: the kernel is the probability of an orthant in more than two dimensions")
-    weighted = [(sp.expand(a.c * b.c), Moment((a.k, b.k), (_only(a), _only(b)), m, cov, (a.B, b.B), (a.A, b.A))) for a in f for b in g]
-    return _Engine((*f, *g), (*cov, *m), trace).total(weighted)
+    return [(sp.expand(a.c * b.c), Moment((a.k, b.k), (_only(a), _only(b)), m, cov, (a.B, b.B), (a.A, b.A))) for a in f for b in g]
 
 
 def _only(t: Atom) -> Gate | None:
     return t.G[0] if t.G else None
 
 
-def square(f: tuple[Atom, ...], g: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero, trace: Trace | None = None) -> sp.Expr:
-    """E f(u) g(u), u ~ N(m, q): infinite for two deltas."""
-    atoms: list[Atom] = []
-    for a in f:
-        for b in g:
-            if any(s.density and t.density and sp.expand(s.a - t.a) == 0 for s in a.G for t in b.G):
-                return S.Infinity
-            atoms += product(a, b)
-    return mean(tuple(atoms), q, m, trace)
+def square_of(f: Iterable[Atom], g: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> Weighted:
+    """E f(u) g(u), u ~ N(m, q)."""
+    return mean_of((t for a in f for b in g for t in product(a, b)), q, m)
+
+
+def mean(atoms: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
+    return total(mean_of(atoms, q, m))
+
+
+def cross(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance, m: Pair = (S.Zero, S.Zero)) -> sp.Expr:
+    return total(cross_of(f, g, cov, m))
+
+
+def square(f: tuple[Atom, ...], g: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
+    """Infinite for two deltas."""
+    peaks = [[gate.a for t in atoms for gate in t.G if gate.density] for atoms in (f, g)]
+    if any(sp.expand(a - b) == 0 for a in peaks[0] for b in peaks[1]):
+        return S.Infinity
+    return total(square_of(f, g, q, m))

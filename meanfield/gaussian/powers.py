@@ -10,6 +10,7 @@ and with the signs of both 2 r \Gamma(j/2+1) \Gamma(k/2+1) 2F1((1-j)/2, (1-k)/2;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import sympy as sp
@@ -18,14 +19,43 @@ from sympy import Rational, S
 from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["cross_of_powers", "mean_of_powers", "powers"]
+__all__ = ["Powers", "cross_of_powers", "mean_of_powers", "powers"]
 
 x = known("x")
 
 
+@dataclass(frozen=True)
+class Powers:
+    """even |x|^degree + odd sign(x) |x|^degree."""
+
+    degree: sp.Expr
+    even: sp.Expr
+    odd: sp.Expr
+
+    @property
+    def expression(self) -> sp.Expr:
+        return self.even * sp.Abs(x) ** self.degree + self.odd * sp.sign(x) * sp.Abs(x) ** self.degree
+
+    @property
+    def derivative(self) -> Powers:
+        """That of a positive degree: a delta has no power."""
+        return Powers(self.degree - 1, self.degree * self.odd, self.degree * self.even)
+
+    def mean(self, variance: sp.Expr) -> sp.Expr:
+        return self.even * (2 * variance) ** (self.degree / 2) * sp.gamma((self.degree + 1) / 2) / sp.sqrt(sp.pi)
+
+    def cross(self, other: Powers, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr) -> sp.Expr:
+        j, k = self.degree, other.degree
+        r = cov / v1 if v1 == v2 else cov / sp.sqrt(v1 * v2)
+        scale = 2 ** ((j + k) / 2) / sp.pi * (v1 ** ((j + k) / 2) if v1 == v2 else v1 ** (j / 2) * v2 ** (k / 2))
+        even = sp.gamma((j + 1) / 2) * sp.gamma((k + 1) / 2) * sp.hyper((-j / 2, -k / 2), (S.Half,), r**2)
+        odd = 2 * r * sp.gamma(j / 2 + 1) * sp.gamma(k / 2 + 1) * sp.hyper(((1 - j) / 2, (1 - k) / 2), (Rational(3, 2),), r**2)
+        return scale * (self.even * other.even * even + self.odd * other.odd * odd)
+
+
 @cache
-def powers(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
-    """(k, a, b) with f = a |x|^k + b sign(x) |x|^k and a finite E f^2; None of any other function."""
+def powers(f: sp.Expr) -> Powers | None:
+    """f as powers of |x| where it is homogeneous with a finite E f^2; None of any other function."""
     k = homogeneous_degree(f)
     if k is None or not (2 * k + 1).is_positive:
         return None
@@ -34,26 +64,16 @@ def powers(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     except NotClosed:
         return None
     right, left = (value.subs(x, at) for value, at in ((values[-1], 1), (values[0], -1)))
-    return None if right.is_real is False or left.is_real is False else (k, (right + left) / 2, (right - left) / 2)
+    return None if right.is_real is False or left.is_real is False else Powers(k, (right + left) / 2, (right - left) / 2)
 
 
 def mean_of_powers(f: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
     """E f(u), u ~ N(0, variance)."""
     found = powers(f)
-    if found is None:
-        return None
-    k, even, _ = found
-    return even * (2 * variance) ** (k / 2) * sp.gamma((k + 1) / 2) / sp.sqrt(sp.pi)
+    return None if found is None else found.mean(variance)
 
 
 def cross_of_powers(f: sp.Expr, g: sp.Expr, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v)."""
     first, second = powers(f), powers(g)
-    if first is None or second is None:
-        return None
-    (j, a, b), (k, c, d) = first, second
-    r = cov / v1 if v1 == v2 else cov / sp.sqrt(v1 * v2)
-    scale = 2 ** ((j + k) / 2) / sp.pi * (v1 ** ((j + k) / 2) if v1 == v2 else v1 ** (j / 2) * v2 ** (k / 2))
-    even = sp.gamma((j + 1) / 2) * sp.gamma((k + 1) / 2) * sp.hyper((-j / 2, -k / 2), (S.Half,), r**2)
-    odd = 2 * r * sp.gamma(j / 2 + 1) * sp.gamma(k / 2 + 1) * sp.hyper(((1 - j) / 2, (1 - k) / 2), (Rational(3, 2),), r**2)
-    return scale * (a * c * even + b * d * odd)
+    return None if first is None or second is None else first.cross(second, v1, cov, v2)

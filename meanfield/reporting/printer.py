@@ -33,6 +33,11 @@ class _Printer(LatexPrinter):
         text = rf"\left(e^{{{self._print(expr.args[0])}}} - 1\right)"
         return text if exp is None else f"{text}^{{{exp}}}"
 
+    def _print_hyper(self, expr: sp.Expr, exp: str | None = None) -> str:
+        above, below = (", ".join(map(self._print, part)) for part in (expr.ap, expr.bq))
+        text = rf"{{}}_{{{len(expr.ap)}}} F_{{{len(expr.bq)}}} \left({above}; {below}; {self._print(expr.argument)}\right)"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
     def _print_Float(self, expr: sp.Float) -> str:
         return decimal(float(expr))
 

@@ -16,7 +16,8 @@ from meanfield.blocks.algebra import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue.families import Catalogue
 from meanfield.faces import latex
-from meanfield.gaussian.derivation import Certificate, Claim, DerivationStep
+from meanfield.gaussian.certificates import Certificate, Claim
+from meanfield.gaussian.derivation import DerivationStep
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import law_lines

@@ -14,7 +14,8 @@ import numpy as np
 import sympy as sp
 
 from meanfield.faces import latex
-from meanfield.gaussian.derivation import Certificate, Derivation
+from meanfield.gaussian.certificates import Certificate
+from meanfield.gaussian.derivation import Derivation
 from meanfield.scaling.rules import Rule
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from scipy import special
 
 import meanfield as mf
 from meanfield.gaussian import balls
-from meanfield.gaussian.derivation import certify
+from meanfield.gaussian.certificates import certify
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.pieces import stepped
 from meanfield.gaussian.special import AngleDifference, BivariateNormalCDF, NormalCDF
@@ -152,6 +152,30 @@ def test_a_wrong_result_fails_its_certificate(name: str, wrong: str) -> None:
     for moment, result in (("second_moment", act.second_moment(q)), ("kernel", act.kernel(q, p))):
         assert certify(act.expression, moment, result).holds
         assert not certify(act.expression, moment, WRONG[wrong](result)).holds, moment
+
+
+def test_certificates_of_powers_and_of_what_cancels() -> None:
+    """a wrong kernel of max(x, 0)^k fails in one of Price's identity, the value at p = 0 and the integral; symbols may cancel in a claim"""
+    k = sp.Symbol("k", positive=True)
+    act = mf.Activation(sp.Max(x, 0) ** k)
+    right = certify(act.expression, "kernel", act.kernel(q, p))
+    assert [c.statement[:2] for c in right.claims] == ["dC", "C(", "M("]
+    assert right.holds
+    for wrong, failing in ((act.kernel(q, p) + R(1, 10**20), 1), (act.kernel(q, p) + p**2 / 10**20, 0)):
+        assert not certify(act.expression, "kernel", wrong).claims[failing].holds
+    snake = mf.Activation(x + sp.sin(a * x) ** 2 / a)
+    assert not certify(snake.expression, "mean", snake.mean(q) + q / 10**20).holds
+
+
+def test_each_step_is_an_equation_told_once() -> None:
+    """relu's kernel: both sides of each step are equal numbers, and each step has a source"""
+    steps = mf.Activation(sp.Max(x - 1, 0) - x / 3).derive("kernel").steps
+    assert [s.rule for s in steps[:2]] == ["atoms", "linearity"]
+    assert len(set(steps)) == len(steps)
+    assert all(s.citation for s in steps)
+    for s in steps[1:]:
+        left, right = (e.subs({q: R(7, 5), p: R(3, 5)}).doit() for e in (s.before, s.after))
+        assert abs(sp.N(left - right, 20)) < 1e-15, s
 
 
 def test_certificates_say_how_they_know(monkeypatch: pytest.MonkeyPatch) -> None:
