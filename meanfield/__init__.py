@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.catalogue import activations
     from meanfield.faces import latex
     from meanfield.gains import Gain, gain
-    from meanfield.gaussian.expectation import E
+    from meanfield.gaussian.pair_expectation import E
     from meanfield.numeric.evaluation import evaluate
     from meanfield.numeric.gram_march import ntk
     from meanfield.numeric.gram_runs import GramRun, PairRun

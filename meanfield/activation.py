@@ -11,9 +11,10 @@ from sympy.core.function import AppliedUndef
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
 from meanfield.gaussian.expansions import Expansion
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation, derived
+from meanfield.gaussian.expectation import Expectation, Node, derived
 from meanfield.gaussian.growth import divergence, sampled
 from meanfield.gaussian.identities import Identity, identities
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import is_smooth, slope
 from meanfield.symbols import known
 

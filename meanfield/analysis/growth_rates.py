@@ -24,7 +24,8 @@ from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
-from meanfield.gaussian.expectation import Expectation, PairExpectation
+from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.pair_expectation import PairExpectation
 
 __all__ = [
     "Approach",

@@ -20,8 +20,9 @@ import sympy as sp
 from sympy import Rational, S
 
 from meanfield.analysis.signs import sign
-from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion, at_infinity
 from meanfield.symbols import known

@@ -16,7 +16,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block, Law, checked_block
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.series import at_zero as expanded_at_zero
 from meanfield.numeric.lowering import Integrand, Lowering

@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.gaussian import closed
-from meanfield.gaussian.expectation import Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.numeric.lowering import Integrand, Lowering
 from meanfield.numeric.printing import parameter_name, source_name

@@ -16,7 +16,8 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import values_of
-from meanfield.gaussian.expectation import Expectation, Gap, Node
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 

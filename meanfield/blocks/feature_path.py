@@ -19,7 +19,8 @@ from sympy import S
 from meanfield.activation import Activation
 from meanfield.blocks.overlaps import Kernel, Names, Rectified
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.expectation import Expectation, PairExpectation
+from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.symbols import known
 

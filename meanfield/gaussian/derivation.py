@@ -11,8 +11,9 @@ from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of
 from meanfield.gaussian.certificates import Certificate, certify
 from meanfield.gaussian.expansions import even_part
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, square_of, total
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import Powers, powers
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import known

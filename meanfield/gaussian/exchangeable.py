@@ -13,7 +13,8 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.precise import mean_of
 from meanfield.symbols import known

@@ -18,9 +18,10 @@ from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian import closed, quadrature
 from meanfield.gaussian.exchangeable import MOST, Exchangeable
-from meanfield.gaussian.expectation import FOR_READING, Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
 from meanfield.gaussian.special import AngleDifference

@@ -12,7 +12,8 @@ from sympy import S
 from meanfield import symbols
 from meanfield.blocks.algebra import Law
 from meanfield.gaussian import closed
-from meanfield.gaussian.expectation import Expectation, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.reporting.naming import shortened
 from meanfield.reporting.printer import printed

@@ -12,7 +12,8 @@ from functools import singledispatch
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.symbols import known
 

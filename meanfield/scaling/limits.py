@@ -14,7 +14,8 @@ from functools import reduce, singledispatch
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.expectation import Expectation, Gap, Node, PairExpectation
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import branch, edges, homogeneous_degree
 from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
 from meanfield.symbols import known

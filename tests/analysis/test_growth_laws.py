@@ -11,7 +11,8 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis.limits import small_gap
-from meanfield.gaussian.expectation import Expectation, Gap, PairExpectation
+from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 
 x = mf.x
 a, w = sp.symbols("a w", positive=True)

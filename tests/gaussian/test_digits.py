@@ -261,7 +261,7 @@ def test_means_and_two_functions() -> None:
     """E erf(u) |v| with means and unequal variances by the engine, against the rules"""
     f, g = sp.erf(x), sp.Abs(x)
     law = (R(2), R(1, 2), R(1), R(1, 3), R(-1, 5))
-    closed = mf.gaussian.expectation.PairExpectation(f * g.xreplace({x: mf.y}), *law)
+    closed = mf.gaussian.pair_expectation.PairExpectation(f * g.xreplace({x: mf.y}), *law)
     with mp.workdps(40):
         assert_digits(product_mean_of(f, g, law_of(*law), 70), mp.mpf(settled(closed.closed(), 90)._mpf_), 20)
 

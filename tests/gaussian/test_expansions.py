@@ -19,9 +19,9 @@ import sympy as sp
 from cases import ACTIVATIONS, erf_kernel, erf_slope, pair_moments
 
 import meanfield as mf
-from meanfield.gaussian.expectation import PairExpectation
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.identities import Identity
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.series import NoExpansion, at_infinity, at_zero
 
 x, y, q, p, q1, q2 = mf.x, mf.y, mf.q, mf.p, mf.q1, mf.q2

@@ -1,0 +1,240 @@
+r"""Expectations of two Gaussians as sympy nodes: E f(u, v), the gap E f(u)^2 - E f(u) f(v), and `E`, which makes a node of either kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+from sympy import S
+
+from meanfield import arguments
+from meanfield.gaussian import closed, pair_expansions
+from meanfield.gaussian.expansions import Expansion
+from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
+from meanfield.gaussian.pieces import deltas, slope
+from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
+from meanfield.symbols import known
+
+__all__ = ["E", "Gap", "PairExpectation"]
+
+x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", "q2", "delta"))
+
+
+def _closed_or_self(node: Node) -> sp.Expr:
+    form = node.closed()
+    return node if form is None else form
+
+
+class PairExpectation(Node):
+    r"""E f(u, v), variances q1 and q2, covariance p, means m1 and m2 (m1 if left out): f an expression in mf.x and mf.y."""
+
+    def __new__(cls, f: Any, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr, m1: sp.Expr = S.Zero, m2: sp.Expr | None = None) -> sp.Expr:
+        v1, cov, v2, m1, m2 = (sp.sympify(a) for a in (v1, cov, v2, m1, m1 if m2 is None else m2))
+        constant, f = f.as_independent(x, y, as_Add=False)
+        free = f.free_symbols & {x, y}
+        if free == {x} or not free:
+            return constant * Expectation(f, v1, m1)
+        if free == {y}:
+            return constant * Expectation(f.xreplace({y: x}), v2, m2)
+        return constant * sp.Expr.__new__(cls, f, v1, cov, v2, m1, m2)
+
+    def separated(self) -> tuple[sp.Expr, sp.Expr] | None:
+        """f and g where the integrand is f(x) g(y); both as functions of x."""
+        first, second = S.One, S.One
+        for factor in sp.Mul.make_args(self.integrand):
+            free = factor.free_symbols & {x, y}
+            if free == {x, y}:
+                return None
+            if free == {y}:
+                second *= factor.xreplace({y: x})
+            else:
+                first *= factor
+        return first, second
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        _, v1, cov, v2, m1, m2 = self.args
+        parts = self.separated()
+        if parts is None:
+            terms = sp.Add.make_args(sp.expand(self.integrand))
+            if len(terms) == 1:
+                return None, {}
+            done = [PairExpectation(t, v1, cov, v2, m1, m2) for t in terms]
+            total = sp.Add(*done).replace(lambda t: isinstance(t, Node), _closed_or_self)
+            return None if total.has(Node) else total, {}
+        means = (m1, m2) if m1 == m2 == 0 else (closed.M, closed.M if m1 == m2 else closed.M2)
+        values = dict(zip(means, (m1, m2), strict=True)) if m1 != 0 or m2 != 0 else {}
+        if v1 == v2:
+            return closed.cross(*parts, means), {q: v1, p: cov, **values}
+        return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
+
+    def conditioned(self) -> sp.Expr:
+        parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
+        if parts is None:
+            terms = sp.Add.make_args(sp.expand(self.integrand))
+            if len(terms) == 1:
+                raise ValueError(f"{self.integrand}: a delta of both variables at once has no expectation here")
+            return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in terms])
+        (f, first), (g, second) = (deltas(part) for part in parts)
+        rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
+        a, b = sp.Dummy("a", real=True), sp.Dummy("b", real=True)
+        total = PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, m1, m2)
+        for d in first:
+            here = d.factor.xreplace({x: a}) * density(a, m1, v1) * Expectation(g, rest / v1, m2 + cov / v1 * (a - m1))
+            total += (-1) ** d.order * here.diff(a, d.order).subs(a, d.place)
+        for d in second:
+            here = d.factor.xreplace({x: b}) * density(b, m2, v2) * Expectation(f, rest / v2, m1 + cov / v2 * (b - m2))
+            total += (-1) ** d.order * here.diff(b, d.order).subs(b, d.place)
+        h, k = a - m1, b - m2
+        if v1 == v2:  # no difference of near equal numbers as cov -> v1
+            exponent = v1 * (h - k) ** 2 / (2 * rest) + h * k / (v1 + cov)
+        else:
+            exponent = (v2 * h**2 - 2 * cov * h * k + v1 * k**2) / (2 * rest)
+        joint = sp.exp(-exponent) / (2 * sp.pi * sp.sqrt(rest))
+        for d in first:
+            for e in second:
+                both = d.factor.xreplace({x: a}) * e.factor.xreplace({x: b}) * joint
+                there = both.diff(a, d.order).diff(b, e.order).subs({a: d.place, b: e.place})
+                total += (-1) ** (d.order + e.order) * there
+        return total
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        f, (v1, cov, v2, m1, m2) = self.integrand, self.args[1:]
+
+        def at(g: sp.Expr) -> sp.Expr:
+            return PairExpectation(g, v1, cov, v2, m1, m2)
+
+        result = at(f.diff(s)) if s in f.free_symbols else S.Zero
+        dx, dy, dxy = self._slopes()
+        price = at(dxy)
+        result += cov.diff(s) * price
+        # d/dv1 at fixed covariance, through the scale of u: no second derivative of f
+        result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)
+        result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
+        return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
+
+    def _slopes(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+        """df/dx, df/dy and d^2f/dxdy, products where f is one"""
+        parts = self.separated()
+        if parts is None:
+            dx = slope(self.integrand)
+            return dx, slope(self.integrand, y), slope(dx, y)
+        (g, h), (dg, dh) = parts, (slope(part) for part in parts)
+        h, dh = h.xreplace({x: y}), dh.xreplace({x: y})
+        return dg * h, g * dh, dg * dh
+
+    def _about(self) -> tuple[sp.Expr, sp.Expr]:
+        parts = self.separated()
+        if parts is None:
+            raise ValueError(f"{self} is no product f(x) g(y); expand it into such products first")
+        v1, _, v2, m1, m2 = self.args[1:]
+        return moved(parts[0], x, m1, v1), moved(parts[1], x, m2, v2)
+
+    def taylor(self, order: int = 4) -> Expansion:
+        order = arguments.check_integer(order, "order", 0)
+        v1, cov, v2 = self.args[1:4]
+        return expansion_of(self, (v1, cov, v2), S.Zero, *pair_expansions.pair_taylor(*self._about(), order, v1 == v2))
+
+    def asymptotic(self, terms: int = 3) -> Expansion:
+        terms = arguments.check_integer(terms, "terms", 1)
+        v1, cov, v2 = self.args[1:4]
+        return expansion_of(self, (v1, cov, v2), S.Infinity, *pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2))
+
+    def _integrate(self, prec: int) -> mp.mpf:
+        law, parts = law_of(*self.args[1:]), self.separated()
+        if parts is not None:
+            return product_mean_of(*parts, law, prec)
+        return nested_mean(self.integrand, law, prec)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        inner = printer._print(self.integrand.xreplace({x: sp.Symbol("u"), y: sp.Symbol("v")}))
+        v1, cov, v2, m1, m2 = (printer._print(a) for a in self.args[1:])
+        law = v1 if v1 == v2 else rf"{v1}, {v2}"
+        law = rf"{law}; {cov}"
+        if self.args[4:] != (S.Zero, S.Zero):
+            law += rf"; {m1}" if m1 == m2 else rf"; {m1}, {m2}"
+        text = rf"\mathbb{{E}}_{{{law}}}\left[{inner}\right]"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+class Gap(Node):
+    r"""E f(u)^2 - E f(u) f(v) for variances q and covariance q - delta: f an expression in mf.x."""
+
+    name = "Gap"
+
+    def __new__(cls, f: Any, variance: sp.Expr, gap: sp.Expr) -> sp.Expr:
+        variance, gap = sp.sympify(variance), sp.sympify(gap)
+        constant, f = f.as_independent(x, as_Add=True)[1].as_independent(x, as_Add=False)
+        if f is S.One or f is S.Zero or gap == 0:
+            return S.Zero
+        return constant**2 * sp.Expr.__new__(cls, f, variance, gap)
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        return closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        result = self.closed()
+        return self if result is None else result
+
+    def _difference(self) -> tuple[sp.Expr, sp.Expr]:
+        f, (v, d) = self.integrand, self.args[1:]
+        return Expectation(f**2, v), PairExpectation(f * f.xreplace({x: y}), v, v - d, v)
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        second, product = self._difference()
+        return second.diff(s) - product.diff(s)
+
+    def _integrate(self, prec: int) -> mp.mpf:
+        return gap_of_pair(self.integrand, self.args[1], self.args[2], prec)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        second, product = (printer._print(t) for t in self._difference())
+        text = rf"\left({second} - {product}\right)"
+        return text if exp is None else rf"{text}^{{{exp}}}"
+
+
+def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
+    r"""The expectation E f(u), u ~ N(mean, q), or E f(u, v) for variances q and covariance p: an inert node.
+
+    Parameters
+    ----------
+    f : sympy expression
+        In `mf.x`; with two variables in `mf.x` and `mf.y`. The result has no free x or y.
+    *law : number or sympy expression
+        `q`; or `q, p` (two variables of variance q > 0 and covariance |p| <= q); or `q1, p, q2` for unequal variances.
+    mean : number or sympy expression
+        The common mean, 0 by default.
+
+    Raises
+    ------
+    TypeError
+        f or an argument is no expression, or the number of arguments is not 1, 2 or 3.
+    ValueError
+        f depends on mf.y while only a variance is given.
+
+    Examples
+    --------
+    >>> import sympy as sp, meanfield as mf
+    >>> mf.E(mf.x**2 * sp.tanh(mf.x), mf.q)
+    E(x**2*tanh(x), q)
+    >>> mf.E(sp.Abs(mf.x), mf.q).doit()
+    sqrt(2)*sqrt(q)/sqrt(pi)
+    >>> mf.E(sp.sign(mf.x) * sp.sign(mf.y), mf.q, mf.p).doit()
+    2*asin(p/q)/pi
+    """
+    f = arguments.expression(f, "f")
+    m = arguments.law(mean, "mean")
+    if not 1 <= len(law) <= 3:
+        raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")
+    values = [arguments.law(a, name) for a, name in zip(law, ("q", "p", "q2"), strict=False)]
+    for v, name in zip(values[::2], ("q", "q2"), strict=False):
+        arguments.check_variance(v, name)
+    if len(values) > 1:
+        arguments.check_covariance(values[1], values[0], values[-1] if len(values) == 3 else values[0])
+    if len(law) == 1:
+        if y in f.free_symbols:
+            raise ValueError(f"f = {f} depends on y: give the covariance too, mf.E(f, q, p)")
+        return Expectation(f, values[0], m)
+    if len(law) == 2:
+        return PairExpectation(f, values[0], values[1], values[0], m)
+    return PairExpectation(f, values[0], values[1], values[2], m)
