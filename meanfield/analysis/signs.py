@@ -14,7 +14,7 @@ from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.series import REST
-from meanfield.gaussian.series import vanishes as coefficient_vanishes
+from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.recurrence import explicit
 
 __all__ = ["GAP", "Beside", "agree", "closed", "sign", "valued", "vanishes"]

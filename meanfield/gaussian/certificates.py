@@ -22,7 +22,7 @@ from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, prod
 from meanfield.gaussian.moments import cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
-from meanfield.gaussian.tidying import vanishes
+from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
 __all__ = ["Certificate", "Claim", "certify"]
@@ -133,7 +133,7 @@ class _Claimed:
         difference = self.left - self.right
         if difference.has(sp.oo, sp.zoo, sp.nan):
             return Claim(self.statement, "infinite on one side", False, float("inf"))
-        if vanishes(difference):
+        if in_normal_form(difference):
             return Claim(self.statement, "identically", True, 0.0)
         points = _points(self.statement, sp.Tuple(self.left, self.right), _POINTS)
         return _settled(self.statement, [partial(_both, self.left, self.right, point) for point in points])

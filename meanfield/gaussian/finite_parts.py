@@ -17,7 +17,8 @@ from sympy import S
 from sympy.integrals.rationaltools import ratint
 
 from meanfield.gaussian.pieces import NotClosed, branch, edges
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero, exponentials
+from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
+from meanfield.gaussian.special import exponentials
 from meanfield.symbols import known
 
 __all__ = ["FinitePart", "breakpoints", "branch", "finite_part"]

@@ -21,7 +21,9 @@ from meanfield.faces import latex
 from meanfield.gaussian.expansions import even_part, half, scaled
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pieces import is_smooth
-from meanfield.gaussian.series import NoExpansion, exponentials, is_zero
+from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.special import exponentials
+from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
 __all__ = ["RULES", "Identity", "identities"]

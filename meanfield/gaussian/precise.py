@@ -25,6 +25,7 @@ from meanfield.gaussian.arithmetic import Function, Number, Numbers, numbers_for
 from meanfield.gaussian.landmarks import Landmarks, landmarks
 from meanfield.gaussian.panels import CAP, Unresolved, degree, gauss_hermite, panel, resolved
 from meanfield.gaussian.pieces import almost_everywhere
+from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
 __all__ = ["gap_of_pair", "mean_of", "nested_mean", "product_mean_of", "settled"]
@@ -365,7 +366,7 @@ def _odd(f: sp.Expr) -> bool:
     total = f + f.xreplace({x: -x})
     if any(abs(sp.N(total.subs(x, sp.Rational(k, 7)), 30, chop=True)) > 1e-25 for k in (1, 5, 23)):
         return False
-    return bool(sp.simplify(total) == 0)
+    return is_zero(total)
 
 
 def _even(f: sp.Expr) -> bool:
@@ -529,8 +530,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
 
 def _is_zero(e: sp.Expr) -> bool:
     """by algebra, as for the gap of an even function at correlation -1"""
-    elementary = e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition()).rewrite(sp.exp)
-    return bool(sp.simplify(elementary) == 0)
+    return is_zero(e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition()).rewrite(sp.exp))
 
 
 def _real(value: sp.Expr, digits: int) -> sp.Expr:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from zlib import crc32
+from functools import cache
 
-import mpmath as mp
 import sympy as sp
 from sympy import S
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
-from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
-from meanfield.gaussian.special import NormalCDF, NormalDensity
+from meanfield.gaussian.special import NormalCDF, NormalDensity, Reciprocal, exponentials
+from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known
 
-__all__ = ["LOG", "REST", "Letter", "NoExpansion", "Series", "at_infinity", "at_zero", "exponentials", "is_zero", "vanishes"]
+__all__ = ["LOG", "REST", "Letter", "NoExpansion", "Series", "at_infinity", "at_zero"]
 
 x = known("x")
 
@@ -32,10 +30,6 @@ LOG = sp.Dummy("log_t", negative=True)
 REST = sp.Symbol("unknown", real=True)
 
 _DEEPEST = 96
-
-
-#: functions that one derivative makes simpler
-_INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
 
 class NoExpansion(ValueError):
@@ -58,65 +52,6 @@ class Series:
     @property
     def lowest(self) -> sp.Expr:
         return min(self.terms, default=self.order)
-
-
-def vanishes(c: sp.Expr, digits: int = 40) -> bool:
-    """Whether a coefficient is zero, to that many digits: as a number, or with random numbers for its symbols."""
-    if c.is_Rational:
-        return bool(c == 0)
-    if c.is_Mul:
-        return any(vanishes(a, digits) for a in c.args)
-    if c.is_number and not c.has(LOG):
-        size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
-        return bool(abs(sp.N(c, digits + 5, maxn=400, chop=True)) <= sp.Float(10) ** -digits * (1 + size))
-    if not c.is_Add:
-        return bool(c == 0)
-    with mp.workdps(60):
-        parts = [_drawn(a) for a in c.args]
-        return bool(abs(mp.fsum(parts)) <= mp.mpf(10) ** -digits * mp.fsum(parts, absolute=True))
-
-
-_FUNCTIONS = {f: getattr(mp, f.__name__) for f in (sp.exp, sp.log, sp.asin, sp.acos, sp.atan, sp.tanh, sp.erf, sp.sin, sp.cos)}
-
-
-@lru_cache(maxsize=2**16)
-def _drawn(e: sp.Expr) -> mp.mpc:
-    """an expression with random values, to 60 digits, for symbols and for functions that are not elementary"""
-    if e.is_Add:
-        return mp.fsum(map(_drawn, e.args))
-    if e.is_Mul:
-        return mp.fprod(map(_drawn, e.args))
-    if isinstance(e, _Reciprocal):
-        return 1 / _drawn(e.args[0])
-    if e.is_Pow and e.exp.is_Rational:
-        return mp.power(_drawn(e.base), mp.mpf(e.exp.p) / e.exp.q)
-    if e.func in _FUNCTIONS:
-        return _FUNCTIONS[e.func](_drawn(e.args[0]))
-    if e.is_number:
-        return mp.mpmathify(sp.N(e, 70)._to_mpmath(mp.mp.prec))
-    seed = crc32(sp.srepr(e).encode())
-    # about 1/4: neither exp(-100 a) nor a^40 is 0 to 40 digits
-    return (mp.sqrt(2 + mp.mpf(seed) / 2**32) - mp.mpf(seed % 9973) / 19997) / 4
-
-
-def exponentials(f: sp.Expr) -> sp.Expr:
-    """Hyperbolic functions and normal heads by their definitions."""
-    f = f.replace(lambda e: isinstance(e, (NormalCDF, NormalDensity)), lambda e: e.definition())
-    return f.replace(lambda e: isinstance(e, HyperbolicFunction), lambda e: e.rewrite(sp.exp))
-
-
-@cache
-def is_zero(h: sp.Expr) -> bool:
-    """Whether a function of x is proved to vanish: rational functions of x, roots and exponentials; logarithms through the derivative."""
-    h = exponentials(h).replace(lambda e: isinstance(e, TrigonometricFunction), lambda e: e.rewrite(sp.exp))
-    if sp.expand(h) == 0 or (h.is_number and vanishes(h)):
-        return True
-    point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
-    if abs(sp.N(h.xreplace(point), 30)) > sp.Float("1e-25"):
-        return False
-    if h.has(*_INTEGRALS):
-        return bool(h.subs(x, 0).equals(0)) and is_zero(h.diff(x))
-    return bool(sp.cancel(sp.together(h)) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
 
 
 @cache
@@ -142,7 +77,7 @@ def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Ex
             return {}
         ends = f.has(REST) and series.order == known_to
         if series.order >= order or ends:
-            found = {a: c.replace(_Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
+            found = {a: c.replace(Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
             return found | ({series.order: REST} if series.order < order else {})
         depth, known_to = 2 * depth, series.order
     raise NoExpansion(f"the expansion of {f} cancels too far")
@@ -460,17 +395,8 @@ class _Walk:
         return Series(terms, body.order)
 
 
-class _Reciprocal(sp.Function):
-    """1/c for a sum c, kept whole: expanded, the powers of a sum in the denominator would not merge"""
-
-    nargs = 1
-
-    def _eval_evalf(self, prec: int) -> sp.Expr:
-        return (1 / self.args[0])._eval_evalf(prec)
-
-
 def _reciprocal(c: sp.Expr) -> sp.Expr:
-    return _Reciprocal(c) if c.is_Add else 1 / c
+    return Reciprocal(c) if c.is_Add else 1 / c
 
 
 def _tanh_coefficient(j: int) -> sp.Expr:

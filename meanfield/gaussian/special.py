@@ -11,8 +11,19 @@ from typing import Any
 import mpmath as mp
 import sympy as sp
 from sympy import Rational, S, asin, erfc, exp, pi, sqrt
+from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
-__all__ = ["HEADS", "AngleDifference", "AngleMinusSine", "BivariateDensity", "BivariateNormalCDF", "NormalCDF", "NormalDensity"]
+__all__ = [
+    "HEADS",
+    "AngleDifference",
+    "AngleMinusSine",
+    "BivariateDensity",
+    "BivariateNormalCDF",
+    "NormalCDF",
+    "NormalDensity",
+    "Reciprocal",
+    "exponentials",
+]
 
 
 class _Elementary(sp.Function):
@@ -207,6 +218,21 @@ class AngleMinusSine(_Elementary):
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         return 1 - sp.cos(self.args[0])
+
+
+class Reciprocal(_Elementary):
+    r"""1/c for a sum c, kept whole: expanded, the powers of a sum in the denominator would not merge."""
+
+    nargs = 1
+
+    def definition(self) -> sp.Expr:
+        return 1 / self.args[0]
+
+
+def exponentials(f: sp.Expr) -> sp.Expr:
+    """Hyperbolic functions and normal heads by their definitions."""
+    f = f.replace(lambda e: isinstance(e, (NormalCDF, NormalDensity)), lambda e: e.definition())
+    return f.replace(lambda e: isinstance(e, HyperbolicFunction), lambda e: e.rewrite(sp.exp))
 
 
 #: heads that stay opaque while coefficients are tidied

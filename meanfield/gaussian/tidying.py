@@ -18,7 +18,7 @@ from meanfield.gaussian.fractions import FracElement, Fractions, PolyElement
 from meanfield.gaussian.special import HEADS, BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["Algebra", "NestedRoot", "Terms", "tidy", "vanishes"]
+__all__ = ["Algebra", "NestedRoot", "Terms", "tidy", "upright"]
 
 Roots = frozenset[PolyElement]
 Exponent = frozenset[tuple[Roots, FracElement]]
@@ -266,15 +266,7 @@ def tidy(e: sp.Expr) -> sp.Expr:
     return algebra.write(algebra.read(e))
 
 
-def vanishes(e: sp.Expr) -> bool:
-    """Whether an expression is 0 by its normal form; False may also mean that it has none."""
-    try:
-        return bool(tidy(_upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0)
-    except NestedRoot:
-        return False
-
-
-def _upright(e: sp.Expr) -> sp.Expr:
+def upright(e: sp.Expr) -> sp.Expr:
     """one head where there are two for one thing: Phi(-z) = 1 - Phi(z), and the same in each argument of Phi_2"""
 
     def bivariate(h: sp.Expr, k: sp.Expr, r: sp.Expr) -> sp.Expr:

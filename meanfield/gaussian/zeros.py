@@ -1,0 +1,85 @@
+r"""Whether an expression is zero: `vanishes`, as a number to forty digits, and `is_zero`, by proof."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from zlib import crc32
+
+import mpmath as mp
+import sympy as sp
+from sympy.functions.elementary.trigonometric import TrigonometricFunction
+
+from meanfield.gaussian.special import Reciprocal, exponentials
+from meanfield.gaussian.tidying import NestedRoot, tidy, upright
+from meanfield.symbols import known
+
+__all__ = ["in_normal_form", "is_zero", "vanishes"]
+
+x = known("x")
+
+#: functions that one derivative makes simpler
+_INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
+
+
+def vanishes(c: sp.Expr, digits: int = 40) -> bool:
+    """Whether a coefficient is zero, to that many digits: as a number, or with random numbers for its symbols."""
+    if c.is_Rational:
+        return bool(c == 0)
+    if c.is_Mul:
+        return any(vanishes(a, digits) for a in c.args)
+    if c.is_number:
+        size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
+        return bool(abs(sp.N(c, digits + 5, maxn=400, chop=True)) <= sp.Float(10) ** -digits * (1 + size))
+    if not c.is_Add:
+        return bool(c == 0)
+    with mp.workdps(60):
+        parts = [_drawn(a) for a in c.args]
+        return bool(abs(mp.fsum(parts)) <= mp.mpf(10) ** -digits * mp.fsum(parts, absolute=True))
+
+
+_FUNCTIONS = {f: getattr(mp, f.__name__) for f in (sp.exp, sp.log, sp.asin, sp.acos, sp.atan, sp.tanh, sp.erf, sp.sin, sp.cos)}
+
+
+@lru_cache(maxsize=2**16)
+def _drawn(e: sp.Expr) -> mp.mpc:
+    """an expression with random values, to 60 digits, for symbols and for functions that are not elementary"""
+    if e.is_Add:
+        return mp.fsum(map(_drawn, e.args))
+    if e.is_Mul:
+        return mp.fprod(map(_drawn, e.args))
+    if isinstance(e, Reciprocal):
+        return 1 / _drawn(e.args[0])
+    if e.is_Pow and e.exp.is_Rational:
+        return mp.power(_drawn(e.base), mp.mpf(e.exp.p) / e.exp.q)
+    if e.func in _FUNCTIONS:
+        return _FUNCTIONS[e.func](_drawn(e.args[0]))
+    if e.is_number:
+        return mp.mpmathify(sp.N(e, 70)._to_mpmath(mp.mp.prec))
+    seed = crc32(sp.srepr(e).encode())
+    # about 1/4: neither exp(-100 a) nor a^40 is 0 to 40 digits
+    return (mp.sqrt(2 + mp.mpf(seed) / 2**32) - mp.mpf(seed % 9973) / 19997) / 4
+
+
+def in_normal_form(e: sp.Expr) -> bool:
+    """Whether an expression is 0 by its normal form; False may also mean that it has none."""
+    try:
+        return bool(tidy(upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0)
+    except NestedRoot:
+        return False
+
+
+@cache
+def is_zero(h: sp.Expr) -> bool:
+    """Whether an expression, a function of x perhaps, is proved to vanish: by its normal form, as a rational function of x, roots and
+    exponentials, or, with logarithms and their like, through the derivative."""
+    if in_normal_form(h):
+        return True
+    h = exponentials(h).replace(lambda e: isinstance(e, TrigonometricFunction), lambda e: e.rewrite(sp.exp))
+    if sp.expand(h) == 0:
+        return True
+    point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
+    if abs(sp.N(h.xreplace(point), 30)) > sp.Float("1e-25"):
+        return False
+    if h.has(*_INTEGRALS):
+        return bool(h.subs(x, 0).equals(0)) and is_zero(h.diff(x))
+    return bool(sp.cancel(sp.together(h)) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
