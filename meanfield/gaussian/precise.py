@@ -517,7 +517,10 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
     for more in itertools.accumulate(itertools.repeat(3), operator.mul, initial=12):
         if more > _MOST_DIGITS:
             break
-        value = _real(e.evalf(digits + more, maxn=2 * (digits + more)), digits)
+        raw = e.evalf(digits + more, maxn=2 * (digits + more))
+        if raw.has(sp.S.NaN, sp.S.ComplexInfinity):
+            raise ArithmeticError(f"{e} is a quotient of zeros there: evaluate the moment itself, or the limit")
+        value = _real(raw, digits)
         if not value.is_Float:
             return value
         if before is not None and _alike(before, value, prec):

@@ -292,6 +292,15 @@ def test_closed_forms_that_cancel() -> None:
         assert_digits(value, truth, 30)
 
 
+def test_a_quotient_of_zeros_says_so() -> None:
+    """a closed form into which a value was put by hand no longer knows its moment, which at correlation 1 is its limit"""
+    a = sp.Symbol("a", positive=True)
+    kernel = mf.Activation(sp.Min(sp.Max(a * x, 0), 1)).kernel(mf.q, mf.p)
+    assert mf.evaluate(kernel, a=0.75, q=0.3, p=0.3, digits=18) > 0
+    with pytest.raises(ArithmeticError, match="quotient of zeros"):
+        mf.evaluate(kernel.subs(a, R(3, 4)), q=0.3, p=0.3, digits=18)
+
+
 def test_a_closed_zero_is_zero_by_algebra() -> None:
     assert settled(sp.sin(sp.exp(1)) ** 2 + sp.cos(sp.exp(1)) ** 2 - 1, 60) == 0
     for name in ("abs", "cos"):
