@@ -28,7 +28,7 @@ from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Settled", "Shape", "lost", "mended", "real_function", "regular", "settled", "shape_of", "standardised"]
+__all__ = ["Settled", "Shape", "lost", "mended", "poles", "real_function", "regular", "settled", "shape_of", "standardised"]
 
 x, y = known("x"), known("y")
 
@@ -56,8 +56,8 @@ class Shape:
 
     smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
     parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
-    kinks, and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether
-    the two are one.
+    kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they
+    converge; analytic: whether the two are one.
     """
 
     smooth: bool
@@ -66,7 +66,7 @@ class Shape:
     parity: int
     void: tuple[float, float]
     breaks: tuple[float, ...]
-    sharp: tuple[bool, ...]
+    sharp: tuple[int, ...]
     jumps: tuple[float, ...]
     radius: float
     analytic: bool
@@ -209,9 +209,19 @@ def lost(calm: Settled) -> float:
 
 
 @cache
-def shape_of(g: sp.Expr) -> Shape:
-    """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
-    written = _kinks(g)  # at those that are none g may still have a value of its own: panels end there
+def poles(g: sp.Expr) -> tuple[float, ...]:
+    """Where a function without parameters is infinite, not only a quotient of zeros."""
+    if g.free_symbols != {x}:
+        return ()
+    near = {float(r): g.xreplace({x: r + sp.Rational(1, 10**12)}) for r in places(g)}
+    return tuple(r for r, value in near.items() if abs(sp.N(value, 30)) > 1e8)
+
+
+@cache
+def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
+    """The shape of a parameter-free function, without poles or only to be read beside them; ValueError where no rule can be trusted."""
+    written = tuple(sorted({*_kinks(g), *(poles(g) if with_poles else ())}))
+    # at those that are no kinks g may still have a value of its own: panels end there
     pieces = [branch(g, m) for m in _midpoints(written)]
     functions = [real_function(piece) for piece in pieces]
     size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
@@ -243,7 +253,7 @@ def shape_of(g: sp.Expr) -> Shape:
         _parity(pieces, kinks),
         _void(pieces, cuts),
         tuple(breaks),
-        tuple(b in kinks for b in breaks),
+        tuple((b in kinks) + (b in kinks and b in singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
         *_start(pieces, kinks),
         _noisy(functions, written, breaks, graded | singular, size),
