@@ -16,7 +16,7 @@ from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.pieces import edges
 from meanfield.symbols import known
 
-__all__ = ["Landmarks", "landmarks"]
+__all__ = ["Landmarks", "features", "landmarks"]
 
 x = known("x")
 
@@ -39,7 +39,7 @@ def landmarks(f: sp.Expr, low: mp.mpf, high: mp.mpf) -> Landmarks:
             kinks |= set(_real_roots(edge, mp.mp.dps))
         else:
             kinks |= set(_sign_changes(edge, low, high))
-    return Landmarks(tuple(sorted(kinks)), _features(f))
+    return Landmarks(tuple(sorted(kinks)), features(f))
 
 
 @cache
@@ -75,7 +75,7 @@ def _sign_changes(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
 
 
 @cache
-def _features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
+def features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
     """zeros of the arguments of functions and of the bases of powers, with the distance over which they matter"""
     inner: set[sp.Expr] = {t.args[0] for t in f.atoms(sp.Function) if t.args and not isinstance(t, sp.Piecewise)}
     inner |= {t.base for t in f.atoms(sp.Pow) if t.exp.is_nonnegative is not True or not t.exp.is_Integer}

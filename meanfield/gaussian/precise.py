@@ -87,7 +87,7 @@ def _breaks(marks: list[Landmarks], low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
 def _reach(functions: list[Function], marks: list[Landmarks], power: int, nats: float, numbers: Numbers) -> mp.mpf:
     """how far from 0 the largest |f|^power times the normal density still matters"""
     bound = math.sqrt(2 * nats) + 1
-    spots = [t * side for t in (0.1, 0.5, 1.0, 3.0, bound / 2) for side in (-1, 1)]
+    spots = [t * side for t in (0.103, 0.511, 1.027, 3.041, bound / 2) for side in (-1, 1)]  # no places of logarithms
     spots += [float(k + side * mp.mpf("0.01")) for m in marks for k in (*m.kinks, *(c for c, _ in m.features)) for side in (-1, 1)]
 
     def size(t: float) -> float:
@@ -288,7 +288,7 @@ def _rough_part(
     if pieces > _MOST_PAIRS // (8 * m * m):
         raise Unresolved("the function varies everywhere on the scale of the difference of u and v")
     middle = numbers.of((low + high) / 2)
-    shifted = [_shifted(f, f(middle)) for f in functions]
+    shifted = [_shifted(f, _finite(f, middle, numbers.of(low + (high - low) / 3), numbers)) for f in functions]
     margin = within * s
     breaks = _breaks(marks, low - margin, high + margin)
     inner = resolved(shifted, breaks, CAP * s, nats, numbers)
@@ -318,6 +318,16 @@ def _rough_part(
             picked = [v[seen] for v in values]
             total += weight * density(centre) * _covariance_of(picked, law, numbers)
     return total
+
+
+def _finite(f: Function, at: Number, else_at: Number, numbers: Numbers) -> Number:
+    """the value at the one point, or where that is infinite, as next to a logarithm, at the other"""
+    try:
+        value = f(at)
+        numbers.log_size(value)
+    except (ArithmeticError, ValueError):
+        return f(else_at)
+    return value
 
 
 def _shifted(f: Function, by: Number) -> Function:

@@ -33,6 +33,7 @@ PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 TERMS = 22  # Taylor coefficients kept
+LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
 QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
@@ -46,7 +47,7 @@ def breaks_of(shape: np.ndarray) -> np.ndarray:
 
 
 def sharp_of(shape: np.ndarray) -> np.ndarray:
-    """Which breaks are kinks."""
+    """Which breaks are kinks: 1; 2 where f is singular there, like a root or a logarithm."""
     return shape[COUNT + 1 + int(shape[COUNT]) : COUNT + 1 + 2 * int(shape[COUNT])]
 
 
@@ -122,20 +123,29 @@ def panels(a: float, b: float, mu: float, s: float, window: float, longest: floa
 
 
 def graded(
-    start: float, stop: float, blur: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int
+    start: float, stop: float, least: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int
 ) -> int:
-    """Panels from a blurred break at `start` towards `stop`, the first of length 2 blur, each three times the one before."""
+    """Panels from a blurred break at `start` towards `stop`, the first of length 2 least, each three times the one before.
+
+    Eight times where there is a long way to go: 20 nodes see an algebraic singularity to 2^-40 then, and only that is left there.
+    """
     direction = 1.0 if stop > start else -1.0
     x = start
-    length = 2.0 * max(blur, 1e-18 * s)  # what is nearer weighs nothing
+    length = 2.0 * least
+    settled = math.inf if length > 1e-30 * s else 1e4 * length
     while direction * (stop - x) > 0.0:
         following = x + direction * length
         if direction * (stop - following) < 0.3 * length:
             following = stop
         k = panels(min(x, following), max(x, following), mu, s, window, longest, y, w, k)
         x = following
-        length *= 3.0
+        length *= 3.0 if length < settled else 8.0
     return k
+
+
+def first_length(blur: float, sharp: float, s: float) -> float:
+    """From where on panels next to a break are graded: next to a blurred singularity all that is beyond the blur counts."""
+    return blur if sharp == 2.0 and blur > 0.0 else max(blur, LEAST * s)
 
 
 def between(
@@ -165,13 +175,14 @@ def between(
         a = max(breaks[low], mu - window * s)
         b = min(breaks[i], mu + window * s)
         if a < b:
-            from_left = spreads and breaks[low] >= a
-            from_right = ahead and breaks[i] <= b
+            steep = blur < s and b - a > max(LEAST * s, 1e-12 * max(abs(a), abs(b)))  # a singularity has no scale of its own
+            from_left = (spreads or (steep and sharp[low] == 2.0)) and breaks[low] >= a
+            from_right = (ahead or (steep and sharp[i] == 2.0)) and breaks[i] <= b
             middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
             if from_left:
-                k = graded(a, middle, blurs[low], mu, s, window, longest, y, w, k)
+                k = graded(a, middle, first_length(blurs[low], sharp[low], s), mu, s, window, longest, y, w, k)
             if from_right:
-                k = graded(b, middle, blur, mu, s, window, longest, y, w, k)
+                k = graded(b, middle, first_length(blur, sharp[i], s), mu, s, window, longest, y, w, k)
             if not (from_left or from_right):
                 k = panels(a, b, mu, s, window, longest, y, w, k)
         low = i
@@ -189,8 +200,12 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     i = int(np.searchsorted(breaks, mu))
     if i == 0 or i == breaks.size:
         return False
-    inside = min(mu - breaks[i - 1], breaks[i] - mu)
-    return bool(inside > WINDOW * s and s < 0.02 * (breaks[i] - breaks[i - 1]))
+    if s >= 0.02 * (breaks[i] - breaks[i - 1]):
+        return False
+    sharp = sharp_of(shape)
+    before = 30.0 if sharp[i - 1] == 2.0 else WINDOW
+    after = 30.0 if sharp[i] == 2.0 else WINDOW
+    return bool(mu - breaks[i - 1] > before * s and breaks[i] - mu > after * s)
 
 
 def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
@@ -293,6 +308,15 @@ def features(shape: np.ndarray) -> float:
     return float(shortest)
 
 
+def singular(shape: np.ndarray, reach: float) -> float:
+    """How far from 0 the farthest singularity within reach is, -1 where there is none."""
+    breaks, sharp, farthest = breaks_of(shape), sharp_of(shape), -1.0
+    for j in range(breaks.size):
+        if sharp[j] == 2.0 and abs(breaks[j]) <= reach:
+            farthest = max(farthest, abs(breaks[j]))
+    return float(farthest)
+
+
 def room(shape: np.ndarray, at: float, direction: float) -> float:
     """How far from a point five nodes integrate f, in that direction."""
     if shape[SMOOTH] > 0.0:
@@ -306,6 +330,10 @@ def room(shape: np.ndarray, at: float, direction: float) -> float:
         return 0.0
     length = breaks[i] - breaks[i - 1]
     end = i if right else i - 1
+    if sharp[2 * i - 1 - end] == 2.0 and breaks[2 * i - 1 - end] == at:
+        return 0.0
+    if sharp[end] == 2.0:
+        return float(0.1 * min(length, abs(breaks[end] - at)))
     if sharp[end] > 0.0:
         return float(min(0.1 * length, abs(breaks[end] - at)))
     if 0 < end < breaks.size - 1:
@@ -387,7 +415,7 @@ def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
 
 #: what kernels need, in an order in which a generated file may hold it
 INDICES = ("SMOOTH", "WIDTH", "GROWTH", "DETAIL", "PARITY", "RADIUS", "ANALYTIC", "LOW", "HIGH", "COUNT")
-RANGES = ("WINDOW", "FAINT", "WIDEST", "PROBES", "NATS", "CAPACITY", "TERMS")
+RANGES = ("WINDOW", "FAINT", "WIDEST", "PROBES", "NATS", "CAPACITY", "TERMS", "LEAST")
 CONSTANTS = (*INDICES, *RANGES, "QUIET", "LEGENDRE_X", "LEGENDRE_W", "HERMITE_X", "HERMITE_W", "GAP_X", "GAP_W")
 RULES = (
     breaks_of,
@@ -398,6 +426,7 @@ RULES = (
     trapezoid,
     panels,
     graded,
+    first_length,
     between,
     straight,
     nodes,
@@ -406,6 +435,7 @@ RULES = (
     common_nodes,
     sharp_near,
     features,
+    singular,
     room,
     gentle,
     beyond,
@@ -583,6 +613,7 @@ def smoothed_<i>(shape, mu, s, window, y, w<x>):
     "variance": r'''
 def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
+    taken = 0.0
     if gentle(shape, mu, s) and gentle(slope, mu, s):
         count = HERMITE_X.size
         for i in range(count):
@@ -601,6 +632,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
         jump = jumps_of(shape)[j] if j >= 0 else 0.0
         reference = f_<i>(origin - max(1e-15 * abs(origin), 1e-300)<x>) if j >= 0 else f_<i>(mu<x>)
         finite = abs(reference) < math.inf
+        taken = reference if finite and j >= 0 and sharp_of(shape)[j] == 2.0 else 0.0
         back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0
         ahead = min(room(shape, origin, 1.0), room(slope, origin, 1.0)) if finite else 0.0
         for i in range(count):
@@ -618,6 +650,8 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     for i in range(count):
         z = y[i] - shift
         variance += w[i] * z * z
+    if taken * taken > 1e9 * variance:
+        return math.nan  # next to a root of a large function neither values nor slopes tell the difference
     return variance
 ''',
     "cross": r'''
@@ -675,7 +709,11 @@ def gap_<i>(shape, slope, q, delta<x>):
             power *= q - delta
             result += derivatives[n] ** 2 * difference
         return result
-    if delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
+    root = math.sqrt(q)
+    farthest = singular(shape, WIDEST * root)
+    if math.sqrt(min(delta, 2.0 * q - delta)) < 2e-5 * farthest:  # points next to a singularity are not told apart
+        return math.nan
+    if farthest < 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
         for i in range(5):
             result += 0.5 * GAP_W[i] * rate_<i>(shape, slope, q, delta, 0.5 * (1.0 + GAP_X[i])<x>)
         return result
@@ -683,7 +721,6 @@ def gap_<i>(shape, slope, q, delta<x>):
     w = np.empty(CAPACITY)
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
-    root = math.sqrt(q)
     window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
     s = own_part(q, delta, 2.0 * q - delta)
     count = common_nodes(shape, 0.0, q, delta, s, window, outer_y, outer_w)

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian import quadrature
 from meanfield.gaussian.growth import places
+from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.oscillations import Tails, product_mean, tails
 from meanfield.gaussian.pieces import branch, edges, is_smooth, slope, without_deltas
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Settled", "Shape", "lost", "mended", "real_function", "regular", "settled", "shape_of", "standardised"]
+__all__ = ["Settled", "Shape", "lost", "mended", "poles", "real_function", "regular", "settled", "shape_of", "standardised"]
 
 x, y = known("x"), known("y")
 
@@ -46,6 +47,7 @@ _STEP, _APART = 10.0, 15.0  # nu w, nu s
 _NEARBY = 20.0
 _SCANNED = 40.0  # roots of kinks are all found up to here
 _FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
+_NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 _SMALLEST = 1e-7  # relative length of the shortest panel
 _RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
@@ -56,8 +58,8 @@ class Shape:
 
     smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
     parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
-    kinks, and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they converge; analytic: whether
-    the two are one.
+    kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they
+    converge; analytic: whether the two are one.
     """
 
     smooth: bool
@@ -66,7 +68,7 @@ class Shape:
     parity: int
     void: tuple[float, float]
     breaks: tuple[float, ...]
-    sharp: tuple[bool, ...]
+    sharp: tuple[int, ...]
     jumps: tuple[float, ...]
     radius: float
     analytic: bool
@@ -167,7 +169,7 @@ def _reach_of_features(f: sp.Expr, found: tuple[Tails, Tails], slowest: float) -
     for sign, tail in zip((-1.0, 1.0), found, strict=True):
         for part in tail.coefficients:
             value = real_function(part)
-            ends = _march(value, float(np.nanmax(np.abs(value(np.linspace(-8.0, 8.0, 64))))), sign * radius, sign * _REACH)
+            ends = _march(value, _size(value), sign * radius, sign * _REACH)
             if abs(ends[-1]) < _REACH:
                 return None
             # analytic about two half-lengths around a panel: enough for the complex shift by nu w^2
@@ -202,16 +204,30 @@ def lost(calm: Settled) -> float:
 
 
 @cache
-def shape_of(g: sp.Expr) -> Shape:
-    """The shape of a parameter-free function; ValueError where no rule can be trusted with it."""
-    written = _kinks(g)  # at those that are none g may still have a value of its own: panels end there
-    pieces = [branch(g, m) for m in _midpoints(written)]
+def poles(g: sp.Expr) -> tuple[float, ...]:
+    """Where a function without parameters is infinite, not only a quotient of zeros."""
+    if g.free_symbols != {x}:
+        return ()
+    near = {float(r): g.xreplace({x: r + sp.Rational(1, 10**12)}) for r in places(g)}
+    return tuple(r for r, value in near.items() if abs(sp.N(value, 30)) > 1e8)
+
+
+@cache
+def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
+    """The shape of a parameter-free function, without poles or only to be read beside them; ValueError where no rule can be trusted."""
+    written = tuple(sorted({*_kinks(g), *(poles(g) if with_poles else ())}))
+    # at those that are no kinks g may still have a value of its own: panels end there
+    narrow = _narrow(g, written)
+    cuts = tuple(sorted({*written, *narrow}))
+    pieces = [branch(g, m) for m in _midpoints(cuts)]
     functions = [real_function(piece) for piece in pieces]
-    size = max(float(np.nanmax(np.abs(f(np.linspace(-8.0, 8.0, 64))))) for f in functions)
+    size = max(map(_size, functions))
+    ends = (-np.inf, *cuts, np.inf)
+    size = max([size, *(_size(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
     breaks: list[float] = []
     graded: set[float] = set()
     singular: set[float] = set()
-    for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *written, np.inf)), strict=True):
+    for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *cuts, np.inf)), strict=True):
         rising, falling = _graded(f, low, high), _graded(f, high, low)
         singular |= {end for end, ends in ((low, rising), (high, falling)) if ends}
         graded |= {*rising[:-1], *falling[:-1]}
@@ -222,9 +238,9 @@ def shape_of(g: sp.Expr) -> Shape:
     endless = len(written) > _FEW
     if endless:
         breaks = [b for b in breaks if written[0] <= b <= written[-1]]
-    real = [i for i in range(len(written)) if pieces[i] != pieces[i + 1] or written[i] in singular]
-    kinks, pieces = tuple(written[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
-    cuts = (-np.inf, *kinks, np.inf)
+    noisy = _noisy(functions, cuts, breaks, graded | singular, size)
+    real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in singular]
+    kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
     if not resolved and tails(g) is None:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
@@ -234,14 +250,22 @@ def shape_of(g: sp.Expr) -> Shape:
         float(np.diff(coarse).min()) / 2,
         max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
         _parity(pieces, kinks),
-        _void(pieces, cuts),
+        _void(pieces, (-np.inf, *kinks, np.inf)),
         tuple(breaks),
-        tuple(b in kinks for b in breaks),
+        tuple((b in kinks) + (b in kinks and b in singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
         *_start(pieces, kinks),
-        _noisy(functions, written, breaks, graded | singular, size),
+        noisy,
     )
     return shape if written else _smooth_or(shape, g, functions[0])
+
+
+def _narrow(g: sp.Expr, kinks: tuple[float, ...]) -> set[float]:
+    """points around what is too narrow for a panel to see that does not end there, kinks apart"""
+    if g.free_symbols != {x}:
+        return set()
+    points = {float(c + k * width) for c, width in features(g) if width < _NARROW for k in (-30, -8, -2, 0, 2, 8, 30)}
+    return {c for c in points if all(abs(c - k) > 1e-9 * max(1.0, abs(k)) for k in kinks)}
 
 
 def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
@@ -321,6 +345,14 @@ def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
     return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
 
 
+_SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
+
+
+def _size(f: Real, centre: float = 0.0) -> float:
+    """the largest of values near 0, on every scale, or of those next to another centre"""
+    return float(np.nanmax(np.abs(f(_SIZED if centre == 0.0 else centre + _SIZED[np.abs(_SIZED) < _NARROW]))))
+
+
 def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
     """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
     step = 1e-6
@@ -390,7 +422,8 @@ def _resolved(f: Real, size: float, a: float, b: float) -> bool:
         return False
     rest = _coefficients(values)[_RESOLVED:].max()
     here = max(np.abs(values).max(), 1e-40 * size)
-    return bool(rest <= _rounding(here) * here or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+    moved = 1e-15 * abs(a) / abs(b - a) * float(np.ptp(values))  # by the rounding of the points
+    return bool(rest <= _rounding(here) * here + moved or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
 
 
 def _noisy(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:
@@ -504,14 +537,19 @@ def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
     """The largest r below _WIDEST for which f is analytic in |z - centre| < r."""
     count = 256
     circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
+    both = np.concatenate((circle, circle[:: count // 8]))
 
     def analytic(r: float) -> bool | None:
         with np.errstate(all="ignore"):
-            values = f(centre + r * circle)
+            values = f(centre + np.where(np.arange(len(both)) < count, r, _NARROWEST / 2) * both)
+            values, inner = values[:count], values[count:]
             modes = np.abs(np.fft.fft(values)) / count
+            size, apart = np.abs(values).max(), abs(values.mean() - inner.mean())
         if not np.isfinite(values).all():
             return None
-        return bool(modes[count // 2 + count // 4 :].max() <= 1e-9 * np.abs(values).max())
+        # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
+        same = not np.isfinite(inner).all() or apart <= 1e-2 * max(size, np.abs(inner).max())
+        return bool(same and modes[count // 2 + count // 4 :].max() <= 1e-9 * size)
 
     low, high = _NARROWEST / 2, _WIDEST
     if analytic(high):

@@ -141,7 +141,9 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         Missing or unused names (both lists shown), values outside the range of a parameter.
     ArithmeticError
         A value that quadrature cannot resolve in float64: of a function that oscillates for ever inside another one, of one that oscillates
-        and has kinks, its kernel near correlation 1 or -1 at a large variance.
+        and has kinks, its kernel near correlation 1 or -1 at a large variance; the gap of one with a root or a logarithm at k != 0, as
+        log|x - 1|, for delta < 4e-10 k^2, where points next to k are not told apart, and where k = 0 but f(0) is finite and not 0, as
+        exp(-sqrt|x|), for sqrt(delta) so small that f does not change by 3e-5 of itself.
     OverflowError
         A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
 
@@ -299,7 +301,7 @@ def _refuse_abnormal(result: Floats) -> None:
     if unresolved.any():
         raise ArithmeticError(
             f"{int(unresolved.sum())} of {unresolved.size} values cannot be resolved by quadrature in float64: the integrand varies too "
-            "fast for such a variance. digits= may take very long there"
+            "fast for such a variance, or u and v are too near each other next to a root or a logarithm. digits= may take very long there"
         )
     bad = _abnormal(result)
     if bad.any():

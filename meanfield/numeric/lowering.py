@@ -23,7 +23,7 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import almost_everywhere
-from meanfield.gaussian.singularities import Settled, Shape, lost, mended, regular, settled, shape_of, standardised
+from meanfield.gaussian.singularities import Settled, Shape, lost, mended, poles, regular, settled, shape_of, standardised
 from meanfield.gaussian.special import AngleDifference
 from meanfield.gaussian.stable import side
 from meanfield.numeric import lookup, primitives
@@ -60,6 +60,7 @@ class Integrand:
     expression: sp.Expr
     index: int
     pair: sp.Expr | None = None  # of x and y: varies with x as the expression does at x + y and x - y
+    with_poles: bool = False  # a slope, that is no integrand itself
 
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]:
@@ -68,12 +69,12 @@ class Integrand:
     @property
     def shape(self) -> Shape:
         """How it looks, without parameters."""
-        return shape_of(self.expression)
+        return shape_of(self.expression, self.with_poles)
 
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
         if not self.parameters:
-            return shape_row(self.expression, detail)[None]
+            return shape_row(self.expression, detail, self.with_poles)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]
         values, which = np.unique(own, axis=1, return_inverse=True)
         rows = [self._at(column).row(detail) for column in values.T]
@@ -83,16 +84,17 @@ class Integrand:
         return padded[which.ravel()]
 
     def _at(self, values: Floats) -> Shape:
-        return shape_of(mended(self.expression.xreplace({s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)})))
+        put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
+        return shape_of(mended(self.expression.xreplace(put)), self.with_poles)
 
 
 @lru_cache(maxsize=512)
-def shape_row(expression: sp.Expr, detail: float = 1.0) -> Floats:
+def shape_row(expression: sp.Expr, detail: float = 1.0, with_poles: bool = False) -> Floats:
     """What the shape of an integrand without parameters is described by, found once for all processes."""
-    name = f"shape_{fingerprint(f'{makers()} {detail!r} {sp.srepr(expression)}')}"
+    name = f"shape_{fingerprint(f'{makers()} {detail!r} {with_poles} {sp.srepr(expression)}')}"
     if (found := kept(name)) is not None:
         return np.frombuffer(found).copy()
-    row = shape_of(expression).row(detail)
+    row = shape_of(expression, with_poles).row(detail)
     keep(name, row.tobytes())
     return row
 
@@ -167,7 +169,7 @@ class Lowering:
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         def gap(h: sp.Expr, case: sp.Basic) -> sp.Expr:
-            return self._call("gap", (self._integrand(h), self._integrand(regular(h))), _where(case, v), d)
+            return self._call("gap", (self._integrand(h), self._slope(h)), _where(case, v), d)
 
         calm = settled(mended(g))
         if calm is None:
@@ -334,6 +336,13 @@ class Lowering:
     def _integrand(self, g: sp.Expr) -> Integrand:
         g = mended(almost_everywhere(g))
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
+
+    def _slope(self, h: sp.Expr) -> Integrand:
+        """the derivative, which has a pole where h has a logarithm"""
+        g = mended(almost_everywhere(regular(h)))
+        if not poles(g):
+            return self._integrand(g)
+        return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
 
     def _call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _TWO else integrands[:1]))])

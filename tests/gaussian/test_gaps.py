@@ -101,3 +101,19 @@ def test_powers_of_any_degree() -> None:
 def test_steps_without_end_have_no_slope(f: sp.Expr) -> None:
     with pytest.raises(ValueError, match="in pieces"):
         mf.evaluate(mf.Activation(f).gap(q, delta), q=1.0, delta=0.1)
+
+
+def test_logarithms_and_roots_have_no_scale() -> None:
+    r"""Cov(log|u|, log|v|) = asin(\rho)^2/2, so that the gap is \theta (\pi - \theta)/2; sgn(u) sqrt|u| is homogeneous"""
+    variance = np.array([1e-12, 1.0, 1.0, 1.0, 1e12, 1e12, 1.0])
+    apart = variance * np.array([1e-3, 1e-8, 1e-30, 1e-300, 1e-60, 0.5, 1.5])
+    theta = 2 * np.arcsin(np.sqrt(apart / variance / 2))
+    gap = mf.evaluate(mf.Activation(sp.log(sp.Abs(x))).gap(q, delta), q=variance, delta=apart)
+    assert np.abs(gap / (theta * (np.pi - theta) / 2) - 1).max() <= 1e-13
+    root = mf.Activation(sp.sign(x) * sp.sqrt(sp.Abs(x)))
+    near, far = mf.evaluate(root.gap(q, delta), q=np.array([1.0, 1e-12]), delta=np.array([1e-8, 1e-208]))
+    exact = (root.second_moment(1) - root.kernel(1, 1 - R(1e-8))).evalf(20)  # a hypergeometric function
+    assert abs(near / exact - 1) <= 1e-12
+    assert mf.evaluate(root.gap(q, delta), q=1.0, delta=1e-196) == pytest.approx(1e6 * far, rel=1e-12)
+    with pytest.raises(ArithmeticError, match="a root or a logarithm"):  # points around 1 are not told apart
+        mf.evaluate(mf.Activation(sp.log(sp.Abs(x - 1))).gap(q, delta), q=1.0, delta=1e-30)

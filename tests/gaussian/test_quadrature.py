@@ -240,3 +240,19 @@ def test_an_expression_without_symbols() -> None:
 def test_a_variance_may_be_called_p() -> None:
     """lowering must not read a variance p as a covariance"""
     assert mf.evaluate(mf.E(sp.erf(mf.x) ** 2, mf.p), p=0.7) == pytest.approx(2 / math.pi * math.asin(1.4 / 2.4), rel=1e-15)
+
+
+def test_narrow_features_are_not_stepped_over() -> None:
+    """a scale is not always a parameter: tanh(10^5 x) against tanh(x), and a narrow bump beside a wide function"""
+    variance, apart = np.array([1e-12, 1e-7, 1.0, 1e4]), np.array([1e-13, 2e-7, 1e-20, 1e-3])
+    steep, wide = mf.Activation(sp.tanh(10**5 * mf.x)), mf.tanh
+    for moment, values in (("second_moment", {"q": variance}), ("gap", {"q": variance, "delta": apart})):
+        scaled = {name: 1e10 * v for name, v in values.items()}
+        symbols = [mf.q, mf.delta][: len(values)]
+        found, true = (mf.evaluate(getattr(f, moment)(*symbols), **v) for f, v in ((steep, values), (wide, scaled)))
+        assert np.abs(found / true - 1).max() <= 1e-12
+    bump = mf.Activation(sp.exp(-((10**4 * (mf.x - 2)) ** 2)) + sp.tanh(mf.x))
+    # E f^2 = E tanh^2 + 2 E bump tanh + E bump^2, the bump as wide as a delta of weight sqrt(pi)/10^4 up to 10^-8 of itself
+    density, weight = np.exp(-2.0) / np.sqrt(2 * np.pi), np.sqrt(np.pi) * 1e-4
+    added = mf.evaluate(bump.second_moment(mf.q), q=1.0) - mf.evaluate(wide.second_moment(mf.q), q=1.0)
+    assert abs(added / (density * weight * (2 * np.tanh(2.0) + np.sqrt(0.5))) - 1) <= 1e-7
