@@ -20,7 +20,8 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.series import at_zero as expanded_at_zero
-from meanfield.numeric.lowering import Integrand, Lowering
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept

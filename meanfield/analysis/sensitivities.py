@@ -30,7 +30,8 @@ from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
-from meanfield.numeric.lowering import Integrand, Lowering
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.runs import bound_parameters, initial_moments
 from meanfield.numeric.store import execute, is_kept

@@ -17,9 +17,9 @@ class Guarded(sp.Function):  # type: ignore[misc]
 
 
 class FlatAngle(sp.Function):  # type: ignore[misc]
-    r"""\arctan t of |t| <= 1."""
+    r"""\arctan y/x of |y| <= x."""
 
-    nargs = 1
+    nargs = 2
     is_real = True
 
 
@@ -89,7 +89,7 @@ def _flat(angle: sp.Expr) -> sp.Expr:
     hypotenuse = sp.sqrt(sp.factor(sp.expand(x**2 + y**2)))
     if hypotenuse.is_number or hypotenuse.is_Pow or any(_is_root(f) for f in sp.Mul.make_args(hypotenuse)) or not _nonnegative(x):
         return angle
-    return 2 * FlatAngle(y / (hypotenuse + x))
+    return 2 * FlatAngle(y, hypotenuse + x)
 
 
 def _is_root(e: sp.Expr) -> bool:

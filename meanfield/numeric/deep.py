@@ -33,6 +33,8 @@ DEEP = 1 << 22
 TRIED = (1024, 4096, 16384, 65536)
 #: repeats between two looks at whether the state stands still
 LOOK = 16
+#: what a leap that is too long may run into
+TROUBLE = (Rough, ZeroDivisionError, OverflowError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, ma
     while True:
         try:
             return _end_of(ends, values, q, delta, pooled, marks)
-        except (Rough, ZeroDivisionError, OverflowError, ValueError):
+        except TROUBLE:
             if not ends.extended():
                 return None
 
@@ -74,7 +76,8 @@ def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
     s = m.workspace(m.SIZE)
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
     m.begin(s, 0, 0.0)
-    trail, trouble = Trail(m, marks, pooled, ends.reading, s), Rough("")
+    trail = Trail(m, marks, pooled, ends.reading, s)
+    trouble: Exception = Rough("")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > 2 * LOOK:
             for period in (1, 2):
@@ -87,7 +90,7 @@ def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             trail.on(LOOK)
         try:
             return _leapt(ends, trail, values, delta)
-        except Rough as reason:
+        except TROUBLE as reason:
             trouble = reason
             if any((t.numbers == -1.0).any() for t in ends.tables):
                 raise

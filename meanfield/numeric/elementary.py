@@ -17,7 +17,8 @@ __all__ = ["FUNCTIONS"]
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # small multiples of the first are exact
 ROUNDER, ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000  # adding 1.5 * 2^52 rounds to a whole number and leaves it in the low bits
-SMALLEST = 2.2250738585072014e-308
+SMALLEST, TINY = 2.2250738585072014e-308, 5e-324
+TAN_EIGHTH = 0.41421356237309503  # of a turn of pi
 
 #: (e^r - 1 - r)/r^2, |r| <= ln(2)/2
 EXP = (
@@ -29,8 +30,13 @@ LOG = (
     *(0.666666666666667, 0.39999999999899505, 0.28571428625975764, 0.22222211134749734),
     *(0.18182889128565508, 0.15331721490738642, 0.14616451042434167),
 )
-#: (arctan(t) - t)/t^3 in t^2, |t| <= 1
+#: (arctan(t) - t)/t^3 in t^2, |t| <= tan(pi/8)
 ATAN = (
+    *(-0.3333333333333333, 0.1999999999999552, -0.14285714284666542, 0.11111111015256223, -0.09090904578118268, 0.07692183190695215),
+    *(-0.0666451144553849, 0.05858148896788035, -0.050854496541382486, 0.039231655874580044, -0.019176884154115826),
+)
+#: the same, |t| <= 1
+WIDE_ATAN = (
     *(-0.3333333333333333, 0.1999999999999753, -0.14285714285384132, 0.11111111093490827, -0.09090908590891934, 0.07692298971033217),
     *(-0.06666564699289104, 0.05881506877793656, -0.052579733342841106, 0.04737749579527779, -0.04260356632601652, 0.03749486812535247),
     *(-0.031277189066996385, 0.023696731580048622, -0.015535152475414177, 0.008368931178450162, -0.0034958859739163094),
@@ -129,7 +135,7 @@ def _quotient(y: Value, x: Value | float) -> tuple[Value, Value]:
 def _turned(turn: Value, t: Value, z: Value) -> Value:
     """a multiple of a quarter turn and the arc tangent of t, whose square is z"""
     angle = turn + t
-    return angle + fma(t * z, polynomial(z, ATAN), fma(turn, HALF_PI_LOW / HALF_PI, t - (angle - turn)))
+    return angle + fma(t * z, polynomial(z, WIDE_ATAN), fma(turn, HALF_PI_LOW / HALF_PI, t - (angle - turn)))
 
 
 def atan2(y: Value, x: Value | float) -> Value:
@@ -142,16 +148,26 @@ def atan(x: Value) -> Value:
     return atan2(x, 1.0)
 
 
-def acute_angle(y: Value, x: Value) -> Value:
-    """atan2 of x, y >= 0"""
-    t, steep = _quotient(y, x)
-    return _turned(where(steep, HALF_PI, 0.0), where(steep, -t, t), t * t)
-
-
-def flat_angle(t: Value) -> Value:
-    """arctan t, |t| <= 1"""
+def _near(across: Value, along: Value, turn: Value) -> Value:
+    """a turn and the arc tangent of a quotient of at most tan(pi/8)"""
+    t = across / along
     z = t * t
-    return fma(t * z, polynomial(z, ATAN), t)
+    return turn + fma(t * z, polynomial(z, ATAN), t)
+
+
+def acute_angle(y: Value, x: Value) -> Value:
+    """atan2 of x, y >= 0: from the axis or the diagonal next to it"""
+    half, steep = y > TAN_EIGHTH * x, TAN_EIGHTH * y > x
+    across = where(steep, -x, where(half, y - x, y))
+    along = where(steep, y, where(half, y + x, x))
+    return _near(across, where(along < TINY, TINY, along), where(steep, HALF_PI, where(half, 0.5 * HALF_PI, 0.0)))  # also where both are 0
+
+
+def flat_angle(y: Value, x: Value) -> Value:
+    """arctan y/x, |y| <= x"""
+    b = abs(y)
+    half = b > TAN_EIGHTH * x
+    return copysign(_near(where(half, b - x, b), where(half, b + x, x), where(half, 0.5 * HALF_PI, 0.0)), y)
 
 
 def root_angle(u: Value, v: Value) -> Value:
@@ -164,7 +180,7 @@ def root_angle(u: Value, v: Value) -> Value:
 def segment(u: Value, v: Value) -> Value:
     """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
     z, steep = _quotient(u, v)
-    t, arc, chord = sqrt(z), polynomial(z, ATAN), 1.0 / (1.0 + z)
+    t, arc, chord = sqrt(z), polynomial(z, WIDE_ATAN), 1.0 / (1.0 + z)
     rest = fma(t, chord, fma(t * z, arc, t))
     return where(steep, 2.0 * HALF_PI - 2.0 * (rest - HALF_PI_LOW), 2.0 * t * z * (arc + chord))
 

@@ -19,7 +19,8 @@ from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.precise import settled
 from meanfield.gaussian.quadrature import SMOOTH
-from meanfield.numeric.lowering import Integrand, Lowering
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept

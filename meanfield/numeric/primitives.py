@@ -80,9 +80,9 @@ def acute_angle(y: float, x: float) -> float:
     return math.atan2(y, x)
 
 
-def flat_angle(t: float) -> float:
-    """arctan t, |t| <= 1."""
-    return math.atan(t)
+def flat_angle(y: float, x: float) -> float:
+    """arctan y/x, |y| <= x."""
+    return math.atan(y / x)
 
 
 def root_angle(u: float, v: float) -> float:
@@ -96,8 +96,10 @@ def segment(u: float, v: float) -> float:
 
 
 def guarded(x: float, scale: float) -> float:
-    """A difference of numbers of size `scale`, 0 where rounding has made it negative."""
-    return 0.0 if (x < 0.0) & (x >= -1e-12 * scale) else x
+    """A difference of numbers of size `scale`, 0 where rounding has made it negative; one that is negative remains so."""
+    least = x + 1e-12 * scale
+    least = least if least < 0.0 else 0.0
+    return least if x < least else x
 
 
 def guarded_sqrt(x: float, scale: float) -> float:

@@ -15,8 +15,9 @@ from meanfield.gaussian.quadrature import SMOOTH, jumps_of
 from meanfield.gaussian.singularities import Shape, real_function, shape_of
 from meanfield.numeric import lookup
 from meanfield.numeric.fingerprint import fingerprint, makers
+from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
-from meanfield.numeric.lowering import Lowering, shape_row
+from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted, keep, kept
 from meanfield.numeric.tabulation import Impossible, Smooth, gap_panel, mean_panel, pair_panel
 

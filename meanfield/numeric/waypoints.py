@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 LN_BIG = 500 * math.log(2.0)
 #: difference of the logs of the whole product from its two ends, relative
 AGREED = 1e-11
+#: what an eigenvalue differs from 1 by where rounding cannot tell: a network that is marginal is so by its structure
+MARGINAL = 2.0**-50
 
 
 @dataclass
@@ -148,6 +150,27 @@ class Trail:
 
 def powered(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
     """row matrix^k but for a factor, and the logarithm of that"""
+    (a, b), (c, d) = (matrix - np.eye(2)).tolist()
+    gap = 0.25 * (a - d) ** 2 + b * c
+    if gap <= 1e-12 * max(a * a, d * d):
+        return _squared(row, matrix, k)
+    if b * c == 0.0:
+        roots = [a, d]
+    else:  # what an eigenvalue differs from 1 by, of which the logarithm is k times as large
+        far = 0.5 * (a + d) + math.copysign(math.sqrt(gap), a + d)
+        roots = [far, (a * d - b * c) / far]
+    roots = [0.0 if abs(r) < MARGINAL else r for r in roots]
+    parts = [row @ (matrix - np.eye(2) - other * np.eye(2)) / (one - other) for one, other in (roots, roots[::-1])]
+    main = max((i for i in (0, 1) if parts[i].any()), key=lambda i: abs(1.0 + roots[i]))
+    ratio = (1.0 + roots[1 - main]) / (1.0 + roots[main])
+    row = (parts[main] + ratio**k * parts[1 - main]) * math.copysign(1.0, 1.0 + roots[main]) ** (k % 2)
+    size = float(np.abs(row).max())
+    log = math.log1p(roots[main]) if roots[main] > -1.0 else math.log(-1.0 - roots[main])
+    return row / size, k * log + math.log(size)
+
+
+def _squared(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
+    """the same where two eigenvalues are nearly one, or complex"""
     log, scale, power = 0.0, 0.0, matrix
     while k:
         if k & 1:

@@ -1,7 +1,7 @@
 """One contestant of a benchmark, in a process and an environment of its own: `python peers.py NAME FOLDER`.
 
 FOLDER holds the step of a generated kernel as lines of Python (case.json) and the points (points.npz). After a first run it says how many
-layer-points a round is, and its end of the recursion; then it does a round for every line it reads and answers with the CPU seconds.
+layer-points a run is, and its end of the recursion; then it does a round for every line it reads and answers with the CPU seconds of a run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+#: CPU seconds of a round, at least: what a process does first after it has waited is slower
+ROUND = 0.03
 
 CASE: dict[str, Any] = {}
 POINTS: dict[str, np.ndarray] = {}
@@ -41,8 +44,8 @@ def guarded_sqrt(x, scale):
 def acute_angle(y, x):
     return math.atan2(y, x)
 
-def flat_angle(t):
-    return math.atan(t)
+def flat_angle(y, x):
+    return math.atan(y / x)
 
 def root_angle(u, v):
     return math.atan2(math.sqrt(u), math.sqrt(v))
@@ -298,10 +301,14 @@ def main(name: str, folder: str) -> None:
     run = globals()[name]()
     end = np.asarray(run(), dtype=float)
     print(json.dumps([POINTS["q"].size * CASE["depth"], end.ravel()[:: max(1, end.size // 9)].tolist()]), flush=True)
+    start = time.process_time()
+    run()
+    repeats = math.ceil(ROUND / max(time.process_time() - start, 1e-6))
     for _ in sys.stdin:
         start = time.process_time()
-        run()
-        print(time.process_time() - start, flush=True)
+        for _ in range(repeats):
+            run()
+        print((time.process_time() - start) / repeats, flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import platformdirs
+import sympy as sp
 from step_in_c import FAST, GLIBC, library
 
 import meanfield as mf
@@ -58,6 +59,11 @@ NETWORKS: dict[str, tuple[Callable[[], Any], int]] = {
     "ReLU MLP": (lambda: mf.mlp(mf.relu), 1),
     "erf MLP": (lambda: mf.mlp(mf.erf), 1),
     "GELU MLP": (lambda: mf.mlp(mf.gelu), 1),
+    "leaky ReLU residual": (lambda: mf.Residual(mf.LayerNorm() >> mf.MLP(mf.leaky_relu)), 1),
+    "sin MLP": (lambda: mf.mlp(mf.Activation(sp.sin(mf.x))), 1),
+    "GELU transformer": (lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu)), 2),
+    "x erf x MLP": (lambda: mf.mlp(mf.Activation(mf.x * mf.erf.expression)), 1),
+    "exp(-x^2) MLP": (lambda: mf.mlp(mf.Activation(sp.exp(-(mf.x**2)))), 1),
 }
 
 

@@ -24,7 +24,7 @@ static inline double angle_minus_sine(double t) {
 static inline double guarded(double x, double s) { return x < 0 ? 0 : x; }
 static inline double guarded_sqrt(double x, double s) { return sqrt(guarded(x, s)); }
 static inline double acute_angle(double y, double x) { return atan2(y, x); }
-static inline double flat_angle(double t) { return atan(t); }
+static inline double flat_angle(double y, double x) { return atan(y/x); }
 static inline double root_angle(double u, double v) { return atan2(sqrt(u), sqrt(v)); }
 static inline double segment(double u, double v) { return angle_minus_sine(2*root_angle(u, v)); }
 static inline double normal_cdf(double z) { return 0.5*erfc(-z*0.7071067811865476); }

@@ -113,6 +113,14 @@ def test_a_network_that_comes_to_rest(phi: mf.Activation) -> None:
     assert np.abs((far.log_apjn - near[0].log_apjn) / (slope * (10**9 - 4000)) - 1).max() < 1e-12
 
 
+def test_a_product_that_is_marginal() -> None:
+    """post-LN comes to rest where the gradient neither grows nor falls: an eigenvalue of 1 to a billion's power is 1"""
+    net = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(64), mlp=mf.MLP(mf.relu))
+    given = {s.name: 0.7 for s in mf.recursion(net).parameters}
+    deep, less = (mf.propagate(net, depth, 1.0, c=0.4, record="last", **given) for depth in (10**9, 4000))
+    assert abs(deep.log_apjn[0] - less.log_apjn[0]) < 1e-12
+
+
 def test_what_is_neither_smooth_nor_at_rest() -> None:
     """rounding alone moves q of a critical ReLU network: a depth that steps cannot reach is refused"""
     with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of 1 settings"):

@@ -99,7 +99,12 @@ def test_angles_of_what_is_not_negative() -> None:
         check(compiled(elementary.acute_angle)(y, x), pairs, primitives.acute_angle, lambda b, a: mp.atan(b / a))
         check(compiled(elementary.root_angle)(y, x), pairs, primitives.root_angle, lambda u, v: mp.atan(mp.sqrt(u / v)))
         check(compiled(elementary.segment)(y, x), pairs, primitives.segment, segment)
-        check(compiled(elementary.flat_angle)(slopes), [(t,) for t in slopes.tolist()], primitives.flat_angle, mp.atan)
+        check(
+            compiled(elementary.flat_angle)(slopes * x[:300], x[:300]),
+            list(zip((slopes * x[:300]).tolist(), x[:300].tolist(), strict=True)),
+            primitives.flat_angle,
+            lambda b, a: mp.atan(b / a),
+        )
     zero = [compiled(f)(np.array([0.0, 2.0, math.nan]), np.array([3.0, 0.0, 1.0])) for f in (elementary.root_angle, elementary.segment)]
     assert np.array_equal(zero, [[0.0, math.pi / 2, math.nan], [0.0, math.pi, math.nan]], equal_nan=True)
 

@@ -1,0 +1,136 @@
+"""The quadrature calls of lowered expressions, what each is good for, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from meanfield.gaussian.pieces import almost_everywhere
+from meanfield.gaussian.singularities import mended, poles, regular
+from meanfield.numeric import primitives
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.work import Work
+
+__all__ = ["Calls", "parameters_of"]
+
+#: kinds named after both of their integrands
+_TWO = ("two", "exchangeable")
+
+
+@dataclass
+class Calls:
+    """Collects quadrature calls and the functions under them."""
+
+    by_quadrature: bool = False  # also where there is a closed form
+    careful: bool = False  # count the rounding of integrands
+    patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
+    tabled: bool = False  # moments are read from tables: only where `tabulates`
+    stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
+    integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
+    moments: set[tuple[sp.Expr, ...]] = field(default_factory=set)  # arguments of the calls that one function serves
+    centred: bool = True  # no quadrature call has a mean
+
+    def size(self, call: sp.Expr) -> sp.Expr:
+        """The scale on which a quadrature call is exact: its value for a gap, the second moment or its root where signs may cancel."""
+        name = type(call).__name__
+        kind, integrands = name.partition("_")[0], self.calls[name]
+        if kind in ("gap", "exchangeable"):
+            return sp.Abs(call)
+        if kind == "near":
+            m, wide, narrow = call.args[1:]
+            return self.call("square", integrands[1:], m, wide + narrow)
+        if kind == "two":
+            m1, m2, v1, _, v2 = call.args[:5]
+            return sp.sqrt(self.call("square", integrands[:1], m1, v1) * self.call("square", integrands[1:], m2, v2))
+        second = self.call("square", integrands, *call.args[:2])
+        if kind == "mean" and self.careful:  # a Taylor series is good relative to its sum
+            quiet = self.call("quiet", integrands, *call.args[:2])
+            return quiet * sp.Abs(call) + (1 - quiet) * sp.sqrt(second)
+        return sp.sqrt(second) if kind == "mean" else second
+
+    def noise(self, call: sp.Expr) -> sp.Expr:
+        """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
+        E |r(u) f(v)| and so on by Cauchy's inequality."""
+        name = type(call).__name__
+        if not self.careful or name.startswith("exchangeable"):
+            return sp.S.Zero
+        kind, integrands = name.partition("_")[0], self.calls[name]
+
+        def of(kind: str, k: int, *law: sp.Expr) -> sp.Expr:
+            return self.call(kind, integrands[k : k + 1], *law)
+
+        if kind == "gap":
+            v, d = call.args[:2]
+            law, noise = (sp.S.Zero, v), of("noise", 0, sp.S.Zero, v)
+            varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
+            sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
+            return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
+        if kind == "near":
+            m, v = call.args[1], call.args[2] + call.args[3]
+            return 2 * of("noise", 1, m, v) * sp.sqrt(of("square", 1, m, v))
+        if kind == "two":
+            m1, m2, v1, _, v2 = call.args[:5]
+            first, second = (0, m1, v1), (1, m2, v2)
+        else:
+            first = second = (0, *call.args[:2])
+        quiet = of("quiet", *first) if first == second else of("quiet", *first) * of("quiet", *second)
+        if kind == "mean":
+            return (1 - quiet) * of("noise", *first)
+        return (1 - quiet) * sum(of("noise", *a) * sp.sqrt(of("square", *b)) for a, b in ((first, second), (second, first)))
+
+    def integrand(self, g: sp.Expr) -> Integrand:
+        g = mended(almost_everywhere(g))
+        return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
+
+    def slope(self, h: sp.Expr) -> Integrand:
+        """The derivative, which has a pole where h has a logarithm."""
+        g = mended(almost_everywhere(regular(h)))
+        if not poles(g):
+            return self.integrand(g)
+        return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
+
+    def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
+        name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _TWO else integrands[:1]))])
+        self.calls[name] = integrands
+        self.centred = self.centred and not (kind in ("mean", "cross") and args[0] != 0)
+        return sp.Function(name, real=True)(*args, *parameters_of(integrands))
+
+    def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:
+        """A quadrature call for functions of x."""
+        return self.call(kind, tuple(self.integrand(f) for f in functions), *args)
+
+    @property
+    def tabulates(self) -> bool:
+        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
+        plain = all(name.partition("_")[0] in ("mean", "cross", "gap") for name in self.calls)
+        return bool(self.calls) and plain and self.centred and not any(i.parameters for i in self.integrands.values())
+
+    @property
+    def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
+        """Each integrand, with its derivative where its gap is called."""
+        slopes = {i[0].index: i[1].expression for name, i in self.calls.items() if name.startswith("gap_")}
+        return tuple((i.expression, slopes.get(i.index)) for i in self.integrands.values())
+
+    @property
+    def shape_names(self) -> list[str]:
+        """What the shapes of the integrands are called in printed bodies, in order."""
+        return [f"shape_{i.index}" for i in self.integrands.values()]
+
+    def unpacking(self) -> list[str]:
+        """Lines that read the shapes at grid point g from their tables."""
+        return [f"{name} = {name}s[g % {name}s.shape[0]]" for name in self.shape_names]
+
+    @property
+    def work(self) -> Work:
+        """What a point costs as plain Python."""
+        calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
+        calls += [("exchangeable", ())] * len(self.moments)
+        return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
+
+
+def parameters_of(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:
+    """The parameters of integrands, by name."""
+    return sorted({s for i in integrands for s in i.parameters}, key=lambda s: s.name)

@@ -1,0 +1,207 @@
+"""Expectations as closed forms free of cancellation or as quadrature calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy as sp
+
+from meanfield.gaussian import closed, quadrature
+from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
+from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.forms import angles
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.singularities import Settled, lost, mended, regular, settled, standardised
+from meanfield.gaussian.special import AngleDifference
+from meanfield.numeric.calls import Calls
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.printing import Unsupported
+from meanfield.symbols import known
+
+__all__ = ["Expectations"]
+
+#: against the fastest oscillation of a square, the deviation below which a gap is the integral of its slope
+_CLOSE = 0.2
+
+
+x, y, q, delta = known("x"), known("y"), known("q"), known("delta")
+
+
+class Expectations(Calls):
+    """Expressions with every expectation in a numeric form."""
+
+    def numeric(self, e: sp.Expr) -> sp.Expr:
+        """The expression with every expectation as a safe closed form or a quadrature call, and arcsines as angles."""
+        constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
+        e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
+        e = e.replace(lambda t: isinstance(t, Node), self._node)
+        # the tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)
+        return angles(e).replace(AngleDifference, lambda a, ra, b, rb, difference: 2 * sp.atan2(difference, ra + rb))
+
+    def _node(self, node: sp.Expr) -> sp.Expr:
+        if isinstance(node, Exchangeable):
+            return self._exchangeable(node)
+        if node.integrand.has(sp.DiracDelta):
+            form = self._safe(node.closed)
+            return self.numeric(node.conditioned()) if form is None else form
+        if isinstance(node, Expectation):
+            return self._mean(node)
+        if isinstance(node, Gap):
+            return self._gap(node)
+        return self._pair(node)
+
+    def _safe(self, find: Callable[[], sp.Expr | None]) -> sp.Expr | None:
+        """a closed form whose numbers are as good as quadrature's"""
+        form = None if self.by_quadrature else find()
+        return None if form is None or form.has(*FOR_READING) else form
+
+    def _mean(self, node: Expectation) -> sp.Expr:
+        form = self._safe(node.closed)
+        if form is not None:
+            return form
+        c, g, a = standardised(node.integrand)
+        return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+
+    def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+        integrand, calm = self.integrand(g), settled(mended(g))
+        if calm is None:
+            return self.call("mean", (integrand,), mean, variance)
+        near = self._reaches(g, mean, variance)
+        far = self.call("mean", (self.integrand(calm.function),), mean, _where(sp.Not(near), variance))
+        return sp.Piecewise((self.call("mean", (integrand,), mean, _where(near, variance)), near), (far, True))
+
+    def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
+        """whether g itself is resolved by panels as far as the Gaussian goes"""
+        return self.call("reaches", (self.integrand(g),), mean, sp.sqrt(variance)) > 0
+
+    def _gap(self, node: Gap) -> sp.Expr:
+        f, (v, d) = node.integrand, node.args[1:]
+        form = self._safe(lambda: closed.gap(f))
+        if form is not None:
+            return form.xreplace({q: v, delta: d})
+        c, g, a = standardised(f)
+        return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
+
+    def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+        def gap(h: sp.Expr, case: sp.Basic) -> sp.Expr:
+            return self.call("gap", (self.integrand(h), self.slope(h)), _where(case, v), d)
+
+        calm = settled(mended(g))
+        if calm is None:
+            return gap(g, sp.true)
+        if g.xreplace({x: -x}) == g:
+            d = sp.Min(d, 2 * v - d)
+        near = sp.And(self._reaches(g, sp.S.Zero, v), self._reaches(regular(g), sp.S.Zero, v))
+        wide = sp.Float(lost(calm) ** 2)
+        apart = sp.And(sp.Not(near), sp.Min(d, 2 * v - d) >= wide)
+        opposite = sp.And(sp.Not(near), d > v, 2 * v - d < wide)
+        close = sp.And(sp.Not(near), d <= v, d < sp.Float(_CLOSE / calm.fastest) ** 2)
+        beside = sp.And(sp.Not(near), d <= v, d < wide, sp.Not(close))
+        far = gap(calm.function, apart) + self.call("mean", (self.integrand(calm.variance),), sp.S.Zero, _where(apart, v))
+        return sp.Piecewise(
+            (gap(g, near), near),
+            (far, apart),
+            (self._second_less(g, calm, v, d, opposite, mirrored=True), opposite),
+            (self._second_less(g, calm, v, d, beside), beside),
+            (self._slopes_near(g, v, d, close), True),
+        )
+
+    def _second_less(self, g: sp.Expr, calm: Settled, v: sp.Expr, d: sp.Expr, case: sp.Basic, mirrored: bool = False) -> sp.Expr:
+        """a gap as the second moment less the product, where it is not small against them"""
+        law = (sp.S.Zero, v, d, 2 * v - d)
+        return self._mean_of(g**2, sp.S.Zero, _where(case, v)) - self._near(g, calm, tuple(_where(case, a) for a in law), mirrored)
+
+    def _slopes_near(self, g: sp.Expr, v: sp.Expr, d: sp.Expr, case: sp.Basic) -> sp.Expr:
+        r"""a gap as \int_0^1 2 d t E g'(u) g'(v) dt, u and v a gap of d t^2 apart"""
+        slope, total = mended(regular(g)), sp.S.Zero
+        calm = settled(slope)
+        if calm is None:
+            return sp.nan
+        for node, weight in zip(quadrature.GAP_X, quadrature.GAP_W, strict=True):
+            t = sp.Float(0.5 * (1 + node))
+            law = (sp.S.Zero, _where(case, v), _where(case, d * t**2), _where(case, 2 * v - d * t**2))
+            total += sp.Float(weight) * d * t * self._near(slope, calm, law)
+        return total
+
+    def _near(self, g: sp.Expr, calm: Settled, law: tuple[sp.Expr, ...], mirrored: bool = False) -> sp.Expr:
+        """E g(u) g(v) where u and v, or u and -v, are near each other against a period"""
+        if not self.patient:
+            return sp.nan
+        mean, _, d, total = law
+        own = self.integrand(g)
+        value, v = sp.Function(f"f_{own.index}", real=True), y - x if mirrored else x - y
+        found = calm.pair(own.expression, v, value(x + y) * value(v))
+        integrand = self.integrands.setdefault(sp.Tuple(*found), Integrand(found[0], len(self.integrands), found[1]))
+        wide, narrow = (d, total) if mirrored else (total, d)
+        return self.call("near", (integrand, self.integrand(calm.function)), sp.Integer(mirrored), mean, wide / 2, narrow / 2)
+
+    def _pair(self, node: PairExpectation) -> sp.Expr:
+        _, v1, cov, v2, m1, m2 = node.args
+        parts = node.separated()
+        if parts is None:
+            terms = sp.Add.make_args(sp.expand(node.integrand))
+            if len(terms) == 1:
+                raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
+            return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
+        f, g = parts
+        if v1 == v2 and m1 == m2 == 0:
+            form = self._safe(lambda: closed.stable_cross(f, g))
+            if form is not None:
+                return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
+        else:
+            form = self._safe(node.closed)
+            if form is not None:
+                return form
+        c, first, a = standardised(f)
+        k, second, b = standardised(g)
+        one, two = self.integrand(first), self.integrand(second)
+        if one == two and a == b and v1 == v2 and m1 == m2:
+            law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
+            return c * k * self._cross_of(first, law)
+        return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
+
+    def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
+        calm = settled(mended(g))
+        if calm is None:
+            return self.call("cross", (self.integrand(g),), *law)
+        mean, v, d, total = law
+        near, wide = self._reaches(g, mean, v), sp.Min(d, total) >= lost(calm) ** 2
+
+        def within(case: sp.Basic) -> tuple[sp.Expr, ...]:
+            return (mean, *(_where(case, a) for a in law[1:]))
+
+        apart, beside = sp.And(sp.Not(near), wide), sp.And(sp.Not(near), sp.Not(wide))
+        opposite, same, equal = sp.And(beside, d > v), sp.And(beside, d > 0, d <= v), sp.And(beside, sp.Eq(d, 0))
+        return sp.Piecewise(
+            (self.call("cross", (self.integrand(g),), *within(near)), near),
+            (self.call("cross", (self.integrand(calm.function),), *within(apart)), apart),
+            (self._near(g, calm, within(opposite), mirrored=True), opposite),
+            (self._near(g, calm, within(same)), same),
+            (self._mean_of(g**2, mean, _where(equal, v)), True),
+        )
+
+    def _two_of(self, f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
+        near, found = self.call("two", (self.integrand(f), self.integrand(g)), *law), [settled(mended(h)) for h in (f, g)]
+        if found == [None, None]:
+            return near
+        m1, m2, v1, cov, v2 = law
+        calm = [self.integrand(h if c is None else c.function) for h, c in zip((f, g), found, strict=True)]
+        rest = sp.expand(v1 * v2 - cov**2) / 2
+        lose = [rest >= v * sp.Float(lost(c) ** 2) for c, v in zip(found, (v2, v1), strict=True) if c is not None]
+        reached = [self._reaches(h, m, v) for h, m, v, c in zip((f, g), (m1, m2), (v1, v2), found, strict=True) if c is not None]
+        return sp.Piecewise((near, sp.And(*reached)), (self.call("two", tuple(calm), *law), sp.And(*lose)), (sp.nan, True))
+
+    def _exchangeable(self, node: Exchangeable) -> sp.Expr:
+        held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
+        powers = (*held, *((0, 0, 0),) * (MOST - len(node.powers)), *last)
+        integrands = (self.integrand(node.integrand), self.integrand(regular(node.integrand)))
+        code = sum((i + 16 * j + 128 * k) * 256**t for t, (i, j, k) in enumerate(powers))
+        arguments = (node.variance, node.gap, sp.Integer(node.spread), sp.Integer(code))
+        self.moments.add((*node.args[:1], *arguments))
+        return self.call("exchangeable", integrands, *arguments)
+
+
+def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:
+    """A value in one case of several, 0 in the others: quadrature of the variance 0 costs nothing."""
+    return value if case == sp.true else sp.Piecewise((value, case), (sp.S.Zero, True))

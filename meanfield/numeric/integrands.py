@@ -1,0 +1,68 @@
+"""Functions under quadrature: an expression in x, and the rows of numbers that describe its shape to the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.singularities import Shape, mended, shape_of
+from meanfield.numeric.fingerprint import fingerprint, makers
+from meanfield.numeric.store import keep, kept
+from meanfield.symbols import known
+
+__all__ = ["Integrand", "shape_row"]
+
+Floats = NDArray[np.float64]
+
+x = known("x")
+
+
+@dataclass(frozen=True)
+class Integrand:
+    """A function under quadrature: its expression in x, and further parameters, whose values its shape depends on."""
+
+    expression: sp.Expr
+    index: int
+    pair: sp.Expr | None = None  # of x and y: varies with x as the expression does at x + y and x - y
+    with_poles: bool = False  # a slope, that is no integrand itself
+
+    @property
+    def parameters(self) -> tuple[sp.Symbol, ...]:
+        return tuple(sorted(self.expression.free_symbols - {x}, key=lambda s: s.name))
+
+    @property
+    def shape(self) -> Shape:
+        """How it looks, without parameters."""
+        return shape_of(self.expression, self.with_poles)
+
+    def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
+        """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
+        if not self.parameters:
+            return shape_row(self.expression, detail, self.with_poles)[None]
+        own = table[[list(names).index(s.name) for s in self.parameters]]
+        values, which = np.unique(own, axis=1, return_inverse=True)
+        rows = [self._at(column).row(detail) for column in values.T]
+        padded = np.zeros((len(rows), max(map(len, rows))))
+        for row, numbers in zip(padded, rows, strict=True):
+            row[: len(numbers)] = numbers
+        return padded[which.ravel()]
+
+    def _at(self, values: Floats) -> Shape:
+        put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
+        return shape_of(mended(self.expression.xreplace(put)), self.with_poles)
+
+
+@lru_cache(maxsize=512)
+def shape_row(expression: sp.Expr, detail: float = 1.0, with_poles: bool = False) -> Floats:
+    """What the shape of an integrand without parameters is described by, found once for all processes."""
+    name = f"shape_{fingerprint(f'{makers()} {detail!r} {with_poles} {sp.srepr(expression)}')}"
+    if (found := kept(name)) is not None:
+        return np.frombuffer(found).copy()
+    row = shape_of(expression, with_poles).row(detail)
+    keep(name, row.tobytes())
+    return row

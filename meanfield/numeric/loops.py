@@ -1,0 +1,275 @@
+r"""The source of a kernel that runs a recursion over depth: the generated step inside hand-written loops, one text per network.
+
+State (q, delta) forward, the row e_1^T T_0 ... T_{l-1} forward, the column T_l ... T_{L-1} (1, start) backward. Gradient factors are
+kept as a mantissa and a power of two, so that no depth overflows. The backward pass keeps transfers for one segment of layers at a
+time and recomputes the earlier ones, so that memory does not grow with depth.
+
+Points of a grid go through all layers in blocks of LANES, the points of a block in the innermost loops, which have no branches, so
+that the compiler makes vector code of them. The last block is filled up with copies of its last point: every point goes through
+the same code, wherever it stands. With LANES = 1 the same text is the kernel of a single point, and runs as plain Python.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LOOPS"]
+
+LOOPS = '''
+LANES = {lanes}
+{rows}
+BIG = 2.0**500
+SMALL = 2.0**-500
+
+
+def workspace(size):
+    return np.empty(size)
+
+
+def logarithm(mantissa, exponent):
+    return math.log(mantissa) + exponent * 346.57359027997264  # 500 ln 2
+
+
+def up(size):
+    """What the exponent of a mantissa of that size grows by."""
+    return 1.0 if size > BIG else (-1.0 if size < SMALL else 0.0)
+
+
+def rescale(size):
+    """What the mantissa is then multiplied by."""
+    return SMALL if size > BIG else (BIG if size < SMALL else 1.0)
+
+
+def load(s, i, g, values, q0, delta0, L):
+    """Point g into lane i of the workspace."""
+    s[Q + i] = float(q0[g])  # a Python float in the interpreter, which raises where numpy would warn
+    s[DELTA + i] = float(delta0[g])
+    s[ALIVE + i] = 1.0
+    s[GOOD + i] = L * LAYERS
+    s[LEAST + i] = 1e-300 if s[DELTA + i] > 0.0 else 0.0
+    {prepare}
+
+
+def begin(s, i, second):
+    """A product of transfers from the left or from the right begins."""
+    s[A + i] = 1.0
+    s[B + i] = second
+    s[E + i] = 0.0
+    s[X + i] = 1.0
+    s[XE + i] = 0.0
+    s[LOWEST + i] = 1.0
+
+
+{moves}
+
+
+def multiply(s, i, fresh):
+    """The row times the transfer, and the chi of the repeat, of which this is the first layer or another; whether it is well scaled."""
+    {row}
+    {chi}
+    {whole}
+    return {scaled}
+
+
+def multiply_back(s, i, w, at):
+    """The transfer that was kept there times the column, and whether it is well scaled."""
+    {column}
+    {chi_back}
+    return {scaled}
+
+
+def settle(s, i):
+    """Mantissas of a product within their range again."""
+    a = s[A + i]
+    lowest = s[LOWEST + i]
+    {size}
+    s[LOWEST + i] = a if a < lowest else lowest
+    s[A + i] = a * rescale(size)
+    s[B + i] *= rescale(size)
+    s[E + i] += up(size)
+    x = s[X + i]
+    s[X + i] = x * rescale(x)
+    s[XE + i] += up(x)
+
+
+def attend(s, m):
+    """What became of the points of a block in layer m, where one of them needs it."""
+    now = float(m)
+    for i in range(LANES):
+        q = s[Q + i]
+        delta = s[DELTA + i]
+        alive = s[ALIVE + i]
+        good = s[GOOD + i]
+        least = s[LEAST + i]
+        fine = (q > 1e-300) & (q < 1e300) & (delta == delta)
+        s[ALIVE + i] = alive if fine else 0.0
+        s[GOOD + i] = good if fine | (alive == 0.0) else now
+        sunk = delta if delta < 0.0 else 0.0
+        s[LEAST + i] = sunk if delta < least else least  # a gap that has gone below is not looked at again
+        settle(s, i)
+
+
+def attend_back(s):
+    """The same of products on the way back."""
+    for i in range(LANES):
+        settle(s, i)
+
+
+def code(q, started, least, mantissa, lowest, good, layers):
+    """The status of a point after the last layer."""
+    if good < layers:
+        return 1 if q >= 1e300 else 2 if q <= 1e-300 else 3
+    if not mantissa < math.inf:
+        return 6
+    if least < 1e-300 and started > 0.0:
+        return 4
+    return 5 if lowest <= 0.0 else 0
+
+
+def keep(s, r, origin, lanes, pooled, q_out, delta_out, forward):
+    """State and forward product of a block as record r."""
+    q_row = q_out[r, origin : origin + lanes]
+    delta_row = delta_out[r, origin : origin + lanes]
+    forward_row = forward[r, origin : origin + lanes]
+    for i in range(lanes):
+        q_row[i] = s[Q + i]
+        delta_row[i] = s[DELTA + i]
+        forward_row[i] = logarithm(s[A + i] + pooled * s[B + i], s[E + i])
+
+
+def keep_back(s, r, origin, lanes, backward, chi_sum):
+    """The product from record r to the end."""
+    backward_row = backward[r, origin : origin + lanes]
+    sum_row = chi_sum[r, origin : origin + lanes]
+    for i in range(lanes):
+        total = logarithm(s[A + i], s[E + i])
+        backward_row[i] = total
+        sum_row[i] = {chi_sum}
+
+
+def copy(size, target, at, source, start):
+    """Rows from one workspace to the other."""
+    if at >= 0 and start >= 0:
+        for i in range(size):
+            target[at + i] = source[start + i]
+
+
+def row_of(marks, l):
+    """The first record that is not before repeat l."""
+    low, high = 0, marks.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if marks[middle] < l:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
+    """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
+    copy(PRODUCT, s, SAVED, s, A)
+    several = marks.shape[0] > 1
+    r = row_of(marks, start // LAYERS) if several else 0
+    for m in range(start, stop):
+        position = m % LAYERS
+        l = m // LAYERS
+        kept = several and not again and marks[r] == l
+        if kept and position == 0:
+            keep(s, r, origin, lanes, pooled, q_out, delta_out, forward)
+        calm = 0
+        {advance}
+        if calm < LANES:
+            attend(s, m)
+        if several:
+            copy(KEPT, w, (m - start) * KEPT, s, T00)
+        if kept and position == LAYERS - 1:
+            chi_row = chi_out[r, origin : origin + lanes]
+            for i in range(lanes):
+                chi_row[i] = s[WHOLE + i]
+            r += 1
+    if again:
+        copy(PRODUCT, s, A, s, SAVED)
+
+
+def segments_of(depth, segment):
+    """How many segments all layers are."""
+    return (max(depth * LAYERS, 1) + segment - 1) // segment
+
+
+def through(
+    origin, last, depth, marks, segment, halt,
+    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good, s, w, starts, scratch{shapes}
+):
+    """All repeats of the block of points from origin on, in workspaces that lose what they held."""
+    layers = depth * LAYERS
+    segments = segments_of(depth, segment)
+    several = marks.shape[0] > 1
+    L = float(depth)
+    end = q_out.shape[0] - 1
+    lanes = min(LANES, last - origin)
+    {unpack}
+    for i in range(LANES):
+        load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
+        begin(s, i, 0.0)
+    r = end - 1  # on the way back
+    for turn in range(2 * segments if several else segments):
+        again = turn >= segments  # on the way back
+        k = 2 * segments - 1 - turn if again else turn
+        start = k * segment
+        stop = min(layers, start + segment)
+        if halt[0] > 0:
+            return
+        if again and k < segments - 1:
+            copy(STATE, s, 0, starts, k * STATE)
+        if several and not again:
+            copy(STATE, starts, k * STATE, s, 0)
+        if not again or k < segments - 1:
+            sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+        if again:
+            for m in range(stop - 1, start - 1, -1):
+                calm = 0
+                for i in range(LANES):
+                    calm += multiply_back(s, i, w, (m - start) * KEPT)
+                if calm < LANES:
+                    attend_back(s)
+                if r >= 0 and m == marks[r] * LAYERS:
+                    keep_back(s, r, origin, lanes, backward, chi_sum)
+                    r -= 1
+        elif turn == segments - 1:
+            keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
+            for i in range(lanes):
+                g = origin + i
+                status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
+                good[g] = int(s[GOOD + i])
+            if not several:
+                for i in range(lanes):
+                    backward[0, origin + i] = forward[0, origin + i]
+                    chi_sum[0, origin + i] = {chi_total}
+                if depth > 0:
+                    for i in range(lanes):
+                        chi_out[0, origin + i] = s[WHOLE + i]
+            else:
+                for i in range(LANES):
+                    begin(s, i, pooled)
+                keep_back(s, end, origin, lanes, backward, chi_sum)
+    if several:
+        for i in range(lanes):
+            if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
+                status[origin + i] = 5
+
+
+def trajectories(
+    first, last, depth, marks, segment, halt,
+    pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
+):
+    """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
+    several = marks.shape[0] > 1
+    s = workspace(SIZE)
+    w = workspace(segment * KEPT if several else 1)
+    starts = workspace(segments_of(depth, segment) * STATE if several else 1)
+    scratch = np.full(SCRATCH, -1.0)  # what tables were last asked for, of no variance yet
+    for origin in range(first, last, LANES):
+        through(
+            origin, last, depth, marks, segment, halt,
+            pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good, s, w, starts, scratch{shapes}
+        )
+'''

@@ -1,0 +1,87 @@
+"""The source of what lowered expressions call: quadrature functions with their integrands put in, primitives, node rules."""
+
+from __future__ import annotations
+
+import inspect
+
+import sympy as sp
+
+from meanfield.gaussian import quadrature
+from meanfield.numeric import lookup, primitives
+from meanfield.numeric.calls import parameters_of
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.printing import source_name
+
+__all__ = ["argument_name", "lookup_sources", "primitive_sources", "quadrature_sources", "rule_import"]
+
+#: kind of quadrature function -> the kinds it calls, and for which of its integrands
+_NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
+    "reach": (),
+    "mean": (("reach", (0,)),),
+    "square": (("reach", (0,)),),
+    "noise": (("reach", (0,)),),
+    "quiet": (),
+    "reaches": (),
+    "near": (),
+    "smoothed": (("reach", (0,)),),
+    "variance": (("reach", (0,)),),
+    "cross": (("reach", (0,)), ("mean", (0,)), ("smoothed", (0,))),
+    "rate": (("cross", (1,)), ("mean", (1,))),
+    "gap": (("reach", (0,)), ("reach", (1,)), ("smoothed", (0,)), ("variance", (0, 1)), ("rate", (0, 1))),
+    "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
+    "exchangeable": (("reach", (0,)), ("reach", (1,))),
+}
+
+
+def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
+    """the text of a quadrature function with the integrands' numbers and parameters put in"""
+    first, last = integrands[0], integrands[-1]
+
+    def listed(which: tuple[Integrand, ...]) -> str:
+        return "".join(f", {argument_name(s)}" for s in parameters_of(which))
+
+    text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(last.index))
+    return text.replace("<x>", listed((first,))).replace("<y>", listed((last,))).replace("<both>", listed(integrands)) + "\n"
+
+
+def argument_name(s: sp.Symbol) -> str:
+    """A parameter inside a quadrature function: apart from the function's own variables"""
+    return f"{source_name(s.name, set())}_"
+
+
+def primitive_sources(used: set[str]) -> list[str]:
+    """The source of primitives and of what they need"""
+    needs = dict.fromkeys(name for primitive in sorted(used) for name in primitives.NEEDS.get(primitive, ()))
+    constants = [f"{name} = {getattr(primitives, name)!r}" for name in needs if name.isupper()]
+    functions = dict.fromkeys([*(name for name in needs if not name.isupper()), *sorted(used)])
+    return ["\n".join(constants), *[inspect.getsource(getattr(primitives, name)) for name in functions]]
+
+
+def rule_import() -> str:
+    """The import of the node rules"""
+    names = [f.__name__ for f in quadrature.RULES]
+    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}\n"
+
+
+def lookup_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
+    """What reads tables, and a function in place of each that sums."""
+    constants = "\n".join(f"{name} = {getattr(lookup, name)!r}" for name in lookup.CONSTANTS)
+    sources = [constants, *(inspect.getsource(f) for f in lookup.FUNCTIONS)]
+    for name, integrands in calls.items():
+        own = float(lookup.SCRATCH + lookup.KEPT * integrands[0].index)
+        sources.append(lookup.CALLS[name.partition("_")[0]].format(name=name, own=own))
+    return sources
+
+
+def quadrature_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
+    """The quadrature functions that are called, each with what it needs first."""
+    wanted: dict[tuple[str, tuple[Integrand, ...]], None] = {}
+
+    def want(kind: str, integrands: tuple[Integrand, ...]) -> None:
+        for needed, which in _NEEDS[kind]:
+            want(needed, tuple(integrands[k] for k in which))
+        wanted.setdefault((kind, integrands))
+
+    for name, integrands in calls.items():
+        want(name.partition("_")[0], integrands)
+    return [_function(kind, integrands) for kind, integrands in wanted]

@@ -1,0 +1,116 @@
+r"""One step of a recursion as lines of source: the stages of a repeat, the product of their transfers, what is worked out beforehand."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sympy as sp
+
+from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.printing import source_name
+from meanfield.recurrence import Stage
+from meanfield.symbols import known
+
+__all__ = ["Part", "hoisted", "phases", "stage_lines"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines that take (q, delta) one layer on, what the entries of its transfer are called in them, and how often it is repeated."""
+
+    lines: list[str]
+    results: dict[str, str]
+    times: int
+
+
+def phases(stages: tuple[Stage, ...]) -> list[tuple[list[Stage], int]]:
+    """the stages of one repeat, neighbours that occur once together"""
+    found: list[tuple[list[Stage], int]] = []
+    for stage in stages:
+        if found and found[-1][1] == stage.times == 1:
+            found[-1][0].append(stage)
+        else:
+            found.append(([stage], stage.times))
+    return found
+
+
+def stage_lines(
+    stages: list[Stage],
+    paired: bool,
+    mixed: bool,
+    split: bool,
+    lowering: Lowering,
+    given: dict[sp.Symbol, str],
+    taken: set[str],
+    lines: list[str],
+) -> dict[str, str]:
+    """adds the lines of each stage; what the entries of the transfer of all of them, and chi, are called"""
+    q, p, delta = known("q"), known("p"), known("delta")
+    labels = ["t00", *(["t01", "t10", "t11"] * mixed)]
+    total: dict[str, str] = {}
+    for k, stage in enumerate(stages):
+        law = stage.law
+        view: dict[sp.Expr, sp.Expr] = {p: q - delta}  # covariances are not computed: kernels see q and delta
+        view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
+        named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
+        entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
+        wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
+        body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
+        lines += body.lines
+        values = dict(zip(entries, body.results[1 + paired :], strict=True))
+        values = {label: _named(value, f"{label}_{k}", taken, lines) for label, value in values.items()}
+        if paired:
+            lines.append(f"q, delta = {body.results[0]}, {body.results[1]}")
+            lines.append("delta = min(delta, 2.0*q)")
+        else:
+            lines.append(f"q = {body.results[0]}")
+        total = _product(total, values, k, taken, lines) if k else values
+    return total
+
+
+def _named(value: str, label: str, taken: set[str], lines: list[str]) -> str:
+    """the name of a value, as it is called already or from now on"""
+    if value == "0.0":
+        return value
+    for line in reversed(lines):
+        name, _, same = line.partition(" = ")
+        if name in ("q", "q, delta"):  # before that the same words meant something else
+            break
+        if same == value:
+            return name
+    lines.append(f"{source_name(label, taken)} = {value}")
+    return lines[-1].partition(" = ")[0]
+
+
+def _product(first: dict[str, str], second: dict[str, str], k: int, taken: set[str], lines: list[str]) -> dict[str, str]:
+    """the entries of the product of two transfers, and of the chi's"""
+    size = 2 if "t11" in first else 1
+    out = {}
+    for label in first:
+        if label == "chi":
+            pairs = [(first["chi"], second["chi"])]
+        else:
+            pairs = [(first[f"t{label[1]}{j}"], second[f"t{j}{label[2]}"]) for j in range(size)]
+        terms = [f"{a}*{b}" for a, b in pairs if "0.0" not in (a, b)]
+        out[label] = _named(" + ".join(terms) or "0.0", f"{label}_to_{k}", taken, lines)
+    return out
+
+
+def hoisted(lines: list[str], fixed: set[str]) -> tuple[list[str], list[str]]:
+    """the lines that need nothing but parameters, and the others"""
+    fixed, before, others = set(fixed), [], []
+    for line in lines:
+        names = _names(line.partition(" = ")[2])
+        if names and names <= fixed | {"math", "min", "max", "abs"}:
+            before.append(line)
+            fixed.add(line.partition(" = ")[0])
+        else:
+            others.append(line)
+    return before, others
+
+
+def _names(text: str) -> set[str]:
+    nodes: Iterable[ast.AST] = ast.walk(ast.parse(text))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
