@@ -134,12 +134,12 @@ class _Integrand:
 
     def pieces(self, mirrored: bool) -> Pieces:
         kinks = quadrature.breaks_of(self.row)[quadrature.sharp_of(self.row) > 0.0]
-        return Pieces(
-            self.value, self.breaks, tuple(kinks.tolist()), float(self.row[quadrature.WIDTH]), float(self.row[quadrature.GROWTH]), mirrored
-        )
+        d, growth = self.row[[quadrature.WIDTH, quadrature.GROWTH]].tolist()
+        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
 
     def smooth(self, mirrored: bool) -> Smooth:
-        return Smooth(self.value, float(self.row[quadrature.WIDTH]), float(self.row[quadrature.GROWTH]), self.support, mirrored)
+        d, growth = self.row[[quadrature.WIDTH, quadrature.GROWTH]].tolist()
+        return Smooth(self.value, d, growth, self.support, mirrored)
 
     @cached_property
     def support(self) -> float:
