@@ -164,12 +164,14 @@ def row_of(marks, l):
     return low
 
 
-def sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
+def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
     """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
     copy(PRODUCT, s, SAVED, s, A)
     several = marks.shape[0] > 1
     r = row_of(marks, start // LAYERS) if several else 0
     for m in range(start, stop):
+        if halt[0] > 0:
+            return
         position = m % LAYERS
         l = m // LAYERS
         kept = several and not again and marks[r] == l
@@ -223,7 +225,7 @@ def through(
         if several and not again:
             copy(STATE, starts, k * STATE, s, 0)
         if not again or k < segments - 1:
-            sweep(s, w, start, stop, marks, again, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+            sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
         if again:
             for m in range(stop - 1, start - 1, -1):
                 calm = 0

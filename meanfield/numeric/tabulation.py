@@ -5,9 +5,10 @@ E g(u) g(v) is computed at all nodes of a panel together. With X = (u + v)/2 and
 
     E g(u) g(v) = E_X h_s(X),   h_s(X) = E_Z g(X + Z) g(X - Z).
 
-g is analytic in a strip, so both means are trapezoidal sums. Where s is wide against the step of the sum over X, Z runs over the same
+Of g that is analytic in a strip both means are trapezoidal sums. Where s is wide against the step of the sum over X, Z runs over the same
 lattice: g is called once at each lattice point, and all nodes of the panel are one product of matrices. Where it is narrow, h_s is
-interpolated in s. The gap of f with f' = g follows by Price's identity, a mean with positive weights, which cancels nothing:
+interpolated in s. With kinks, or where the lattice is long, both means are sums over panels, see `piecewise`. The gap of f with f' = g
+follows by Price's identity, a mean with positive weights, which cancels nothing:
 
     (E f(u)^2 - E f(u) f(v))/(v - p) = \int_0^1 2 t W(y t) dt,   W(y) = E g(u) g(v) at c = 1 - y^2.
 """
@@ -17,30 +18,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric.lookup import X_TERMS, Y_TERMS
+from meanfield.numeric.piecewise import Impossible, Pieces
 
 __all__ = ["Impossible", "Smooth", "gap_panel", "mean_panel", "pair_panel", "variances"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
-#: relative error allowed to a panel, read off its last coefficients
-TOLERANCE = 1e-13
+#: relative error allowed to a panel, read off its last coefficients, and to a part of one that gaps are made of
+TOLERANCE, FINER = 1e-13, 2e-14
 #: most cuts of a panel in y, most lattice points on either side of 0
-CUTS, LATTICE = 16, 1500
+CUTS, LATTICE = 28, 300
 REACH, NATS = 10.0, 42.0  # standard deviations kept, accuracy of a trapezoidal sum
 NARROW = 16  # nodes in s
 FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in |x| < 3
-ROUNDING = 1e-15
-
-
-class Impossible(ArithmeticError):
-    """A panel that does not come out to the tolerance."""
+ROUNDING = 4e-15
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,10 @@ class Smooth:
     support: float
     mirrored: bool = False
 
+    def products(self, v: Floats) -> Real:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v and a y."""
+        return partial(_products, self, v)
+
     def product(self, x: Floats, z: Floats) -> Floats:
         """g(x + z) g(x - z), or as the mean over z and -z of what it stands for."""
         if self.mirrored:
@@ -64,21 +66,22 @@ class Smooth:
         return self.value(x + z) * self.value(x - z)
 
 
-def mean_panel(moment: Callable[[float], float], k: int) -> tuple[Floats, float]:
+def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
     """Coefficients of E f(u) over the panel about 4^k, and their relative error."""
-    values = np.array([moment(v) for v in variances(k)])
+    values = moment(variances(k))
     if not np.isfinite(values).all():
         raise Impossible("the moment is no double")
     coefficients = _transform(X_TERMS) @ values
     return coefficients, _error(coefficients, _least(values))
 
 
-def pair_panel(g: Smooth, k: int) -> tuple[Floats, float]:
+def pair_panel(g: Smooth | Pieces, k: int) -> tuple[Floats, float]:
     """How many parts y is cut into and coefficients of E g(u) g(v) in each, over the panel about 4^k, and their relative error."""
-    return _packed([values for _, values in _parts(g, variances(k))], _most)
+    parts = [values for _, values in _parts(g, variances(k))]
+    return _packed(parts, [max(map(_most, parts))] * len(parts))
 
 
-def gap_panel(g: Smooth, k: int) -> tuple[Floats, float]:
+def gap_panel(g: Smooth | Pieces, k: int) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g."""
     v = variances(k)
     parts = _parts(replace(g, mirrored=False), v)
@@ -92,14 +95,14 @@ def gap_panel(g: Smooth, k: int) -> tuple[Floats, float]:
             found.append((below[:, None] + integrals[:, :-1]) / y**2)
         below = below + (high - low) * ((2.0 * y * values) @ _integrals()[-1])
     if not g.mirrored:
-        return _packed(found[::-1], _least)
+        return _packed(found[::-1], [*map(_least, found[::-1])])
     found, above = [], below  # at c = 0, and from there on
     for (low, high), values in _parts(g, v):
         y = _between(low, high)
         integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
-    return _packed(found, _least)
+    return _packed(found, [*map(_least, found)])
 
 
 def variances(k: int) -> Floats:
@@ -108,25 +111,27 @@ def variances(k: int) -> Floats:
     return np.asarray(4.0**k * (3.0 + x) / (3.0 - x))
 
 
-def _packed(parts: list[Floats], scale: Callable[[Floats], float]) -> tuple[Floats, float]:
+def _packed(parts: list[Floats], scales: list[float]) -> tuple[Floats, float]:
     """one after another, from y = 1 down"""
     coefficients = [_coefficients(values) for values in parts]
-    error = max(_error(c, scale(values)) for c, values in zip(coefficients, parts, strict=True))
+    error = max(map(_error, coefficients, scales))
     return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
-def _parts(g: Smooth, v: Floats) -> list[tuple[tuple[float, float], Floats]]:
+def _parts(g: Smooth | Pieces, v: Floats) -> list[tuple[tuple[float, float], Floats]]:
     """intervals of y from 1 down to 0 in each of which W is resolved, and its values there"""
     parts: list[tuple[tuple[float, float], Floats]] = []
-    high = 1.0
+    products, high, largest = g.products(v), 1.0, 0.0
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high):
-            values = _products(g, v, _between(low, high))
+            values = products(_between(low, high))
+            scale = max(largest, _most(values))
             try:
-                _error(_coefficients(values), _most(values))
+                _error(_coefficients(values), scale, FINER)
             except Impossible:
                 continue
             parts.append(((low, high), values))
+            largest = scale
             break
         else:
             raise Impossible("the correlation is not resolved")
@@ -179,16 +184,16 @@ def _least(values: Floats) -> float:
     return float(np.abs(values).min()) if (values > 0.0).all() or (values < 0.0).all() else _most(values)
 
 
-def _error(coefficients: Floats, scale: float) -> float:
+def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE) -> float:
     """A bound on what was left out relative to the scale. From one coefficient to the next they fall by FALL in the variance, and in y
     by as much as the last four show, a factor of 2 or more."""
     size = np.abs(coefficients)
     left_out = max(float(size[-1].max()), float(size[-2].max()) / FALL) / (FALL - 1.0)
     if size.ndim == 2:
         last, before = float(size[:, -2:].max()), float(size[:, -4:-2].max())
-        left_out += last if before >= 4.0 * last or last <= ROUNDING * size.max() else math.inf
+        left_out += last if before >= 4.0 * last or last <= ROUNDING * max(scale, size.max()) else math.inf
     error = left_out / scale if scale > 0.0 else (0.0 if left_out == 0.0 else math.inf)
-    if not error <= TOLERANCE:
+    if not error <= tolerance:
         raise Impossible(f"what the last coefficients leave out may be {error:.1e} of the moment")
     return error
 

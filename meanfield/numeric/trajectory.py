@@ -63,11 +63,12 @@ for i in range(LANES):
 
 @dataclass(frozen=True)
 class Kernel:
-    """Source of the kernel of a recursion, the order of its parameters, the integrands of its quadrature, the work these are, the layers
-    of a repeat, how many numbers the transfer of a layer is; the functions whose moments tables can hold, each with its derivative where
-    that is needed."""
+    """Source of the kernel of a recursion, as it stands and for the compiler, the order of its parameters, the integrands of its
+    quadrature, the work these are, the layers of a repeat, how many numbers the transfer of a layer is; the functions whose moments tables
+    can hold, each with its derivative where that is needed."""
 
     text: str
+    fused: str
     parameters: tuple[str, ...]
     integrands: tuple[Integrand, ...]
     work: Work
@@ -82,7 +83,7 @@ class Kernel:
 
     def compiled(self, lanes: int) -> str:
         """The source for the compiler, that many points at a time."""
-        return _fused(self.text).replace("{lanes}", str(lanes))
+        return self.fused.replace("{lanes}", str(lanes))
 
     @property
     def weight(self) -> int:
@@ -183,9 +184,8 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(LOOPS, put)])
     layers = sum(part.times for part in parts)
     tabulated = lowering.tabulated if lowering.tabulates else ()
-    return Kernel(
-        text, tuple(s.name for s in rec.parameters), tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated
-    )
+    order = tuple(s.name for s in rec.parameters)
+    return Kernel(text, _fused(text), order, tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated)
 
 
 def _advance(times: list[int], shape_names: str) -> str:
@@ -200,7 +200,6 @@ def _advance(times: list[int], shape_names: str) -> str:
     return "\n".join(lines)
 
 
-@lru_cache(maxsize=256)
 def _fused(text: str) -> str:
     """the arithmetic of the step with a*b + c as one operation"""
     tree = ast.parse(text.replace("{lanes}", "LANES_"))

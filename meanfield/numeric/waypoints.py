@@ -46,7 +46,8 @@ class Trail:
         kept = [0.0] * ((stop - start) * m.LAYERS * m.KEPT if several else 1)
         marks = np.array([-1, self.depth] if several else [self.depth])
         nothing = (None, None, None, None)
-        m.sweep(s, kept, start * m.LAYERS, stop * m.LAYERS, marks, False, float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
+        places = (start * m.LAYERS, stop * m.LAYERS)
+        m.sweep(s, kept, *places, marks, False, [0], float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
         return kept
 
     def on(self, repeats: int) -> None:

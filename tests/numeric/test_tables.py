@@ -18,6 +18,8 @@ from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
 OWN = mf.Activation(sp.atan(mf.x) + sp.exp(-(mf.x**2)) / 3 + mf.x / 5)
+#: kinks that are not at 0, one of them a step of the slope from one analytic function to another
+KINKED = mf.Activation(sp.Max(sp.tanh(mf.x), mf.x / 3 - sp.Rational(1, 5)) + sp.Abs(mf.x - 1) / 4)
 
 
 def read(table: Table, kind: str, v: float, d: float) -> float:
@@ -52,12 +54,23 @@ def test_moments(name: str) -> None:
         assert abs(read(pair, "gap", v, v * e) - true.gap) < 1e-11 * true.gap
 
 
-def test_against_many_digits() -> None:
-    f = OWN.expression
+@pytest.mark.parametrize("phi", [OWN, KINKED], ids=["smooth", "kinked"])
+def test_against_many_digits(phi: mf.Activation) -> None:
+    f = phi.expression
     table = Table(f, regular(f))
     for v, p in ((0.5, 0.375), (8.0, -6.0)):
-        second = float(mf.evaluate(OWN.second_moment(mf.q), q=v, digits=16))
-        assert abs(read(table, "cross", v, v - p) - float(mf.evaluate(OWN.kernel(mf.q, mf.p), q=v, p=p, digits=16))) < 1e-12 * second
+        second = float(mf.evaluate(phi.second_moment(mf.q), q=v, digits=16))
+        true = float(mf.evaluate(phi.kernel(mf.q, mf.p), q=v, p=p, digits=16))
+        assert abs(read(table, "cross", v, v - p) - true) < 1e-12 * second
+
+
+def test_kinks_of_near_inputs() -> None:
+    """inputs nearer to each other, or to each other's opposite, than two kinks are, and further apart"""
+    f = sp.Abs(mf.x) / 2 + sp.Max(mf.x - 1, 0)
+    table, gap = Table(f, regular(f)), mf.Activation(f).gap(mf.q, mf.delta)
+    for v, e in ((0.3, 1e-14), (1.0, 0.4), (700.0, 0.01), (700.0, 2 - 1e-9)):
+        true = float(mf.evaluate(gap, q=v, delta=v * e))
+        assert abs(read(table, "gap", v, v * e) - true) < 1e-12 * true
 
 
 def test_an_even_activation_near_opposite_inputs() -> None:
@@ -70,11 +83,15 @@ def test_an_even_activation_near_opposite_inputs() -> None:
 SETTINGS = {"sigma_w": np.array([0.5, 0.9, 1.2, 1.6]), "sigma_b": np.array([0.05, 0.3, 0.1, 1.0]), "c": np.array([0.9, 0.2, -0.7, 0.0])}
 
 
-def test_a_grid_from_tables_and_points_by_quadrature() -> None:
-    grid = mf.propagate(mf.mlp(OWN), 5, 1.3, **SETTINGS)
+@pytest.mark.parametrize("phi", [OWN, KINKED, mf.gelu_tanh], ids=["smooth", "kinked", "in a narrow strip"])
+def test_a_grid_from_tables_and_points_by_quadrature(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "_by_quadrature", None)
+        grid = mf.propagate(mf.mlp(phi), 5, 1.3, **SETTINGS)
     assert (grid.status == "ok").all()
+    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.size))
     for i in range(4):
-        point = mf.propagate(mf.mlp(OWN), 5, 1.3, **{name: float(v[i]) for name, v in SETTINGS.items()})  # too short for tables
+        point = mf.propagate(mf.mlp(phi), 5, 1.3, **{name: float(v[i]) for name, v in SETTINGS.items()})
         assert np.abs(grid.q[i] / point.q - 1).max() < 1e-13
         assert np.abs(grid.gap[i] / point.gap - 1).max() < 1e-12
         assert np.abs(grid.log_apjn[i] - point.log_apjn).max() < 1e-12
@@ -103,9 +120,9 @@ def test_bits_do_not_depend_on_what_else_is_in_the_tables(monkeypatch: pytest.Mo
 
 
 def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """a kink, a panel that quadrature does not confirm, a variance out of range: quadrature answers"""
-    kinked = mf.x * sp.tanh(sp.Abs(mf.x)) + sp.Abs(mf.x)
-    assert not Table(kinked, regular(kinked)).promising
+    """a jump, a panel that another method does not confirm, a variance out of range: quadrature answers"""
+    jumping = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1)
+    assert not Table(jumping, regular(jumping)).promising
     f = OWN.expression + mf.x / 7
     panel = tables.pair_panel
     monkeypatch.setattr(tables, "pair_panel", lambda g, k: (panel(g, k)[0] * (1 + 1e-10), 0.0))

@@ -1,0 +1,202 @@
+r"""E g(u) g(v) for g that is analytic only piece by piece, with kinks and jumps, at many variances and correlations together.
+
+With X = (u + v)/2 and Z = (u - v)/2, independent of variances \sigma^2 = v (1 + c)/2 and s^2 = v (1 - c)/2, and for c < 0 the names
+exchanged, one is wide and one narrow. The inner mean
+
+    I(z) = \int g(X + z) g(X - z) e^{-X^2/2\sigma^2} dX/\sqrt{2\pi\sigma^2}
+
+does not depend on s: between the ends of panels of either factor it is a sum of integrals of analytic functions, whose ends move with z.
+So I is analytic between the points where two kinks meet, z = (k_i - k_j)/2, and where c < 0 (k_i + k_j)/2. One set of panels in z serves
+all correlations: only the outer mean sees s, down to s = 0. As a function of \sigma^2 it is analytic in the half-plane: the few nodes of
+a Chebyshev sum serve all \sigma.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Impossible", "Pieces", "mean_of", "pair_of"]
+
+Floats = NDArray[np.float64]
+Real = Callable[[Floats], Floats]
+
+REACH = 10.0  # standard deviations kept of two variables
+FARTHEST = 38.0  # of one, beyond which the density underflows
+LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
+DEVIATIONS = 28  # nodes in \sigma^2
+MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
+RESOLVED = 1e-14  # of the largest inner mean
+HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
+TO_LEGENDRE = (LEGENDRE * WEIGHTS[:, None]).T * (np.arange(NODES.size) + 0.5)[:, None]
+
+
+class Impossible(ArithmeticError):
+    """Means that do not come out to the tolerance."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A function that 20 nodes resolve between breaks, some of which are kinks and two of which are d or more apart, |g| ~ e^{growth |x|}.
+
+    Mirrored it stands for g(u) g(-v), whose correlation is the opposite.
+    """
+
+    value: Real
+    breaks: tuple[float, ...]
+    kinks: tuple[float, ...]
+    d: float
+    growth: float
+    mirrored: bool = False
+
+    def products(self, v: Floats) -> Callable[[Floats], Floats]:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v and a y."""
+        return _Plane(self, v).at
+
+
+class _Plane:
+    """The inner mean over a range of variances."""
+
+    def __init__(self, g: Pieces, v: Floats) -> None:
+        self.g, self.v = g, v
+        least, most = 0.5 * float(v.min()), float(v.max())  # of sigma^2
+        self._centre, self._ratio = math.sqrt(least * most), (math.sqrt(most / least) - 1.0) / (math.sqrt(most / least) + 1.0)
+        x = _chebyshev(DEVIATIONS)
+        self.sigma = np.sqrt(self._centre * (1.0 + self._ratio * x) / (1.0 - self._ratio * x))
+        self.window, self.narrow = REACH * float(self.sigma.max()), math.sqrt(0.5 * most)
+        reached = self.window + REACH * self.narrow
+        if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
+            raise Impossible("the variance is too large")
+        self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
+        self.ends, self.series = self._resolved()
+
+    def at(self, y: Floats) -> Floats:
+        """E g(u) g(v) at all pairs of a variance and a y."""
+        s, square = np.sqrt(0.5 * np.outer(self.v, y**2)).ravel(), (0.5 * np.outer(self.v, 2.0 - y**2)).ravel()
+        x = (square - self._centre) / (square + self._centre) / self._ratio
+        across = np.cos(np.outer(np.arccos(np.clip(x, -1.0, 1.0)), np.arange(DEVIATIONS)))
+        flat = self.series.reshape(DEVIATIONS, -1)
+        values = np.einsum("ij,ij->i", across @ flat, self._outer(s).reshape(s.size, -1))
+        return np.asarray(values.reshape(self.v.size, y.size))
+
+    def _outer(self, s: Floats) -> Floats:
+        """the mean over z of each deviation s, of Legendre polynomials on each panel"""
+        steps = LONGEST * np.arange(-4.0, 5.0) * s[:, None]
+        ends = np.sort(np.concatenate([np.tile(self.ends, (s.size, 1)), steps], axis=1), axis=1)
+        low, high = ends[:, :-1], ends[:, 1:]
+        reach = REACH * s[:, None]
+        row, k = np.nonzero((high > low) & (high > -reach) & (low < reach) & (low >= self.ends[0]) & (high <= self.ends[-1]))
+        low, high = low[row, k], high[row, k]
+        panel = np.searchsorted(self.ends, 0.5 * (low + high)) - 1
+        z = low[:, None] + (high - low)[:, None] * (0.5 + 0.5 * NODES)
+        weights = 0.5 * (high - low)[:, None] * WEIGHTS * _density(z, s[row][:, None])
+        start, length = self.ends[panel][:, None], np.diff(self.ends)[panel][:, None]
+        sums = _legendre_sums(2.0 * (z - start) / length - 1.0, weights)
+        out = np.zeros((s.size, self.ends.size - 1, NODES.size))
+        np.add.at(out, (row, panel), sums)
+        return out if self.g.mirrored else 2.0 * out  # even in z
+
+    def _resolved(self) -> tuple[Floats, Floats]:
+        """ends of panels in z that resolve the inner mean, and its coefficients: in sigma^2, panel and z"""
+        far, sign = REACH * self.narrow, 1.0 if self.g.mirrored else -1.0
+        meetings = {0.5 * (a + sign * b) for a in self.g.kinks for b in self.g.kinks} | {0.0}
+        first = -far if self.g.mirrored else 0.0
+        count = max(1, math.ceil(math.log(2.0 * far / self.g.d, GRADED)))
+        lengths = far * GRADED ** -np.arange(1.0, count + 1.0)
+        steps = [m + side * length for m in meetings for side in (-1.0, 1.0) for length in lengths.tolist()]
+        ends = np.unique([first, *(m for m in (*meetings, *steps) if first < m < far), far])
+        todo = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+        done: dict[tuple[float, float], Floats] = {}
+        largest = 0.0
+        while todo:
+            if len(done) + len(todo) > MOST:
+                raise Impossible("the inner mean varies too fast")
+            bounds = np.array(todo)
+            z = bounds[:, :1] + np.diff(bounds, axis=1) * (0.5 + 0.5 * NODES)
+            series = self._inner(z.ravel()).reshape(DEVIATIONS, len(todo), NODES.size) @ TO_LEGENDRE.T
+            largest = max(largest, float(np.abs(series).max()))
+            nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
+            allowed = RESOLVED * largest * np.exp(0.5 * (nearest / self.narrow) ** 2)
+            fine = np.abs(series[:, :, -3:]).max(axis=(0, 2)) <= allowed
+            done |= {ends: series[:, k] for k, ends in enumerate(todo) if fine[k]}
+            todo = [part for k, (a, b) in enumerate(todo) if not fine[k] for part in ((a, 0.5 * (a + b)), (0.5 * (a + b), b))]
+        order = sorted(done)
+        across = np.linalg.inv(np.cos(np.outer(np.arccos(_chebyshev(DEVIATIONS)), np.arange(DEVIATIONS))))
+        found = np.stack([done[ends] for ends in order], axis=1)
+        return np.array([order[0][0], *(b for _, b in order)]), np.tensordot(across, found, 1)
+
+    def _inner(self, z: Floats) -> Floats:
+        """the inner mean at each sigma and z"""
+        steps = LONGEST * float(self.sigma.min())
+        count = math.ceil(self.window / steps)
+        grid = np.tile(self.window / count * np.arange(0 if self.g.mirrored else -count, count + 1.0), (z.size, 1))
+        shifted = self.breaks - z[:, None]
+        ends = [np.abs(shifted)] if self.g.mirrored else [shifted, self.breaks + z[:, None]]
+        bounds = np.sort(np.concatenate([*(np.clip(e, grid[0, 0], self.window) for e in ends), grid], axis=1), axis=1)
+        low, high = bounds[:, :-1], bounds[:, 1:]
+        row, k = np.nonzero(high > low)
+        low, high = low[row, k][:, None], high[row, k][:, None]
+        X, at = low + (high - low) * (0.5 + 0.5 * NODES), z[row][:, None]
+        values = self.g.value(at + X) * self.g.value(at - X if self.g.mirrored else X - at)
+        weights = 0.5 * (high - low) * WEIGHTS * values * (2.0 if self.g.mirrored else 1.0)  # mirrored: even in X
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        return np.array([np.add.reduceat((weights * _density(X, s)).sum(axis=1), starts) for s in self.sigma])
+
+
+def mean_of(f: Real, breaks: tuple[float, ...], v: Floats) -> Floats:
+    """E f(u) at each variance."""
+    s = np.sqrt(v)[:, None]
+    inner = np.array(breaks) / s
+    if not (inner[:, 0].max() <= -REACH and inner[:, -1].min() >= REACH):
+        raise Impossible("the variance is too large")
+    far_left, far_right = np.maximum(inner[:, :1], -FARTHEST), np.minimum(inner[:, -1:], FARTHEST)
+    grid = np.tile(np.arange(-FARTHEST, FARTHEST + 1.0, 2.0), (v.size, 1))
+    bounds = np.sort(np.clip(np.concatenate([inner, grid], axis=1), far_left, far_right), axis=1)
+    low, length = bounds[:, :-1, None], np.diff(bounds, axis=1)[:, :, None]
+    z = low + length * (0.5 + 0.5 * NODES)
+    weights = 0.5 * length * WEIGHTS * _density(z, 1.0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(weights > 0.0, weights * f(s[:, :, None] * z), 0.0).sum(axis=(1, 2)))
+
+
+def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float) -> tuple[float, float, float, float]:
+    r"""E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u) at a correlation |c| <= 0.8, by another method: the sum of
+    c^n a_n^2 over the Hermite coefficients a_n of f."""
+    inner = np.array([b / math.sqrt(v) for b in breaks])
+    ends = np.unique([*np.arange(-HERMITE, HERMITE + 1.0), *inner[np.abs(inner) < HERMITE]])
+    z = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)).ravel()
+    weights, root = (0.5 * np.diff(ends)[:, None] * WEIGHTS).ravel(), np.exp(-0.25 * z * z)
+    values = f(math.sqrt(v) * z) * weights * root / math.sqrt(2.0 * math.pi)
+    mean = float(values @ root)
+    left = f(math.sqrt(v) * z) - mean
+    variance = float((left**2 * weights * root**2).sum()) / math.sqrt(2.0 * math.pi)
+    before, now, product, power = root, z * root, 0.0, c
+    for n in range(1, TERMS):
+        product += power * float(values @ now) ** 2
+        before, now = now, (z * now - math.sqrt(n) * before) / math.sqrt(n + 1.0)
+        power *= c
+    return mean**2 + product, variance - product, mean**2 + variance, variance
+
+
+def _density(z: Floats, s: Floats | float) -> Floats:
+    return np.asarray(np.exp(-0.5 * (z / s) ** 2) / (math.sqrt(2.0 * math.pi) * s))
+
+
+def _chebyshev(n: int) -> Floats:
+    return np.asarray(np.cos((np.arange(n) + 0.5) * np.pi / n))
+
+
+def _legendre_sums(t: Floats, weights: Floats) -> Floats:
+    """sums over the last axis of weights times each Legendre polynomial at t"""
+    before, now = weights, t * weights
+    sums = [before.sum(axis=-1), now.sum(axis=-1)]
+    for n in range(1, NODES.size - 1):
+        before, now = now, ((2 * n + 1) * t * now - n * before) / (n + 1)
+        sums.append(now.sum(axis=-1))
+    return np.stack(sums, axis=-1)
