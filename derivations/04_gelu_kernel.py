@@ -99,7 +99,7 @@ tanh_like = mf.activations["gelu_tanh"]
 {
     "": ["GELU", "its tanh approximation"],
     r"$\mathbb{E}\,\phi^2$ at $q = 1$": [
-        mf.evaluate(phi.second_moment(1), digits=15) for phi in (mf.gelu, tanh_like)
+        mf.evaluate(phi.second_moment(1), digits=30) for phi in (mf.gelu, tanh_like)
     ],
     "closed": [phi.is_closed("kernel") for phi in (mf.gelu, tanh_like)],
 }

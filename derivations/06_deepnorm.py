@@ -136,7 +136,7 @@ alike, sp.Eq(sp.Symbol(r"T_{JJ}^{\text{MLP}}"), neutral)
 share = {o: sp.powsimp(sp.simplify(2 * N * post[o].lam ** 4 / post[o].alpha ** 2)) for o in names}
 assert sp.simplify(share["adam"] * N**2).is_number
 tuple(
-    sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o.upper()}}}}}"), value)
+    sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o}}}}}"), value)
     for o, value in share.items()
 )
 

@@ -35,7 +35,7 @@ measured = [
 ]
 assert all(abs(m / rule["lecun_norm"] - 1) < 0.02 for m, rule in zip(measured, rules, strict=False))
 {
-    "fan out x fan in": [f"{o} x {i}" for o, i in shapes],
+    r"fan-out $\times$ fan-in": [rf"${o} \times {i}$" for o, i in shapes],
     "target norm": [r["norm"] for r in rules],
     r"$\sigma$ with it": [r["sigma"] for r in rules],
     "LeCun: norm": [r["lecun_norm"] for r in rules],

@@ -34,25 +34,26 @@ def shortened(
     letter: Callable[[sp.Expr], str],
     least: float,
     nodes: bool = True,
-) -> list[sp.Basic]:
-    """The expressions with symbols for their parts; `letter` gives a part its name, `least` is the width in points that is worth one;
-    expectations have names of their own where `nodes` says so.
+) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
+    """The expressions with symbols for their parts, and what these symbols stand for; `letter` gives a part its name, `least` is the
+    width in points that is worth one; expectations have names of their own where `nodes` says so.
 
     Parts are named from the inside out, so that each name is defined before it is used.
     """
     found = list(expressions)
     length = cache(lambda e: width(text(e)))
+    parts: dict[sp.Symbol, sp.Expr] = {}
 
     def name(part: sp.Expr) -> None:
         symbol = sp.Dummy("common", **{"positive": True} if part.is_positive else {"real": True})
-        names[symbol] = letter(part)
+        names[symbol], parts[symbol] = letter(part), part
         found[:] = [replaced(e, {part: symbol}) for e in found]
 
     while (part := _repeated(found, length, least, nodes)) is not None:
         name(part)
     while (part := _longest(found, length)) is not None:
         name(part)
-    return found
+    return found, parts
 
 
 def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], least: float, nodes: bool) -> sp.Expr | None:

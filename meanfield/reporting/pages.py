@@ -2,7 +2,7 @@ r"""One piece of LaTeX with the names it gives: kernels, weights' products, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,6 +38,7 @@ class Page:
     """One piece of LaTeX: keeps the names it has given and what they stand for."""
 
     lines: dict[str, str] = field(default_factory=dict)  # left side -> right side
+    written_out: dict[str, str] = field(default_factory=dict)  # left side -> right side without names for its parts
     names: dict[sp.Basic, str] = field(default_factory=symbols.latex_names)
     kernels: dict[sp.Expr, str] = field(default_factory=dict)  # activation -> name of its kernel on correlations
     products: set[str] = field(default_factory=set)
@@ -46,12 +47,27 @@ class Page:
         """LaTeX, with the names of this page"""
         return printed(e, self.names)
 
-    def _define(self, name: str, right: str) -> str:
-        k = 1
-        while self.lines.get(_numbered(name, k), right) != right:
+    def _left(self, name: str, value: sp.Basic) -> str:
+        """the name, with a number where it already stands for something else"""
+        right, k = self.expression(value), 1
+        while self.written_out.get(_numbered(name, k), right) != right:
             k += 1
-        self.lines[_numbered(name, k)] = right
+        self.written_out[_numbered(name, k)] = right
         return _numbered(name, k)
+
+    def _define(self, values: Mapping[sp.Symbol, sp.Basic]) -> None:
+        """lines for named values, each behind those that it is written in"""
+        rest = dict(values)
+
+        def write(symbol: sp.Symbol) -> None:
+            value = rest.pop(symbol)
+            for s in [s for s in rest if s in value.free_symbols]:
+                if s in rest:
+                    write(s)
+            self.lines.setdefault(self.names[symbol], self.expression(value))
+
+        while rest:
+            write(next(iter(rest)))
 
     # -- one sublayer -----------------------------------------------------------------------------------------------------
     def law(self, law: Law) -> list[str]:
@@ -62,11 +78,10 @@ class Page:
                 view[d.symbol] = d.shown.xreplace(view)
             else:
                 values[d.symbol] = self.readable(d.value.xreplace(view))
+                self.names[d.symbol] = self._left(d.latex, values[d.symbol])
         out = [self.readable(e.xreplace(view)) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
-        short = self.named([*values.values(), *out])
-        for symbol, value in zip(values, short, strict=False):
-            latex_name = next(d.latex for d in law.definitions if d.symbol == symbol)
-            self.names[symbol] = self._define(latex_name, self.expression(value))
+        short, parts = self._shortened([*values.values(), *out])
+        self._define(dict(zip(values, short, strict=False)) | parts)
         new_q, new_p, jj, jk, kj, kk, chi = short[len(values) :]
         return [
             rf"q &\leftarrow {self._state_first(new_q, q)}",
@@ -78,9 +93,13 @@ class Page:
 
     def named(self, expressions: Sequence[sp.Basic], nodes: bool = True) -> list[sp.Basic]:
         """The same with names for what is long and stands in several places, or makes a line too long; also for expectations?"""
+        short, parts = self._shortened(expressions, nodes)
+        self._define(parts)
+        return short
 
+    def _shortened(self, expressions: Sequence[sp.Basic], nodes: bool = True) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
         def letter(part: sp.Expr) -> str:
-            return self._define(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", self.expression(part))
+            return self._left(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", part)
 
         return shortened(expressions, self.expression, self.names, letter, LONG, nodes)
 
