@@ -131,7 +131,10 @@ assert sp.simplify(ratio - sp.sqrt(2 * sp.pi) / 3) == 0
 check = derf.check(depth=20_000, alpha=1.0, sigma_w=1.0)
 assert check.agrees
 {
-    "quantity": [f"${f.quantity}$, {f.name}".replace("_", " ") for f in check.fits],
+    "quantity": [
+        f"${f.quantity}$, {f.name}".replace("rate^stretch", "root of the rate").replace("_", " ")
+        for f in check.fits
+    ],
     "predicted": [f.predicted for f in check.fits],
     "fitted": [f.fitted for f in check.fits],
 }

@@ -22,6 +22,7 @@ _CHARACTERS: Final[dict[str, tuple[str, str, dict[str, str]]]] = {
 }
 _SIGNS: Final = {"\N{MINUS SIGN}", "+", "\N{PLUS-MINUS SIGN}"}
 _PRIMES: Final = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
+_CLOSING: Final = set(")]}|!") | {"\N{MATHEMATICAL RIGHT ANGLE BRACKET}", "\N{DOUBLE VERTICAL LINE}"} | _PRIMES
 _BAR: Final = "\N{HORIZONTAL BAR}"
 #: elements that brackets around them grow with
 _TALL: Final = {"mfrac", "msqrt", "mroot", "mtable", "munder", "munderover"}
@@ -110,7 +111,7 @@ def _spaced(row: Element) -> None:
     old, new = list(row), list[Element]()
     for k, element in enumerate(old):
         before = new[-1] if new else None
-        if element.tag == "mo" and element.text in _SIGNS and before is not None and before.tag == "mo" and before.get("form") != "postfix":
+        if element.tag == "mo" and element.text in _SIGNS and before is not None and before.tag == "mo" and before.text not in _CLOSING:
             element.set("form", "prefix")
         if not _is_name(element):
             new.append(element)
