@@ -34,9 +34,11 @@ def shortened(
     letter: Callable[[sp.Expr], str],
     least: float,
     nodes: bool = True,
+    own: Sequence[sp.Symbol] = (),
 ) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
     """The expressions with symbols for their parts, and what these symbols stand for; `letter` gives a part its name, `least` is the
-    width in points that is worth one; expectations have names of their own where `nodes` says so.
+    width in points that is worth one; expectations have names of their own where `nodes` says so. The first expressions are what the
+    symbols `own` stand for: these are their names elsewhere.
 
     Parts are named from the inside out, so that each name is defined before it is used.
     """
@@ -45,6 +47,10 @@ def shortened(
     parts: dict[sp.Symbol, sp.Expr] = {}
 
     def name(part: sp.Expr) -> None:
+        if part in found[: len(own)]:
+            k = found.index(part)
+            found[:] = [e if i == k else replaced(e, {part: own[k]}) for i, e in enumerate(found)]
+            return
         symbol = sp.Dummy("common", **{"positive": True} if part.is_positive else {"real": True})
         names[symbol], parts[symbol] = letter(part), part
         found[:] = [replaced(e, {part: symbol}) for e in found]

@@ -2,7 +2,7 @@ r"""One piece of LaTeX with the names it gives: kernels, weights' products, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,12 +18,30 @@ from meanfield.reporting.naming import shortened
 from meanfield.reporting.printer import printed
 from meanfield.symbols import known
 
-__all__ = ["Page"]
+__all__ = ["Page", "softmax_lines"]
 
 #: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
+
+
+#: functions that averages over softmax weights are written in -> what they are
+_SOFTMAX: Final = {
+    r"\omega": r"\mathbb{E}\, Y &= \frac{1}{1 + (m - 1)\, e^{-v\, \omega(v, m)}}",
+    r"\mu": r"\mu(v, m) &= \frac{\mathbb{E} \sum_{ab} (\partial A_a / \partial s_b)^2}{\mathbb{E}\, Y\, (1 - \mathbb{E}\, Y)}",
+    r"\beta_3": r"\beta_3(v, m) &= m^3\, \mathbb{E}\, A_1 A_2 A_3",
+}
+_WEIGHTS: Final = (
+    r"Y &= \textstyle\sum_a A_a^2, \quad A = \mathrm{softmax}(s_1, \dots, s_m), \quad s_a \sim \mathcal{N}(0, v) \text{ independent}"
+)
+
+
+def softmax_lines(rights: Iterable[str]) -> list[str]:
+    """What the functions of softmax averages are that stand in these lines."""
+    text = "\n".join(rights)
+    used = [line for letter, line in _SOFTMAX.items() if f"{letter}(" in text or rf"{letter}\left(" in text or rf"{letter}{{\left(" in text]
+    return [*used, _WEIGHTS] if used else []
 
 
 def _numbered(name: str, k: int) -> str:
@@ -80,7 +98,7 @@ class Page:
                 values[d.symbol] = self.readable(d.value.xreplace(view))
                 self.names[d.symbol] = self._left(d.latex, values[d.symbol])
         out = [self.readable(e.xreplace(view)) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
-        short, parts = self._shortened([*values.values(), *out])
+        short, parts = self._shortened([*values.values(), *out], own=list(values))
         self._define(dict(zip(values, short, strict=False)) | parts)
         new_q, new_p, jj, jk, kj, kk, chi = short[len(values) :]
         return [
@@ -97,11 +115,13 @@ class Page:
         self._define(parts)
         return short
 
-    def _shortened(self, expressions: Sequence[sp.Basic], nodes: bool = True) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
+    def _shortened(
+        self, expressions: Sequence[sp.Basic], nodes: bool = True, own: Sequence[sp.Symbol] = ()
+    ) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
         def letter(part: sp.Expr) -> str:
             return self._left(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", part)
 
-        return shortened(expressions, self.expression, self.names, letter, LONG, nodes)
+        return shortened(expressions, self.expression, self.names, letter, LONG, nodes, own)
 
     def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:
         terms = sp.Add.make_args(e)
@@ -173,4 +193,4 @@ class Page:
             if letter in self.products:
                 names = symbols.TABLE
                 lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
-        return lines
+        return lines + softmax_lines(self.lines.values())
