@@ -82,8 +82,12 @@ def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], le
 
 
 def _longest(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float]) -> sp.Expr | None:
-    """the widest part of about a line in an expression of many lines, or the narrowest sum that is wider"""
+    """an exponent that is too long for one, the widest part of about a line in an expression of many lines, or the narrowest sum that is
+    wider"""
     for e in found:
+        high = next((t.exp for t in _sizes([e]) if t.is_Pow and length(t.exp) > WIDTH / 3), None)
+        if high is not None:
+            return high
         if length(e) > LINES * WIDTH:
             widths = [(length(part), sp.default_sort_key(part), part) for part in _parts(_sizes([e])) if part != e]
             fitting = [t for t in widths if WIDTH / 4 < t[0] <= WIDTH]
