@@ -103,6 +103,8 @@ def plot_gram(run: GramRun, ax: matplotlib.axes.Axes | None = None, layer: int =
     image = ax.imshow(G / np.outer(size, size), cmap="viridis", vmin=min(low, 0.0), vmax=1.0, extent=ends)
     bar = ax.figure.colorbar(image, ax=ax)
     bar.set_label(r"$G_{ij}/\sqrt{G_{ii} G_{jj}}$")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
     ax.set(xlabel="token $j$", ylabel="token $i$", title=f"layer {int(run.layers[layer])}")
     return ax
 
