@@ -124,9 +124,7 @@ def test_latex(kind):
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
     assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
     assert text.count(r"\begin{") == text.count(r"\end{")
-    assert not re.search(
-        r"\\newcommand|\\operatorname\{(E|Angle|Pair|Gap)|nan|Dummy|\*\*|sigma_[a-z]\b(?<!\\sigma_[a-z])", text
-    )
+    assert not re.search(r"\\newcommand|\\operatorname\{(E|Angle|Pair|Gap)|nan|Dummy|\*\*|sigma_[a-z]\b(?<!\\sigma_[a-z])", text)
     assert not re.search(r"_\{(tilde|hat|common)\}", text)
     html = getattr(thing, "_repr_html_", lambda: "")()
     assert html.count("<td") == html.count("</td>")
