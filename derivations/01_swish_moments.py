@@ -102,7 +102,7 @@ ax
 # %% [markdown]
 # ## Where the source is imprecise
 #
-# - "In fact, only the second moment is used later." The mean decides the size of GAU: it makes the values of all other
+# - "In fact, only the second moment $\nu^2$ is used later." The mean decides the size of GAU: it makes the values of all other
 #   tokens add up coherently (see *The size of a gated attention unit*).
 # - "$\phi(\lambda x) \approx \lambda\phi(x)$", used for the $\lambda^7$ law, would make $\mathbb{E}\,\phi(u)^2/q$ constant. It
 #   doubles between small and large $q$, from $\tfrac14$ to $\tfrac12$ (figure), and its local exponent at $q = 1$ is

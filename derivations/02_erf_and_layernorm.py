@@ -142,7 +142,8 @@ assert abs((jacobian**2).sum() / d * h.var() - (1 - 2 / d)) < 1e-7
 #   is the limit of $\|\partial\,\mathrm{LN}/\partial h\|_F^2/d = (1 - 2/d)/q$.
 # - The LayerNorm formulas leave the centring out. Behind an activation of mean $m$ they are $\tilde p = (p - m^2)/(q - m^2)$ and
 #   $\hat q = 1/(q - m^2)$; RMSNorm, which does not centre, keeps those above.
-# - $\hat q$ alone gives the gradient only of tokens that do not mix: see *Attention carries the gradient's covariance*.
+# - $\hat q$ alone gives the gradient only of tokens that do not mix: see *The recursion of q, p and the
+#   gradient with attention*.
 
 # %%
 behind = mf.recursion(mf.Activate(mf.relu) >> mf.LayerNorm() >> mf.Linear(1, 0))

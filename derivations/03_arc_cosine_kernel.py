@@ -93,14 +93,16 @@ ax
 # %% [markdown]
 # ## Numbers
 #
-# To 20 digits:
+# To 30 digits:
 
 # %%
 points = [sp.Rational(k, 10) for k in (-9, -5, 0, 4, 9)]
 {
-    r"$\rho$": [sp.Float(r, 2) for r in points],
-    r"$\kappa(\rho)$": [sp.N(kappa.subs(rho, r), 20) for r in points],
-    r"$\dot\kappa(\rho)$": [sp.N(mf.relu.derivative.kernel(1, r), 20) for r in points],
+    r"$\rho$": [float(r) for r in points],
+    r"$\kappa(\rho)$": [mf.evaluate(kappa.subs(rho, r), digits=30) for r in points],
+    r"$\dot\kappa(\rho)$": [
+        mf.evaluate(mf.relu.derivative.kernel(1, r), digits=30) for r in points
+    ],
 }
 
 # %% [markdown]

@@ -82,7 +82,7 @@ moments = {
 # %% [markdown]
 # ## Where the sources are imprecise
 #
-# - "$\phi(\lambda x) = \lambda\phi(x)$ (approximately)": $\mathbb{E}\,\phi^2/q$ goes from $\tfrac14$ to $\tfrac12$ (table). At
+# - "(approximately) satisfy $\phi(\lambda x) = \lambda\phi(x)$": $\mathbb{E}\,\phi^2/q$ goes from $\tfrac14$ to $\tfrac12$ (table). At
 #   $q = 1$ the local exponent of $\mathbb{E}\,\phi(\lambda z)^2$ in $\lambda$ is 2.288, not 2:
 
 # %%
@@ -99,7 +99,7 @@ tanh_like = mf.activations["gelu_tanh"]
 {
     "": ["GELU", "its tanh approximation"],
     r"$\mathbb{E}\,\phi^2$ at $q = 1$": [
-        mf.evaluate(phi.second_moment(1), digits=15) for phi in (mf.gelu, tanh_like)
+        mf.evaluate(phi.second_moment(1), digits=30) for phi in (mf.gelu, tanh_like)
     ],
     "closed": [phi.is_closed("kernel") for phi in (mf.gelu, tanh_like)],
 }

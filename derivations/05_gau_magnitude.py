@@ -7,7 +7,7 @@
 # $$A_{ii} \approx \frac{s\nu^4}{n},\qquad \frac{A_{ii}}{A_{ij}} \approx \frac{\nu^4}{\mu^4} \approx 69,\qquad
 # \text{RMS } O \approx \frac{s\nu^6}{n} \approx 0.01,\qquad O(\lambda W) \approx \lambda^7 O(W)$$
 #
-# **Source.** Su (kexue.fm/archives/8990), Eqs. (4), (8) and (9); the unit is Hua et al. (2022).
+# **Source.** Su (kexue.fm/archives/8990), Eqs. (4), (8) and (9), the ratio 69 behind Eq. (4); the unit is Hua et al. (2022).
 #
 # **Assumptions of the source.** Tokens independent and of unit variance; overlaps $\langle Z_i, Z_j\rangle$ at their means; $A$ a
 # multiple of the identity; $\phi$ homogeneous. Setting: $s = 128$, $n = 512$, $d = 768$, $e = 1536$.
@@ -179,12 +179,12 @@ assert abs(falls[3] / falls[2] - 1) < 0.06
 # - RMS $O$ is 0.055, not 0.01: the unit enters the residual stream with 5 % of it, not 1 %.
 # - $A_{ii}/A_{ij}$ is 46, not 69: the overlap of two tokens fluctuates as much as its mean, and $\operatorname{relu}^2$ of it has
 #   a larger mean than $\operatorname{relu}^2$ of the mean.
-# - "$A$ is very close to a multiple of the identity" holds for the entries and not for what $A$ does to $V$; "only $\nu^2$ is
-#   used" is the same oversight.
+# - $A$ "is actually very close to $\frac{s\nu^4}{n}$ times the identity matrix" entry by entry and not in what it does to $V$; "only
+#   the second moment $\nu^2$ is used later" is the same oversight.
 # - $\lambda^7$ is a lower bound on the steepness: at $\lambda = 1$ the exponent is 9.66, and halving all weights shrinks the output
 #   five times more than $2^{-7}$.
-# - "$\alpha = 100$, a DeepNorm of a hundred layers" becomes the table below: the skip $1/\text{RMS } O$, and the number of
-#   sublayers of which that is the DeepNorm (see *DeepNorm*).
+# - "$\lambda = 1, \alpha = 100$", a DeepNorm "for a hundred-layer model", becomes the table below: the skip
+#   $1/\text{RMS } O$, and the number of sublayers of which that is the DeepNorm (see *DeepNorm*).
 # - The middle expression of Eq. (7) lacks the factor $(s\nu^4/n)^2$.
 
 # %%

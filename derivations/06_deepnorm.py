@@ -10,7 +10,7 @@
 # $\alpha = (2N)^{1/4},\ (2N)^{1/2},\ 1$ and $\lambda = (2N)^{-1/4},\ (2N)^{-1/2},\ (2N)^{-1/2}$.
 #
 # **Source.** Su, *What's so difficult about training a 1000-layer Transformer?* (kexue.fm/archives/8978), sections "Preliminary
-# conclusion" and "Multiple optimizers" and the table at the end of the latter; after Wang et al. (2022), *DeepNet*.
+# Conclusion" and "Multiple Optimizers" and the table at the end of the latter; after Wang et al. (2022), *DeepNet*.
 #
 # **Assumptions.** $\partial\mathcal{L}/\partial x$ and the Jacobian of the norm are $O(1)$; branches are homogeneous of degree 2 in
 # their gains; increments of different sublayers add coherently.
@@ -136,7 +136,7 @@ alike, sp.Eq(sp.Symbol(r"T_{JJ}^{\text{MLP}}"), neutral)
 share = {o: sp.powsimp(sp.simplify(2 * N * post[o].lam ** 4 / post[o].alpha ** 2)) for o in names}
 assert sp.simplify(share["adam"] * N**2).is_number
 tuple(
-    sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o.upper()}}}}}"), value)
+    sp.Eq(sp.Symbol(rf"(2N\lambda^4/\alpha^2)_{{\text{{{o}}}}}"), value)
     for o, value in share.items()
 )
 

@@ -35,7 +35,7 @@ measured = [
 ]
 assert all(abs(m / rule["lecun_norm"] - 1) < 0.02 for m, rule in zip(measured, rules, strict=False))
 {
-    "fan out x fan in": [f"{o} x {i}" for o, i in shapes],
+    r"fan-out $\times$ fan-in": [rf"${o} \times {i}$" for o, i in shapes],
     "target norm": [r["norm"] for r in rules],
     r"$\sigma$ with it": [r["sigma"] for r in rules],
     "LeCun: norm": [r["lecun_norm"] for r in rules],
@@ -157,7 +157,8 @@ budgets = gpt.budgets()
 #   aligned sum grows like $\mathrm{e}^{\sqrt L}$ (figure). Hayou's and He and Hofmann's $1/\sqrt L$ answers the other question.
 # - "$(1 + 1/L)^L < \mathrm{e}$" bounds branches of sensitivity 1. Modula's own code has $(1 - \tfrac1{2N})\,\mathrm{Id} + \tfrac1{2N}$
 #   branch, whose sensitivity is exactly 1.
-# - "Orthogonal initialisation makes choosing $\sigma$ trivial" at the price of a random gain below 1 where the layer reduces dimension:
+# - "Switching from Gaussian init to orthogonal init makes choosing the right sigma trivial", at the price of a random gain below 1
+#   where the layer reduces dimension:
 
 # %%
 orthogonal = mf.scaling.width_rule().values["orthogonal_random_gain"]

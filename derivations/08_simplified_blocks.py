@@ -180,7 +180,7 @@ assert list(rates.values()) == [
     sp.Symbol("beta", positive=True),
 ]
 tuple(
-    sp.Eq(sp.Symbol(rf"(\eta_{{\text{{eff}}}}/\eta)_{{\text{{{o.upper()}}}}}"), rate)
+    sp.Eq(sp.Symbol(rf"(\eta_{{\text{{eff}}}}/\eta)_{{\text{{{o}}}}}"), rate)
     for o, rate in rates.items()
 )
 

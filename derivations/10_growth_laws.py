@@ -68,7 +68,7 @@ assert zeta_1 == 1
 fits = layer_norm.check(depth=20_000, a=1.0, w=2.0, n=4)
 assert fits.agrees
 {
-    "quantity": [f"{f.quantity}, {f.name}" for f in fits.fits],
+    "quantity": [f"${f.quantity}$, {f.name}" for f in fits.fits],
     "predicted": [f.predicted for f in fits.fits],
     "fitted": [f.fitted for f in fits.fits],
 }
@@ -131,7 +131,10 @@ assert sp.simplify(ratio - sp.sqrt(2 * sp.pi) / 3) == 0
 check = derf.check(depth=20_000, alpha=1.0, sigma_w=1.0)
 assert check.agrees
 {
-    "quantity": [f"{f.quantity}, {f.name}" for f in check.fits],
+    "quantity": [
+        f"${f.quantity}$, {f.name}".replace("rate^stretch", "root of the rate").replace("_", " ")
+        for f in check.fits
+    ],
     "predicted": [f.predicted for f in check.fits],
     "fitted": [f.fitted for f in check.fits],
 }

@@ -30,8 +30,11 @@ def run(arguments: list[str] | None = None) -> int:
         code = group.main(args=arguments, prog_name="meanfield", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 and later
+            error.show()
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        return _say(f"{_one_line(error.format_message())}" + (f"; see {context.command_path} --help" if context else ""), error.exit_code)
     except (click.Abort, KeyboardInterrupt) as stop:
         notes = getattr(stop.__cause__ or stop, "__notes__", ())  # click has made an Abort of the interrupt
         return _say("; ".join(["interrupted", *notes]), 130)
@@ -41,8 +44,10 @@ def run(arguments: list[str] | None = None) -> int:
         return _quiet_pipe()
     except RecursionError:
         return _say("the expression is nested too deeply to be worked out", 2)
-    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError, RuntimeError) as error:
-        return _say(" ".join(str(error).split()) or type(error).__name__, 2)
+    except OSError as error:
+        return _say(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else _one_line(str(error)), 2)
+    except (ValueError, TypeError, ArithmeticError, MemoryError, RuntimeError) as error:
+        return _say(_one_line(str(error)) or type(error).__name__, 2)
 
 
 def main() -> None:
@@ -57,6 +62,10 @@ def _imported() -> None:
     """load what a command needs, before it may be interrupted; what is missing is said by `run`"""
     with suppress(ImportError):
         importlib.import_module("meanfield.commands")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).removesuffix(".")
 
 
 def _say(sentence: str, code: int) -> int:

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -55,7 +56,7 @@ class _Function:
     form: Callable[..., sp.Expr]
     value: Callable[..., float]
     most: int = 1
-    copies: int = 1  #: how often its argument stands in its form
+    copies: Callable[[], int] = lambda: 1  #: how often its argument stands in its form
 
 
 def _step(t: float) -> float:
@@ -68,7 +69,7 @@ def _activation(name: str) -> _Function:
     def form(t: sp.Expr) -> sp.Expr:
         return activations[name].expression.xreplace({x: t})
 
-    return _Function(form, lambda t: float(form(sp.Float(t)).evalf()), copies=max(1, int(form(x).count(x))))
+    return _Function(form, lambda t: float(form(sp.Float(t)).evalf()), copies=cache(lambda: max(1, int(form(x).count(x)))))
 
 
 _ONE: Final = {
@@ -366,7 +367,7 @@ def _applied(name: str, function: _Function, arguments: list[_Term]) -> _Term:
         except OverflowError:
             raise _out_of_range(f"{name}({', '.join(f'{v:g}' for v in values)})") from None
         _check(value)
-    return _term(function.form(*[a.expression for a in arguments]), value, function.copies * sum(a.parts for a in arguments))
+    return _term(function.form(*[a.expression for a in arguments]), value, function.copies() * sum(a.parts for a in arguments))
 
 
 def _parsed(text: str, name: str) -> _Term:

@@ -19,6 +19,7 @@ from meanfield.reproduction import Reproduction, derivations
 from meanfield.reproduction.cells import Page, PageFailed, cells_of, run_page
 from meanfield.reproduction.derivations import build, sources
 from meanfield.reproduction.display import Code, Formula, Picture, Table, Text, shown
+from meanfield.reproduction.mathml import mathml
 from meanfield.reproduction.references import CurvePoint
 from meanfield.reproduction.tex import body, inline, picture_names, text
 from meanfield.reproduction.webpage import webpage
@@ -83,6 +84,24 @@ def test_pages_ship_in_the_wheel_and_are_found_there(monkeypatch, tmp_path):
     (installed / "01_page.py").unlink()
     with pytest.raises(FileNotFoundError, match="neither in"):
         sources()
+
+
+@pytest.mark.parametrize(
+    ("latex", "there"),
+    [
+        (r"x \sim \mathcal{N}(0, 1/d)", (">\N{TILDE OPERATOR}</mo>", '<mo lspace="0" rspace="0">/</mo>')),
+        (r"\phi'^2", ("<msup><mrow><mi>\N{GREEK PHI SYMBOL}</mi>", "<mrow><mn>2</mn></mrow></msup>")),
+        (r"\operatorname{erf}{\left(x\right)}", ("<mi>erf</mi><mrow>", 'stretchy="false"')),
+        (r"\sqrt{\text{fan\_in}}", ("<mtext>fan_in</mtext>",)),
+        (r"b = -1", ('<mo form="prefix">\N{MINUS SIGN}</mo>',)),
+        (r"f(x) + 1", ("<mo>+</mo>",)),
+        (r"\lim_{n \to \infty} a", ("<munder>", "<mi>\N{INFINITY}</mi>")),
+        (r"\overline{h_a h_b}", ("border-top",)),
+    ],
+)
+def test_mathml_is_spaced_as_tex_does(latex, there):
+    text = mathml(latex, True)
+    assert all(part in text for part in there), text
 
 
 # -- cells ----------------------------------------------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ def _root(t: sp.Expr) -> sp.Expr:
     return sp.powdenest(sp.Pow(letters.spelled(sp.factor(base)), t.exp)) if base.free_symbols else t
 
 
+@lru_cache(4096)
 def shortest(e: sp.Expr) -> sp.Expr:
     """The expression with each sum in it, from the inside out, expanded or over one denominator where that is shorter; no arccos.
 

@@ -23,7 +23,7 @@ __all__ = ["critical", "growth", "phase"]
 @LATEX
 @JSON
 def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_json: bool) -> None:
-    """How q, 1 - c and the gradient grow with depth.
+    """How moments and gradients grow with depth.
 
     Values of --set may be formulas; what is not set stays a symbol.
     """

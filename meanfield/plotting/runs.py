@@ -95,6 +95,8 @@ def plot_gram(run: GramRun, ax: matplotlib.axes.Axes | None = None, layer: int =
     """
     if run.gram.ndim > 3:
         raise ValueError(f"the run is a grid of shape {run.gram.shape[:-3]}: plot one setting")
+    from matplotlib.ticker import MaxNLocator
+
     ax = given(ax)
     G = run.gram[layer]
     size = np.sqrt(np.diag(G))
@@ -103,6 +105,8 @@ def plot_gram(run: GramRun, ax: matplotlib.axes.Axes | None = None, layer: int =
     image = ax.imshow(G / np.outer(size, size), cmap="viridis", vmin=min(low, 0.0), vmax=1.0, extent=ends)
     bar = ax.figure.colorbar(image, ax=ax)
     bar.set_label(r"$G_{ij}/\sqrt{G_{ii} G_{jj}}$")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="token $j$", ylabel="token $i$", title=f"layer {int(run.layers[layer])}")
     return ax
 

@@ -126,4 +126,4 @@ def stage_title(block: Block) -> str:
 def _part_title(block: Block) -> str:
     if isinstance(block, (Parallel, Repeat, Residual)):
         return stage_title(block)
-    return repr(block.phi) if isinstance(block, Activate) else type(block).__name__
+    return (block.phi.name or "activation") if isinstance(block, Activate) else type(block).__name__

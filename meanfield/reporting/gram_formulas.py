@@ -11,6 +11,7 @@ import sympy as sp
 from meanfield.blocks.algebra import TOKENS, Block, Mixing, Parallel, Repeat, Residual, Serial, Signal, backward
 from meanfield.gaussian.expectation import Node
 from meanfield.numeric.gram import explicit, joined
+from meanfield.reporting.pages import softmax_lines
 from meanfield.symbols import known
 
 __all__ = ["gram_lines"]
@@ -206,4 +207,5 @@ def gram_lines(block: Block, page: Printing) -> str:
     lines = [*walk.forward, rf"G &\leftarrow {state}", *walk.behind, rf"\Gamma &\leftarrow {gradient}"]
     text = "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
     definitions = [*(f"{left} &= {right}" for left, right in walk.definitions.items()), *page.definitions()]
+    definitions += softmax_lines(walk.definitions.values())
     return f"{text}\nwhere\n\\begin{{align*}}\n" + " \\\\\n".join(definitions) + "\n\\end{align*}"

@@ -39,7 +39,9 @@ def _(law: GrowthLaw) -> str:
         cases = within(PATIENCE, lambda: law.cases)
     except OutOfTime:
         return f"{_lines_of(law)}\n{_UNKNOWN.format(PATIENCE)}"
-    return "\n\n".join(conditional(condition, own) for condition, own in cases) if cases else _lines_of(law)
+    if len({_lines_of(own) for _, own in cases}) < 2:  # none, or all alike
+        return _lines_of(law)
+    return "\n\n".join(conditional(condition, own) for condition, own in cases)
 
 
 def _lines_of(law: GrowthLaw) -> str:

@@ -34,25 +34,32 @@ def shortened(
     letter: Callable[[sp.Expr], str],
     least: float,
     nodes: bool = True,
-) -> list[sp.Basic]:
-    """The expressions with symbols for their parts; `letter` gives a part its name, `least` is the width in points that is worth one;
-    expectations have names of their own where `nodes` says so.
+    own: Sequence[sp.Symbol] = (),
+) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
+    """The expressions with symbols for their parts, and what these symbols stand for; `letter` gives a part its name, `least` is the
+    width in points that is worth one; expectations have names of their own where `nodes` says so. The first expressions are what the
+    symbols `own` stand for: these are their names elsewhere.
 
     Parts are named from the inside out, so that each name is defined before it is used.
     """
     found = list(expressions)
     length = cache(lambda e: width(text(e)))
+    parts: dict[sp.Symbol, sp.Expr] = {}
 
     def name(part: sp.Expr) -> None:
+        if part in found[: len(own)]:
+            k = found.index(part)
+            found[:] = [e if i == k else replaced(e, {part: own[k]}) for i, e in enumerate(found)]
+            return
         symbol = sp.Dummy("common", **{"positive": True} if part.is_positive else {"real": True})
-        names[symbol] = letter(part)
+        names[symbol], parts[symbol] = letter(part), part
         found[:] = [replaced(e, {part: symbol}) for e in found]
 
     while (part := _repeated(found, length, least, nodes)) is not None:
         name(part)
     while (part := _longest(found, length)) is not None:
         name(part)
-    return found
+    return found, parts
 
 
 def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], least: float, nodes: bool) -> sp.Expr | None:
@@ -75,8 +82,12 @@ def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], le
 
 
 def _longest(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float]) -> sp.Expr | None:
-    """the widest part of about a line in an expression of many lines, or the narrowest sum that is wider"""
+    """an exponent that is too long for one, the widest part of about a line in an expression of many lines, or the narrowest sum that is
+    wider"""
     for e in found:
+        high = next((t.exp for t in _sizes([e]) if t.is_Pow and length(t.exp) > WIDTH / 3), None)
+        if high is not None:
+            return high
         if length(e) > LINES * WIDTH:
             widths = [(length(part), sp.default_sort_key(part), part) for part in _parts(_sizes([e])) if part != e]
             fitting = [t for t in widths if WIDTH / 4 < t[0] <= WIDTH]

@@ -2,7 +2,7 @@ r"""One piece of LaTeX with the names it gives: kernels, weights' products, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,12 +19,30 @@ from meanfield.reporting.naming import shortened
 from meanfield.reporting.printer import printed
 from meanfield.symbols import known
 
-__all__ = ["Page"]
+__all__ = ["Page", "softmax_lines"]
 
 #: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
+
+
+#: functions that averages over softmax weights are written in -> what they are
+_SOFTMAX: Final = {
+    r"\omega": r"\mathbb{E}\, Y &= \frac{1}{1 + (m - 1)\, e^{-v\, \omega(v, m)}}",
+    r"\mu": r"\mu(v, m) &= \frac{\mathbb{E} \sum_{ab} (\partial A_a / \partial s_b)^2}{\mathbb{E}\, Y\, (1 - \mathbb{E}\, Y)}",
+    r"\beta_3": r"\beta_3(v, m) &= m^3\, \mathbb{E}\, A_1 A_2 A_3",
+}
+_WEIGHTS: Final = (
+    r"Y &= \textstyle\sum_a A_a^2, \quad A = \mathrm{softmax}(s_1, \dots, s_m), \quad s_a \sim \mathcal{N}(0, v) \text{ independent}"
+)
+
+
+def softmax_lines(rights: Iterable[str]) -> list[str]:
+    """What the functions of softmax averages are that stand in these lines."""
+    text = "\n".join(rights)
+    used = [line for letter, line in _SOFTMAX.items() if f"{letter}(" in text or rf"{letter}\left(" in text or rf"{letter}{{\left(" in text]
+    return [*used, _WEIGHTS] if used else []
 
 
 def _numbered(name: str, k: int) -> str:
@@ -39,6 +57,7 @@ class Page:
     """One piece of LaTeX: keeps the names it has given and what they stand for."""
 
     lines: dict[str, str] = field(default_factory=dict)  # left side -> right side
+    written_out: dict[str, str] = field(default_factory=dict)  # left side -> right side without names for its parts
     names: dict[sp.Basic, str] = field(default_factory=symbols.latex_names)
     kernels: dict[sp.Expr, str] = field(default_factory=dict)  # activation -> name of its kernel on correlations
     products: set[str] = field(default_factory=set)
@@ -47,12 +66,27 @@ class Page:
         """LaTeX, with the names of this page"""
         return printed(e, self.names)
 
-    def _define(self, name: str, right: str) -> str:
-        k = 1
-        while self.lines.get(_numbered(name, k), right) != right:
+    def _left(self, name: str, value: sp.Basic) -> str:
+        """the name, with a number where it already stands for something else"""
+        right, k = self.expression(value), 1
+        while self.written_out.get(_numbered(name, k), right) != right:
             k += 1
-        self.lines[_numbered(name, k)] = right
+        self.written_out[_numbered(name, k)] = right
         return _numbered(name, k)
+
+    def _define(self, values: Mapping[sp.Symbol, sp.Basic]) -> None:
+        """lines for named values, each behind those that it is written in"""
+        rest = dict(values)
+
+        def write(symbol: sp.Symbol) -> None:
+            value = rest.pop(symbol)
+            for s in [s for s in rest if s in value.free_symbols]:
+                if s in rest:
+                    write(s)
+            self.lines.setdefault(self.names[symbol], self.expression(value))
+
+        while rest:
+            write(next(iter(rest)))
 
     # -- one sublayer -----------------------------------------------------------------------------------------------------
     def law(self, law: Law) -> list[str]:
@@ -63,11 +97,10 @@ class Page:
                 view[d.symbol] = d.shown.xreplace(view)
             else:
                 values[d.symbol] = self.readable(d.value.xreplace(view))
+                self.names[d.symbol] = self._left(d.latex, values[d.symbol])
         out = [self.readable(e.xreplace(view)) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
-        short = self.named([*values.values(), *out])
-        for symbol, value in zip(values, short, strict=False):
-            latex_name = next(d.latex for d in law.definitions if d.symbol == symbol)
-            self.names[symbol] = self._define(latex_name, self.expression(value))
+        short, parts = self._shortened([*values.values(), *out], own=list(values))
+        self._define(dict(zip(values, short, strict=False)) | parts)
         new_q, new_p, jj, jk, kj, kk, chi = short[len(values) :]
         return [
             rf"q &\leftarrow {self._state_first(new_q, q)}",
@@ -79,11 +112,17 @@ class Page:
 
     def named(self, expressions: Sequence[sp.Basic], nodes: bool = True) -> list[sp.Basic]:
         """The same with names for what is long and stands in several places, or makes a line too long; also for expectations?"""
+        short, parts = self._shortened(expressions, nodes)
+        self._define(parts)
+        return short
 
+    def _shortened(
+        self, expressions: Sequence[sp.Basic], nodes: bool = True, own: Sequence[sp.Symbol] = ()
+    ) -> tuple[list[sp.Basic], dict[sp.Symbol, sp.Expr]]:
         def letter(part: sp.Expr) -> str:
-            return self._define(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", self.expression(part))
+            return self._left(r"\mathcal{E}" if isinstance(part, Node) else r"\mathcal{F}", part)
 
-        return shortened(expressions, self.expression, self.names, letter, LONG, nodes)
+        return shortened(expressions, self.expression, self.names, letter, LONG, nodes, own)
 
     def _state_first(self, e: sp.Expr, state: sp.Symbol) -> str:
         terms = sp.Add.make_args(e)
@@ -155,4 +194,4 @@ class Page:
             if letter in self.products:
                 names = symbols.TABLE
                 lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
-        return lines
+        return lines + softmax_lines(self.lines.values())

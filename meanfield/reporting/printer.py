@@ -82,6 +82,12 @@ def _rank(s: sp.Symbol) -> str:
     return f"{letter}{s.dummy_index:020d}"  # two of one name are two, in the order in which they were made
 
 
+def _letter(s: sp.Symbol) -> str:
+    """sympy's LaTeX of a symbol; words upright"""
+    text = str(_PLAIN.doprint(s))
+    return rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text
+
+
 def decimal(value: float) -> str:
     """A decimal of seven digits, powers of ten written out."""
     mantissa, _, exponent = f"{value:.{DIGITS}g}".partition("e")
@@ -102,7 +108,7 @@ def _is_decimal(r: sp.Basic) -> bool:
 def printed(e: sp.Basic, names: Mapping[sp.Basic, str]) -> str:
     """LaTeX with factors in the order weights, state, named quantities, and no leading minus where it can be helped."""
     ordered = {s: sp.Symbol(_rank(s) + s.name, **s.assumptions0) for s in e.free_symbols}
-    letters = {ordered[s]: names.get(s, _PLAIN.doprint(s)) for s in ordered}
+    letters = {ordered[s]: names.get(s) or _letter(s) for s in ordered}
     decimals = {r: sp.Float(r, 15) for r in e.atoms(sp.Rational) if _is_decimal(r)}
     settings = {"symbol_names": letters, "inv_trig_style": "full", "ln_notation": True}
     return str(_Printer(settings).doprint(e.xreplace(ordered | decimals)))

@@ -33,6 +33,15 @@ LIBRARIES: Final = ("xarray", "pandas")
 _STATUS = {"long_name": "what happened"}
 
 
+#: dimension -> meaning, LaTeX
+_DIMENSIONS: Final = {
+    "layer": ("repeats of the block", "l"),
+    "i": ("first token", "i"),
+    "j": ("second token", "j"),
+    "point": ("number of the fixed point", "k"),
+}
+
+
 def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[str, Any]) -> xarray.Dataset:
     """A dataset that carries the version; the coordinates named as parameters carry what these mean."""
     require("labelled arrays need", *LIBRARIES)
@@ -43,8 +52,9 @@ def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[
         entry = symbols.TABLE.get(str(name))
         if entry is not None:
             result[name].attrs |= {"long_name": entry.meaning, "units": "1", "latex": entry.latex}
-    if "layer" in result.coords:
-        result["layer"].attrs |= {"long_name": "repeats of the block", "units": "1", "latex": "l"}
+    for name in result.coords.keys() & _DIMENSIONS.keys():
+        meaning, letter = _DIMENSIONS[str(name)]
+        result[name].attrs |= {"long_name": meaning, "units": "1", "latex": letter}
     return result
 
 

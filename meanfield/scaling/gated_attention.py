@@ -307,13 +307,13 @@ def _rule(block: GAU) -> Rule:
     steps: tuple[Step, ...] = (
         Step("moments of the features", sp.Eq(sp.Symbol("mu"), mean, evaluate=False)),
         Step("and of their squares", sp.Eq(sp.Symbol("nu") ** 2, second, evaluate=False)),
-        Step("overlap of a token with itself at its mean s nu^2", sp.Eq(own, (s * nu**2) ** 2 / (n * s), evaluate=False)),
-        Step("overlap of two tokens at its mean s mu^2", sp.Eq(other, (s * mu**2) ** 2 / (n * s), evaluate=False)),
+        Step("overlap of a token with itself at its mean", sp.Eq(own, (s * nu**2) ** 2 / (n * s), evaluate=False)),
+        Step("overlap of two tokens at its mean", sp.Eq(other, (s * mu**2) ** 2 / (n * s), evaluate=False)),
         Step("A as a multiple of the identity, U and V independent", sp.Eq(size**2, own**2 * nu**4, evaluate=False)),
     )
     if has_mean:
         overtaken = sp.Eq((n - 1) * other * sp.Abs(mu), own * nu)
-        steps += (Step("V has the mean mu: the others of a row are as large as the diagonal at n*", overtaken),)
+        steps += (Step("V has a mean: the others of a row add up to as much as the diagonal where", overtaken),)
     assumptions = (
         "tokens independent, of unit variance; LeCun initialisation, biases zero",
         "overlaps at their means, their fluctuations left out",

@@ -59,14 +59,12 @@ def width_rule(fan_in: Any = None, fan_out: Any = None) -> Rule:
     lecun = 1 / sp.sqrt(i)
     lecun_norm = gaussian.subs(sigma, lecun)
     steps = (
-        Step("RMS gain of a matrix on its top singular vector: |x| = sqrt(fan_in), |Wx| = sqrt(fan_out)", sp.Eq(gain, aligned)),
+        Step("RMS gain of a matrix on its top singular vector, input and output of mean square 1", sp.Eq(gain, aligned)),
         Step("gain 1 when aligned", sp.Eq(norm, target)),
         Step("spectral norm of a Gaussian matrix (Bai and Yin 1993)", sp.Eq(norm, gaussian)),
         Step("standard deviation with that norm", sp.Eq(sigma, spread)),
         Step("RMS gain of Gaussian weights on a random input", sp.Eq(gain, sigma * sp.sqrt(i))),
-        Step(
-            "LeCun: sigma = fan_in^(-1/2) has gain 1 on a random input, and on an aligned one", sp.Eq(gain, aligned.subs(norm, lecun_norm))
-        ),
+        Step("LeCun initialisation has gain 1 on a random input, and on an aligned one", sp.Eq(gain, aligned.subs(norm, lecun_norm))),
     )
     return Rule(
         name="Golden rule of width",
@@ -115,9 +113,9 @@ def depth_rule(blocks: Any = None, alignment: Any = 1) -> Rule:
     m, size = sp.Symbol("m", positive=True), sp.Symbol("size", positive=True)
     value = n ** (-(1 + a) / 2)
     steps = (
-        Step("norm of a sum of L terms of size m: aligned", sp.Eq(size, n * m)),
+        Step("norm of a sum of terms of size m, one for each branch: aligned", sp.Eq(size, n * m)),
         Step("random", sp.Eq(size, sp.sqrt(n) * m)),
-        Step("between", sp.Eq(size, n ** ((1 + a) / 2) * m)),
+        Step(f"with alignment {a}", sp.Eq(size, n ** ((1 + a) / 2) * m)),
         Step("a sum of size 1", sp.Eq(m, value)),
     )
     return Rule(

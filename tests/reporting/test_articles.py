@@ -177,7 +177,7 @@ def test_names_for_parts_do_not_take_the_time_of_an_expression_written_out():
     for k in range(12):
         e = sp.sqrt(e + k * mf.p + 1) * sp.log(e + sp.Symbol(f"sigma_{k}", positive=True))  # 2^12 places
     names = {}
-    first, second = shortened([e, e + 1], lambda t: printed(t, names), names, lambda part: f"F_{len(names)}", 90.0)
+    (first, second), _ = shortened([e, e + 1], lambda t: printed(t, names), names, lambda part: f"F_{len(names)}", 90.0)
     assert len(names) > 5
     assert sp.count_ops(first) < 1000
     assert second == first + 1

@@ -83,6 +83,8 @@ OBJECTS = {
     "block Serial": lambda: mf.post_norm(norm=mf.LayerNorm(), **VIT),
     "block Parallel": lambda: mf.Linear() + mf.MLP(mf.erf),
     "block Repeat": lambda: mf.Repeat(RESIDUAL, 3),
+    "block of attention": lambda: mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
+    "softmax averages": lambda: mf.Attention(16, average=mf.Quenched()),
     "block FixedAttention": lambda: mf.Residual(mf.CausalAttention()),
     "expression": lambda: mf.E(mf.x**2 * sp.tanh(mf.x), mf.q),
     "matrix": lambda: mf.recursion(LAYER).transfer,
@@ -123,6 +125,7 @@ def test_latex(kind):
     assert len(re.findall(r"\\left\b", text)) == len(re.findall(r"\\right\b", text))
     assert text.count(r"\begin{") == text.count(r"\end{")
     assert not re.search(r"\\newcommand|\\operatorname\{(E|Angle|Pair|Gap)|nan|Dummy|\*\*|sigma_[a-z]\b(?<!\\sigma_[a-z])", text)
+    assert not re.search(r"_\{(tilde|hat|common)\}", text)
     html = getattr(thing, "_repr_html_", lambda: "")()
     assert html.count("<td") == html.count("</td>")
     if isinstance(thing, faces.Labelled):
@@ -131,6 +134,15 @@ def test_latex(kind):
         shown = thing._repr_latex_()
         assert shown.startswith(("$", r"\begin{"))
         assert repr(thing)
+
+
+def test_a_name_stands_behind_what_it_is_written_in():
+    net = mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu))
+    definitions = mf.latex(net).partition("where")[2].split("\\\\\n")
+    lefts = [line.partition(" &=")[0].removeprefix("\n\\begin{align*}\n") for line in definitions]
+    shared = next(k for k, left in enumerate(lefts) if left == r"\mathcal{F}")
+    assert shared > max(lefts.index(name) for name in (r"\tilde q", r"\hat q", "y_q", r"\Psi_q"))
+    assert r"\tilde q" in definitions[shared]
 
 
 def test_every_public_kind_has_latex_or_a_reason():
