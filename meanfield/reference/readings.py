@@ -165,8 +165,9 @@ def weights_of(layout: Layout, block: nn.Module, path: str) -> dict[str, Matrix]
             raise NotRecognised(f"{part} of {type(block).__name__} is no matrix")
         found[role] = matrix
     if layout.query == layout.key:
-        heads, rows, width = heads_of(layout, block, path), *found["query"].weight.shape
-        size = int(getattr(find(block, layout.attention), "head_dim", width // heads))
+        heads, (rows, width) = heads_of(layout, block, path), found["query"].weight.shape
+        said: int | None = getattr(find(block, layout.attention), "head_dim", None)
+        size = said or width // heads
         shared, left = divmod(rows - heads * size, 2 * size)  # heads of keys and values, as many as there are rows for
         if left or not 0 < shared <= heads:
             raise NotRecognised(f"{path}.{layout.query}: {rows} rows are not those of {heads} heads of {size} with keys and values")
@@ -181,9 +182,8 @@ def _unpacked(packed: Matrix, roles: tuple[str, ...], sizes: list[int], heads: i
     """parts of a matrix, one behind the other, or where all are as large and `heads` is given, of each head together"""
 
     def parts(whole: Tensor) -> tuple[Tensor, ...]:
-        if heads and len(set(sizes)) == 1:
-            return whole.view(heads, len(sizes), -1, *whole.shape[1:]).unbind(1)
-        return torch.split(whole, sizes)
+        together = heads and len(set(sizes)) == 1
+        return tuple(whole.view(heads, len(sizes), -1, *whole.shape[1:]).unbind(1) if together else torch.split(whole, sizes))
 
     biases = [None] * len(sizes) if packed.bias is None else parts(packed.bias)
     return {role: Matrix(w, b) for role, w, b in zip(roles, parts(packed.weight), biases, strict=True)}
