@@ -47,7 +47,7 @@ class GAU(Block):
     n = 8, \lambda = 1.5, branches much larger than the skip, have ln J of the last block 0.09 above the law (pre-norm, by the
     first) and 0.033 below it (post-norm, by the second) at s = 64, 0.02 and 0.010 at s = 256. Where a heavy tail of relu^2 makes A
     scatter more, it is more: phi = silu, \lambda = 1.25, s = 64 post-norm, 0.36 below after two blocks. `mf.reference.compare` takes
-    the first order in 1/s off.
+    the first order in 1/s off, and says where q scatters too much for that to be enough: by e^{1.2} here.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ from meanfield.reference import comparison_tables as _comparison_tables  # noqa:
 from meanfield.reference import draws, rules
 from meanfield.reference import fluctuating_attention as _fluctuating_attention  # noqa: F401  # registers its rules
 from meanfield.reference import fluctuating_gau as _fluctuating_gau  # noqa: F401
+from meanfield.reference import fluctuating_layers as _fluctuating_layers  # noqa: F401
 from meanfield.reference import gated as _gated  # noqa: F401  # registers its layers
 from meanfield.reference import mixing as _mixing  # noqa: F401  # registers its layers
 from meanfield.reference import normalising as _normalising  # noqa: F401

@@ -2,6 +2,7 @@ r"""Theory beside random networks, with the part of the difference that finite w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,8 +120,18 @@ class Comparison(faces.Labelled):
         return all(bool((np.abs(d.z) <= self.limit).all()) for d in self.differences.values())
 
     @property
+    def second_order(self) -> float:
+        """How far apart, relatively, theory and networks may be by terms of second order, of which two widths take off the first: a norm
+        has E 1/q = e^v/E q for a variance v of ln q, and 2 v^2 is left of terms in v^2. The sum over all that q enters; NaN where the
+        scatter is not known."""
+        try:
+            return float(2 * np.sum(self.scatter.entering**4))
+        except Unpredicted:
+            return math.nan
+
+    @property
     def verdict(self) -> str:
-        """The largest disagreement in a sentence."""
+        """The largest disagreement in a sentence, and whether the network scatters too much for a law of means to be held against it."""
         name, d = max(self.differences.items(), key=lambda item: float(np.abs(item[1].z).max()))
         i = int(np.abs(d.z).argmax())
         off = float((d.measured - d.bias - d.theory)[i])
@@ -128,6 +139,12 @@ class Comparison(faces.Labelled):
         if self.agrees:
             bound = f"no |z| is above {self.limit:.1f} (3 standard errors, {self.wide.samples} networks)"
             return f"Theory and networks agree: {bound}. At most, {fact}."
+        if abs(off) <= self.second_order * (1.0 if d is self.log_apjn else float(self.q.theory[i])):
+            return (
+                f"Outside the range of the law: {fact}. It takes q as certain, but over draws ln q has a predicted standard deviation of "
+                f"{self.scatter.entering.max():.2g} where it enters a norm, activation or attention. Two widths take off the first order "
+                f"of that; terms of second order are about {self.second_order:.1g} here."
+            )
         return f"Theory and networks disagree: {fact}, and chance stays below {self.limit:.1f}."
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
@@ -190,6 +207,9 @@ def compare(
     m(width) = theory + b/width, and the z-scores compare what is left with 0. A gated attention unit has effects in 1/s beside its law at
     any width, once it stands in a stack with norms: at half the width it has half of s (and of d, e; W_o is twice as large, to keep the
     size of what it adds), beside the theory of that. `bias` then holds the terms in 1/width and 1/s.
+
+    Where theory and networks disagree by no more than the terms of second order that the predicted scatter of q over draws makes, the
+    verdict says that this is outside the range of the law: gated attention of few features with a heavy tail, in front of a norm.
 
     Parameters
     ----------

@@ -116,9 +116,9 @@ def describe(model: nn.Module) -> Description:
 
     Recognised are torch.nn.Sequential of Linear, activations, norms, Dropout, Identity and further Sequentials;
     torch.nn.TransformerEncoder and its layers; blocks laid out as those of timm and of Hugging Face ViT, DINOv2, CLIP, BERT, DistilBERT,
-    GPT-2, OPT, GPT-NeoX, Phi, StarCoder2, Qwen3 and Llama (also Mistral, Qwen2, Gemma, OLMo, Granite), with norms before or behind the
-    branches or with branches in parallel. A block is accepted only if it computes what the description says, on random tokens; activations
-    are known by their values.
+    GPT-2, OPT, GPT-NeoX, Phi, Phi-3, StarCoder2, Qwen3, Gemma 2 and 3, OLMo 2, Cohere, GLM, Nemotron, Falcon and Llama (also Mistral,
+    Qwen2, Gemma, OLMo, Granite, Helium), with norms before or behind the branches or the sums, or with branches in parallel. A block is
+    accepted only if it computes what the description says, on random tokens; activations are known by their values.
 
     Scales of different layers that agree within 4 standard errors of their estimates are one number; otherwise every layer has its own.
 

@@ -139,6 +139,7 @@ class _Heads:
 @through.register
 def _(block: Attention, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
     G, across, d_G = mean(moments(s.x)), march.across(s), march.realised(s)
+    march.entered.append(d_G[0] / G[0])
     heads = _Heads(march, block.mixing)
     own, units = march.sources.of(march.heads), march.sources.of(before)
     A = heads.softmax(G)

@@ -77,6 +77,7 @@ class _Unit:
 @through.register
 def _(block: GAU, march: March, s: Signal, before: int, after: int) -> tuple[Signal, Back]:
     G, across, d_G = mean(moments(s.x)), march.across(s), march.realised(s)
+    march.entered.append(d_G[0] / G[0])
     gains = {letter: march.number(block.lam * getattr(block, f"sigma_{letter}")) for letter in "UVZO"}
     phi, slope = (tensor_function(march.expression(f.expression)) for f in (block.phi, block.phi.derivative))
     unit = _Unit(march, phi, slope, gains, round(march.number(block.s)), across)

@@ -7,16 +7,17 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["LAYOUTS", "Layout", "find", "layout_of"]
+__all__ = ["LAYOUTS", "Layout", "find", "layout_of", "missing"]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Dotted paths of the parts inside a block. `query`, `key` and `value` may be one packed matrix, in thirds or, `by_head`, with the
-    three parts of each head together; both norms may be one."""
+    """Dotted paths of the parts inside a block. `query`, `key` and `value` may be one packed matrix, one behind the other or, `by_head`,
+    with the three parts of each head together; `gate` and `up` one of two halves. Both `norms`, in front of the branches or behind the
+    sums, may be one or none; `branch_norms` stand behind the branches, in front of the sums."""
 
     name: str
-    norms: tuple[str, str]
+    norms: tuple[()] | tuple[str, str]
     attention: str
     query: str
     key: str
@@ -29,13 +30,17 @@ class Layout:
     layer_scales: tuple[str, str] | None = None
     by_head: bool = False
     head_norms: tuple[str, str] | None = None
+    branch_norms: tuple[()] | tuple[str, str] = ()
 
     @property
     def required(self) -> tuple[str, ...]:
         gate = () if self.gate is None else (self.gate,)
-        parts = (*self.norms, self.query, self.key, self.value, self.output, self.up, self.down, self.activation)
+        parts = (*self.norms, *self.branch_norms, self.query, self.key, self.value, self.output, self.up, self.down, self.activation)
         return (*parts, *gate, *(self.head_norms or ()))
 
+
+_APART = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+_HEADS = ("self_attn.q_norm", "self_attn.k_norm")
 
 LAYOUTS = (
     Layout(
@@ -60,17 +65,58 @@ LAYOUTS = (
         "mlp.c_proj", "mlp.act",
     ),
     Layout(
-        "transformers Qwen3DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", "self_attn.q_proj",
-        "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
-        head_norms=("self_attn.q_norm", "self_attn.k_norm"),
+        "transformers Gemma3DecoderLayer", ("input_layernorm", "pre_feedforward_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj", head_norms=_HEADS,
+        branch_norms=("post_attention_layernorm", "post_feedforward_layernorm"),
     ),
     Layout(
-        "transformers LlamaDecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", "self_attn.q_proj",
-        "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
+        "transformers Gemma2DecoderLayer", ("input_layernorm", "pre_feedforward_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
+        branch_norms=("post_attention_layernorm", "post_feedforward_layernorm"),
     ),
     Layout(
-        "transformers Starcoder2DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", "self_attn.q_proj",
-        "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.c_fc", "mlp.c_proj", "mlp.act",
+        "transformers Olmo2DecoderLayer", (), "self_attn", *_APART, "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj", "mlp.act_fn",
+        gate="mlp.gate_proj", head_norms=_HEADS, branch_norms=("post_attention_layernorm", "post_feedforward_layernorm"),
+    ),
+    Layout(
+        "transformers Glm4DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.gate_up_proj", "mlp.down_proj", "mlp.activation_fn", gate="mlp.gate_up_proj",
+        branch_norms=("post_self_attn_layernorm", "post_mlp_layernorm"),
+    ),
+    Layout(
+        "transformers GlmDecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.gate_up_proj", "mlp.down_proj", "mlp.activation_fn", gate="mlp.gate_up_proj",
+    ),
+    Layout(
+        "transformers Phi3DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", "self_attn.qkv_proj",
+        "self_attn.qkv_proj", "self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj", "mlp.activation_fn",
+        gate="mlp.gate_up_proj",
+    ),
+    Layout(
+        "transformers Qwen3DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
+        head_norms=_HEADS,
+    ),
+    Layout(
+        "transformers LlamaDecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
+    ),
+    Layout(
+        "transformers CohereDecoderLayer", ("input_layernorm", "input_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn", gate="mlp.gate_proj",
+    ),
+    Layout(
+        "transformers NemotronDecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.up_proj", "mlp.down_proj", "mlp.act_fn",
+    ),
+    Layout(
+        "transformers FalconDecoderLayer", ("input_layernorm", "input_layernorm"), "self_attention", "self_attention.query_key_value",
+        "self_attention.query_key_value", "self_attention.query_key_value", "self_attention.dense", "mlp.dense_h_to_4h",
+        "mlp.dense_4h_to_h", "mlp.act", by_head=True,
+    ),
+    Layout(
+        "transformers Starcoder2DecoderLayer", ("input_layernorm", "post_attention_layernorm"), "self_attn", *_APART, "self_attn.o_proj",
+        "mlp.c_fc", "mlp.c_proj", "mlp.act",
     ),
     Layout(
         "transformers OPTDecoderLayer", ("self_attn_layer_norm", "final_layer_norm"), "self_attn", "self_attn.q_proj", "self_attn.k_proj",
@@ -112,4 +158,9 @@ def find(module: nn.Module, path: str) -> Any:
 
 def layout_of(block: nn.Module) -> Layout | None:
     """The first layout whose parts the block has."""
-    return next((layout for layout in LAYOUTS if all(find(block, path) is not None for path in layout.required)), None)
+    return next((layout for layout in LAYOUTS if not missing(layout, block)), None)
+
+
+def missing(layout: Layout, block: nn.Module) -> list[str]:
+    """The parts of a layout that the block does not have."""
+    return [path for path in dict.fromkeys(layout.required) if find(block, path) is None]

@@ -3,7 +3,7 @@ r"""Second moments of signals and gradients, measured on random networks of fini
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from meanfield import arguments, faces
 from meanfield.progress import track
 from meanfield.reference.drawing import place, redraw, seeded
-from meanfield.reference.inputs import Start, default_tokens, start_of
 from meanfield.reference.listing import listing
-from meanfield.reference.stacks import block_lists
+from meanfield.reference.targets import in_place_of, input_of, modules_of, moved, names_of, width_of
 from meanfield.reference.walking import Step, Walk, evaluating, steps_of
 
 __all__ = ["Measurement", "measure"]
@@ -173,15 +172,15 @@ def measure(
     ((3,), 1.0)
     """
     if not isinstance(model, nn.Module):
-        model = nn.Sequential(*_checked(model))
+        model = nn.Sequential(*modules_of(model))
     arguments.check_integer(samples, "samples", 2)
     arguments.check_integer(probes, "probes", 1)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
-    names = _names(model, modules)
+    names = names_of(model, modules)
     twin = hasattr(model, "net")
     draw = redraw if fresh is True or (fresh is None and twin) else fresh or None
-    given = _input(model, q, p, c, gap, n) if inputs is None else None
+    given = input_of(model, q, p, c, gap, n) if inputs is None else None
     own = q is None and p is c is gap is None  # the states that the model makes of the inputs
     where = place(device)
     if any(w.is_inference() for w in model.parameters()) or torch.is_inference_mode_enabled():
@@ -189,7 +188,7 @@ def measure(
     on_device = all(w.device == where for w in model.parameters())
     network = model if draw is None and on_device else copy.deepcopy(model).to(where)
     chain = [network.get_submodule(name) for name in names]
-    size = None if inputs is not None else arguments.check_integer(_width(model, chain[0]) if width is None else width, "width", 1)
+    size = None if inputs is not None else arguments.check_integer(width_of(model, chain[0]) if width is None else width, "width", 1)
     dtype = next((w.dtype for w in network.parameters()), torch.float64)
     rows = []
     shape = torch.Size()
@@ -200,8 +199,8 @@ def measure(
             if inputs is not None:
                 seen = []
                 for _ in range(probes):
-                    replace = None if own else lambda x: _like(_input(model, q, p, c, gap, n or x.shape[-2]), x)
-                    steps, x = steps_of(network, chain, _moved(inputs, where), replace)
+                    replace = None if own else lambda x: in_place_of(input_of(model, q, p, c, gap, n or x.shape[-2]), x)
+                    steps, x = steps_of(network, chain, moved(inputs, where), replace)
                     seen.append(_observe(steps, x, start == "pooled"))
                     shape = x.shape
                 rows.append(np.mean(seen, axis=0))
@@ -219,76 +218,6 @@ def measure(
     mean, error = observed.mean(0), observed.std(0, ddof=1) / np.sqrt(samples)
     pairs = [a for pair in zip(mean, error, strict=True) for a in pair]
     return Measurement(shape[-1], shape[-2], samples, start, names, *pairs)
-
-
-def _checked(model: Any) -> list[nn.Module]:
-    parts = list(model) if isinstance(model, Sequence) else [model]
-    for part in parts:
-        if not isinstance(part, nn.Module):
-            raise TypeError(f"model: expected a torch.nn.Module or a sequence of them, got {type(part).__name__}")
-    return parts
-
-
-def _names(model: nn.Module, modules: Sequence[str | nn.Module] | None) -> tuple[str, ...]:
-    """the modules asked for by name, or the layers of the model"""
-    if modules is None:
-        if isinstance(model, nn.Sequential):
-            if not len(model):
-                raise ValueError(f"model = {model!r} has no modules to measure")
-            return tuple(model._modules)  # a module that stands twice, twice
-        lists = list(block_lists(model))
-        if len(lists) != 1:
-            raise ValueError(f"modules: which layers of {type(model).__name__} to measure is not known: give their names")
-        prefix, blocks = lists[0]
-        return tuple(f"{prefix}.{name}" for name, _ in blocks) if prefix else ("",)
-    known = {id(m): name for name, m in model.named_modules()}
-    names = [m if isinstance(m, str) else known.get(id(m), "") for m in modules]
-    for name, asked in zip(names, modules, strict=True):
-        if name not in known.values() or not name:
-            raise ValueError(f"modules: {asked if isinstance(asked, str) else type(asked).__name__} is no module of {type(model).__name__}")
-    if not names:
-        raise ValueError("modules is empty: give at least one name")
-    return tuple(names)
-
-
-def _width(model: nn.Module, first: nn.Module) -> int:
-    known = getattr(model, "width", None)
-    if isinstance(known, int):
-        return known
-    for part in first.modules():
-        if isinstance(part, nn.Linear):
-            return int(part.in_features)
-        if isinstance(part, nn.LayerNorm):
-            return int(part.normalized_shape[-1])
-    raise TypeError(f"width: {type(first).__name__} does not say how wide it is; give a number")
-
-
-def _moved(inputs: Any, where: torch.device) -> Any:
-    if isinstance(inputs, Tensor):
-        return inputs.to(where)
-    if isinstance(inputs, Mapping):
-        return {k: _moved(v, where) for k, v in inputs.items()}
-    return tuple(_moved(v, where) for v in inputs) if isinstance(inputs, tuple) else inputs
-
-
-def _like(given: Start, x: Tensor) -> Tensor:
-    """tokens in the place of a state of the model"""
-    if x.dim() != 3 or x.shape[-2] != given.n:
-        raise ValueError(f"n = {given.n}: the model makes states of shape {tuple(x.shape)} of these inputs")
-    return given.tokens(x.shape[0], x.shape[-1], x.dtype, x.device)
-
-
-def _input(model: nn.Module, q: Any, p: Any, c: Any, gap: Any, n: int | None) -> Start:
-    """the input asked for, or the one the model was built with"""
-    built: Start | None = getattr(model, "start", None)
-    mixed: int | None = getattr(model, "tokens", None)
-    if q is None and p is c is gap is None:
-        if built is None:
-            raise ValueError("no input: give q, and p, c or gap for several tokens (the model was built without)")
-        return built if n is None else start_of(built.q, None, None, None if n == 1 else built.delta / built.q, n)
-    if q is None:
-        raise ValueError("p, c or gap is given without q")
-    return start_of(q, p, c, gap, n or mixed or default_tokens(p, c, gap))
 
 
 def _observe(steps: Sequence[Step], x: Tensor, pooled: bool) -> Floats:

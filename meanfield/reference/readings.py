@@ -12,12 +12,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from meanfield.reference.drawing import seeded
-from meanfield.reference.layouts import LAYOUTS, Layout, find, layout_of
+from meanfield.reference.layouts import LAYOUTS, Layout, find, layout_of, missing
 from meanfield.reference.recognition import TOLERANCE, NotRecognised
 
 __all__ = ["Matrix", "Reading", "read_block", "weights_of"]
@@ -54,7 +55,8 @@ class Reading:
     layout: Layout
     path: str
     matrices: dict[str, Matrix]
-    norms: tuple[nn.Module, nn.Module]
+    norms: tuple[nn.Module, ...]
+    branch_norms: tuple[nn.Module, ...]
     activation: Callable[[Tensor], Tensor]
     layer_scales: tuple[Tensor | None, Tensor | None]
     heads: int
@@ -63,7 +65,9 @@ class Reading:
     form: str
     causal: bool
     angles: Tensor | None
+    neighbours: bool
     head_norms: tuple[nn.Module, nn.Module] | None
+    cap: float | None
 
     @property
     def size(self) -> int:
@@ -78,34 +82,48 @@ class Reading:
     def branches(self, x: Tensor) -> Tensor:
         """What the block computes, in the order of its norms."""
         start = x
-        for norm, branch, scale in zip(self.norms, (self._attend, self._feed), self.layer_scales, strict=True):
-            out = branch(x if self.form == "post-norm" else norm(start if self.form == "parallel" else x))
+        plain = (nn.Identity(), nn.Identity())
+        parts = (self.norms or plain, (self._attend, self._feed), self.branch_norms or plain, self.layer_scales)
+        for norm, branch, branch_norm, scale in zip(*parts, strict=True):
+            out = branch_norm(branch(x if self.form == "post-norm" else norm(start if self.form == "parallel" else x)))
             out = out if scale is None else scale * out
             x = norm(x + out) if self.form == "post-norm" else x + out
         return x
 
     def _attend(self, x: Tensor) -> Tensor:
         query, key, value = (
-            self.matrices[role](x).reshape(*x.shape[:-1], count, -1).transpose(-2, -3)
+            self._normed(role, self.matrices[role](x)).reshape(*x.shape[:-1], count, -1).transpose(-2, -3)
             for role, count in (("query", self.heads), ("key", self.key_heads), ("value", self.key_heads))
         )
-        if self.head_norms is not None:
-            query, key = self.head_norms[0](query), self.head_norms[1](key)
         if self.angles is not None:
             query, key = self._turned(query), self._turned(key)
         key, value = (t.repeat_interleave(self.heads // self.key_heads, -3) for t in (key, value))
         logits = self.scaling * query @ key.transpose(-1, -2)
+        if self.cap is not None:
+            logits = self.cap * torch.tanh(logits / self.cap)
         if self.causal:
             logits = logits.masked_fill(torch.ones(logits.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
         return self.matrices["output"]((torch.softmax(logits, -1) @ value).transpose(-2, -3).flatten(-2))
 
+    def _normed(self, role: str, x: Tensor) -> Tensor:
+        """queries and keys under norms of their own: of each head, or of all"""
+        if self.head_norms is None or role == "value":
+            return x
+        norm = self.head_norms[0 if role == "query" else 1]
+        weight = getattr(norm, "weight", None)
+        whole = weight is not None and weight.shape[-1] == x.shape[-1]
+        normed: Tensor = norm(x) if whole else norm(x.reshape(*x.shape[:-1], -1, self.size)).flatten(-2)
+        return normed
+
     def _turned(self, x: Tensor) -> Tensor:
-        """coordinates k and k + size/2 of the first so many as a pair"""
+        """coordinates k and k + size/2 of the first so many as a pair, or neighbours"""
         assert self.angles is not None
         size = self.angles.shape[-1]
-        first, second, rest = torch.split(x, [size, size, x.shape[-1] - 2 * size], -1)
+        pairs, rest = x[..., : 2 * size], x[..., 2 * size :]
+        first, second = (pairs[..., ::2], pairs[..., 1::2]) if self.neighbours else pairs.chunk(2, -1)
         cos, sin = self.angles.cos(), self.angles.sin()
-        return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], -1)
+        turned = [first * cos - second * sin, second * cos + first * sin]
+        return torch.cat([torch.stack(turned, -1).flatten(-2) if self.neighbours else torch.cat(turned, -1), rest], -1)
 
     def _feed(self, x: Tensor) -> Tensor:
         units = self.matrices["up"](x)
@@ -146,17 +164,29 @@ def weights_of(layout: Layout, block: nn.Module, path: str) -> dict[str, Matrix]
         if matrix is None:
             raise NotRecognised(f"{part} of {type(block).__name__} is no matrix")
         found[role] = matrix
-    if layout.query == layout.key:  # packed
-        packed = found["query"]
-        heads = heads_of(layout, block, path) if layout.by_head else 1
-        weights, biases = _thirds(packed.weight, heads), [None] * 3 if packed.bias is None else _thirds(packed.bias, heads)
-        found |= {role: Matrix(w, b) for role, w, b in zip(("query", "key", "value"), weights, biases, strict=True)}
+    if layout.query == layout.key:
+        heads, (rows, width) = heads_of(layout, block, path), found["query"].weight.shape
+        said: int | None = getattr(find(block, layout.attention), "head_dim", None)
+        size = said or width // heads
+        shared, left = divmod(rows - heads * size, 2 * size)  # heads of keys and values, as many as there are rows for
+        if left or not 0 < shared <= heads:
+            raise NotRecognised(f"{path}.{layout.query}: {rows} rows are not those of {heads} heads of {size} with keys and values")
+        found |= _unpacked(found["query"], ("query", "key", "value"), [heads * size, shared * size, shared * size], layout.by_head * heads)
+    if layout.gate == layout.up:
+        half, _ = divmod(found["up"].fan_out, 2)
+        found |= _unpacked(found["up"], ("gate", "up"), [half, half])
     return found
 
 
-def _thirds(packed: Tensor, heads: int) -> list[Tensor]:
-    parts = packed.view(heads, 3, -1, *packed.shape[1:]).unbind(1)
-    return list(parts) if heads > 1 else [part[0] for part in parts]
+def _unpacked(packed: Matrix, roles: tuple[str, ...], sizes: list[int], heads: int = 0) -> dict[str, Matrix]:
+    """parts of a matrix, one behind the other, or where all are as large and `heads` is given, of each head together"""
+
+    def parts(whole: Tensor) -> tuple[Tensor, ...]:
+        together = heads and len(set(sizes)) == 1
+        return tuple(whole.view(heads, len(sizes), -1, *whole.shape[1:]).unbind(1) if together else torch.split(whole, sizes))
+
+    biases = [None] * len(sizes) if packed.bias is None else parts(packed.bias)
+    return {role: Matrix(w, b) for role, w, b in zip(roles, parts(packed.weight), biases, strict=True)}
 
 
 def read_block(block: nn.Module, path: str) -> Reading:
@@ -167,22 +197,29 @@ def read_block(block: nn.Module, path: str) -> Reading:
     kind = f"{path} ({type(block).__name__})"
     layout = layout_of(block)
     if layout is None:
-        known = ", ".join(entry.name for entry in LAYOUTS)
-        raise NotRecognised(f"{kind} has no known layout: known are {known}, and the layers of torch.nn.Sequential")
+        raise NotRecognised(f"{kind} has no known layout: {_nearest(block)}")
     left = _unread(block, layout)
     if left:
-        raise NotRecognised(f"{kind}: {', '.join(left)} has no place in a {layout.name}")
-    readings = list(_proposals(layout, copy.deepcopy(block).double().cpu().eval(), path))
-    best, difference = readings[0], math.inf
-    for reading, off in readings:
-        if off < difference:
-            best, difference = (reading, off), off
-    if difference > TOLERANCE:
-        raise NotRecognised(
-            f"{kind} does not compute what a {layout.name} does: the nearest reading ({best[0].form}"
-            f"{', causal' * best[0].causal}) is off by {difference:.1g} of its branches"
-        )
-    return best[0]
+        raise NotRecognised(f"{kind}: {', '.join(left)} {'have' if len(left) > 1 else 'has'} no place in a {layout.name}")
+    nearest: list[tuple[float, Reading]] = []
+    for readings in _proposals(layout, copy.deepcopy(block).double().cpu().eval(), path):
+        nearest.append(min(readings, key=lambda found: found[0]))
+        if nearest[-1][0] <= TOLERANCE:
+            return nearest[-1][1]
+    difference, best = min(nearest, key=lambda found: found[0])
+    raise NotRecognised(
+        f"{kind} does not compute what a {layout.name} does: the nearest reading ({best.form}"
+        f"{', causal' * best.causal}) is off by {difference:.1g} of its branches"
+    )
+
+
+def _nearest(block: nn.Module) -> str:
+    """what keeps a block from the layout it has most parts of, relative to what that one needs"""
+    lacks, layout = min(((missing(entry, block), entry) for entry in LAYOUTS), key=lambda found: len(found[0]) / len(found[1].required))
+    if 2 * len(lacks) <= len(set(layout.required)):
+        return f"the nearest is a {layout.name}, and it has no {', '.join(lacks)}"
+    known = ", ".join(entry.name.removeprefix("transformers ") for entry in LAYOUTS)
+    return f"known are the layers of torch.nn.Sequential, and of transformer libraries {known}"
 
 
 def _unread(block: nn.Module, layout: Layout) -> list[str]:
@@ -191,41 +228,55 @@ def _unread(block: nn.Module, layout: Layout) -> list[str]:
     return [name for name, _ in block.named_parameters() if not any(name == path or name.startswith(f"{path}.") for path in claimed)]
 
 
-def _proposals(layout: Layout, block: nn.Module, path: str) -> Iterator[tuple[Reading, float]]:
-    """every reading, and how far the block is from it relative to its branches"""
+def _proposals(layout: Layout, block: nn.Module, path: str) -> Iterator[list[tuple[float, Reading]]]:
+    """how far the block is from every reading, relative to its branches; one list for each way to turn queries and keys by positions"""
     matrices, attention = weights_of(layout, block, path), find(block, layout.attention)
     width, heads = matrices["query"].weight.shape[-1], heads_of(layout, block, path)
     size = matrices["query"].fan_out // heads
     scaling = next((v for name in ("scaling", "scale") if isinstance(v := getattr(attention, name, None), float)), size**-0.5)
-    arguments = inspect.signature(block.forward).parameters
-    rotary = "position_embeddings" in arguments
-    without = {"attention_mask": None} if "attention_mask" in arguments else {}
-    norms = (find(block, layout.norms[0]), find(block, layout.norms[1]))
+    norms, branch_norms = (tuple(find(block, path) for path in paths) for paths in (layout.norms, layout.branch_norms))
     head_norms = None if layout.head_norms is None else (find(block, layout.head_norms[0]), find(block, layout.head_norms[1]))
-    turning = getattr(attention, "rotary_ndims", size) // 2
     first, second = layout.layer_scales or ("", "")
     scales = (_layer_scale(block, first), _layer_scale(block, second))
     with seeded(0, torch.device("cpu")), torch.no_grad():
         x = torch.randn(2, 5, width, dtype=torch.float64)
-        angles = torch.outer(torch.arange(5.0), torch.rand(turning)).double() if rotary else None
-        turned = (
-            {}
-            if angles is None
-            else {"position_embeddings": tuple(f(torch.cat([angles, angles], -1))[None] for f in (torch.cos, torch.sin))}
-        )
-        try:
-            out = block(x, **without, **turned)
-        except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
-            raise NotRecognised(f"{path} ({type(block).__name__}) does not run on tokens alone: {error}") from error
-        out = out[0] if isinstance(out, tuple) else out
-        for form, causal in itertools.product(("pre-norm", "post-norm", "parallel"), (False, True)):
-            reading = Reading(
-                layout, path, matrices, norms, find(block, layout.activation), scales, heads,
-                matrices["key"].fan_out // size, scaling, form, causal, angles, head_norms,
-            )  # fmt: skip
-            expected = reading.branches(x)
-            size_of = (expected - x).square().mean().sqrt() + 1e-30
-            yield reading, float((out - expected).square().mean().sqrt() / size_of)
+        positions = torch.outer(torch.arange(5.0), torch.rand(getattr(attention, "rotary_ndims", size) // 2)).double()
+        for angles, neighbours, handed in _turnings(positions, block):
+            out = _run(block, x, path, handed)
+            found = []
+            for form, causal in itertools.product(("pre-norm", "post-norm", "parallel"), (False, True)):
+                reading = Reading(
+                    layout, path, matrices, norms, branch_norms, find(block, layout.activation), scales, heads,
+                    matrices["key"].fan_out // size, scaling, form, causal, angles, neighbours, head_norms,
+                    getattr(attention, "attn_logit_softcapping", None),
+                )  # fmt: skip
+                expected = reading.branches(x)
+                size_of = (expected - x).square().mean().sqrt() + 1e-30
+                found.append((float((out - expected).square().mean().sqrt() / size_of), reading))
+            yield found
+
+
+def _turnings(positions: Tensor, block: nn.Module) -> Iterator[tuple[Tensor | None, bool, Tensor]]:
+    """angles, whether neighbours are pairs, and how the block is handed the angles"""
+    halves, apart = torch.cat([positions, positions], -1), positions.repeat_interleave(2, -1)
+    if "position_embeddings" in inspect.signature(block.forward).parameters:
+        yield positions, False, halves
+        yield positions, True, apart
+        yield positions, True, halves
+    yield None, False, halves
+
+
+def _run(block: nn.Module, x: Tensor, path: str, angles: Tensor) -> Tensor:
+    known: dict[str, Any] = {"attention_mask": None, "position_embeddings": (angles.cos()[None], angles.sin()[None])}
+    if not getattr(getattr(block, "config", None), "alibi", True):
+        known["alibi"] = None
+    asked = inspect.signature(block.forward).parameters
+    try:
+        out = block(x, **{name: value for name, value in known.items() if name in asked})
+    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
+        raise NotRecognised(f"{path} ({type(block).__name__}) does not run on tokens alone: {error}") from error
+    first: Tensor = out[0] if isinstance(out, tuple) else out
+    return first
 
 
 def _layer_scale(block: nn.Module, path: str) -> Tensor | None:

@@ -23,10 +23,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scatter:
-    """Standard deviations over draws of q and J^{L,l} at every layer, over their means: those of ln q and ln J where they are small."""
+    """Standard deviations over draws of q and J^{L,l} at every layer, over their means: those of ln q and ln J where they are small.
+
+    `entering` are those of ln q, for one set of inputs, wherever it enters an activation, a norm or attention: these see the q of their
+    draw, of which a law of means knows the mean.
+    """
 
     log_q: Floats
     log_apjn: Floats
+    entering: Floats
 
 
 def scatter(
@@ -60,5 +65,6 @@ def scatter(
     """
     values = {name: float(value) for name, value in parameters.items()}
     law = (q, q - (delta or 0.0))
-    found = variances(net, width, round(hidden * width), heads, depth, law, tokens, pooled, probes, values)
-    return Scatter(*np.sqrt(np.maximum(found @ np.array([1 / probes, 1 - 1 / probes]), 0.0) / width))
+    found, entering = variances(net, width, round(hidden * width), heads, depth, law, tokens, pooled, probes, values)
+    log_q, log_apjn = np.sqrt(np.maximum(found @ np.array([1 / probes, 1 - 1 / probes]), 0.0) / width)
+    return Scatter(log_q, log_apjn, np.sqrt(entering / width))

@@ -15,6 +15,7 @@ from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Linear, Scale
 from meanfield.blocks.fixed import CausalAttention, MaskedAttention
 from meanfield.blocks.gated import Product
+from meanfield.blocks.norms import RMSNorm
 from meanfield.reference.layouts import layout_of
 from meanfield.reference.readings import Reading, read_block
 from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_of
@@ -22,7 +23,7 @@ from meanfield.reference.recognition import Layers, NotRecognised, activation_of
 __all__ = ["block_lists", "read_stack"]
 
 #: what layers have to have in common
-KINDS = ("activation", "norms", "place of the norms", "causal mask", "gate", "rotary positions")
+KINDS = ("activation", "norms", "norms of branches", "place of the norms", "causal mask", "gate", "rotary positions")
 
 
 def read_stack(model: nn.Module) -> Layers:
@@ -37,8 +38,11 @@ def read_stack(model: nn.Module) -> Layers:
         counts.append(count)
         windows.add(_window(block.get_submodule(reading.layout.attention)))
         phi = activation_of(reading.activation, f"{name}.{reading.layout.activation}")
-        norms = [norm_of(norm, f"{name}.{path}")[0] for norm, path in zip(reading.norms, reading.layout.norms, strict=True)]
-        kinds.append((phi, norms, reading.form, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
+        norms, branch_norms = (
+            [norm_of(norm, f"{name}.{path}")[0] for norm, path in zip(*found, strict=True)]
+            for found in ((reading.norms, reading.layout.norms), (reading.branch_norms, reading.layout.branch_norms))
+        )
+        kinds.append((phi, norms, branch_norms, reading.form, _is_causal(reading, block), "gate" in reading.matrices, reading.rotary))
         if kinds[-1] != kinds[0]:
             apart = ", ".join(what for what, a, b in zip(KINDS, kinds[0], kinds[-1], strict=True) if a != b)
             raise NotRecognised(f"{names[0]} and {name} are of different kinds, by {apart}: describe each part by itself")
@@ -61,13 +65,17 @@ def read_stack(model: nn.Module) -> Layers:
         caveats.append(
             "rotary position embedding: its frequencies are not in this module, or it scales logits, which are taken as those without it"
         )
+    if reading.head_norms is not None and not reading.norms:
+        caveats.append("norms of queries and keys, and none in front of the values: the law is that of tokens of equal norm")
+    if reading.cap is not None:
+        caveats.append(f"logits capped at {reading.cap:g}, by tanh: the law is that without")
     if windows != {None}:
         caveats.append(f"sliding window: the law is that of at most {min(w for w in windows if w is not None)} tokens")
     if len(blocks) > 1 and _same_weights([block for _, block in blocks]):
         caveats.append(
             "equal weights: neighbouring blocks are copies, as torch.nn.TransformerEncoder makes them; the law is for independent ones"
         )
-    return Layers(rows, counts, lambda values: _transformer(values, *kinds[0][:5], frequencies), names, outside, tuple(caveats))
+    return Layers(rows, counts, lambda values: _transformer(values, *kinds[0][:6], frequencies), names, outside, tuple(caveats))
 
 
 def block_lists(model: nn.Module) -> Iterator[tuple[str, list[tuple[str, nn.Module]]]]:
@@ -123,15 +131,16 @@ def _scales(r: Reading) -> tuple[dict[str, float], dict[str, int]]:
             values[f"gain_{letter}"], counts[f"gain_{letter}"] = _size(gain, 1.0)
         if r.form == "post-norm":
             raise NotRecognised(f"{r.path}: norms of queries and keys are known behind a norm alone")
+        if not r.norms and values["bias_V"]:
+            raise NotRecognised(f"{r.path}: norms of queries and keys with none in front of values of a bias have no law")
     values["sigma_Q" if r.head_norms is None else "gain_Q"] *= r.scaling * math.sqrt(r.size)
-    for i, (norm, scale) in enumerate(zip(r.norms, r.layer_scales, strict=True), 1):
-        parts = {
-            f"gain_{i}": norm_of(norm, f"{r.path}.{r.layout.norms[i - 1]}")[1],
-            f"shift_{i}": getattr(norm, "bias", None),
-            f"layer_scale_{i}": scale,
-        }
-        for name, part in parts.items():
-            values[name], counts[name] = _size(part, 0.0 if name.startswith("shift") else 1.0)
+    for end, norms, paths in (("", r.norms, r.layout.norms), ("_branch", r.branch_norms, r.layout.branch_norms)):
+        for i, (norm, path) in enumerate(zip(norms, paths, strict=True), 1):
+            index = f"{end}_{i}"
+            values[f"gain{index}"], counts[f"gain{index}"] = _size(norm_of(norm, f"{r.path}.{path}")[1], 1.0)
+            values[f"shift{index}"], counts[f"shift{index}"] = _size(getattr(norm, "bias", None), 0.0)
+    for i, scale in enumerate(r.layer_scales, 1):
+        values[f"layer_scale_{i}"], counts[f"layer_scale_{i}"] = _size(scale, 1.0)
     return values, counts
 
 
@@ -160,7 +169,7 @@ def _of_logits(s: Mapping[str, float]) -> tuple[float, float]:
     """sigma_Q and sigma_K; with norms of their own queries and keys have the size of the gains, whatever their matrices and input"""
     if "gain_Q" not in s:
         return s["sigma_Q"], s["sigma_K"]
-    before = math.hypot(s["gain_1"], s["shift_1"])
+    before = math.hypot(s.get("gain_1", 1.0), s.get("shift_1", 0.0))
     return s["gain_Q"] / before, s["gain_K"] / before
 
 
@@ -168,16 +177,17 @@ def _transformer(
     s: Mapping[str, float],
     phi: Activation,
     norms: Sequence[Block],
+    branch_norms: Sequence[Block],
     form: str,
     causal: bool,
     gated: bool,
     frequencies: tuple[float, ...],
 ) -> Block:
-    def norm(i: int) -> Block:
-        gain, shift = s[f"gain_{i}"], s[f"shift_{i}"]
+    def scaled(norm: Block, index: str) -> Block:
+        gain, shift = s[f"gain{index}"], s[f"shift{index}"]
         if shift:  # in second moments a shift that all tokens share is the bias of a linear map
-            return norms[i - 1] >> Linear(gain, shift)
-        return norms[i - 1] if gain == 1 else norms[i - 1] >> Scale(gain)
+            return norm >> Linear(gain, shift)
+        return norm if gain == 1 else norm >> Scale(gain)
 
     v, o = s["sigma_V"], s["sigma_O"]
     q, k = _of_logits(s)
@@ -191,9 +201,15 @@ def _transformer(
     units: Block = Linear(s["sigma_1"], s["bias_1"])
     units = Product(Linear(s["sigma_gate"], s["bias_gate"]) >> Activate(phi), units) if gated else units >> Activate(phi)
     branches = [attention, units >> Linear(s["sigma_2"], s["bias_2"])]
+    if branch_norms:
+        branches = [b >> scaled(norm, f"_branch_{i}") for i, (b, norm) in enumerate(zip(branches, branch_norms, strict=True), 1)]
     branches = [b if s[f"layer_scale_{i}"] == 1 else b >> Scale(s[f"layer_scale_{i}"]) for i, b in enumerate(branches, 1)]
-    if form == "parallel":
-        return Residual((norm(1) >> branches[0]) + (norm(2) >> branches[1]))
+    if not norms and "gain_Q" in s:  # what norms of its own take from queries and keys, the norm of the branch takes from the values
+        branches[0] = RMSNorm() >> branches[0]
+    plain = [scaled(norm, f"_{i}") for i, norm in enumerate(norms, 1)]
     if form == "post-norm":
-        return Residual(branches[0]) >> norm(1) >> Residual(branches[1]) >> norm(2)
-    return Residual(norm(1) >> branches[0]) >> Residual(norm(2) >> branches[1])
+        return Residual(branches[0]) >> plain[0] >> Residual(branches[1]) >> plain[1]
+    branches = [norm >> b for norm, b in zip(plain, branches, strict=True)] if plain else branches
+    if form == "parallel":
+        return Residual(branches[0] + branches[1])
+    return Residual(branches[0]) >> Residual(branches[1])

@@ -138,6 +138,16 @@ def test_gated_attention_by_the_z_scores_of_compare(name: str) -> None:
     assert np.abs(wrong.log_apjn - d.theory)[0] > seen.limit * spread
 
 
+def test_a_unit_that_scatters_too_much_is_outside_of_the_law() -> None:
+    """relu^2 of few overlaps with a heavy tail in front of a norm: ln J is 0.12 below the law after one block, whatever the width"""
+    net = post_norm(mf.GAU(mf.silu, s=64, lam=1.25, **SIZES))
+    options = {"q": 1.0, "c": 0.4, "probes": 1, "hidden": 2, "dtype": torch.float32, "device": "cpu", "seed": 3}
+    seen = mf.reference.compare(net, width=128, depth=1, samples=160, **options)
+    assert not seen.agrees
+    assert seen.verdict.startswith("Outside the range of the law")
+    assert seen.scatter.entering.max() > 1 < seen.second_order
+
+
 def test_half_the_width_has_half_the_features() -> None:
     """what a unit adds stays as large; with all features at both widths the z-scores of the stack would be above 4"""
     from meanfield.reference.halves import halved

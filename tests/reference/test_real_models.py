@@ -112,9 +112,15 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
     "DINOv2": lambda width=WIDTH: hugging("Dinov2", width, image_size=16, patch_size=4, mlp_ratio=2),
     "DistilBERT": lambda width=WIDTH: hugging("DistilBert", width, initializer_range=width**-0.5),
     "GPT-NeoX": lambda width=WIDTH: hugging("GPTNeoX", width, hidden_act="relu"),
+    "Gemma2": lambda width=WIDTH: hugging("Gemma2", width, num_key_value_heads=2, head_dim=width // 4, pad_token_id=0),
+    "OLMo2": lambda width=WIDTH: hugging("Olmo2", width, num_key_value_heads=2),
+    "Phi3": lambda width=WIDTH: hugging("Phi3", width, num_key_value_heads=2, pad_token_id=0),
+    "Cohere": lambda width=WIDTH: hugging("Cohere", width, num_key_value_heads=2, pad_token_id=0),
 }
 #: what makes the blocks of a model call for masks and positions
-INPUTS = {name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama", "Qwen3", "GPT-NeoX")}
+INPUTS = {
+    name: {"input_ids": torch.zeros(1, TOKENS, dtype=torch.long)} for name in ("GPT-2", "Llama", "Qwen3", "GPT-NeoX", "OLMo2", "Cohere")
+}
 
 NAMES = ("sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2")
 BIASES = {"sigma_V": "bias_V", "sigma_O": "bias_O", "sigma_1": "bias_1", "sigma_2": "bias_2", "sigma_gate": "bias_gate"}
@@ -180,7 +186,18 @@ PARTS = {
 }
 PARTS["Gemma"] = PARTS["Llama"]
 PARTS["Qwen3"] = (*PARTS["Llama"][:3], PARTS["Llama"][3] | {f"self_attn.{i.lower()}_norm.weight": f"gain_{i}" for i in "QK"})
-UNBIASED = ("Llama", "Gemma", "Qwen3")
+BRANCH_NORMS = {f"post_{part}_layernorm.weight": f"gain_branch_{i}" for i, part in enumerate(("attention", "feedforward"), 1)}
+PARTS["Gemma2"] = (*PARTS["Llama"][:2], ("input_layernorm", "pre_feedforward_layernorm"), PARTS["Llama"][3] | BRANCH_NORMS)
+PARTS["OLMo2"] = (*PARTS["Llama"][:2], (), PARTS["Qwen3"][3] | BRANCH_NORMS)
+PARTS["Phi3"] = (
+    "layers.{}",
+    ("self_attn.qkv_proj.",) * 3 + ("self_attn.o_proj.", "mlp.gate_up_proj.", "mlp.down_proj."),
+    PARTS["Llama"][2],
+    {"mlp.gate_up_proj.weight": "sigma_gate"},
+)
+UNBIASED = ("Llama", "Gemma", "Qwen3", "Gemma2", "OLMo2", "Phi3")
+#: rows of a packed matrix, in quarters
+QUARTERS = {"sigma_Q": (0, 2), "sigma_K": (2, 3), "sigma_V": (3, 4), "sigma_gate": (0, 2), "sigma_1": (2, 4)}
 
 
 def tensors_of(model, name):
@@ -196,7 +213,9 @@ def tensors_of(model, name):
             continue
         third = "QKV".find(letter[-1]) if matrices[0] == matrices[1] and path.startswith(matrices[0]) else None
         axis = 1 if name == "GPT-2" and path.endswith("weight") else 0
-        if third is not None and name == "GPT-NeoX":  # the three of every head together
+        if name == "Phi3" and letter in QUARTERS:
+            yield letter, [w.data[slice(*(w.shape[0] // 4 * i for i in QUARTERS[letter]))] for w in found]
+        elif third is not None and name == "GPT-NeoX":  # the three of every head together
             yield letter, [w.data.view(4, 3, -1, *w.shape[1:])[:, third] for w in found]
         else:
             yield letter, [w.data if third is None else w.data.chunk(3, axis)[third] for w in found]
@@ -211,7 +230,8 @@ def test_every_scale_is_read(name):
     model = MODELS[name](32)
     before = mf.reference.describe(model)
     assert (before.depth, before.alike) == (LAYERS, True)
-    letters, blank = set(), 3.0 if name == "Gemma" else 0.25  # whose gains are 1 + w
+    shifted = name.startswith("Gemma")  # gains are 1 + w
+    letters, blank = set(), 3.0 if shifted else 0.25
     for letter, tensors in tensors_of(model, name):
         letters.add(letter)
         kept = [t.clone() for t in tensors]
@@ -219,7 +239,7 @@ def test_every_scale_is_read(name):
             t.mul_(3) if t.any() else t.fill_(blank)
         after = mf.reference.describe(model)
         read = letter in before.scales  # what a norm of its own follows, has no scale
-        expected = 3 * before.scales[letter] if kept[0].any() and read else np.full(LAYERS, blank + (name == "Gemma"))
+        expected = 3 * before.scales[letter] if kept[0].any() and read else np.full(LAYERS, blank + shifted)
         for other, values in before.scales.items():
             assert after.scales[other] == pytest.approx(expected if other == letter else values, rel=1e-6), (letter, other)
         assert after.depth == LAYERS
@@ -355,9 +375,33 @@ def test_parallel_branches_and_norms_of_heads_are_predicted():
 
 
 def test_one_norm_for_both_branches():
-    seen = mf.reference.describe(hugging("Phi", 32))
-    assert isinstance(seen.net.branch, mf.Parallel)
-    assert (seen.scales["gain_1"] == seen.scales["gain_2"]).all()
+    for model in (hugging("Phi", 32), MODELS["Cohere"](32), hugging("Falcon", 32)):
+        seen = mf.reference.describe(model)
+        assert isinstance(seen.net.branch, mf.Parallel)
+        assert (seen.scales["gain_1"] == seen.scales["gain_2"]).all()
+    with pytest.raises(mf.reference.NotRecognised, match=r"does not run on tokens alone: .*'alibi'"):
+        mf.reference.describe(hugging("Falcon", 32, alibi=True))
+
+
+@pytest.mark.parametrize("name", ["OLMo2", "Cohere"])
+def test_norms_behind_branches_and_neighbours_as_pairs_are_predicted(name):
+    """queries and keys of OLMo2 are normed and its values are not, but by the norm of the branch; Cohere turns neighbours as a pair"""
+    model = MODELS[name]()
+    matrices = ("query", "key", "value", "output", "up", "gate", "down")
+    mf.reference.initialise_(model, dict.fromkeys(matrices, 1.0) | {"query": 1.3, "key": 1.3, "output": 1.2}, seed=2)
+    if name == "OLMo2":
+        for layer in model.layers:
+            layer.self_attn.q_norm.weight.data.fill_(1.6)
+            layer.post_attention_layernorm.weight.data.fill_(0.8)
+    predicted(model, mf.reference.describe(model), 0.1, INPUTS[name])
+
+
+def test_what_the_nearest_layout_lacks_is_named():
+    with pytest.raises(mf.reference.NotRecognised, match=r"h\.0 \(BloomBlock\) .* nearest is a transformers Falcon.* has no mlp\.act"):
+        mf.reference.describe(hugging("Bloom", 32, n_layer=2, n_head=4))
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPTBigCodeConfig(n_embd=32, n_layer=2, n_head=4, vocab_size=50, bos_token_id=0, eos_token_id=0)
+    assert mf.reference.describe(transformers.GPTBigCodeModel(config)).depth == 2  # one head of keys and values, packed
 
 
 def test_perceptrons():
@@ -419,7 +463,7 @@ class Cube(torch.nn.Module):
 ACTIVATIONS = {
     "encoder, pre-norm": "activation", "encoder, post-norm": "activation", "timm": "mlp.act", "ViT": "mlp.activation_fn",
     "BERT": "intermediate.intermediate_act_fn", "GPT-2": "mlp.act", "Llama": "mlp.act_fn", "Qwen3": "mlp.act_fn", "OPT": "activation_fn",
-    "GPT-NeoX": "mlp.act",
+    "GPT-NeoX": "mlp.act", "Gemma2": "mlp.act_fn", "OLMo2": "mlp.act_fn", "Phi3": "mlp.activation_fn",
 }  # fmt: skip
 
 
@@ -437,8 +481,8 @@ def test_every_altered_block_is_named(name):
         setattr(block.get_submodule(holder), last, Cube())
 
     def unnormed(block):
-        norm = block.get_submodule(PARTS[name][2][0])
-        norm.forward = lambda x: x * norm.weight
+        norm = block.get_submodule("post_attention_layernorm" if name == "OLMo2" else PARTS[name][2][0])
+        norm.forward = lambda x: x * (1 + norm.weight)
 
     for alter, said in (
         (scaled, rf"{path} \({kind}\) does not compute what"),

@@ -260,9 +260,11 @@ def test_what_people_read():
 
 def test_disagreement_is_said_in_words():
     seen = mf.reference.compare(mf.mlp(mf.erf), 64, 2, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1, device="cpu")
-    moved = replace(seen, q=replace(seen.q, z=seen.q.z + np.array([0, 0, 40.0])))
+    shift = np.array([0, 0, 1.0])
+    moved = replace(seen, q=replace(seen.q, measured=seen.q.measured + 0.5 * shift, z=seen.q.z + 40 * shift))
     assert not moved.agrees
     assert moved.verdict.startswith("Theory and networks disagree")
+    assert moved.second_order < 0.05, "of an ordinary network, small"
     assert "in q at layer 2" in moved.verdict
 
 
