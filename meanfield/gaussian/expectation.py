@@ -367,7 +367,7 @@ class PairExpectation(Node):
         if parts is None:
             dx = slope(self.integrand)
             return dx, slope(self.integrand, y), slope(dx, y)
-        (g, h), (dg, dh) = parts, (slope(part) for part in parts)
+        (g, h), (dg, dh) = parts, (gathered(slope(part)) for part in parts)
         h, dh = h.xreplace({x: y}), dh.xreplace({x: y})
         return dg * h, g * dh, dg * dh
 
