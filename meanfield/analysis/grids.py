@@ -7,16 +7,13 @@ grow, until the sign turns, and then by safeguarded Newton steps; what leaves th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap
-from meanfield.analysis.stepping import Steps
-from meanfield.analysis.tables import Table, tabulated
-from meanfield.symbols import known
+from meanfield.analysis.tabled import Tabled
 
 __all__ = ["Grid", "Variances"]
 
@@ -30,8 +27,12 @@ STEPS = 80
 ZERO = 4e-15
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
 REPEATS, NEWTON = 200, 30
-#: the last Newton step, in logarithms; settings that share one start
-SETTLED, NEIGHBOURS = 1e-11, 16
+#: the last Newton step, in logarithms
+SETTLED = 1e-11
+#: how far from where they start, in ln q, Newton steps look
+WANDER = 6.0
+#: settings one of which takes the long way, and by how much nearer neighbours are in each round
+NEIGHBOURS, CLOSER = 64, 4
 
 
 @dataclass(frozen=True)
@@ -58,20 +59,14 @@ class Grid:
         return next(iter(self.parameters.values())).size
 
     @cached_property
-    def maps(self) -> tuple[_Map, _Map] | None:
-        """q' with its slopes on identical inputs, and delta', through tables; None where a parameter stays inside an expectation"""
-        return _maps(self.step)
+    def steps(self) -> Tabled:
+        """a repeat of the net"""
+        return Tabled(self.step, self.parameters)
 
     def identical(self, at: Floats) -> tuple[Floats, Floats, Floats]:
         """ln q'/q, its slope in ln q, and d delta'/d delta at delta = 0"""
-        maps = self.maps
-        new, along, across = maps[0](at, self.parameters) if maps else Steps(self.step, self.parameters).identical(at)[:3]
+        new, along, across = self.steps.identical(at)
         return np.log(new / at), at * along / new - 1, across
-
-    def spread(self, at: Floats, d: Floats) -> Floats:
-        """delta' where q' does not depend on delta"""
-        maps = self.maps
-        return maps[1](at, self.parameters, d)[1] if maps else Steps(self.step, self.parameters).spread(at, d)[0]
 
     def variances(self, start: Floats) -> Variances:
         """The first fixed point in the direction of flow from each start."""
@@ -119,7 +114,7 @@ class Grid:
 
             def rise(part: NDArray[np.int64], u: Floats) -> Floats:
                 d = np.exp(u) * at[part]
-                return np.log(self.take(part).spread(at[part], d) / d)
+                return np.log(self.take(part).steps.spread(at[part], d) / d)
 
             f_low, f_high, side = np.log(chi), rise(active, high), np.zeros(at.size)
             result[f_high >= -ZERO] = 1.0  # c = 0 to rounding: phi without mean, no bias
@@ -144,38 +139,43 @@ class Grid:
     def jointly(self) -> tuple[Floats, Floats]:
         """q* and 1 - c* where q depends on c, nan where there is none in range.
 
-        Some settings take many repeats from q = 1, c = 1/2, then Newton steps; the others start from the neighbour's point, and take the
-        long way too where that leads to none that attracts.
+        Some settings take many repeats from q = 1, c = 1/2, then Newton steps; those between start from their neighbour's point, nearer
+        and nearer ones, and take the long way too where that leads to none that attracts though a neighbour has one.
         """
         at, d = np.full(self.size, np.nan), np.full(self.size, np.nan)
+        stride = NEIGHBOURS
         with np.errstate(all="ignore"):
-            first = np.arange(0, self.size, NEIGHBOURS)
-            at[first], d[first] = self.take(first)._repeated()
-            rest = np.setdiff1d(np.arange(self.size), first)
-            begin = rest - rest % NEIGHBOURS
-            at[rest], d[rest] = self.take(rest)._newton(at[begin], d[begin])
-            left = rest[np.isnan(at[rest])]
-            at[left], d[left] = self.take(left)._repeated()
+            known = np.arange(0, self.size, stride)
+            at[known], d[known] = self.take(known)._repeated()
+            while stride > 1:
+                before, stride = known, stride // CLOSER
+                known = np.arange(0, self.size, stride)
+                new = np.setdiff1d(known, before)
+                low = np.searchsorted(before, new) - 1
+                begin, end = before[low], before[np.minimum(low + 1, before.size - 1)]
+                at[new], d[new] = self.take(new)._newton(at[begin], d[begin])
+                lost = new[np.isnan(at[new]) & ~(np.isnan(at[begin]) & np.isnan(at[end]))]
+                at[lost], d[lost] = self.take(lost)._repeated()
         inside = (at > LOWEST) & (at < HIGHEST)
         return np.where(inside, at, np.nan), np.where(inside, d / at, np.nan)
 
     def _repeated(self) -> tuple[Floats, Floats]:
-        steps = Steps(self.step, self.parameters)
         at, d = np.ones(self.size), np.full(self.size, 0.5)
         for _ in range(REPEATS if self.size else 0):
-            at, d, _, _ = steps.pair(at, d)
+            at, d, _ = self.steps.pair(at, d)
             d = np.clip(d, 1e-300, 2 * at)
         return self._newton(at, d)
 
     def _newton(self, at: Floats, d: Floats) -> tuple[Floats, Floats]:
         """Newton steps in the logarithms of q and delta; nan where they do not end at a point that attracts"""
         u = np.log(np.array([at, d]))
+        begin = u[0].copy()
         found, active = np.full((2, self.size), np.nan), np.flatnonzero(np.isfinite(u).all(0))
         for _ in range(NEWTON):
             if not active.size:
                 break
             own = np.exp(u[:, active])
-            new, newer, jacobian, _ = Steps(self.step, self.take(active).parameters).pair(*own)
+            new, newer, jacobian = self.take(active).steps.pair(*own)
             rows = np.array([np.log(new / own[0]), np.log(newer / own[1])])
             slopes = jacobian * own / np.array([new, newer])[:, None]
             matrix, right = np.moveaxis(slopes - np.eye(2)[:, :, None], 2, 0), rows.T[:, :, None]
@@ -189,57 +189,5 @@ class Grid:
             u[:, active] += np.clip(step, -1, 1)
             u[1, active] = np.minimum(u[1, active], u[0, active] + np.log(2))
             found[:, active[ends]] = np.exp(u[:, active[ends]])
-            active = active[~done]
+            active = active[~done & (np.abs(u[0, active] - begin[active]) < WANDER)]
         return found[0], found[1]
-
-
-class _Map:
-    """Some expressions of each stage, through tables, over arrays."""
-
-    def __init__(self, stages: list[tuple[sp.Expr, ...]], tables: dict[str, Table], names: list[sp.Symbol]) -> None:
-        arguments = [known("q"), known("delta"), *names]
-        self.names = [s.name for s in names]
-        self.functions = [sp.lambdify(arguments, stage, modules=[tables, "numpy"], cse=True) for stage in stages]
-
-    def __call__(self, at: Floats, parameters: dict[str, Floats], d: Floats | None = None) -> list[Floats]:
-        """values of the last stage, slopes multiplied up; the state is the first two expressions, or the first"""
-        slopes = [np.ones(at.size)] * (len(self.functions) and 2)
-        given = [parameters[name] for name in self.names]
-        for f in self.functions:
-            rows = [np.broadcast_to(v, at.shape) for v in f(at, d, *given)]
-            if d is None:
-                slopes = [a * b for a, b in zip(slopes, rows[1:], strict=True)]
-            else:
-                d = rows[1]
-            at = rows[0]
-        return [at, *slopes] if d is None else [at, d]
-
-
-@lru_cache(maxsize=64)
-def _maps(step: StepMap) -> tuple[_Map, _Map] | None:
-    tables: dict[str, Table] = {}
-
-    def through(e: sp.Expr) -> sp.Expr:
-        found = tabulated(e)
-        if found is None:
-            raise _NoTables
-        expression, own = found
-        for name, table in own.items():
-            new = next((n for n, t in tables.items() if t is table), f"table{len(tables)}")
-            tables[new] = table
-            expression = expression.replace(sp.Function(name), sp.Function(f"held_{new}"))
-        return expression.replace(lambda t: str(t.func).startswith("held_"), lambda t: sp.Function(str(t.func)[5:])(*t.args))
-
-    if step.coupled:
-        return None
-    try:
-        identical = [tuple(map(through, own)) for own in step.stages_identical]
-        pair = [tuple(map(through, own[:2])) for own in step.stages_pair]
-    except _NoTables:
-        return None
-    names = list(step.recursion.parameters)
-    return _Map(identical, tables, names), _Map(pair, tables, names)
-
-
-class _NoTables(Exception):
-    """An expectation of the map cannot be tabulated."""

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.analysis.grids import Grid, Variances
-from meanfield.analysis.stepping import Steps
 
 __all__ = ["CRITICAL", "growth_classes"]
 
@@ -29,7 +28,7 @@ APART = 0.05
 #: settings whose value stands for those of many
 SAMPLES = 64
 #: 1 - c away from both ends
-INSIDE = 0.25
+INSIDE = 0.3
 
 
 def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats) -> dict[str, Words]:
@@ -111,7 +110,7 @@ def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
     rise, asked = np.zeros(at.size), np.flatnonzero(wanted)
 
     def values(part: NDArray[np.int64]) -> Floats:
-        new_q, new_d, *_ = Steps(grid.step, grid.take(part).parameters).pair(at[part], INSIDE * at[part])
+        new_q, new_d, _ = grid.take(part).steps.pair(at[part], INSIDE * at[part])
         return np.abs(np.log(new_d / new_q / INSIDE))
 
     if asked.size > SAMPLES:
@@ -131,7 +130,7 @@ def _leading(grid: Grid, at: Floats, d: Floats, chi: Floats) -> Floats:
     m = np.empty((at.size, 2, 2))
     for part in (d == 0, d != 0):
         if part.any():
-            m[part] = Steps(grid.step, grid.take(part).parameters).transfer(at[part], d[part])
+            m[part] = grid.take(part).steps.transfer(at[part], d[part])
     a, b = m[:, 0, 0] - 1, m[:, 1, 1] - 1
     product = m[:, 0, 1] * m[:, 1, 0]
     return np.where(product == 0, 1 + a, 1 + (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + product))

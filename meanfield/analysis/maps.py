@@ -29,7 +29,7 @@ from meanfield.numeric.work import Work, patient
 from meanfield.recurrence import Recursion, recursion
 from meanfield.symbols import known
 
-__all__ = ["Program", "StepMap", "at_zero", "derivative", "map_of", "program", "slope_at_zero", "values_of"]
+__all__ = ["Program", "StepMap", "at_zero", "derivative", "is_closed", "map_of", "program", "slope_at_zero", "values_of"]
 
 Floats = NDArray[np.float64]
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
@@ -112,6 +112,11 @@ def values_of(
         better = ~(again[-1] >= out[-1][poor])
         out[:, poor] = np.where(better, again, out[:, poor])
     return out[:-1], out[-1]
+
+
+def is_closed(expressions: tuple[sp.Expr, ...]) -> bool:
+    """Whether values of these expressions take no quadrature."""
+    return not program(expressions, _order(expressions)).integrands
 
 
 def identical(e: sp.Expr) -> sp.Expr:

@@ -1,12 +1,16 @@
-r"""Expectations as tables, for very many settings at once: piecewise Chebyshev interpolation in ln q, for gaps also in sqrt(1 - c).
+r"""Expectations as tables, for very many settings at once: piecewise Chebyshev interpolation in ln q, for two inputs also in sqrt(1 - c).
 
-Both are the variables in which moments of activations are smooth: ln q on panels of a factor 4, and gap/delta in sqrt(delta/q), whose
-powers it starts with also where phi has kinks. Panels are made when they are first needed; the number of points in sqrt(1 - c) grows
-until the last coefficients are negligible.
+Both are the variables in which moments of activations are smooth, also where phi has kinks: gap/delta and E f(u) g(v) are series in
+sqrt(1 - c) there. Panels of a factor 4 in q are made when they are first needed; in sqrt(1 - c) they are halved until the last coefficients
+are negligible, near c = 1 where q is large.
+
+`numeric/tabulation.py`, which runs over depth read from, is for functions that are analytic in a strip and comes with a proven bound;
+here anything is tabulated that can be evaluated: kinks, jumps, products of different functions, moments that span many decades.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -14,24 +18,31 @@ import numpy as np
 import sympy as sp
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
+from sympy.core.function import AppliedUndef
 
 from meanfield.analysis.maps import values_of
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.pair_expectation import Gap
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.singularities import standardised
+from meanfield.numeric.fingerprint import fingerprint, makers
+from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
 
-__all__ = ["Table", "tabulated"]
+__all__ = ["Table", "along", "callables", "tabulated"]
 
 Floats = NDArray[np.float64]
-q, delta, x = known("q"), known("delta"), known("x")
+q, delta, x, y = known("q"), known("delta"), known("x"), known("y")
 
 #: width of a panel in ln q, points on it
 WIDTH, POINTS = float(np.log(4.0)), 24
 #: ratio of values on a panel beyond which their logarithm is interpolated
 STEEP = 1e3
-#: points in sqrt(1 - c): from, to; size of the last coefficients at which they are enough
-FEWEST, MOST, NEGLIGIBLE = 33, 257, 1e-13
+#: points in sqrt(1 - c); size of the last coefficients at which they are enough, and at which it is rounding that keeps them up
+ACROSS, NEGLIGIBLE, NOISE = (20, 40), 1e-13, 1e-11
+#: what the name of a table ends in where its derivative is meant
+BY_VARIANCE, BY_DIFFERENCE = "_v", "_d"
+#: the narrowest part in sqrt(1 - c)
+NARROWEST = 2.0**-40
 
 
 def _angles(n: int) -> Floats:
@@ -47,61 +58,128 @@ def _coefficients(values: Floats) -> Floats:
     return np.asarray(np.tensordot(transform, values, 1))
 
 
+def _variances(i: int) -> Floats:
+    return np.asarray(np.exp(WIDTH * (i + (_angles(POINTS) + 1) / 2)))
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
-    """E g(u) over variances, or the gap of g over variances and differences."""
+    """E g(u) over variances; or a gap, or E f(u) g(v), over variances and differences up to them."""
 
     node: sp.Expr
     panels: dict[int, Floats | None] = field(default_factory=dict)
     steep: dict[int, bool] = field(default_factory=dict)  # panels of logarithms
+    parts: dict[tuple[int, float, float], Floats | None] = field(default_factory=dict)  # None: halved
 
     def __call__(self, v: Floats, d: Floats | None = None) -> Floats:
-        v = np.asarray(v, dtype=np.float64)
-        v, *rest = np.broadcast_arrays(v, *(() if d is None else (d,)))
-        out = np.full(v.shape, np.nan)
-        position = np.log(v) / WIDTH
-        index = np.floor(position)
-        for i in np.unique(index[np.isfinite(index)]):
-            here = index == i
-            panel = self._panel(int(i))
+        if d is None:
+            return self._means(v, sloped=False)[0]
+        return self._products(v, d, sloped=False)[0] * (d if isinstance(self.node, Gap) else 1.0)
+
+    def by_variance(self, v: Floats, d: Floats | None = None) -> Floats:
+        """The derivative in v, at fixed d."""
+        if d is None:
+            return self._means(v)[1] / v
+        _, along, across = self._products(v, d)
+        return (along - across / 2) * (d / v if isinstance(self.node, Gap) else 1 / v)
+
+    def by_difference(self, v: Floats, d: Floats) -> Floats:
+        """The derivative in d, at fixed v."""
+        value, _, across = self._products(v, d)
+        return value + across / 2 if isinstance(self.node, Gap) else across / (2 * d)
+
+    def _means(self, v: Floats, sloped: bool = True) -> tuple[Floats, Floats]:
+        """E g(u) and its derivative in ln v"""
+        out, slope = np.full(np.shape(v), np.nan), np.full(np.shape(v), np.nan)
+        for i, here, place in _places(v):
+            panel = self._panel(i)
             if panel is None:
-                out[here] = np.inf
+                out[here] = slope[here] = np.inf
                 continue
-            along = chebyshev.chebvander(2 * (position[here] - i) - 1, POINTS - 1)
-            if rest:
-                eps = rest[0][here] / v[here]
-                across = chebyshev.chebvander(2 * np.sqrt(np.clip(eps, 0, 1)) - 1, panel.shape[1] - 1)
-                out[here] = rest[0][here] * np.einsum("pi,pi->p", along @ panel, across)
-            else:
-                out[here] = np.exp(along @ panel) if self.steep.get(int(i)) else along @ panel
-        return out
+            terms = chebyshev.chebvander(place, POINTS - 1)
+            out[here] = np.exp(terms @ panel) if self.steep[i] else terms @ panel
+            if sloped:
+                slope[here] = terms[:, :-1] @ chebyshev.chebder(panel, scl=2 / WIDTH) * (out[here] if self.steep[i] else 1.0)
+        return out, slope
 
     def _panel(self, i: int) -> Floats | None:
         if i not in self.panels:
-            self.panels[i] = self._made(np.exp(WIDTH * (i + (_angles(POINTS) + 1) / 2)))
+            (values,), _ = values_of((self.node,), {"q": _variances(i)})
+            self.steep[i] = bool(np.isfinite(values).all() and values.min() > 0 and values.max() > STEEP * values.min())
+            self.panels[i] = _coefficients(np.log(values) if self.steep[i] else values) if np.isfinite(values).all() else None
         return self.panels[i]
 
-    def _made(self, v: Floats) -> Floats | None:
-        if isinstance(self.node, Expectation):
-            (values,), _ = values_of((self.node,), {"q": v})
-            if not np.isfinite(values).all():
-                return None
-            steep = bool(values.min() > 0 and values.max() > STEEP * values.min())
-            self.steep[int(np.floor(np.log(v[0]) / WIDTH))] = steep
-            return _coefficients(np.log(values) if steep else values)
-        n = FEWEST
-        while True:
-            eps = ((_angles(n) + 1) / 2) ** 2
+    def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
+        """gap/d or E f(u) g(v), and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
+        v, d = np.broadcast_arrays(np.asarray(v, dtype=np.float64), np.asarray(d, dtype=np.float64))
+        out = np.full((3, *v.shape), np.nan)
+        root = np.sqrt(np.clip(d / v, 0, 1))
+        for i, here, place in _places(v):
+            terms = chebyshev.chebvander(place, POINTS - 1)
+            for low, high, own in self._intervals(i, root[here]):
+                part, y = self.parts[i, low, high], root[here[own]]
+                assert part is not None
+                across = chebyshev.chebvander(2 * (y - low) / (high - low) - 1, part.shape[1] - 1)
+                rows = terms[own] @ part
+                out[0, here[own]] = np.einsum("pi,pi->p", rows, across)
+                if not sloped:
+                    continue
+                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, :-1] @ chebyshev.chebder(part, scl=2 / WIDTH), across)
+                slopes = np.atleast_2d(chebyshev.chebder(rows, scl=2 / (high - low), axis=1))
+                out[2, here[own]] = y * np.einsum("pi,pi->p", slopes, across[:, : slopes.shape[1]])
+        return out[0], out[1], out[2]
+
+    def _intervals(self, i: int, root: Floats) -> list[tuple[float, float, NDArray[np.int64]]]:
+        """intervals of y with what lies in each, halved as long as the table is not resolved"""
+        narrowest = min(1.0, 2.0 ** -np.floor(WIDTH * i / (2 * np.log(2.0)) - 1))  # of functions that vary on a scale of 1
+        edges = [0.0, *(float(narrowest) * 2.0**k for k in range(round(-np.log2(narrowest)) + 1))]
+        which = np.clip(np.searchsorted(edges, root, side="right") - 1, 0, len(edges) - 2)
+        left, found = [(edges[k], edges[k + 1], np.flatnonzero(which == k)) for k in np.unique(which)], []
+        while left:
+            low, high, own = left.pop()
+            if (i, low, high) not in self.parts:
+                self.parts[i, low, high] = self._part(i, low, high)
+            if self.parts[i, low, high] is not None:
+                found.append((low, high, own))
+                continue
+            middle = (low + high) / 2
+            below = root[own] < middle
+            left += [(a, b, own[side]) for a, b, side in ((low, middle, below), (middle, high, ~below)) if side.any()]
+        return found
+
+    def _part(self, i: int, low: float, high: float) -> Floats | None:
+        """what `_made` makes of a panel between two values of y, made once for all processes"""
+        name = f"table_{fingerprint(f'{makers()} {POINTS} {ACROSS} {sp.srepr(self.node)} {i} {low!r} {high!r}')}"
+        if (found := kept(name)) is not None:
+            return np.frombuffer(found).reshape(POINTS, -1) if found else None
+        part = self._made(_variances(i), low, high)
+        keep(name, b"" if part is None else part.tobytes())
+        return part
+
+    def _made(self, v: Floats, low: float, high: float) -> Floats | None:
+        """coefficients of gap/delta or of the product between two values of y; infinite where it is; None if there are too few"""
+        for n in ACROSS:
+            eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
             grid, d = np.broadcast_arrays(v[:, None], v[:, None] * eps)
-            (values,), _ = values_of((self.node,), {"q": grid, "delta": d})
-            ratio = values.reshape(grid.shape) / d
-            if not np.isfinite(ratio).all():
-                return None
-            coefficients = _coefficients(_coefficients(ratio).T).T
-            tail = np.abs(coefficients[:, -3:]).max() / np.abs(coefficients).max()
-            if tail < NEGLIGIBLE or n >= MOST:
+            (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
+            table = values.reshape(grid.shape) / (d if isinstance(self.node, Gap) else 1.0)
+            if not np.isfinite(table).all():
+                return np.where(np.eye(POINTS, 2) > 0, np.inf, 0.0)
+            coefficients = _coefficients(_coefficients(table).T).T
+            size = np.abs(coefficients).max()
+            tail = np.abs(coefficients[:, -3:]).max() / size if size else 0.0
+            if tail < NEGLIGIBLE:
                 return coefficients
-            n = 2 * n - 1
+        return coefficients if tail < NOISE or high - low <= NARROWEST else None
+
+
+def _places(v: Floats) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
+    """panels, which variances are on each, and where on it, from -1 to 1"""
+    position = np.log(v) / WIDTH
+    index = np.floor(position)
+    for i in np.unique(index[np.isfinite(index)]):
+        here = np.flatnonzero(index == i)
+        yield int(i), here, 2 * (position[here] - i) - 1
 
 
 @lru_cache(maxsize=256)
@@ -109,33 +187,78 @@ def _table(node: sp.Expr) -> Table:
     return Table(node)
 
 
-def tabulated(e: sp.Expr) -> tuple[sp.Expr, dict[str, Table]] | None:
-    """The expression with tables for its expectations, and these by name; None where a parameter stays inside one."""
-    tables: dict[str, Table] = {}
+def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
+    """The expression with tables for its expectations, which join `tables` by name; None where a parameter stays inside one."""
+
+    def named(own: sp.Expr, *law: sp.Expr) -> sp.Expr:
+        name = next((n for n, t in tables.items() if t.node == own), f"table_{len(tables)}")
+        tables[name] = _table(own)
+        return sp.Function(name)(*law)
 
     def replaced(node: Node) -> sp.Expr:
-        c, g, a = standardised(node.integrand)
         args: tuple[sp.Expr, ...]
-        if g.free_symbols - {x} or g.has(sp.DiracDelta):
-            raise _Parametric
-        if isinstance(node, Gap):
-            plain, factor, args = Gap(g, q, delta), c**2, (a**2 * node.args[1], a**2 * node.args[2])
-        elif isinstance(node, Expectation) and node.mean == 0:
-            plain, factor, args = Expectation(g, q), c, (a**2 * node.variance,)
+        if isinstance(node, PairExpectation):
+            factor, plain, args = _pair(node)
         else:
-            raise _Parametric
+            c, g, a = _plain(node.integrand)
+            if isinstance(node, Gap):
+                plain, factor, args = Gap(g, q, delta), c**2, (a**2 * node.args[1], a**2 * node.args[2])
+            elif isinstance(node, Expectation) and node.mean == 0:
+                plain, factor, args = Expectation(g, q), c, (a**2 * node.variance,)
+            else:
+                raise _Parametric
         coefficient, own = plain.as_independent(q, delta, as_Add=False)
         if not isinstance(own, Node):
             return factor * plain.xreplace(dict(zip((q, delta), args, strict=False)))
-        name = next((n for n, t in tables.items() if t.node == own), f"table_{len(tables)}")
-        tables[name] = _table(own)
-        return factor * coefficient * sp.Function(name)(*args)
+        return factor * coefficient * named(own, *args)
 
     try:
-        return e.replace(lambda t: isinstance(t, Node), replaced), tables
+        return e.replace(lambda t: isinstance(t, Node), replaced)
     except _Parametric:
         return None
 
 
+def along(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
+    """The derivative of an expression with tables in it; those of a table are named after it."""
+    calls = {t: sp.Dummy("table", real=True) for t in e.atoms(AppliedUndef)}
+    outer, back = e.xreplace(calls), {symbol: call for call, symbol in calls.items()}
+    total = outer.diff(s)
+    for symbol in sorted(outer.free_symbols & back.keys(), key=str):
+        call = back[symbol]
+        rates = zip((BY_VARIANCE, BY_DIFFERENCE), call.args, strict=False)
+        inner = sp.Add(*[sp.Function(f"{call.func}{suffix}")(*call.args) * along(a, s) for suffix, a in rates])
+        total += outer.diff(symbol) * inner
+    return total.xreplace(back)
+
+
+def _plain(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """(c, g, a) with f(x) = c g(a x) and g free of parameters"""
+    c, g, a = standardised(f)
+    if g.free_symbols - {x} or g.has(sp.DiracDelta):
+        raise _Parametric
+    return c, g, a
+
+
+def _pair(node: PairExpectation) -> tuple[sp.Expr, sp.Expr, tuple[sp.Expr, sp.Expr]]:
+    """E f(u) g(v) of equal variances as a factor, the node of functions without parameters, and its variance and difference"""
+    _, v, covariance, other, *means = node.args
+    parts = node.separated()
+    if parts is None or v != other or any(m != 0 for m in means):
+        raise _Parametric
+    (c, f, a), (k, g, b) = map(_plain, parts)
+    if a != b:
+        raise _Parametric
+    plain = PairExpectation(f * g.xreplace({x: y}), q, q - delta, q)
+    return c * k, plain, (a**2 * v, a**2 * sp.expand(v - covariance))
+
+
+def callables(tables: dict[str, Table]) -> dict[str, Callable[..., Floats]]:
+    """What the names in expressions stand for."""
+    own: dict[str, Callable[..., Floats]] = dict(tables)
+    for name, table in tables.items():
+        own |= {f"{name}{BY_VARIANCE}": table.by_variance, f"{name}{BY_DIFFERENCE}": table.by_difference}
+    return own
+
+
 class _Parametric(Exception):
-    """An expectation holds a parameter that varies over the grid, or is no plain mean or gap."""
+    """An expectation holds a parameter that varies over the grid, or is no plain mean, gap or product."""

@@ -16,7 +16,7 @@ from meanfield import arguments
 from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.pieces import Delta, deltas, slope
+from meanfield.gaussian.pieces import Delta, deltas, gathered, slope
 from meanfield.gaussian.precise import mean_of, settled
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
@@ -204,7 +204,7 @@ class Expectation(Node):
         f, v, m = self.integrand, self.variance, self.mean
         result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
         # d/dv of f(m + sqrt(v) z): one derivative of f is enough
-        result += v.diff(s) * Expectation((x - m) * slope(f), v, m) / (2 * v)
+        result += v.diff(s) * Expectation((x - m) * gathered(slope(f)), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(slope(f), v, m)
 
     def taylor(self, order: int = 4) -> Expansion:

@@ -12,7 +12,7 @@ from meanfield import arguments
 from meanfield.gaussian import closed, pair_expansions
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.pieces import deltas, slope
+from meanfield.gaussian.pieces import deltas, gathered, slope
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.symbols import known
 
@@ -119,7 +119,7 @@ class PairExpectation(Node):
         if parts is None:
             dx = slope(self.integrand)
             return dx, slope(self.integrand, y), slope(dx, y)
-        (g, h), (dg, dh) = parts, (slope(part) for part in parts)
+        (g, h), (dg, dh) = parts, (gathered(slope(part)) for part in parts)
         h, dh = h.xreplace({x: y}), dh.xreplace({x: y})
         return dg * h, g * dh, dg * dh
 

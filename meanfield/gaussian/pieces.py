@@ -23,6 +23,7 @@ __all__ = [
     "declare",
     "deltas",
     "edges",
+    "gathered",
     "homogeneous_degree",
     "is_smooth",
     "pieces_of",
@@ -169,6 +170,18 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
         plain = without_deltas(plain) + sp.Add(*jumps)
     return _weighed(plain)
+
+
+def gathered(e: sp.Expr) -> sp.Expr:
+    """Quotients of x and powers of one exponential over a common denominator where that is shorter: far out sums of them cancel."""
+    scales = {t.args[0] / x for t in e.atoms(sp.exp)}
+    if not scales or not all(k.is_Rational for k in scales):
+        return e
+    unit, power = sp.Rational(sp.gcd_list(sorted(scales))), sp.Dummy("power", positive=True)
+    plain = e.xreplace({t: power ** (t.args[0] / x / unit) for t in e.atoms(sp.exp)})
+    if not plain.is_rational_function(x, power):
+        return e
+    return min((e, sp.factor(plain).xreplace({power: sp.exp(unit * x)})), key=sp.count_ops)
 
 
 def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:

@@ -143,6 +143,12 @@ def test_no_answer() -> None:
     assert mf.critical(mf.mlp(mf.step), q=1).status == "none"
 
 
+def test_derivatives_that_cancel_far_out() -> None:
+    """the slope of sigma(u)^2 is a difference of quotients in e^u, both 1 to rounding where u is large"""
+    assert mf.critical(mf.mlp(mf.softplus), sigma_b=0.2).status == "none"
+    assert "> 1 at each point" in mf.critical(mf.mlp(mf.softplus)).reason
+
+
 def test_a_wrong_equation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """residuals are of the network, not of what was solved: squares off by 1e-12 are refused"""
     right = elimination.linear_solution

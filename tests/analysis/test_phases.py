@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.analysis import contours, grids
+from meanfield.analysis import contours, tabled, tables
+from meanfield.gaussian.pair_expectation import Gap
 
 WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)
 
@@ -51,24 +53,54 @@ def test_critical_line() -> None:
     assert np.all(np.hypot(*np.diff(line, axis=0).T) < 0.08)  # a curve, one edge after another
 
 
-def test_many_settings_take_seconds_of_work() -> None:
+def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """a grid of 160 000 settings asks for the expectations no more often than one of 1 600: tables hold them"""
     net = mf.mlp(mf.tanh)
     calls: list[int] = []
-    right = grids.Table._made
+    right = tables.values_of
 
-    def counted(self: grids.Table, v: np.ndarray) -> np.ndarray | None:
-        calls.append(v.size)
-        return right(self, v)
+    def counted(*args: Any) -> Any:
+        calls.append(len(args[0]))
+        return right(*args)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grids.Table, "_made", counted)
-        mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
-        calls.clear()
-        big = mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 400), sigma_b=np.linspace(0.01, 1, 400))
+    monkeypatch.setattr(tables, "values_of", counted)
+    monkeypatch.setattr(tables, "kept", lambda name: None)
+    tables._table.cache_clear()
+    tabled._functions.cache_clear()
+    mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
+    assert len(calls) > 8
+    calls.clear()
+    big = mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 400), sigma_b=np.linspace(0.01, 1, 400))
     assert big.q.size == 160_000
     assert not np.isnan(big.gap).any()
     assert len(calls) < 8
+
+
+def test_a_transformer_through_tables() -> None:
+    """the pair (q*, 1 - c*) of nets that mix tokens, whose expectations take quadrature, is left where it is by a repeat"""
+    net = mf.pre_norm(
+        norm=mf.DyT(), attention=mf.Attention(n=50, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1), mlp=mf.MLP(mf.relu, 1), skip=0.8
+    )
+    diagram = mf.phase_diagram(net, alpha=np.linspace(0.4, 3, 12), sigma_2=np.linspace(0.5, 2, 12))
+    assert np.isfinite(diagram.q).all()
+    assert (diagram.gap > 0.01).sum() > 20
+    apart = diagram.gap > 0
+    alpha, sigma_2 = (a[apart] for a in np.meshgrid(*diagram.axes.values(), indexing="ij"))
+    run = mf.propagate(net, 1, q=diagram.q[apart], gap=diagram.gap[apart], alpha=alpha, sigma_2=sigma_2)
+    assert np.allclose(run.q[..., 1], run.q[..., 0], rtol=1e-10, atol=0)
+    assert np.allclose(run.gap[..., 1], run.gap[..., 0], rtol=1e-9, atol=0)
+
+
+def test_derivatives_of_tables() -> None:
+    v = np.geomspace(0.02, 3e3, 40)
+    d = v * np.linspace(0.001, 0.99, 40)
+    for phi in (mf.tanh, mf.Activation(sp.Max(mf.x, -1))):
+        table, step = tables.Table(Gap(phi.expression, mf.q, mf.delta)), 1e-5
+        assert np.allclose(table(v, d), mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=d), rtol=1e-11, atol=0)
+        across = (table(v, d * (1 + step)) - table(v, d * (1 - step))) / (2 * d * step)
+        assert np.allclose(table.by_difference(v, d), across, rtol=1e-7, atol=0)
+        along = (table(v * (1 + step), d) - table(v * (1 - step), d)) / (2 * v * step)
+        assert np.allclose(table.by_variance(v, d), along, rtol=1e-4, atol=1e-9)
 
 
 def test_divergence_and_homogeneity() -> None:
@@ -153,13 +185,13 @@ def test_contours() -> None:
 
 
 def test_a_wrong_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = grids.Table.__call__
+    right = tables.Table.__call__
 
-    def wrong(self: grids.Table, *args: np.ndarray) -> np.ndarray:
+    def wrong(self: tables.Table, *args: np.ndarray) -> np.ndarray:
         return right(self, *args) * (1 + 1e-9)
 
-    monkeypatch.setattr(grids.Table, "__call__", wrong)
-    net = mf.mlp(mf.sin)
+    monkeypatch.setattr(tables.Table, "__call__", wrong)
+    net = mf.mlp(mf.tanh)
     diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
     with pytest.raises(AssertionError):
         settings_agree(net, ("sigma_w", "sigma_b"), diagram, 6)
