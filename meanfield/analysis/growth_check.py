@@ -19,9 +19,10 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, faces
+from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
-from meanfield.recurrence import recursion
+from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
@@ -35,6 +36,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: terms between the stretched one and the logarithm that are fitted
 BETWEEN = 3
+#: repeats that are enough for an exponential, and that are run where leaps are not possible
+STEEP, ONE_BY_ONE = 2000, 20_000
 #: points of a fit
 POINTS = 60
 
@@ -61,7 +64,7 @@ class Check(faces.Labelled):
     law: GrowthLaw
     parameters: dict[str, float]
     fits: tuple[Fit, ...]
-    run: Run
+    run: LongRun | Run
 
     @property
     def agrees(self) -> bool:
@@ -93,10 +96,10 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
     exponential = "exponential" in (law.q.kind, law.gap.kind, law.apjn.kind)
     if exponential:
-        depth = min(depth, 2000)
+        depth = min(depth, STEEP)
     single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
-    kept, bound = max(1, depth // 50_000), {**given, **fixed}
-    run = cast(Run, propagate(law.block, depth, q, gap=None if single else gap, record=kept, **bound))
+    start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
+    run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
@@ -105,6 +108,16 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     settling = min(0.5, -_number(law.gap.exponent, free) / 2) if law.gap.kind == "power" else 0.5
     fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling)]
     return Check(law, free, tuple(fits), run)
+
+
+def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[str, float], steep: bool) -> LongRun | Run:
+    """by leaps where it is smooth in the logarithm of depth"""
+    if not steep:
+        try:
+            return long_run(rec, depth, q, None if gap is None else q * gap, values)
+        except ArithmeticError:
+            depth = min(depth, ONE_BY_ONE)
+    return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
 
 
 def _log(values: Floats) -> Floats:
@@ -135,7 +148,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         nu = min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
 
         def columns_of_power(l: Floats) -> list[Floats]:
-            return [np.log(l), np.ones_like(l), l**-nu, *([np.log(l) * l**-nu] if nu == 1 else [])]
+            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
 
         if len(g.terms) == 2:
             nu = settling
@@ -145,7 +158,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
             constant = getattr(g, name)
             if constant is not None:
                 slope = _number(constant, values) ** (1 if name == "rate" else 1 / exponent)
-                fit(name, slope, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l), np.ones_like(l)])
+                fit(name, slope, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l) * np.sqrt(l), np.log(l), np.ones_like(l)])
     elif g.kind == "logarithmic":
         exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
         slope = scale ** (1 / exponent)
