@@ -28,7 +28,7 @@ from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
 from meanfield.analysis.implicit import VarianceRoot
-from meanfield.analysis.limits import REST, NoExpansion
+from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
 from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.recurrence import Stage
@@ -44,9 +44,12 @@ _FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
 
 def letters(stage: Stage) -> set[sp.Basic]:
     """The symbols of a stage."""
+    return set().union(*(e.free_symbols for e in _expressions(stage)))
+
+
+def _expressions(stage: Stage) -> tuple[sp.Expr, ...]:
     law = stage.law
-    everything = (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
-    return set().union(*(e.free_symbols for e in everything))
+    return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
 
 
 # -- where q goes ------------------------------------------------------------------------------------------------------
@@ -55,6 +58,7 @@ def letters(stage: Stage) -> set[sp.Basic]:
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
+        check_expandable(e for s in stages for e in _expressions(s))
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
