@@ -121,7 +121,7 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
 
 
 def _log(values: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
+    with np.errstate(all="ignore"):
         return np.asarray(np.log(values))
 
 
@@ -150,6 +150,12 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         def columns_of_power(l: Floats) -> list[Floats]:
             return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
 
+        def columns_of_q(l: Floats) -> list[Floats]:
+            return [l, np.sqrt(l), np.log(l) * np.sqrt(l), np.log(l), np.ones_like(l)]
+
+        def columns_of_gap(l: Floats) -> list[Floats]:
+            return [l, np.log(l), np.ones_like(l), np.log(l) / l]
+
         if len(g.terms) == 2:
             nu = settling
             l, y = _without_mode(l, y, exponent, next(e for e in (_number(e, values) for _, e in g.terms) if e != exponent))
@@ -158,7 +164,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
             constant = getattr(g, name)
             if constant is not None:
                 slope = _number(constant, values) ** (1 if name == "rate" else 1 / exponent)
-                fit(name, slope, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l) * np.sqrt(l), np.log(l), np.ones_like(l)])
+                fit(name, slope, np.exp(y / exponent), columns_of_q if name == "rate" else columns_of_gap)
     elif g.kind == "logarithmic":
         exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
         slope = scale ** (1 / exponent)
@@ -191,8 +197,8 @@ def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[Float
 
 
 def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:
-    """least squares over the last three decades below `top`, at points evenly spread in ln l"""
-    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], top / 1000), top, POINTS)).clip(0, len(l) - 1))
+    """least squares over the later half of the decades up to `top`, at points evenly spread in ln l"""
+    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], math.sqrt(top)), top, POINTS)).clip(0, len(l) - 1))
     matrix = np.array(columns(l[at])).T
     scale = np.abs(matrix).max(axis=0)
     solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale

@@ -136,6 +136,7 @@ def _root(t: sp.Expr) -> sp.Expr:
     return sp.powdenest(sp.Pow(letters.spelled(sp.factor(base)), t.exp)) if base.free_symbols else t
 
 
+@lru_cache(2**14)
 def shortest(e: sp.Expr) -> sp.Expr:
     """The expression with each sum in it, from the inside out, expanded or over one denominator where that is shorter; no arccos.
 
@@ -166,5 +167,6 @@ def _by_kind(e: sp.Expr) -> sp.Expr:
     return sp.Add(*[cancelled(sp.Add(*g)) if len(g) > 1 else g[0] for g in groups.values()])
 
 
+@lru_cache(2**14)
 def _length(e: sp.Expr) -> int:
     return int(sp.count_ops(e.replace(lambda t: isinstance(t, Implicit), lambda t: t.variable)))
