@@ -40,7 +40,7 @@ def added_to_each(states, values, L{shapes}, out):
         out[i, 4] = chi_log
 '''
 
-_STAGE = '''
+_STAGE = """
 for _ in range({times}):
     a, b, t00, t01, t10, t11, chi = stage_{k}(start + dq, gap + ddelta, {given})
     r = before + dratio
@@ -50,7 +50,7 @@ for _ in range({times}):
     dratio += (t01 + r * (t11 - t00) - r * r * t10) / (1.0 + factor)
     log += math.log1p(factor)
     chi_log += math.log1p(chi)
-'''
+"""
 
 
 @dataclass(frozen=True)
