@@ -19,6 +19,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, faces
+from meanfield.analysis.implicit import Implicit
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
@@ -127,7 +130,9 @@ def _log(values: Floats) -> Floats:
 
 def _number(e: sp.Expr, values: dict[str, float]) -> float:
     e = sp.sympify(e)
-    return float(sp.N(e.subs({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values}), 15))
+    e = e.xreplace({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values})
+    slow = {t: sp.N(t, 15) for t in e.atoms(Implicit, Node, FinitePart) if not t.free_symbols}  # once each, whatever cancels beside them
+    return float(sp.N(e.xreplace(slow), 15))
 
 
 def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float) -> list[Fit]:
