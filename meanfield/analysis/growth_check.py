@@ -113,7 +113,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     return Check(law, free, tuple(fits), run)
 
 
-def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[str, float], steep: bool) -> LongRun | Run:
+def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[str, Any], steep: bool) -> LongRun | Run:
     """by leaps where it is smooth in the logarithm of depth"""
     if not steep:
         try:
