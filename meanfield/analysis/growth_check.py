@@ -2,7 +2,7 @@ r"""A growth law beside a long run: the fitted constant, what a shorter run give
 
 Over the later half of the decades of l the run is fitted by least squares with what the law says and the corrections that come next:
 
-    power of l          ln y   on  ln l, 1, l^-nu, l^-nu ln l   (nu: the rate at which local slopes converge; of two modes, one is taken out)
+    power of l          ln y   on  ln l, 1, l^-nu, l^-nu ln l   (nu: as local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
     stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l or powers between where the law has them; then what is left on ln l)
     exponential         ln y   on  l, 1.
