@@ -1,8 +1,8 @@
 r"""A growth law beside a long run: the fitted constant, what a shorter run gives, and whether the two close in on the prediction.
 
-Over the last decades of l the run is fitted by least squares with what the law says and the corrections that come next:
+Over the later half of the decades of l the run is fitted by least squares with what the law says and the corrections that come next:
 
-    power of l          ln y   on  ln l, 1, l^-nu        (nu: the rate at which local slopes converge; of two modes, one is taken out)
+    power of l          ln y   on  ln l, 1, l^-nu, l^-nu ln l   (nu: as local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
     stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l or powers between where the law has them; then what is left on ln l)
     exponential         ln y   on  l, 1.
@@ -19,9 +19,13 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, faces
+from meanfield.analysis.implicit import Implicit
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
-from meanfield.recurrence import recursion
+from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
@@ -35,6 +39,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: terms between the stretched one and the logarithm that are fitted
 BETWEEN = 3
+#: repeats that are enough for an exponential, and that are run where leaps are not possible
+STEEP, ONE_BY_ONE = 2000, 20_000
 #: points of a fit
 POINTS = 60
 
@@ -61,7 +67,7 @@ class Check(faces.Labelled):
     law: GrowthLaw
     parameters: dict[str, float]
     fits: tuple[Fit, ...]
-    run: Run
+    run: LongRun | Run
 
     @property
     def agrees(self) -> bool:
@@ -93,10 +99,10 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
     exponential = "exponential" in (law.q.kind, law.gap.kind, law.apjn.kind)
     if exponential:
-        depth = min(depth, 2000)
+        depth = min(depth, STEEP)
     single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
-    kept, bound = max(1, depth // 50_000), {**given, **fixed}
-    run = cast(Run, propagate(law.block, depth, q, gap=None if single else gap, record=kept, **bound))
+    start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
+    run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
@@ -107,14 +113,26 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     return Check(law, free, tuple(fits), run)
 
 
+def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[str, Any], steep: bool) -> LongRun | Run:
+    """by leaps where it is smooth in the logarithm of depth"""
+    if not steep:
+        try:
+            return long_run(rec, depth, q, None if gap is None else q * gap, values)
+        except ArithmeticError:
+            depth = min(depth, ONE_BY_ONE)
+    return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
+
+
 def _log(values: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
+    with np.errstate(all="ignore"):
         return np.asarray(np.log(values))
 
 
 def _number(e: sp.Expr, values: dict[str, float]) -> float:
     e = sp.sympify(e)
-    return float(sp.N(e.subs({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values}), 15))
+    e = e.xreplace({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values})
+    slow = {t: sp.N(t, 15) for t in e.atoms(Implicit, Node, FinitePart) if not t.free_symbols}  # once each, whatever cancels beside them
+    return float(sp.N(e.xreplace(slow), 15))
 
 
 def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float) -> list[Fit]:
@@ -135,7 +153,13 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         nu = min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
 
         def columns_of_power(l: Floats) -> list[Floats]:
-            return [np.log(l), np.ones_like(l), l**-nu, *([np.log(l) * l**-nu] if nu == 1 else [])]
+            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
+
+        def columns_of_q(l: Floats) -> list[Floats]:
+            return [l, np.sqrt(l), np.log(l) * np.sqrt(l), np.log(l), np.ones_like(l)]
+
+        def columns_of_gap(l: Floats) -> list[Floats]:
+            return [l, np.log(l), np.ones_like(l), np.log(l) / l]
 
         if len(g.terms) == 2:
             nu = settling
@@ -145,7 +169,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
             constant = getattr(g, name)
             if constant is not None:
                 slope = _number(constant, values) ** (1 if name == "rate" else 1 / exponent)
-                fit(name, slope, np.exp(y / exponent), lambda l: [l, np.sqrt(l), np.log(l), np.ones_like(l)])
+                fit(name, slope, np.exp(y / exponent), columns_of_q if name == "rate" else columns_of_gap)
     elif g.kind == "logarithmic":
         exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
         slope = scale ** (1 / exponent)
@@ -178,8 +202,8 @@ def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[Float
 
 
 def _solve(l: Floats, y: Floats, columns: Any, top: float) -> Floats:
-    """least squares over the last three decades below `top`, at points evenly spread in ln l"""
-    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], top / 1000), top, POINTS)).clip(0, len(l) - 1))
+    """least squares over the later half of the decades up to `top`, at points evenly spread in ln l"""
+    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], math.sqrt(top)), top, POINTS)).clip(0, len(l) - 1))
     matrix = np.array(columns(l[at])).T
     scale = np.abs(matrix).max(axis=0)
     solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale

@@ -27,8 +27,8 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
-from meanfield.analysis.implicit import VarianceRoot
-from meanfield.analysis.limits import REST, NoExpansion
+from meanfield.analysis.implicit import TOUCHING, VarianceRoot
+from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
 from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
 from meanfield.recurrence import Stage
@@ -40,13 +40,18 @@ x = known("x")
 
 #: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
 _FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
+#: a change of q in a repeat, relative, that is none
+_NONE = sp.Float("1e-28")
 
 
 def letters(stage: Stage) -> set[sp.Basic]:
     """The symbols of a stage."""
+    return set().union(*(e.free_symbols for e in _expressions(stage)))
+
+
+def _expressions(stage: Stage) -> tuple[sp.Expr, ...]:
     law = stage.law
-    everything = (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
-    return set().union(*(e.free_symbols for e in everything))
+    return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
 
 
 # -- where q goes ------------------------------------------------------------------------------------------------------
@@ -55,6 +60,7 @@ def letters(stage: Stage) -> set[sp.Basic]:
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
+        check_expandable(e for s in stages for e in _expressions(s))
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
@@ -104,14 +110,15 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int:
 
     step = closed(after)
 
-    def drift(v: sp.Expr) -> int:
-        value = valued(step.xreplace({variance: v}), 35)
-        return int(sp.sign(value - v)) if abs(value - v) > sp.Float("1e-28") * v else 0
+    def drift(v: sp.Expr) -> sp.Expr:
+        value = valued(step.xreplace({variance: v}), 35) / v - 1
+        return value if abs(value) > _NONE else S.Zero
 
     first = drift(S.One)
-    if first == 0:
-        return 1 if drift(sp.Integer(3)) == 0 and drift(sp.Rational(1, 3)) == 0 else 0
-    return first if all(drift(v**first) == first for v in _FAR) else 0
+    if abs(first) < TOUCHING and all(abs(drift(v)) < TOUCHING for v in (sp.Integer(3), sp.Rational(1, 3))):
+        return 1  # parameters are known as well as doubles
+    side = int(sp.sign(first))
+    return side if side and all(sp.sign(drift(v**side)) == side for v in _FAR) else 0
 
 
 def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:

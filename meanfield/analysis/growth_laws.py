@@ -108,6 +108,8 @@ class GrowthLaw:
             if condition.xreplace(given) == sp.true:
                 parameters = {name: v for name, v in parameters.items() if name not in law.parameters}
                 return law.check(depth, q, gap, **parameters)
+        if parameters and any(g.decides is not None for g in (self.q, self.gap, self.apjn)):  # these numbers may decide
+            return growth(self.block, **self.parameters, **parameters).check(depth, q, gap)
         return check(self, depth, q, gap, **parameters)
 
     def transition_depth(self, q: float, gap: float = 0.5, **parameters: Any) -> float:

@@ -100,7 +100,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         if first < direction < 0:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
-    grows = sign((factor - 1) * direction)
+    grows = 0 if is_one(factor) else sign((factor - 1) * direction)
     if grows is None and len(repeat.q) > 1:
         raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}", factor - 1)
     if grows != 0:

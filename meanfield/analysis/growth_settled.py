@@ -26,13 +26,15 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     """q goes to `variance` (a symbol where every variance stays)"""
     free = isinstance(variance, sp.Dummy)
     letter = variance if free else sp.Dummy("q", positive=True)
-    put = {} if free else {letter: variance}
+    put: dict[sp.Expr, sp.Expr] = {} if free else {letter: variance}
     q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
-    after, gap_after, transfer = stepped(stages, letter, letter * GAP)
+    probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
+    after, gap_after, transfer = stepped(stages, probe, probe * GAP)
+    put[probe] = variance
     near = expanded(stages, letter, letter / x, 3)
     if not free and is_marginal(near, letter, variance):
         return marginal(near, letter, variance)
-    image = closed(gap_after / letter)
+    image = closed(gap_after / probe)
     try:
         found = _settled_approach(near, image, after, letter, put)
         approach: Approach | Undetermined = found

@@ -13,7 +13,7 @@ expanded by `gaussian.series`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import sympy as sp
@@ -27,7 +27,7 @@ from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion, at_infinity
 from meanfield.symbols import known
 
-__all__ = ["REST", "Limit", "NoExpansion", "small_gap"]
+__all__ = ["REST", "Limit", "NoExpansion", "check_expandable", "small_gap"]
 
 x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
@@ -35,6 +35,13 @@ x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 ORDER = 2
 
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
+
+
+def check_expandable(expressions: Iterable[sp.Expr]) -> None:
+    """Refuse expectations that have no expansion here, before numbers are asked of them: these take minutes."""
+    for e in expressions:
+        if any(not isinstance(t, (Expectation, Gap, PairExpectation)) for t in e.atoms(Node)):
+            raise NoExpansion("an expectation over more than two coordinates has no expansion here")
 
 
 class Limit:

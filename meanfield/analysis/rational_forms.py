@@ -167,5 +167,6 @@ def _by_kind(e: sp.Expr) -> sp.Expr:
     return sp.Add(*[cancelled(sp.Add(*g)) if len(g) > 1 else g[0] for g in groups.values()])
 
 
+@lru_cache(2**14)
 def _length(e: sp.Expr) -> int:
     return int(sp.count_ops(e.replace(lambda t: isinstance(t, Implicit), lambda t: t.variable)))

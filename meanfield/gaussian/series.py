@@ -418,6 +418,12 @@ def _derivative(s: Series) -> Series:
 
 
 def _integral(s: Series) -> Series:
-    if any(c.has(LOG) or a <= -1 for a, c in s.terms.items()):
-        raise NoExpansion("a logarithm inside a function")
-    return Series({a + 1: c / (a + 1) for a, c in s.terms.items()}, s.order + 1)
+    if any(a <= -1 for a in s.terms):
+        raise NoExpansion("a function of what diverges at its limit")
+    return Series({a + 1: _primitive(c, a) for a, c in s.terms.items()}, s.order + 1)
+
+
+def _primitive(c: sp.Expr, a: sp.Rational) -> sp.Expr:
+    """of c t^a beside t^(a + 1): by parts, each of which has a power of the logarithm less"""
+    found: sp.Expr = c / (a + 1)
+    return found if not c.has(LOG) else sp.expand(found - _primitive(sp.expand(c.diff(LOG)), a) / (a + 1))

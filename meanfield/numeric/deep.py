@@ -47,7 +47,7 @@ class Ends:
 
     @classmethod
     def of(cls, rec: Recursion, paired: bool, kernel: Kernel, tables: list[Table]) -> Ends:
-        return cls(interpreted(kernel.interpreted), interpreted(increments_of(rec, paired, bool(tables))).added, tables)
+        return cls(interpreted(kernel.interpreted), interpreted(increments_of(rec, paired, bool(tables)).text).added, tables)
 
     @property
     def reading(self) -> list[Floats]:

@@ -76,14 +76,15 @@ class Column:
     chi_log: float
 
 
-def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = None) -> State:
-    """The state after `depth` repeats, and the leaps on the path; Rough where it cannot be had to the accuracy of the rest."""
+def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = None, lenient: float = 1.0) -> State:
+    """The state after `depth` repeats, and the leaps on the path; Rough where it cannot be had to the accuracy of the rest, or where what
+    a repeat adds is known to fewer digits, to `lenient` times that."""
     ratio = RATIO
     while state.n < depth:
         left = depth / state.n
         last = left <= ratio
         try:
-            state, leap = _leap(added, state, left if last else min(ratio, math.sqrt(left)))
+            state, leap = _leap(added, state, left if last else min(ratio, math.sqrt(left)), lenient)
             ratio = min(ratio**1.3, LONGEST)
             if path is not None:
                 path.append(leap)
@@ -97,7 +98,7 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
     return state
 
 
-def _leap(added: Added, state: State, ratio: float) -> tuple[State, Leap]:
+def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[State, Leap]:
     start = np.array([state.q, state.delta, state.ratio])
     moving = [i for i in range(3) if start[i] != 0.0]
     n = state.n * np.exp(_points() * math.log(ratio))
@@ -128,9 +129,9 @@ def _leap(added: Added, state: State, ratio: float) -> tuple[State, Leap]:
         step = np.linalg.solve(jacobian, -rest.ravel()).reshape(z.shape)
         z = z + step
         before, size = size, float(np.abs(step / full(z)[moving, 1:]).max())
-        if size < 1e-15 or (size < SETTLED and size > 0.3 * before):
+        if size < 1e-15 * lenient or (size < SETTLED * lenient and size > 0.3 * before):
             break
-    if not size < SETTLED:
+    if not size < SETTLED * lenient:
         raise Rough(f"Newton's method does not converge on a leap from {state.n:.3g}")
     y = full(z)
     f = rates(y)
@@ -138,8 +139,8 @@ def _leap(added: Added, state: State, ratio: float) -> tuple[State, Leap]:
     grown = np.concatenate([np.zeros((2, 1)), sums], 1)
     scale = np.concatenate([np.abs(start[moving]), np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
     moved = y[moving] - start[moving, None]
-    _check_coefficients(np.concatenate([moved, grown]) / scale[:, None], state.n)
-    _check_between(moved, moving, rates, y, state.n, ratio)
+    _check_coefficients(np.concatenate([moved, grown]) / scale[:, None], state.n, lenient)
+    _check_between(moved, moving, rates, y, state.n, ratio, lenient)
     q, delta, row = map(float, y[:, -1])
     totals = np.array([[state.log], [state.chi_log]]) + grown
     return State(state.n * ratio, q, delta, row, *map(float, totals[:, -1])), Leap(state.n, ratio, y, totals)
@@ -252,14 +253,16 @@ def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: l
     return matrix
 
 
-def _check_coefficients(z: Floats, start: float) -> None:
+def _check_coefficients(z: Floats, start: float, lenient: float = 1.0) -> None:
     coefficients = np.abs(np.fft.rfft(np.concatenate([z, z[:, -2:0:-1]], 1), axis=1)) / (POINTS - 1)
     last = float(coefficients[:, -3:].max())
-    if not last <= SMOOTH:
+    if not last <= SMOOTH * lenient:
         raise Rough(f"the last coefficients of a leap from {start:.3g} are {last:.1e} of the state")
 
 
-def _check_between(z: Floats, moving: list[int], rates: Callable[[Floats], Floats], y: Floats, start: float, ratio: float) -> None:
+def _check_between(
+    z: Floats, moving: list[int], rates: Callable[[Floats], Floats], y: Floats, start: float, ratio: float, lenient: float
+) -> None:
     """the equation between the points"""
     t = np.array([0.37, 0.71])
     weights = _between(t)
@@ -267,7 +270,7 @@ def _check_between(z: Floats, moving: list[int], rates: Callable[[Floats], Float
     there = y @ weights.T
     found = (_powers(np.log1p(1.0 / at) / math.log(ratio), weights) @ z.T).T
     wrong = float((np.abs(found - rates(there)[moving]) * at / np.abs(there[moving])).max())
-    if not wrong <= LEFT:
+    if not wrong <= LEFT * lenient:
         raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {start:.3g}")
 
 

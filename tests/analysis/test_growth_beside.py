@@ -9,6 +9,7 @@ import sympy as sp
 import meanfield as mf
 
 HALF = sp.Rational(1, 2)
+x = mf.x
 
 
 def test_a_touched_fixed_point() -> None:
@@ -78,3 +79,39 @@ def test_latex_of_what_has_no_answer_and_of_what_was_solved_for() -> None:
     assert r"\frac" not in mf.tailored_leaky_relu(20).latex()
     found = mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=0.1)
     assert found.latex() == mf.latex(found)
+
+
+def test_long_runs_by_quadrature_agree() -> None:
+    """a norm without closed kernel or tables, with attention: 10^6 repeats in leaps"""
+    f = sp.Max(-1, sp.Min(1, x))
+    law = mf.growth(mf.pre_norm(norm=mf.Activate(mf.Activation(f)), attention=mf.Attention(5, 0, 0, 1, 1), mlp=mf.MLP(mf.relu, 1, 1)))
+    seen = law.check(depth=10**6)
+    assert seen.run.depth == 10**6
+    assert {fit.name for fit in seen.fits} >= {"exponent", "rate", "rate^stretch"}
+    assert seen.agrees, seen
+
+
+def test_leaps_are_what_layers_one_by_one_come_to() -> None:
+    net = mf.Residual(mf.Activate(mf.tanh) >> mf.Linear())
+    seen = mf.growth(net).check(depth=20_000, sigma_w=1.3, sigma_b=0.4).run
+    run = mf.propagate(net, 20_000, 1.0, record=[20_000], sigma_w=1.3, sigma_b=0.4)
+    assert seen.layers[-1] == 20_000
+    assert seen.q[-1] == pytest.approx(run.q[-1], rel=1e-10)
+    assert seen.log_apjn_forward[-1] == pytest.approx(run.log_apjn_forward[-1], rel=1e-10)
+
+
+def test_numbers_that_decide_and_what_cannot_be_asked() -> None:
+    """no polynomial in a parameter: the numbers of the check decide; expectations without an expansion are refused at once"""
+    law = mf.growth(mf.Residual(mf.MLP(mf.silu)) >> mf.LayerNorm())
+    assert law.gap.kind == "undetermined"
+    seen = law.check(depth=1000, sigma_1=1.2, sigma_2=0.9)
+    assert seen.law.gap.kind == "bounded"
+    assert seen.agrees
+    assert seen.fits
+    assert "no expansion" in mf.growth(mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
+
+
+def test_doubles_of_a_slope_that_keeps_every_variance() -> None:
+    net = mf.mlp(mf.leaky_relu(0.2))
+    law = mf.growth(net, sigma_w=mf.critical(net, sigma_b=0)["sigma_w"], sigma_b=0)
+    assert (law.q.kind, law.q.limit, law.apjn.kind, law.gap.exponent) == ("bounded", None, "bounded", -2)

@@ -1,0 +1,99 @@
+"""A setting of a network over very many repeats where moments may be quadrature: the first one by one, the rest by leaps.
+
+What `propagate` does for networks in closed form or in tables, to fewer digits, and without the way back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.increments import increments_of
+from meanfield.numeric.leaps import Added, Leap, Rough, State, leap_to
+from meanfield.numeric.store import compiled, interpreted
+from meanfield.recurrence import Recursion
+
+__all__ = ["LongRun", "long_run"]
+
+Floats = NDArray[np.float64]
+
+#: repeats after which leaps are tried
+TRIED = (512, 4096, 32768)
+#: layers that are kept, for each factor of 10 in depth
+KEPT = 100
+#: how much rougher than doubles quadrature is, and what is made of it still good enough
+LENIENT = 1e3
+
+
+@dataclass(frozen=True)
+class LongRun:
+    """q, 1 - c and ln J^{l, 0} after `layers` repeats."""
+
+    layers: NDArray[np.int64]
+    depth: int
+    q: Floats
+    gap: Floats
+    log_apjn_forward: Floats
+    status: str = "ok"
+
+
+def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: Mapping[str, float]) -> LongRun:
+    """A run from q and q (1 - c) = delta, None for a single token; Rough where the state is not smooth in the logarithm of depth."""
+    added = _added(rec, delta is not None, depth, [values[s.name] for s in rec.parameters])
+    state = State(0.0, q, 0.0 if delta is None else delta, 0.0, 0.0, 0.0)
+    first, trouble = [state], Rough("")
+    for target in (n for n in TRIED if n < depth):
+        while state.n < target:
+            state = _stepped(added, state)
+            first.append(state)
+        path: list[Leap] = []
+        try:
+            leap_to(added, state, float(depth), path, LENIENT)
+        except Rough as reason:
+            trouble = reason
+            continue
+        return _run(first, path, depth, state.n)
+    raise trouble
+
+
+def _added(rec: Recursion, paired: bool, depth: int, values: list[float]) -> Added:
+    increments = increments_of(rec, paired, False)
+    if not increments.integrands:
+        plain: Callable[..., tuple[float, float, float, float, float]] = interpreted(increments.text).added
+        return lambda q, delta, ratio: plain(q, delta, ratio, *values, float(depth))
+    table = np.array(values)
+    names = [s.name for s in rec.parameters]
+    shapes = [i.shapes(names, table[:, None])[0] for i in increments.integrands]
+    states, out = np.empty((1, 3)), np.empty((1, 5))
+    fill = compiled(increments.text, "added_to_each").form((states, table, float(depth), *shapes, out))
+
+    def added(q: float, delta: float, ratio: float) -> tuple[float, float, float, float, float]:
+        states[0] = q, delta, ratio
+        fill(states, table, float(depth), *shapes, out)
+        a, b, c, d, e = out[0].tolist()
+        return a, b, c, d, e
+
+    return added
+
+
+def _stepped(added: Added, state: State) -> State:
+    dq, ddelta, dratio, log, chi_log = added(state.q, state.delta, state.ratio)
+    new = State(state.n + 1, state.q + dq, state.delta + ddelta, state.ratio + dratio, state.log + log, state.chi_log + chi_log)
+    if not (0.0 < new.q < math.inf and new.delta >= 0.0 and math.isfinite(new.log)):
+        raise Rough(f"the recursion leaves the doubles after {new.n:.0f} repeats")
+    return new
+
+
+def _run(first: list[State], path: list[Leap], depth: int, stepped: float) -> LongRun:
+    marks = np.geomspace(stepped, depth, max(2, math.ceil(KEPT * math.log10(depth / stepped))))
+    rows = [(s.n, s.q, s.delta, s.log) for s in first]
+    for leap in path:
+        at = marks[(marks > leap.start) & (marks <= min(leap.start * leap.ratio, depth))].round()
+        y, sums = leap.at(at)
+        rows += zip(at.tolist(), y[0].tolist(), y[1].tolist(), sums[0].tolist(), strict=True)
+    n, q, delta, log = np.array(rows).T
+    return LongRun(n.astype(np.int64), depth, q, delta / q, log)
