@@ -9,7 +9,8 @@ from functools import lru_cache
 
 import sympy as sp
 
-from meanfield.numeric.lowering import Integrand, Lowering
+from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
