@@ -236,4 +236,4 @@ def test_webpage_escapes_what_is_typed():
     html = webpage([page], "t", ["1 < 2 failed"])
     assert "a &lt; b &amp; c" in html
     assert html.count("1 &lt; 2") == 2
-    assert '<mspace width="0.17em"/><mi>arcsin</mi>' in html
+    assert '<mspace width="0.17em" /><mi>arcsin</mi>' in html
