@@ -22,7 +22,7 @@ from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.special import exponentials
 from meanfield.symbols import known
 
-__all__ = ["FinitePart", "breakpoints", "branch", "finite_part"]
+__all__ = ["FinitePart", "branch", "breakpoints", "finite_part"]
 
 x = known("x")
 _Z = sp.Dummy("z", positive=True)

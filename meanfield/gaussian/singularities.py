@@ -20,11 +20,13 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.landmarks import features
+from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
 from meanfield.gaussian.oscillations import Tails, product_mean, tails
 from meanfield.gaussian.pieces import branch, edges, is_smooth, slope, without_deltas
+from meanfield.gaussian.power_sums import QUIET
+from meanfield.gaussian.shape_rows import TERMS, WINDOW
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
@@ -152,7 +154,7 @@ class Settled:
         left, right = found
         mirrored = v.coeff(x) < 0
         start, end, radius = self.start, self.start + 18 * self.width, sp.Abs(y)
-        room = sp.Rational(2**0.5 * quadrature.WINDOW * lost(self)).limit_denominator(100)  # 2 |y|, y of variance s^2/2
+        room = sp.Rational(2**0.5 * WINDOW * lost(self)).limit_denominator(100)  # 2 |y|, y of variance s^2/2
         product, pattern = [], []
         for sign, here, there in ((-1, left, right if mirrored else left), (1, right, left if mirrored else right)):
             beyond = product_mean(here, there, v, sign)
@@ -281,19 +283,19 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
 
 
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
-    y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
+    y, w = np.empty(CAPACITY), np.empty(CAPACITY)
 
     def window(s: float) -> float:
-        return quadrature.WINDOW + 2.0 * trusted.growth * s
+        return WINDOW + 2.0 * trusted.growth * s
 
     def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
-        count = quadrature.nodes(shape.row(), mu, s, 0.0, window(s), y, w)
+        count = nodes(shape.row(), mu, s, 0.0, window(s), y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
 
     def mirrored(shape: Shape, s: float) -> tuple[float, float]:
         """E f(u) f(-u), which may be far below E f(u)^2, and its scale"""
-        count = quadrature.nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
+        count = nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
         v = f(y[:count]) * f(-y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ abs(v))
 
@@ -596,17 +598,17 @@ def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool
     """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients"""
     below = sum(k < 0 for k in kinks)
     left, right = pieces[below], pieces[below + (0.0 in kinks)]
-    nothing = (0.0,) * quadrature.TERMS
+    nothing = (0.0,) * TERMS
     radius = min([_own_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
     if radius <= 1e-3:
         return 0.0, False, nothing, nothing
     try:
-        forward = _taylor(right, min(radius / 2, 1.0), 2 * quadrature.TERMS)
-        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0), 2 * quadrature.TERMS)
+        forward = _taylor(right, min(radius / 2, 1.0), 2 * TERMS)
+        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0), 2 * TERMS)
     except (ValueError, ZeroDivisionError, TypeError):
         return 0.0, False, nothing, nothing
-    radius = min([radius] + [_summed(c) / quadrature.QUIET for c in (forward, backward)])
-    first, second = (c[: quadrature.TERMS] for c in (forward, backward))
+    radius = min([radius] + [_summed(c) / QUIET for c in (forward, backward)])
+    first, second = (c[:TERMS] for c in (forward, backward))
     return radius, first == second, first, second
 
 
@@ -614,8 +616,8 @@ def _summed(c: tuple[float, ...]) -> float:
     """the deviation up to which the terms of a Taylor series that are not kept are rounding, next to its first term but the constant"""
     weights = [0.0 if a == 0.0 else math.log(abs(a)) for a in c]
     first = next((n for n, a in enumerate(c) if n > 0 and a != 0.0), len(c))
-    left = [n for n in range(quadrature.TERMS, len(c)) if c[n] != 0.0]
-    if first >= quadrature.TERMS or not left:
+    left = [n for n in range(TERMS, len(c)) if c[n] != 0.0]
+    if first >= TERMS or not left:
         return math.inf
     # E |z|^(n + first) beside E |z|^(2 first): what a term weighs in a product with the first one
     moments = {n: math.lgamma((n + first + 1) / 2) + 0.5 * (n + first) * math.log(2.0) for n in (first, *left)}
@@ -643,7 +645,7 @@ def _own_radius(piece: sp.Expr) -> float:
     return _radius(precise, 0.0)
 
 
-def _taylor(piece: sp.Expr, r: float, terms: int = quadrature.TERMS) -> tuple[float, ...]:
+def _taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
     """Taylor coefficients at 0 by Cauchy's integral on |z| = r, of which half is enough of a real function, in 45 digits and sums of
     whole numbers; what is rounding there is zero"""
     f = sp.lambdify(x, piece, "mpmath")
