@@ -13,7 +13,8 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import GAP_W, GAP_X
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.singularities import Settled, lost, mended, regular, settled, standardised
+from meanfield.gaussian.settling import Settled, lost, settled
+from meanfield.gaussian.singularities import mended, regular, standardised
 from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.integrands import Integrand
