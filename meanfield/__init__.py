@@ -13,7 +13,7 @@ Pages of the manual (`python -m pydoc meanfield.activation`, `help(mf.propagate)
 
     activation, catalogue     activations: Gaussian moments, kernels, derivations, expansions; those of the literature by name
     gaussian                  the calculus of Gaussian expectations that they rest on
-    blocks.algebra            signals, laws, and how blocks compose; blocks.elementary, norms, attention, gated, gau, fixed
+    blocks.laws               signals, laws; blocks.algebra, stacking: how blocks compose; elementary, norms, attention, gated, gau, fixed
     architectures             named networks
     recurrence                what a network is read as: stages, transfer, parameters
     numeric.propagation       runs over depth and grids; numeric.evaluation: numbers from expressions
@@ -51,14 +51,16 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.architectures.perceptrons import mlp, residual_mlp, skip_init
     from meanfield.architectures.simplified import downweighted, sas, sas_p, shaped_attention, value_skipinit
     from meanfield.architectures.transformers import deep_norm, layer_scale, parallel_block, post_norm, pre_norm, rezero, sandwich_norm
-    from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal
+    from meanfield.blocks.algebra import Block, Parallel, Serial
     from meanfield.blocks.attention import Attention, ShapedAttention, TokenMixing, UniformAttention
     from meanfield.blocks.elementary import MLP, Activate, Derf, Dropout, DyT, Identity, Linear, Scale
     from meanfield.blocks.fixed import CausalAttention, FixedAttention, MaskedAttention
     from meanfield.blocks.gated import GEGLU, GLU, Product, ReGLU, SwiGLU
     from meanfield.blocks.gau import GAU
+    from meanfield.blocks.laws import Law, Signal
     from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
     from meanfield.blocks.softmax import Annealed, Quenched
+    from meanfield.blocks.stacking import Repeat, Residual
     from meanfield.budgets import Budget, budget
     from meanfield.catalogue import activations
     from meanfield.faces import latex
@@ -204,7 +206,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SYMBOLS:
         value = importlib.import_module("meanfield.symbols").known(name)
     elif name in ("i", "j"):
-        value = importlib.import_module("meanfield.blocks.algebra").TOKENS[name == "j"]
+        value = importlib.import_module("meanfield.blocks.laws").TOKENS[name == "j"]
     elif name in importlib.import_module("meanfield.catalogue").activations:
         value = importlib.import_module("meanfield.catalogue").activations[name]
     else:

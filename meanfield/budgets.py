@@ -10,11 +10,12 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, checked_block
+from meanfield.blocks.algebra import Block, Parallel, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Linear
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.blocks.widths import WIDTH_KEEPING, widths
 from meanfield.faces import latex
 from meanfield.symbols import known

@@ -35,7 +35,8 @@ import sympy as sp
 
 import meanfield
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import TOKENS, Block, Serial
+from meanfield.blocks.algebra import Block, Serial
+from meanfield.blocks.laws import TOKENS
 from meanfield.blocks.softmax import Annealed, Quenched, SoftmaxAverage
 from meanfield.parsing import DEEPEST, parse_activation, parse_expression
 

@@ -11,7 +11,9 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from meanfield.blocks.algebra import LONGEST, Block, Definition, Law, Parallel, Repeat, Residual, Serial, Signal
+from meanfield.blocks.algebra import Block, Parallel, Serial
+from meanfield.blocks.laws import Definition, Law, Signal
+from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known, merged, reserved

@@ -19,9 +19,11 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial, Signal, checked_block
+from meanfield.blocks.algebra import Block, Parallel, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Scale
+from meanfield.blocks.laws import Law, Signal
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.faces import latex
 from meanfield.recurrence import explicit, recursion
 from meanfield.symbols import known

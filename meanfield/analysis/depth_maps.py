@@ -17,9 +17,10 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.analysis.curves import DIGITS
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
 from meanfield.blocks.norms import LayerNorm, RMSNorm
+from meanfield.blocks.stacking import Repeat, Residual
 
 __all__ = ["LayerMap", "NetworkMap", "increasing", "largest", "network_map"]
 

@@ -8,7 +8,7 @@ or vanishes; Price's theorem about the limit where V and D settle; and, where D 
                            = C D - E f''^2 D^2/2 + ...                  if neither does,
 
 n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D)). The sum of powers and logarithms that is left is
-expanded by `gaussian.series`.
+expanded by `gaussian.local_expansions`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from sympy import Rational, S
 from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import deltas, slope
-from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion, at_infinity
+from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "check_expandable", "small_gap"]

@@ -15,11 +15,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import Block, Law, checked_block
+from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.laws import Law
 from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
-from meanfield.gaussian.series import at_zero as expanded_at_zero
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name

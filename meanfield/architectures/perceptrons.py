@@ -6,8 +6,9 @@ from typing import Any
 
 from meanfield.activation import Activation
 from meanfield.architectures.sublayers import normed
-from meanfield.blocks.algebra import Block, Residual, Serial, checked_block
+from meanfield.blocks.algebra import Block, Serial, checked_block
 from meanfield.blocks.elementary import Activate, Linear
+from meanfield.blocks.stacking import Residual
 
 __all__ = ["mlp", "residual_mlp", "skip_init"]
 

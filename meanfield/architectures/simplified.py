@@ -12,10 +12,11 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.architectures.sublayers import checked, normed
-from meanfield.blocks.algebra import Block, Residual, Serial
+from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.attention import ShapedAttention, TokenMixing
 from meanfield.blocks.elementary import Scale
 from meanfield.blocks.softmax import Annealed, SoftmaxAverage
+from meanfield.blocks.stacking import Residual
 from meanfield.symbols import known
 
 __all__ = ["downweighted", "sas", "sas_p", "shaped_attention", "value_skipinit"]

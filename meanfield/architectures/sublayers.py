@@ -8,12 +8,13 @@ from typing import Any
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial, checked_block
+from meanfield.blocks.algebra import Block, Parallel, Serial, checked_block
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
+from meanfield.blocks.stacking import Repeat, Residual
 
 __all__ = ["checked", "normed", "with_gain"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from meanfield import arguments
 from meanfield.architectures.sublayers import checked, with_gain
-from meanfield.blocks.algebra import Block, Residual, Serial
+from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.norms import LayerNorm
+from meanfield.blocks.stacking import Residual
 from meanfield.symbols import known
 
 __all__ = ["deep_norm", "layer_scale", "parallel_block", "post_norm", "pre_norm", "rezero", "sandwich_norm"]

@@ -20,7 +20,8 @@ from sympy import S
 from sympy.codegen.cfunctions import expm1
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Definition, Law, Signal
+from meanfield.blocks.algebra import Block
+from meanfield.blocks.laws import Definition, Law, Signal
 from meanfield.blocks.softmax import Annealed, SoftmaxAverage
 
 __all__ = ["Attention", "ShapedAttention", "TokenMixing", "UniformAttention"]

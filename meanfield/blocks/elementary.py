@@ -10,7 +10,8 @@ from sympy import S
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import NO_WEIGHTS, Block, Law, Serial, Signal
+from meanfield.blocks.algebra import Block, Serial
+from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 from meanfield.catalogue import activations
 
 __all__ = ["MLP", "Activate", "Derf", "Dropout", "DyT", "Identity", "Linear", "Scale"]

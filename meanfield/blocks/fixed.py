@@ -9,7 +9,8 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Signal
+from meanfield.blocks.algebra import Block
+from meanfield.blocks.laws import TOKENS, Law, Mixing, Signal
 
 __all__ = ["CausalAttention", "FixedAttention", "MaskedAttention"]
 

@@ -13,8 +13,9 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Law, Serial, Signal, agreed_tokens, checked_block
+from meanfield.blocks.algebra import Block, Serial, agreed_tokens, checked_block
 from meanfield.blocks.elementary import Activate, Linear
+from meanfield.blocks.laws import Law, Signal
 from meanfield.catalogue import activations
 
 __all__ = ["GEGLU", "GLU", "Product", "ReGLU", "SwiGLU"]

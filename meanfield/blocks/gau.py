@@ -13,8 +13,9 @@ from sympy import S
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Law, Signal
+from meanfield.blocks.algebra import Block
 from meanfield.blocks.feature_path import FeaturePath
+from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.overlaps import Kernel, Names, Overlaps, pair
 from meanfield.gaussian.exchangeable import Exchangeable
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
-from meanfield.blocks.algebra import NO_WEIGHTS, Block, Law, Signal
+from meanfield.blocks.algebra import Block
+from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 

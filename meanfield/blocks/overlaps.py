@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Definition
+from meanfield.blocks.laws import Definition
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, derived
 from meanfield.gaussian.pieces import slope

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Definition, Signal
+from meanfield.blocks.laws import Definition, Signal
 from meanfield.gaussian.softmax import SoftmaxExponent, SoftmaxResponse, SoftmaxTriple
 
 __all__ = ["Annealed", "Exponents", "Quenched", "SoftmaxAverage"]

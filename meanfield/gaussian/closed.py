@@ -21,7 +21,7 @@ from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
-__all__ = ["M", "M2", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
+__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
 
 x, q, p, q1, q2 = known("x"), known("q"), known("p"), known("q1"), known("q2")
 

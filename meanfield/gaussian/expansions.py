@@ -20,7 +20,8 @@ from sympy import Rational, S
 
 from meanfield.faces import latex
 from meanfield.gaussian.finite_parts import FinitePart, finite_part, pieces
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
+from meanfield.gaussian.local_expansions import at_infinity, at_zero
+from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.singularities import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
 from meanfield.symbols import known

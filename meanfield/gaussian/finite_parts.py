@@ -16,12 +16,13 @@ import sympy as sp
 from sympy import S
 from sympy.integrals.rationaltools import ratint
 
+from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.pieces import NotClosed, branch, edges
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
+from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.special import exponentials
 from meanfield.symbols import known
 
-__all__ = ["FinitePart", "breakpoints", "branch", "finite_part"]
+__all__ = ["FinitePart", "branch", "breakpoints", "finite_part"]
 
 x = known("x")
 _Z = sp.Dummy("z", positive=True)

@@ -19,7 +19,8 @@ import sympy as sp
 
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.finite_parts import finite_part
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity, at_zero
+from meanfield.gaussian.local_expansions import at_infinity, at_zero
+from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.symbols import known
 
 __all__ = ["Part", "Parts", "parts_at_infinity", "parts_at_zero"]

@@ -25,7 +25,8 @@ from meanfield.gaussian import closed
 from meanfield.gaussian.expansions import coefficients, even_part, scaled, taylor_rest
 from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.series import LOG, NoExpansion, at_infinity
+from meanfield.gaussian.local_expansions import at_infinity
+from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known
 

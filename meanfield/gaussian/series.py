@@ -1,42 +1,30 @@
-r"""One-sided expansions of an expression at x = 0, point or infinity, as sums of c t^a log(t)^j with t -> 0+.
-
-An expression is walked node by node; the value of a node is e^{P(1/t)} times a truncated series, P a sum of powers that diverge. What
-is exponentially small beside something else is dropped: a power series does not see it. Signs, absolute values and branches are
-decided by leading terms, so that Max, Abs and Piecewise need no special care.
-"""
+"""Truncated series in powers of t -> 0+ with logarithms, and exponentials of powers before them: their arithmetic."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 
 import sympy as sp
 from sympy import S
-from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
-from meanfield.gaussian.special import NormalCDF, NormalDensity, Reciprocal, exponentials
+from meanfield.gaussian.special import Reciprocal
 from meanfield.gaussian.zeros import vanishes
-from meanfield.symbols import known
 
-__all__ = ["LOG", "REST", "Letter", "NoExpansion", "Series", "at_infinity", "at_zero"]
-
-x = known("x")
+__all__ = ["LOG", "REST", "Arithmetic", "Faint", "Letter", "NoExpansion", "Series", "constant", "derivative", "integral", "leading_sign"]
 
 #: log(t) inside coefficients
 LOG = sp.Dummy("log_t", negative=True)
 #: what is not known of an expression but that it is O(1), up to logarithms: a coefficient of an expansion that ends there
 REST = sp.Symbol("unknown", real=True)
 
-_DEEPEST = 96
-
 
 class NoExpansion(ValueError):
     """The expression has no expansion in powers and logarithms there."""
 
 
-class _Faint(Exception):
+class Faint(Exception):
     """All that is left of an expression is exponentially small, and its size is needed."""
 
 
@@ -54,36 +42,7 @@ class Series:
         return min(self.terms, default=self.order)
 
 
-@cache
-def at_infinity(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
-    """f(x) as x -> oo: exponent a of x^a -> coefficient, down to a > -order; LOG stands for log(x), REST ends what is known less far."""
-    found = _expanded(f, 1, order)
-    return {-a: sp.expand(c.xreplace({LOG: -LOG})) for a, c in found.items() if a < order}
-
-
-@cache
-def at_zero(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
-    """f(x) as x -> 0+: exponent a of x^a -> coefficient, up to a < order; LOG stands for log(x)."""
-    return {a: c for a, c in _expanded(f, -1, order).items() if a < order}
-
-
-def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:
-    depth, known_to = order + 3, -S.Infinity
-    while depth <= _DEEPEST + order:
-        series = _Walk(depth, Series({sp.Integer(-direction): S.One})).of(f)
-        if series.rate and _sign(series.rate, f) > 0:
-            raise NoExpansion(f"{f} grows exponentially")
-        if series.rate:
-            return {}
-        ends = f.has(REST) and series.order == known_to
-        if series.order >= order or ends:
-            found = {a: c.replace(Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
-            return found | ({series.order: REST} if series.order < order else {})
-        depth, known_to = 2 * depth, series.order
-    raise NoExpansion(f"the expansion of {f} cancels too far")
-
-
-def _sign(terms: dict[sp.Rational, sp.Expr], f: sp.Expr) -> int:
+def leading_sign(terms: dict[sp.Rational, sp.Expr], f: sp.Expr) -> int:
     """sign of the leading term as t -> 0+"""
     if not terms:
         return 0
@@ -118,160 +77,11 @@ def _side(c: sp.Expr) -> int:
     return 1 if c.is_positive else -1 if c.is_negative else 0
 
 
-class _Walk:
-    """Values of the nodes of an expression in x, `depth` orders beyond the leading one."""
+class Arithmetic:
+    """Operations on series, `depth` orders beyond the leading one."""
 
-    def __init__(self, depth: int, value: Series) -> None:
+    def __init__(self, depth: int) -> None:
         self.depth = depth
-        self.value = value
-        self._done: dict[sp.Expr, Series] = {}
-
-    def of(self, f: sp.Expr) -> Series:
-        if f not in self._done:
-            self._done[f] = self._of(f)
-        return self._done[f]
-
-    def _of(self, f: sp.Expr) -> Series:
-        if f == x:
-            return self.value
-        if f == REST:
-            return Series({}, S.Zero)
-        if f.free_symbols.isdisjoint((x, REST)):
-            return _constant(f)
-        try:
-            return self._rule(f)
-        except _Faint:
-            better = sp.cancel(sp.together(exponentials(f)))
-            inner = f.func(*[sp.cancel(sp.together(exponentials(a))) for a in f.args])
-            for other in (inner, better):
-                if other != f:
-                    try:
-                        return self._rule(other)
-                    except _Faint:
-                        continue
-            raise NoExpansion(f"the exponentially small size of a part of {f} decides how it behaves") from None
-
-    def _rule(self, f: sp.Expr) -> Series:
-        if f.is_Add:
-            total = self.of(f.args[0])
-            for a in f.args[1:]:
-                total = self.add(total, self.of(a), f)
-            return total
-        if f.is_Mul:
-            total = _constant(S.One)
-            for a in f.args:
-                total = self.mul(total, self.of(a))
-            return total
-        if isinstance(f, sp.exp):
-            return self.exp(self.of(f.args[0]), f)
-        if f.is_Pow:
-            if x in f.exp.free_symbols:
-                return self.of(sp.exp(f.exp * sp.log(f.base)))
-            return self.power(self.of(f.base), f.exp, f)
-        if isinstance(f, sp.log):
-            return self.log(self.of(f.args[0]), f)
-        if isinstance(f, (sp.Max, sp.Min)):
-            best = f.args[0]
-            for a in f.args[1:]:
-                difference = self.signum(a - best, f)
-                best = a if difference * (1 if isinstance(f, sp.Max) else -1) > 0 else best
-            return self.of(best)
-        if isinstance(f, sp.Abs):
-            return self.scaled(self.of(f.args[0]), sp.Integer(self.signum(f.args[0], f)))
-        if isinstance(f, sp.sign):
-            return _constant(sp.Integer(self.signum(f.args[0], f)))
-        if isinstance(f, sp.Heaviside):
-            return _constant(sp.Rational(1 + self.signum(f.args[0], f), 2))
-        if isinstance(f, sp.DiracDelta):
-            return _constant(S.Zero)
-        if isinstance(f, sp.tanh):
-            return self.tanh(self.of(f.args[0]), f)
-        if isinstance(f, (HyperbolicFunction, NormalCDF, NormalDensity)):
-            return self.of(exponentials(f))
-        if isinstance(f, sp.Piecewise):
-            return self.of(next(e for e, condition in f.args if self.holds(condition, f)))
-        return self.function(f)
-
-    def holds(self, condition: sp.Basic, f: sp.Expr) -> bool:
-        if condition in (sp.true, sp.false):
-            return bool(condition)
-        if isinstance(condition, sp.And):
-            return all(self.holds(c, f) for c in condition.args)
-        if isinstance(condition, sp.Or):
-            return any(self.holds(c, f) for c in condition.args)
-        if isinstance(condition, sp.Rel):
-            return bool(condition.func(sp.Integer(self.signum(condition.lhs - condition.rhs, f)), 0))
-        raise NoExpansion(f"the condition {condition} is not understood")
-
-    def signum(self, f: sp.Expr, whole: sp.Expr) -> int:
-        series = self.of(f)
-        if series.faint:
-            raise _Faint
-        return _sign(series.terms, whole)
-
-    def function(self, f: sp.Expr) -> Series:
-        """F(argument): by its limits at infinity, or by integrating F'(argument) argument'"""
-        if len(f.args) != 1:
-            raise NoExpansion(f"no rule for {f.func.__name__}")
-        argument = self.of(f.args[0])
-        if argument.rate and _sign(argument.rate, f) < 0:
-            argument = Series({}, faint=True)
-        unbounded = bool(argument.rate) or argument.lowest < 0 or argument.terms.get(S.Zero, S.Zero).has(LOG)
-        if isinstance(f, (sp.sin, sp.cos)):
-            if unbounded:
-                raise NoExpansion(f"{f} oscillates")
-            return self.circular(f, argument)
-        if unbounded:
-            side = _sign(argument.terms, f)
-            if isinstance(f, (sp.erf, sp.erfc)):
-                limit = sp.Integer(side if isinstance(f, sp.erf) else 1 - side)
-                return Series({S.Zero: limit} if limit else {}, faint=not limit)
-            if isinstance(f, sp.atan):
-                inverse = self.function_at(sp.atan(x), self.power(argument, S.NegativeOne, f))
-                return self.add(_constant(side * sp.pi / 2), self.scaled(inverse, S.NegativeOne), f)
-            if isinstance(f, sp.asinh):
-                positive = self.scaled(argument, sp.Integer(side))
-                return self.scaled(_Walk(self.depth, positive).of(sp.log(x + sp.sqrt(x**2 + 1))), sp.Integer(side))
-            raise NoExpansion(f"no rule for {f.func.__name__} at infinity")
-        return self.function_at(f.func(x), argument)
-
-    def function_at(self, outer: sp.Expr, argument: Series) -> Series:
-        """outer(argument) for an argument with a finite limit"""
-        limit = argument.terms.get(S.Zero, S.Zero)
-        try:
-            slope = exponentials(outer.diff(x))
-        except sp.ArgumentIndexError:
-            raise NoExpansion(f"no rule for {outer}") from None
-        if slope.has(type(outer)) or slope.has(sp.Derivative, sp.Subs):
-            raise NoExpansion(f"no rule for {outer}")
-        inner = self.mul(_Walk(self.depth, argument).of(slope), _derivative(argument))
-        value = outer.xreplace({x: limit})
-        if value.has(sp.oo, sp.zoo, sp.nan):
-            raise NoExpansion(f"{outer} is singular at {limit}")
-        return self.add(_constant(value), _integral(inner), outer)
-
-    def tanh(self, s: Series, f: sp.Expr) -> Series:
-        """by the addition theorem, so that coefficients are polynomials in tanh of the limit"""
-        if s.rate and _sign(s.rate, f) < 0:
-            s = Series({}, faint=True)
-        if s.rate or s.lowest < 0 or s.terms.get(S.Zero, S.Zero).has(LOG):
-            return self.of(exponentials(f)) if not s.rate and s.lowest >= 0 else _constant(sp.Integer(_sign(s.terms, f)))
-        limit, rest = self.split(s)
-        small = self.composed(rest, _tanh_coefficient)
-        if limit == 0:
-            return small
-        value = sp.tanh(limit)
-        if limit.has(sp.log):
-            value = sp.cancel(sp.together(value.rewrite(sp.exp)))
-        inverse = self.composed(self.scaled(small, value), lambda j: sp.Integer((-1) ** j))
-        return self.mul(self.add(_constant(value), small, f), inverse)
-
-    def circular(self, f: sp.Expr, argument: Series) -> Series:
-        limit, rest = self.split(argument)
-        sine = self.composed(rest, lambda j: sp.Integer(0 if j % 2 == 0 else (-1) ** (j // 2)) / sp.factorial(j))
-        cosine = self.composed(rest, lambda j: sp.Integer(0 if j % 2 else (-1) ** (j // 2)) / sp.factorial(j))
-        a, b = (sp.sin(limit), sp.cos(limit)) if isinstance(f, sp.sin) else (sp.cos(limit), -sp.sin(limit))
-        return self.add(self.scaled(cosine, a), self.scaled(sine, b), f)
 
     def split(self, s: Series) -> tuple[sp.Expr, Series]:
         return s.terms.get(S.Zero, S.Zero), Series({a: c for a, c in s.terms.items() if a != 0}, s.order)
@@ -279,7 +89,7 @@ class _Walk:
     def composed(self, h: Series, coefficient: Callable[[int], sp.Expr]) -> Series:
         """sum of coefficient(j) h^j, h -> 0"""
         step = h.lowest
-        total, power, j = _constant(coefficient(0)), _constant(S.One), 0
+        total, power, j = constant(coefficient(0)), constant(S.One), 0
         if step is S.Infinity:
             return total
         if step <= 0:
@@ -299,7 +109,7 @@ class _Walk:
     def add(self, a: Series, b: Series, f: sp.Expr) -> Series:
         difference = _combined(a.rate, {k: -c for k, c in b.rate.items()})
         if difference:
-            winner, loser = (a, b) if _sign(difference, f) > 0 else (b, a)
+            winner, loser = (a, b) if leading_sign(difference, f) > 0 else (b, a)
             if not winner.terms and winner.order is S.Infinity:
                 winner = loser if not winner.faint else winner
             return winner
@@ -307,15 +117,15 @@ class _Walk:
         terms = {k: c for k, c in _combined(a.terms, b.terms).items() if k < order}
         if terms or order is not S.Infinity:
             return Series(terms, order, a.rate)
-        if a.rate and _sign(a.rate, f) > 0:
-            raise _Faint
+        if a.rate and leading_sign(a.rate, f) > 0:
+            raise Faint
         return Series({}, faint=a.faint or b.faint or bool(a.terms or b.terms))
 
     def mul(self, a: Series, b: Series) -> Series:
         rate = _combined(a.rate, b.rate)
         if a.faint or b.faint:
-            if rate and _sign(rate, S.One) > 0:
-                raise _Faint
+            if rate and leading_sign(rate, S.One) > 0:
+                raise Faint
             return Series({}, faint=True)
         if (not a.terms and a.order is S.Infinity) or (not b.terms and b.order is S.Infinity):
             return Series({})
@@ -337,7 +147,7 @@ class _Walk:
     def normalised(self, s: Series, f: sp.Expr) -> tuple[sp.Expr, sp.Rational, Series]:
         """s = c t^a (1 + h) up to its rate"""
         if s.faint:
-            raise _Faint
+            raise Faint
         if not s.terms:
             if s.order is S.Infinity:
                 raise NoExpansion(f"{f} is singular")
@@ -350,14 +160,14 @@ class _Walk:
 
     def power(self, s: Series, k: sp.Expr, f: sp.Expr) -> Series:
         if k.is_Integer and k >= 0:
-            result = _constant(S.One)
+            result = constant(S.One)
             for _ in range(int(k)):
                 result = self.mul(result, s)
             return result
         if s.terms == {} and s.order is S.Infinity and not s.faint and k.is_positive:
             return s
         c, a, h = self.normalised(s, f)
-        if not k.is_Integer and _sign({S.Zero: c}, f) < 0:
+        if not k.is_Integer and leading_sign({S.Zero: c}, f) < 0:
             raise NoExpansion(f"{f} is not real")
         if not (a * k).is_Rational:
             raise NoExpansion(f"{f} has a power that is not a rational number")
@@ -369,7 +179,7 @@ class _Walk:
 
     def exp(self, s: Series, f: sp.Expr) -> Series:
         if s.rate:
-            if _sign(s.rate, f) > 0:
+            if leading_sign(s.rate, f) > 0:
                 raise NoExpansion(f"{f} grows or decays faster than any exponential of a power")
             s = Series({})
         if s.order <= 0:
@@ -387,7 +197,7 @@ class _Walk:
 
     def log(self, s: Series, f: sp.Expr) -> Series:
         c, a, h = self.normalised(s, f)
-        if _sign({S.Zero: c}, f) < 0:
+        if leading_sign({S.Zero: c}, f) < 0:
             raise NoExpansion(f"{f} is not real")
         body = self.composed(h, lambda j: sp.Rational((-1) ** (j + 1), j) if j else S.Zero)
         head = {S.Zero: sp.log(c) + a * LOG}
@@ -399,11 +209,7 @@ def _reciprocal(c: sp.Expr) -> sp.Expr:
     return Reciprocal(c) if c.is_Add else 1 / c
 
 
-def _tanh_coefficient(j: int) -> sp.Expr:
-    return S.Zero if j % 2 == 0 else sp.Integer(2) ** (j + 1) * (2 ** (j + 1) - 1) * sp.bernoulli(j + 1) / sp.factorial(j + 1)
-
-
-def _constant(c: sp.Expr) -> Series:
+def constant(c: sp.Expr) -> Series:
     return Series({} if vanishes(c) else {S.Zero: c})
 
 
@@ -412,12 +218,12 @@ def _combined(a: dict[sp.Rational, sp.Expr], b: dict[sp.Rational, sp.Expr]) -> d
     return {k: c for k, c in total.items() if not vanishes(c)}
 
 
-def _derivative(s: Series) -> Series:
+def derivative(s: Series) -> Series:
     terms = {a - 1: sp.expand(a * c + c.diff(LOG)) for a, c in s.terms.items()}
     return Series({a: c for a, c in terms.items() if c != 0}, s.order - 1)
 
 
-def _integral(s: Series) -> Series:
+def integral(s: Series) -> Series:
     if any(a <= -1 for a in s.terms):
         raise NoExpansion("a function of what diverges at its limit")
     return Series({a + 1: _primitive(c, a) for a, c in s.terms.items()}, s.order + 1)

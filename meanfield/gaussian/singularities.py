@@ -7,49 +7,35 @@ into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (
 
 from __future__ import annotations
 
-import bisect
 import itertools
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
-import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature
+from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of, taylor
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.landmarks import features
-from meanfield.gaussian.oscillations import Tails, product_mean, tails
+from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
+from meanfield.gaussian.oscillations import tails
 from meanfield.gaussian.pieces import branch, edges, is_smooth, slope, without_deltas
-from meanfield.gaussian.special import NormalCDF
-from meanfield.gaussian.stable import side
+from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, real_function, rounding_shows
+from meanfield.gaussian.shape_rows import WINDOW
 from meanfield.symbols import known
 
-__all__ = ["Settled", "Shape", "lost", "mended", "poles", "real_function", "regular", "settled", "shape_of", "standardised"]
+__all__ = ["Shape", "kinks_of", "mended", "poles", "regular", "shape_of", "size_near", "standardised"]
 
-x, y = known("x"), known("y")
+x = known("x")
 
 Floats = NDArray[np.float64]
-Real = Callable[[Floats], Floats]
 
 _CENTRES = tuple(i / 2 for i in range(-16, 17))
-_WIDEST, _NARROWEST = 8.0, 1e-6
-_REACH = 1e20  # the line is cut up to here
-_PANELS = 200  # at most so many panels on either side of 0
-_SAMPLES = 41  # Chebyshev points of a panel
-_RESOLVED = 20  # coefficients that a resolved panel may need
-# a harmonic nu under a smooth step of width w and a Gaussian of deviation s is lost: exp(-nu^2 / (2/w^2 + 2/s^2)) = 1e-15
-_STEP, _APART = 10.0, 15.0  # nu w, nu s
-_NEARBY = 20.0
 _SCANNED = 40.0  # roots of kinks are all found up to here
 _FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
-_SMALLEST = 1e-7  # relative length of the shortest panel
-_RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
 
 @dataclass(frozen=True)
@@ -116,91 +102,17 @@ def mended(g: sp.Expr) -> sp.Expr:
     for r in places(g):
         if r.is_Rational and not g.xreplace({x: r}).has(sp.S.NaN, sp.S.ComplexInfinity, sp.oo):
             continue
-        radius = _radii(g, (float(r),))[0]
+        radius = analytic_radii(g, (float(r),))[0]
         if radius < 0.1:  # a pole, or a branch point
             continue
         near = sp.Rational(min(radius / 8, 0.5)).limit_denominator(64)
-        series = _polynomial(_taylor(g.xreplace({x: x + r}), min(radius / 2, 0.93)))
+        series = _polynomial(taylor(g.xreplace({x: x + r}), min(radius / 2, 0.93)))
         around.append((series.xreplace({x: x - r}), (x > r - near) & (x < r + near)))
     return sp.Piecewise(*around, (g, True)) if around else g
 
 
 def _polynomial(c: tuple[float, ...]) -> sp.Expr:
     return sp.horner(sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr())
-
-
-@dataclass(frozen=True)
-class Settled:
-    """A function that oscillates for ever, for wide Gaussians: f near 0 and the mean over a period far out, and likewise (for what the
-    square of the first leaves out) 0 near 0 and the variance over a period far out; the lowest and the highest frequency of f and its
-    square; and where and how it changes."""
-
-    function: sp.Expr
-    variance: sp.Expr
-    frequency: float
-    fastest: float
-    start: sp.Expr
-    width: sp.Expr
-
-    def pair(self, f: sp.Expr, v: sp.Expr, near: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        """For inputs u = x + y and v = +-(x - y): a function that varies with x as f(u) and f(v) do, and f(u) f(v) settled in x.
-
-        `near` is that product as a function of x and y where |x| is not large.
-        """
-        found = tails(f)
-        assert found is not None
-        left, right = found
-        mirrored = v.coeff(x) < 0
-        start, end, radius = self.start, self.start + 18 * self.width, sp.Abs(y)
-        room = sp.Rational(2**0.5 * quadrature.WINDOW * lost(self)).limit_denominator(100)  # 2 |y|, y of variance s^2/2
-        product, pattern = [], []
-        for sign, here, there in ((-1, left, right if mirrored else left), (1, right, left if mirrored else right)):
-            beyond = product_mean(here, there, v, sign)
-            inside = NormalCDF((start + 9 * self.width + radius - sign * x) / self.width)
-            product += [(beyond, sign * x > end + radius), (beyond + (near - beyond) * inside, sign * x > start + radius)]
-            weighted = [sp.Rational(7 + k, 11) * c for k, c in enumerate((*here.coefficients, *there.coefficients))]
-            pattern.append((sp.Add(*weighted), sign * x > end + room))
-        return sp.Piecewise(*pattern, (f, True)), sp.Piecewise(*product, (near, True))
-
-
-def _reach_of_features(f: sp.Expr, found: tuple[Tails, Tails], slowest: float) -> float | None:
-    """beyond which everything but the harmonics themselves is analytic far into the complex plane"""
-    radius = max((abs(k) for k in _kinks(f)), default=0.0)
-    for sign, tail in zip((-1.0, 1.0), found, strict=True):
-        for part in tail.coefficients:
-            value = real_function(part)
-            ends = _march(value, _size(value), sign * radius, sign * _REACH)
-            if abs(ends[-1]) < _REACH:
-                return None
-            # analytic about two half-lengths around a panel: enough for the complex shift by nu w^2
-            radius = max([radius, *(abs(b) for a, b in itertools.pairwise(ends) if abs(b - a) < _STEP**2 / slowest)])
-    return radius
-
-
-@cache
-def settled(f: sp.Expr) -> Settled | None:
-    """f without its oscillations far out, where it is known how it oscillates; None of any other function."""
-    found = tails(f)
-    if found is None:
-        return None
-    slowest = min(t.slowest for t in found)
-    radius = _reach_of_features(f, found, slowest)
-    if radius is None:
-        return None
-    width = sp.Rational(_STEP / slowest).limit_denominator(10**6)
-    start = sp.Rational(radius).limit_denominator(10**6) + width
-    outside, blended = [], []
-    for sign, tail in zip((-1, 1), found, strict=True):
-        inside, end = NormalCDF((start + 9 * width - sign * x) / width), start + 18 * width
-        outside += [(tail.mean, sign * x > end), (tail.mean + (f - tail.mean) * inside, sign * x > start)]
-        blended += [(tail.variance, sign * x > end), (tail.variance * (1 - inside**2), sign * x > start)]
-    fastest = max(t.fastest for t in found)
-    return Settled(sp.Piecewise(*outside, (f, True)), sp.Piecewise(*blended, (0, True)), slowest, fastest, start, width)
-
-
-def lost(calm: Settled) -> float:
-    """The deviation of what two inputs do not share from which on every harmonic of one is lost given the other."""
-    return _APART / calm.frequency
 
 
 @cache
@@ -215,30 +127,30 @@ def poles(g: sp.Expr) -> tuple[float, ...]:
 @cache
 def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     """The shape of a parameter-free function, without poles or only to be read beside them; ValueError where no rule can be trusted."""
-    written = tuple(sorted({*_kinks(g), *(poles(g) if with_poles else ())}))
+    written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
     # at those that are no kinks g may still have a value of its own: panels end there
     narrow = _narrow(g, written)
     cuts = tuple(sorted({*written, *narrow}))
     pieces = [branch(g, m) for m in _midpoints(cuts)]
     functions = [real_function(piece) for piece in pieces]
-    size = max(map(_size, functions))
+    size = max(map(size_near, functions))
     ends = (-np.inf, *cuts, np.inf)
-    size = max([size, *(_size(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
+    size = max([size, *(size_near(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
     breaks: list[float] = []
     graded: set[float] = set()
     singular: set[float] = set()
     for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *cuts, np.inf)), strict=True):
-        rising, falling = _graded(f, low, high), _graded(f, high, low)
+        rising, falling = graded_ends(f, low, high), graded_ends(f, high, low)
         singular |= {end for end, ends in ((low, rising), (high, falling)) if ends}
         graded |= {*rising[:-1], *falling[:-1]}
         low, high = (rising or [low])[-1], (falling or [high])[-1]
-        breaks += [b for b in _panels(f, size, low, high) if b not in breaks]
+        breaks += [b for b in panel_ends(f, size, low, high) if b not in breaks]
     coarse = sorted({*breaks, *singular})
     breaks = sorted({*coarse, *graded})
     endless = len(written) > _FEW
     if endless:
         breaks = [b for b in breaks if written[0] <= b <= written[-1]]
-    noisy = _noisy(functions, cuts, breaks, graded | singular, size)
+    noisy = rounding_shows(functions, cuts, breaks, graded | singular, size)
     real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in singular]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
@@ -254,7 +166,7 @@ def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
-        *_start(pieces, kinks),
+        *start_of(pieces, kinks),
         noisy,
     )
     return shape if written else _smooth_or(shape, g, functions[0])
@@ -270,30 +182,30 @@ def _narrow(g: sp.Expr, kinks: tuple[float, ...]) -> set[float]:
 
 def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
     """the shape for the trapezoidal rule, where that agrees with the panels from narrow to wide Gaussians"""
-    if shape.breaks[-1] < _REACH or -shape.breaks[0] < _REACH:
+    if shape.breaks[-1] < REACH or -shape.breaks[0] < REACH:
         return shape
-    radii = _radii(g, _CENTRES)
+    radii = analytic_radii(g, _CENTRES)
     for d in (min(radii), radii[_CENTRES.index(0.0)]):
         candidate = replace(shape, smooth=True, d=d)
-        if d > _NARROWEST and _agree(f, shape, candidate):
+        if d > NARROWEST and _agree(f, shape, candidate):
             return candidate
     return shape
 
 
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
-    y, w = np.empty(quadrature.CAPACITY), np.empty(quadrature.CAPACITY)
+    y, w = np.empty(CAPACITY), np.empty(CAPACITY)
 
     def window(s: float) -> float:
-        return quadrature.WINDOW + 2.0 * trusted.growth * s
+        return WINDOW + 2.0 * trusted.growth * s
 
     def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
-        count = quadrature.nodes(shape.row(), mu, s, 0.0, window(s), y, w)
+        count = nodes(shape.row(), mu, s, 0.0, window(s), y, w)
         v = f(y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
 
     def mirrored(shape: Shape, s: float) -> tuple[float, float]:
         """E f(u) f(-u), which may be far below E f(u)^2, and its scale"""
-        count = quadrature.nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
+        count = nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
         v = f(y[:count]) * f(-y[:count]) if count > 0 else np.array([np.nan])
         return float(w[: len(v)] @ v), float(w[: len(v)] @ abs(v))
 
@@ -312,7 +224,7 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
 # -- kinks ----------------------------------------------------------------------------------------------------------------------------
 
 
-def _kinks(f: sp.Expr) -> tuple[float, ...]:
+def kinks_of(f: sp.Expr) -> tuple[float, ...]:
     """where f changes its branch, and where a logarithm or a root in it is singular"""
     inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
     return tuple(sorted(set().union(*(_roots(edge, f) for edge in edges(f)), *(_roots(a, f) for a in inner if a.has(x)))))
@@ -348,7 +260,7 @@ def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
 
 
-def _size(f: Real, centre: float = 0.0) -> float:
+def size_near(f: Real, centre: float = 0.0) -> float:
     """the largest of values near 0, on every scale, or of those next to another centre"""
     return float(np.nanmax(np.abs(f(_SIZED if centre == 0.0 else centre + _SIZED[np.abs(_SIZED) < _NARROW]))))
 
@@ -366,160 +278,6 @@ def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
     return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) + 4.0 * moved else 0.0
 
 
-# -- panels ---------------------------------------------------------------------------------------------------------------------------
-
-
-def _density(z: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
-
-
-#: functions that need no more than numpy
-_IN_NUMPY = {
-    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("Abs", "sign", "Max", "Min", "Heaviside", "Piecewise", "ExprCondPair", "NormalDensity", "expm1"),
-}
-
-
-def _vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """g over arrays, real or complex"""
-    z = sp.Symbol("z")
-    heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1}
-    modules: list[Any] = [heads, "numpy"]
-    if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
-        from scipy import special  # as long to import as all else takes
-
-        heads |= {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "log1p": special.log1p}
-        modules.append("scipy")
-    numeric = sp.lambdify(z, g.xreplace({x: z}), modules)
-    return lambda values: numeric(values) + 0 * values
-
-
-def real_function(piece: sp.Expr) -> Real:
-    """an analytic piece on the real line, each side of 0 in its stable form"""
-    right, left = (_vectorised(side(piece, sign)) for sign in (1, -1))
-
-    def value(v: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.where(v > 0, right(v), left(v)), dtype=np.float64)
-
-    return value
-
-
-_POINTS = np.cos(np.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
-
-
-def _coefficients(values: Floats) -> Floats:
-    """moduli of the Chebyshev coefficients of the function with these values at the Chebyshev points"""
-    with np.errstate(all="ignore"):
-        return np.abs(np.fft.rfft(np.concatenate((values, values[-2:0:-1]))).real) / (len(values) - 1)
-
-
-def _rounding(here: float) -> float:
-    """relative size of what may be rounding: the exponential of a large number is known to fewer digits"""
-    return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
-
-
-def _resolved(f: Real, size: float, a: float, b: float) -> bool:
-    """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
-    values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
-    if not np.isfinite(values).all():
-        return False
-    rest = _coefficients(values)[_RESOLVED:].max()
-    here = max(np.abs(values).max(), 1e-40 * size)
-    moved = 1e-15 * abs(a) / abs(b - a) * float(np.ptp(values))  # by the rounding of the points
-    return bool(rest <= _rounding(here) * here + moved or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
-
-
-def _noisy(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:
-    """whether rounding shows in the Chebyshev coefficients on a panel that is not far away, nor graded towards a root or a logarithm"""
-    for low, high in itertools.pairwise(breaks):
-        if low >= -_NEARBY and high <= _NEARBY and not graded & {low, high}:
-            values = functions[bisect.bisect(cuts, (low + high) / 2)](low + (high - low) * (0.5 + 0.5 * _POINTS))
-            largest = float(np.abs(values).max())
-            if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
-                return True
-    return False
-
-
-def _graded(f: Real, start: float, stop: float) -> list[float]:
-    """ends of panels from next to a point at which f, like a root or a logarithm, is singular on that side; none where it is not"""
-    if not np.isfinite(start):
-        return []
-    direction = 1.0 if stop > start else -1.0
-    longest = min(0.25, abs(stop - start) / 3)
-
-    def relative(near: float, far: float, centred: bool, tolerance: float) -> bool:
-        values = f(start + direction * (near + (far - near) * (0.5 + 0.5 * _POINTS)))
-        if not np.isfinite(values).all():
-            return False
-        rounding = 1e-15 * (float(np.abs(values).max()) + abs(start) / far * float(np.ptp(values)))
-        if centred:
-            values = values - values[-1]
-        return bool(_coefficients(values)[_RESOLVED:].max() <= tolerance * float(np.abs(values).max()) + rounding)
-
-    if any(relative(1e-9 * h, h, True, 3e-14) for h in (longest * 2.0**-k for k in (0, 6, 12, 18))):
-        return []
-    while not all(relative(longest * _RATIO**-k, longest * _RATIO ** (1 - k), False, 1e-8) for k in range(1, 5)):
-        longest /= 2
-        if longest < _SMALLEST:
-            return []
-    least = max(_LEAST, 1e-13 * abs(start))  # nodes that round to the point itself would be no nodes
-    count = math.ceil(math.log(longest / least) / math.log(_RATIO))
-    return [start + direction * longest * _RATIO**-k for k in range(count, -1, -1)]
-
-
-def _panels(f: Real, size: float, low: float, high: float) -> list[float]:
-    """ends of panels that resolve f between two kinks, outward from a kink or from 0, as far as panels last"""
-    if np.isfinite(low) and np.isfinite(high):
-        return _march(f, size, low, high)
-    if np.isfinite(low):
-        return _march(f, size, low, _REACH)
-    if np.isfinite(high):
-        return _march(f, size, high, -_REACH)[::-1]
-    return [*_march(f, size, 0.0, -_REACH)[:0:-1], *_march(f, size, 0.0, _REACH)]
-
-
-def _march(f: Real, size: float, start: float, stop: float) -> list[float]:
-    """panels from start towards stop: each up to three times the one before, shorter where that is not resolved"""
-    direction = 1.0 if stop > start else -1.0
-    ends, length = [start], 0.25
-    while direction * (stop - ends[-1]) > 0 and len(ends) < _PANELS:
-        length = min(3.0 * length, direction * (stop - ends[-1]))
-        while not _resolved(f, size, ends[-1], ends[-1] + direction * length):
-            length /= 2
-            if length < _SMALLEST * max(1.0, abs(ends[-1])):
-                return _merged(f, size, ends)
-        ends.append(stop if direction * (stop - ends[-1]) <= length else ends[-1] + direction * length)
-    return _merged(f, size, ends)
-
-
-def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
-    """neighbouring panels as one where their polynomial is right on both, relative to its size on each"""
-    kept = ends[:1]
-    for end in ends[1:]:
-        kept.append(end)
-        while len(kept) > 2 and _joins(f, size, *kept[-3:]):
-            del kept[-2]
-    return kept
-
-
-def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
-    points = a + (c - a) * (0.5 + 0.5 * _POINTS)
-    values = f(points)
-    if not np.isfinite(values).all():
-        return False
-    here = max(float(np.abs(values).max()), 1e-40 * size)
-    if _coefficients(values)[_RESOLVED:].max() > _rounding(here) * here:
-        return False
-    fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
-    for low, high in ((a, b), (b, c)):
-        inside = low + (high - low) * (0.5 + 0.5 * _POINTS)
-        true = f(inside)
-        if np.abs(fit(inside) - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
-            return False
-    return True
-
-
 def _growth(g: sp.Expr, f: Real, direction: float) -> float:
     """c where |f| ~ e^{c |x|} at that end of the line, apart from powers"""
     at = np.array([20.0, 40.0, 80.0, 160.0, 320.0])
@@ -532,48 +290,6 @@ def _growth(g: sp.Expr, f: Real, direction: float) -> float:
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
     return float(finite[-1])
-
-
-# -- the strip of analyticity and the start -------------------------------------------------------------------------------------------
-
-
-def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
-    """The largest r below _WIDEST for which f is analytic in |z - centre| < r."""
-    count = 256
-    circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
-    both = np.concatenate((circle, circle[:: count // 8]))
-
-    def analytic(r: float) -> bool | None:
-        with np.errstate(all="ignore"):
-            values = f(centre + np.where(np.arange(len(both)) < count, r, _NARROWEST / 2) * both)
-            values, inner = values[:count], values[count:]
-            modes = np.abs(np.fft.fft(values)) / count
-            size, apart = np.abs(values).max(), abs(values.mean() - inner.mean())
-        if not np.isfinite(values).all():
-            return None
-        # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
-        same = not np.isfinite(inner).all() or apart <= 1e-2 * max(size, np.abs(inner).max())
-        return bool(same and modes[count // 2 + count // 4 :].max() <= 1e-9 * size)
-
-    low, high = _NARROWEST / 2, _WIDEST
-    if analytic(high):
-        return high
-    for _ in range(30):
-        middle = float(np.sqrt(low * high))
-        verdict = analytic(middle)
-        if verdict or (verdict is None and middle < 1):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
-    """how far g is analytic around each centre"""
-    if x not in g.free_symbols:
-        return [_WIDEST for _ in centres]
-    f = _vectorised(g)
-    return [_radius(f, c) for c in centres]
 
 
 def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:
@@ -590,77 +306,3 @@ def _void(pieces: list[sp.Expr], cuts: tuple[float, ...]) -> tuple[float, float]
     """the widest interval on which f is 0; an empty one if there is none"""
     voids = [ends for piece, ends in zip(pieces, itertools.pairwise(cuts), strict=True) if piece == 0]
     return max(voids, key=lambda ends: ends[1] - ends[0], default=(np.inf, -np.inf))
-
-
-def _start(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
-    """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients"""
-    below = sum(k < 0 for k in kinks)
-    left, right = pieces[below], pieces[below + (0.0 in kinks)]
-    nothing = (0.0,) * quadrature.TERMS
-    radius = min([_own_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
-    if radius <= 1e-3:
-        return 0.0, False, nothing, nothing
-    try:
-        forward = _taylor(right, min(radius / 2, 1.0), 2 * quadrature.TERMS)
-        backward = forward if left == right else _taylor(left, min(radius / 2, 1.0), 2 * quadrature.TERMS)
-    except (ValueError, ZeroDivisionError, TypeError):
-        return 0.0, False, nothing, nothing
-    radius = min([radius] + [_summed(c) / quadrature.QUIET for c in (forward, backward)])
-    first, second = (c[: quadrature.TERMS] for c in (forward, backward))
-    return radius, first == second, first, second
-
-
-def _summed(c: tuple[float, ...]) -> float:
-    """the deviation up to which the terms of a Taylor series that are not kept are rounding, next to its first term but the constant"""
-    weights = [0.0 if a == 0.0 else math.log(abs(a)) for a in c]
-    first = next((n for n, a in enumerate(c) if n > 0 and a != 0.0), len(c))
-    left = [n for n in range(quadrature.TERMS, len(c)) if c[n] != 0.0]
-    if first >= quadrature.TERMS or not left:
-        return math.inf
-    # E |z|^(n + first) beside E |z|^(2 first): what a term weighs in a product with the first one
-    moments = {n: math.lgamma((n + first + 1) / 2) + 0.5 * (n + first) * math.log(2.0) for n in (first, *left)}
-    room = -37.0 - math.log(len(left))
-    return math.exp(min((room + moments[first] - moments[n] + weights[first] - weights[n]) / (n - first) for n in left))
-
-
-def _own_radius(piece: sp.Expr) -> float:
-    """how far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
-    radius = _radii(piece, (0.0,))[0]
-    if radius > 1e-3 or x not in piece.free_symbols:
-        return radius
-    f = sp.lambdify(x, piece, "mpmath")
-
-    def precise(z: NDArray[Any]) -> NDArray[Any]:
-        """scaled, so that only the ratio of values is seen"""
-        with mp.workdps(45):
-            try:
-                values = [mp.mpmathify(f(mp.mpmathify(complex(t)))) for t in z]
-            except (ValueError, ZeroDivisionError, TypeError):
-                return np.full(len(z), np.nan)
-            size = max(map(abs, values)) or mp.mpf(1)
-            return np.array([complex(v / size) for v in values])
-
-    return _radius(precise, 0.0)
-
-
-def _taylor(piece: sp.Expr, r: float, terms: int = quadrature.TERMS) -> tuple[float, ...]:
-    """Taylor coefficients at 0 by Cauchy's integral on |z| = r, of which half is enough of a real function, in 45 digits and sums of
-    whole numbers; what is rounding there is zero"""
-    f = sp.lambdify(x, piece, "mpmath")
-    count, bits = 128, 150
-    with mp.workdps(45):
-        roots = [mp.expjpi(mp.mpf(2 * i) / count) for i in range(count)]
-        values = [mp.mpmathify(f(r * root)) for root in roots[: count // 2 + 1]]
-        size = max(abs(v) for v in values)
-        if not size or not mp.isfinite(size):
-            return (float(size),) * terms
-        unit = mp.ldexp(1, bits)
-        around = [(int(mp.nint(root.real * unit)), int(mp.nint(root.imag * unit))) for root in roots]
-        whole = [(int(mp.nint(mp.re(v) / size * unit)), int(mp.nint(mp.im(v) / size * unit))) for v in values]
-        twice = [(a, b) if i in (0, count // 2) else (2 * a, 2 * b) for i, (a, b) in enumerate(whole)]
-        out = []
-        for n in range(terms):
-            turned = (around[i * n % count] for i in range(len(twice)))
-            c = mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) * size / count
-            out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
-    return tuple(out)

@@ -16,9 +16,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
+from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node, stated
-from meanfield.gaussian.precise import settled
-from meanfield.gaussian.quadrature import SMOOTH
+from meanfield.gaussian.shape_rows import SMOOTH
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from meanfield.gaussian import closed, quadrature
+from meanfield.gaussian import closed
 from meanfield.gaussian.exchangeable import MOST, Exchangeable
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
+from meanfield.gaussian.node_rules import GAP_W, GAP_X
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.singularities import Settled, lost, mended, regular, settled, standardised
+from meanfield.gaussian.settling import Settled, lost, settled
+from meanfield.gaussian.singularities import mended, regular, standardised
 from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.integrands import Integrand
@@ -118,7 +120,7 @@ class Expectations(Calls):
         calm = settled(slope)
         if calm is None:
             return sp.nan
-        for node, weight in zip(quadrature.GAP_X, quadrature.GAP_W, strict=True):
+        for node, weight in zip(GAP_X, GAP_W, strict=True):
             t = sp.Float(0.5 * (1 + node))
             law = (sp.S.Zero, _where(case, v), _where(case, d * t**2), _where(case, 2 * v - d * t**2))
             total += sp.Float(weight) * d * t * self._near(slope, calm, law)

@@ -17,7 +17,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import TOKENS, Block, Law, Mixing, Parallel, Repeat, Residual, Serial, Signal, symmetric_only
+from meanfield.blocks.algebra import Block, Parallel, Serial, symmetric_only
+from meanfield.blocks.laws import TOKENS, Law, Mixing, Signal
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.evaluation import evaluate
 from meanfield.numeric.gram_softmax import SoftmaxRows
 from meanfield.symbols import known, merged, reserved

@@ -59,8 +59,7 @@ def primitive_sources(used: set[str]) -> list[str]:
 
 def rule_import() -> str:
     """The import of the node rules"""
-    names = [f.__name__ for f in quadrature.RULES]
-    return f"from {quadrature.__name__} import {', '.join([*quadrature.CONSTANTS, *names])}\n"
+    return "".join(f"from {module.__name__} import {', '.join(module.__all__)}\n" for module in quadrature.RULES)
 
 
 def lookup_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:

@@ -153,7 +153,8 @@ class Compiled:
             code = kept(name)
             if code is None:
                 module = loaded(self._text, "compiled")
-                shared = any(getattr(f, "__module__", None) == quadrature.__name__ for f in vars(module).values())
+                rules = {rule.__name__ for rule in quadrature.RULES}
+                shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
                 exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
                 code = machine.assembled(getattr(module, self._entry), types, exact)
                 keep(name, code)

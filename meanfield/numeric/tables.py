@@ -11,8 +11,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian import quadrature
-from meanfield.gaussian.singularities import real_function
+from meanfield.gaussian.power_sums import QUIET, series_mean
+from meanfield.gaussian.resolution import real_function
+from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
@@ -67,7 +68,7 @@ class Table:
     @property
     def promising(self) -> bool:
         """Whether there are panels, or can be: the gap of a function that jumps has none."""
-        return self.numbers.size > DIRECTORY or self.slope is None or not quadrature.jumps_of(shape_row(self.f)).any()
+        return self.numbers.size > DIRECTORY or self.slope is None or not jumps_of(shape_row(self.f)).any()
 
     def _panel(self, entry: int) -> Floats:
         part, k = entry // PANELS, entry % PANELS + FIRST
@@ -79,9 +80,9 @@ class Table:
         else:
             if self.slope is None or not self.promising:
                 raise Impossible("a jump")
-            self.numbers[EVEN] = float(shape_row(self.f)[quadrature.PARITY] > 0)
+            self.numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
             make, g = gap_panel, _Integrand.of(self.slope)
-        if not g.row[quadrature.SMOOTH]:
+        if not g.row[SMOOTH]:
             coefficients = make(g.pieces(mirrored), k)[0]
         else:
             try:
@@ -122,23 +123,23 @@ class _Integrand:
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        return tuple(quadrature.breaks_of(self.row).tolist())
+        return tuple(breaks_of(self.row).tolist())
 
     def means(self, v: Floats) -> Floats:
         """E g(u) at each variance"""
-        if self.row[quadrature.PARITY] < 0.0:
+        if self.row[PARITY] < 0.0:
             return np.zeros(v.size)
-        if math.sqrt(v.max()) < quadrature.QUIET * self.row[quadrature.RADIUS]:
-            return np.array([quadrature.series_mean(float(a), quadrature.right_of(self.row), quadrature.left_of(self.row)) for a in v])
+        if math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
+            return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
         return mean_of(self.value, self.breaks, v)
 
     def pieces(self, mirrored: bool) -> Pieces:
-        kinks = quadrature.breaks_of(self.row)[quadrature.sharp_of(self.row) > 0.0]
-        d, growth = self.row[[quadrature.WIDTH, quadrature.GROWTH]].tolist()
+        kinks = breaks_of(self.row)[sharp_of(self.row) > 0.0]
+        d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
 
     def smooth(self, mirrored: bool) -> Smooth:
-        d, growth = self.row[[quadrature.WIDTH, quadrature.GROWTH]].tolist()
+        d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Smooth(self.value, d, growth, self.support, mirrored)
 
     @cached_property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.gaussian.quadrature import SMOOTH
+from meanfield.gaussian.shape_rows import SMOOTH
 
 __all__ = ["Work", "patient"]
 

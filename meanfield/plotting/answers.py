@@ -13,7 +13,7 @@ from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.shaped import Shaped
 from meanfield.faces import plot
-from meanfield.gaussian.singularities import real_function
+from meanfield.gaussian.resolution import real_function
 from meanfield.numeric.beside import Beside
 from meanfield.plotting.runs import LABELS
 from meanfield.plotting.style import DISTINCT, colour_scale, given, letter, over_layers

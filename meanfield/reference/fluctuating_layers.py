@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from meanfield.blocks.algebra import Block, Parallel, Residual
+from meanfield.blocks.algebra import Block, Parallel
 from meanfield.blocks.elementary import Activate, Dropout, Linear, Scale
 from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import LayerNorm, RMSNorm
+from meanfield.blocks.stacking import Residual
 from meanfield.reference.expressions import tensor_function
 from meanfield.reference.fluctuations import Back, Gaussian, Gradient, March, Signal, Unpredicted, mean, moments, through
 

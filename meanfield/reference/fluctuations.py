@@ -32,8 +32,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from meanfield.blocks.algebra import Block, Repeat, Serial, backward
+from meanfield.blocks.algebra import Block, Serial, backward
 from meanfield.blocks.elementary import Identity
+from meanfield.blocks.stacking import Repeat
 from meanfield.blocks.widths import widths
 from meanfield.reference.sources import Sources, Units
 

@@ -8,9 +8,9 @@ import sympy as sp
 import torch
 from torch import Tensor, nn
 
-from meanfield.blocks.algebra import TOKENS
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
+from meanfield.blocks.laws import TOKENS
 from meanfield.reference.twin import Site, layer
 
 __all__ = ["SoftmaxAttention", "TokenWeights"]

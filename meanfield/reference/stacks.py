@@ -10,12 +10,13 @@ import torch
 from torch import nn
 
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Residual
+from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import Attention
 from meanfield.blocks.elementary import Activate, Linear, Scale
 from meanfield.blocks.fixed import CausalAttention, MaskedAttention
 from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import RMSNorm
+from meanfield.blocks.stacking import Residual
 from meanfield.reference.layouts import layout_of
 from meanfield.reference.readings import Reading, read_block
 from meanfield.reference.recognition import Layers, NotRecognised, activation_of, norm_of

@@ -21,8 +21,9 @@ import torch
 from torch import nn
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.blocks.widths import widths
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters

@@ -10,9 +10,11 @@ from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.shaped import Shaped
-from meanfield.blocks.algebra import Block, Law, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
+from meanfield.blocks.laws import Law
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.faces import latex
 from meanfield.gains import Gain
 from meanfield.gaussian.derivation import Derivation

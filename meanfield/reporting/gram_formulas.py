@@ -8,7 +8,9 @@ from typing import Protocol
 
 import sympy as sp
 
-from meanfield.blocks.algebra import TOKENS, Block, Mixing, Parallel, Repeat, Residual, Serial, Signal, backward
+from meanfield.blocks.algebra import Block, Parallel, Serial, backward
+from meanfield.blocks.laws import TOKENS, Mixing, Signal
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.gaussian.expectation import Node
 from meanfield.numeric.gram import explicit, joined
 from meanfield.reporting.pages import softmax_lines

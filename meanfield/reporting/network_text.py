@@ -10,7 +10,7 @@ from typing import Final
 import sympy as sp
 
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Parallel, Repeat, Residual, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Dropout, Identity, Linear, Scale
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
@@ -18,6 +18,7 @@ from meanfield.blocks.gated import Product
 from meanfield.blocks.gau import GAU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.softmax import Quenched
+from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.faces import latex
 from meanfield.reporting.breaking import WIDTH, width
 from meanfield.reporting.literature import References

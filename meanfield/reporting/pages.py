@@ -10,7 +10,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield import symbols
-from meanfield.blocks.algebra import Law
+from meanfield.blocks.laws import Law
 from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation

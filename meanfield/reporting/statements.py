@@ -12,7 +12,7 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
-from meanfield.blocks.algebra import Law, Signal
+from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue.families import Catalogue
 from meanfield.faces import latex

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 import meanfield as mf
-from meanfield.blocks.algebra import Signal
+from meanfield.blocks.laws import Signal
 from meanfield.blocks.softmax import Annealed, Exponents, SoftmaxAverage
 
 __all__ = [

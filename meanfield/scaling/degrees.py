@@ -18,7 +18,8 @@ from typing import Any, Final
 import sympy as sp
 from sympy import S
 
-from meanfield.blocks.algebra import Block, Signal, checked_block
+from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.laws import Signal
 from meanfield.faces import latex
 from meanfield.scaling.gained import OUTPUT, Gained, gained, same_token_part
 from meanfield.scaling.homogeneity import Inhomogeneous, exponent_of

@@ -10,7 +10,8 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Signal
+from meanfield.blocks.algebra import Block
+from meanfield.blocks.laws import Signal
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.numeric.evaluation import FAINT, evaluate, summand
 from meanfield.scaling.degrees import degrees_in, gained_law

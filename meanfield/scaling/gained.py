@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Definition, Serial, Signal, probe
+from meanfield.blocks.algebra import Block, Serial, probe
+from meanfield.blocks.laws import Definition, Signal
 from meanfield.gaussian.expectation import stated
 from meanfield.symbols import TABLE, known
 

@@ -18,8 +18,9 @@ from sympy import S
 
 from meanfield import arguments, faces
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Law, Signal
+from meanfield.blocks.algebra import Block
 from meanfield.blocks.gau import GAU
+from meanfield.blocks.laws import Law, Signal
 from meanfield.catalogue import activations
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import derived

@@ -14,7 +14,8 @@ from cases import ACTIVATIONS, CLOSED, QUADRATURE, Phi, as_mpf, certified_mean
 
 import meanfield as mf
 from meanfield.gaussian import arithmetic
-from meanfield.gaussian.precise import gap_of_pair, law_of, product_mean_of, settled
+from meanfield.gaussian.closed_digits import settled
+from meanfield.gaussian.precise import gap_of_pair, law_of, product_mean_of
 
 R, x = sp.Rational, mf.x
 every = pytest.mark.parametrize("phi", QUADRATURE, ids=repr)

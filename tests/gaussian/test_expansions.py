@@ -21,8 +21,9 @@ from cases import ACTIVATIONS, erf_kernel, erf_slope, pair_moments
 import meanfield as mf
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.identities import Identity
+from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.pair_expectation import PairExpectation
-from meanfield.gaussian.series import NoExpansion, at_infinity, at_zero
+from meanfield.gaussian.series import NoExpansion
 
 x, y, q, p, q1, q2 = mf.x, mf.y, mf.q, mf.p, mf.q1, mf.q2
 alpha = sp.Symbol("alpha", positive=True)

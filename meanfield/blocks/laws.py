@@ -1,0 +1,165 @@
+r"""The core idea on one page: a block is a law on second moments.
+
+A *signal* is what a block sees of its input: q, the variance of a component of a token; p, the covariance of that component between
+two tokens (or two inputs); delta = q - p, kept apart because p cannot hold it once p/q is near 1. A *block* maps a signal to a
+signal and contributes a 2 x 2 *transfer* matrix acting backward on the second moments of the gradient,
+
+    J = E |g_a|^2 / d  (same token),   K = E g_a . g_b / d  (two tokens),   (J, K)_in = T(q, p) (J, K)_out.
+
+chi is the same-token factor T[J, J] of an elementary block, multiplied along a serial composition: the recursion that treats the
+gradients of different tokens as independent. Blocks compose by three laws, each one line in one place of `algebra`
+and `stacking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import sympy as sp
+from sympy import S
+
+__all__ = ["NO_WEIGHTS", "TOKENS", "Definition", "Law", "Mixing", "Signal"]
+
+#: the tangent of a block without weights
+NO_WEIGHTS = (S.Zero, S.Zero)
+#: the indices of two tokens, 1 ... n
+TOKENS = (sp.Symbol("i", integer=True, positive=True), sp.Symbol("j", integer=True, positive=True))
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Second moments of a coordinate over tokens, its mean, and two facts on which laws depend.
+
+    `gaussian`: an expectation over an activation is only allowed over Gaussian coordinates; a linear map makes them so, an activation
+    ends it. `mixed`: whether random weights have made the coordinates independent of where the branch began, so that a skip may be
+    added to them. `q2`, `mean2`: variance and mean of the second of two inputs where its norm is another; delta is then
+    (q + q2)/2 - p.
+
+    >>> import meanfield as mf
+    >>> x = mf.Signal(mf.q, mf.p, mf.delta)
+    >>> out = mf.Linear(2, 1).law(x).output
+    >>> out.q, out.p, out.delta, out.mixed
+    (4*q + 1, 4*p + 1, 4*delta, True)
+    """
+
+    q: sp.Expr
+    p: sp.Expr
+    delta: sp.Expr
+    mean: sp.Expr = S.Zero
+    gaussian: bool = True
+    mixed: bool = False
+    q2: sp.Expr | None = None
+    mean2: sp.Expr | None = None
+
+    @property
+    def second(self) -> sp.Expr:
+        """The variance of the second token or input."""
+        return self.q if self.q2 is None else self.q2
+
+    @property
+    def second_mean(self) -> sp.Expr:
+        """The mean of the second token or input."""
+        return self.mean if self.mean2 is None else self.mean2
+
+    def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
+        """The signal whose moments are a linear function of the ones here."""
+        second = None if self.q2 is None else f(self.q2)
+        return replace(self, q=f(self.q), p=f(self.p), delta=sp.expand(f(self.q) - f(self.q - self.delta)), q2=second)
+
+    def times(self, factor: sp.Expr) -> Signal:
+        """The signal of factor * x."""
+        second = None if self.mean2 is None else factor * self.mean2
+        return replace(self.mapped(lambda r: factor**2 * r), mean=factor * self.mean, mean2=second)
+
+    def plus(self, other: Signal) -> Signal:
+        """The signal of a sum of uncorrelated terms."""
+        q2 = None if self.q2 is None else self.q2 + other.second
+        mean2 = None if self.mean2 is other.mean2 is None else self.second_mean + other.second_mean
+        gaussian, mixed = self.gaussian and other.gaussian, self.mixed and other.mixed
+        return Signal(self.q + other.q, self.p + other.p, self.delta + other.delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
+
+    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ.
+    """
+
+    symbol: sp.Dummy
+    value: sp.Expr
+    latex: str
+    kernel: sp.Expr | None = None
+    shown: sp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a block does to a signal: the output, the transfer of (J, K), chi, and the named quantities these are written in.
+
+    `tangent`: what its own weights add to the neural tangent kernel of a token and of two (NTK parametrisation); None if not known.
+
+    >>> import meanfield as mf
+    >>> law = mf.Linear(2, 1).law(mf.Signal(mf.q, mf.p, mf.delta))
+    >>> law.transfer, law.chi, law.tangent
+    (Matrix([
+    [4, 0],
+    [0, 4]]), 4, (4*q + 1, 4*p + 1))
+    """
+
+    output: Signal
+    transfer: sp.Matrix
+    chi: sp.Expr
+    definitions: tuple[Definition, ...] = ()
+    tangent: tuple[sp.Expr, sp.Expr] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "transfer", sp.ImmutableMatrix(self.transfer))
+
+    def named(self) -> Law:
+        r"""The same law with output and diagonal transfer named \tilde q, \tilde p, \hat q, \hat p, for what follows to be written in."""
+        out, t, chi = self.output, self.transfer, self.chi
+        new: list[Definition] = []
+
+        def name(value: sp.Expr, label: str, **assumptions: bool) -> sp.Expr:
+            if value.is_Number:
+                return value
+            letter, _, accent = label.partition("_")
+            new.append(Definition(sp.Dummy(label, **assumptions), value, rf"\{accent} {letter}"))
+            return new[-1].symbol
+
+        q = name(out.q, "q_tilde", positive=True)
+        q2 = None if out.q2 is None else name(out.q2, "q_tilde", positive=True)
+        p, delta = out.p, out.delta
+        if q2 is not None:
+            p, delta = sp.Dummy("p_tilde", real=True), sp.Dummy("delta_tilde", nonnegative=True)
+            new += (Definition(p, out.p, r"\tilde p"), Definition(delta, (q + q2) / 2 - p, r"\tilde\delta"))
+        elif not (p.is_Number and delta.is_Number):
+            p = sp.Dummy("p_tilde", real=True)
+            delta = delta if delta.is_Number else sp.Dummy("delta_tilde", nonnegative=True)
+            new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
+        if q2 is None and not delta.is_Number:
+            # rounding must not carry delta past p = -q
+            new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
+        if chi == t[0, 0] and t.is_diagonal():
+            chi = name(chi, "q_hat", positive=True)
+            t = sp.diag(chi, chi if t[1, 1] == t[0, 0] else name(t[1, 1], "p_hat", real=True))
+        return Law(replace(out, q=q, p=p, delta=delta, q2=q2), t, chi, (*self.definitions, *new), self.tangent)
+
+
+@dataclass(frozen=True)
+class Mixing:
+    r"""x_a -> W \sum_b A_ab x_b with fixed A: Gram matrices go to gain * A G A^T, those of gradients to gain * A^T G A.
+
+    `weights` is A_ab, an expression in `i`, `j` (token indices 1 ... n, `TOKENS`), n and parameters; `matrices` counts the random
+    matrices of which W is the product. Where `strength` = \sigma_QK^2 is not 0, they are B_ab in A_ab = B_ab e^{S_ab}/\sum_c B_ac e^{S_ac}
+    with random logits S, and `frequencies` are the angles per position by which queries and keys are turned.
+    """
+
+    gain: sp.Expr
+    weights: sp.Expr
+    n: sp.Expr
+    matrices: int
+    strength: sp.Expr = S.Zero
+    frequencies: tuple[sp.Expr, ...] = ()

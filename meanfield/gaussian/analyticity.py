@@ -1,0 +1,136 @@
+"""How far a function is analytic around a point, and its Taylor series there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.power_sums import QUIET
+from meanfield.gaussian.resolution import vectorised
+from meanfield.gaussian.shape_rows import TERMS
+from meanfield.symbols import known
+
+__all__ = ["NARROWEST", "analytic_radii", "start_of", "taylor"]
+
+x = known("x")
+
+_WIDEST, NARROWEST = 8.0, 1e-6
+
+
+def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
+    """The largest r below _WIDEST for which f is analytic in |z - centre| < r."""
+    count = 256
+    circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
+    both = np.concatenate((circle, circle[:: count // 8]))
+
+    def analytic(r: float) -> bool | None:
+        with np.errstate(all="ignore"):
+            values = f(centre + np.where(np.arange(len(both)) < count, r, NARROWEST / 2) * both)
+            values, inner = values[:count], values[count:]
+            modes = np.abs(np.fft.fft(values)) / count
+            size, apart = np.abs(values).max(), abs(values.mean() - inner.mean())
+        if not np.isfinite(values).all():
+            return None
+        # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
+        same = not np.isfinite(inner).all() or apart <= 1e-2 * max(size, np.abs(inner).max())
+        return bool(same and modes[count // 2 + count // 4 :].max() <= 1e-9 * size)
+
+    low, high = NARROWEST / 2, _WIDEST
+    if analytic(high):
+        return high
+    for _ in range(30):
+        middle = float(np.sqrt(low * high))
+        verdict = analytic(middle)
+        if verdict or (verdict is None and middle < 1):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
+    """how far g is analytic around each centre"""
+    if x not in g.free_symbols:
+        return [_WIDEST for _ in centres]
+    f = vectorised(g)
+    return [_radius(f, c) for c in centres]
+
+
+def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
+    """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients"""
+    below = sum(k < 0 for k in kinks)
+    left, right = pieces[below], pieces[below + (0.0 in kinks)]
+    nothing = (0.0,) * TERMS
+    radius = min([_own_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
+    if radius <= 1e-3:
+        return 0.0, False, nothing, nothing
+    try:
+        forward = taylor(right, min(radius / 2, 1.0), 2 * TERMS)
+        backward = forward if left == right else taylor(left, min(radius / 2, 1.0), 2 * TERMS)
+    except (ValueError, ZeroDivisionError, TypeError):
+        return 0.0, False, nothing, nothing
+    radius = min([radius] + [_summed(c) / QUIET for c in (forward, backward)])
+    first, second = (c[:TERMS] for c in (forward, backward))
+    return radius, first == second, first, second
+
+
+def _summed(c: tuple[float, ...]) -> float:
+    """the deviation up to which the terms of a Taylor series that are not kept are rounding, next to its first term but the constant"""
+    weights = [0.0 if a == 0.0 else math.log(abs(a)) for a in c]
+    first = next((n for n, a in enumerate(c) if n > 0 and a != 0.0), len(c))
+    left = [n for n in range(TERMS, len(c)) if c[n] != 0.0]
+    if first >= TERMS or not left:
+        return math.inf
+    # E |z|^(n + first) beside E |z|^(2 first): what a term weighs in a product with the first one
+    moments = {n: math.lgamma((n + first + 1) / 2) + 0.5 * (n + first) * math.log(2.0) for n in (first, *left)}
+    room = -37.0 - math.log(len(left))
+    return math.exp(min((room + moments[first] - moments[n] + weights[first] - weights[n]) / (n - first) for n in left))
+
+
+def _own_radius(piece: sp.Expr) -> float:
+    """how far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
+    radius = analytic_radii(piece, (0.0,))[0]
+    if radius > 1e-3 or x not in piece.free_symbols:
+        return radius
+    f = sp.lambdify(x, piece, "mpmath")
+
+    def precise(z: NDArray[Any]) -> NDArray[Any]:
+        """scaled, so that only the ratio of values is seen"""
+        with mp.workdps(45):
+            try:
+                values = [mp.mpmathify(f(mp.mpmathify(complex(t)))) for t in z]
+            except (ValueError, ZeroDivisionError, TypeError):
+                return np.full(len(z), np.nan)
+            size = max(map(abs, values)) or mp.mpf(1)
+            return np.array([complex(v / size) for v in values])
+
+    return _radius(precise, 0.0)
+
+
+def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
+    """Taylor coefficients at 0 by Cauchy's integral on |z| = r, of which half is enough of a real function, in 45 digits and sums of
+    whole numbers; what is rounding there is zero"""
+    f = sp.lambdify(x, piece, "mpmath")
+    count, bits = 128, 150
+    with mp.workdps(45):
+        roots = [mp.expjpi(mp.mpf(2 * i) / count) for i in range(count)]
+        values = [mp.mpmathify(f(r * root)) for root in roots[: count // 2 + 1]]
+        size = max(abs(v) for v in values)
+        if not size or not mp.isfinite(size):
+            return (float(size),) * terms
+        unit = mp.ldexp(1, bits)
+        around = [(int(mp.nint(root.real * unit)), int(mp.nint(root.imag * unit))) for root in roots]
+        whole = [(int(mp.nint(mp.re(v) / size * unit)), int(mp.nint(mp.im(v) / size * unit))) for v in values]
+        twice = [(a, b) if i in (0, count // 2) else (2 * a, 2 * b) for i, (a, b) in enumerate(whole)]
+        out = []
+        for n in range(terms):
+            turned = (around[i * n % count] for i in range(len(twice)))
+            c = mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) * size / count
+            out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
+    return tuple(out)

@@ -1,0 +1,107 @@
+"""Functions of one standard normal variable, and their expectations to any number of digits: panels between what happens to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import mpmath as mp
+import sympy as sp
+
+from meanfield.gaussian.arithmetic import Function, Number, Numbers, precise_number
+from meanfield.gaussian.landmarks import Landmarks, landmarks
+from meanfield.gaussian.panels import CAP, resolved
+from meanfield.symbols import known
+
+__all__ = ["Line", "breaks_between", "fall", "mean_of_function", "normal_density", "mean_of_lines", "reach_of"]
+
+x = known("x")
+
+
+@dataclass(frozen=True)
+class Line:
+    """f on a standard normal variable: z -> f(mean + sign sqrt(variance) z)."""
+
+    f: sp.Expr
+    mean: sp.Expr
+    variance: sp.Expr
+    sign: int = 1
+
+    def mirrored(self) -> Line:
+        return replace(self, sign=-self.sign)
+
+    def scale(self) -> mp.mpf:
+        return self.sign * mp.sqrt(precise_number(self.variance))
+
+    def function(self, numbers: Numbers) -> Function:
+        mean, scale = numbers.of(precise_number(self.mean)), numbers.of(self.scale())
+        f = numbers.function(self.f, (x,))
+        return (lambda z: f(scale * z)) if self.mean == 0 else lambda z: f(mean + scale * z)
+
+    def marks(self, bound: mp.mpf) -> Landmarks:
+        mean, scale = precise_number(self.mean), self.scale()
+        ends = sorted((mean - scale * bound, mean + scale * bound))
+        found = landmarks(self.f, *ends)
+        kinks = tuple(sorted((k - mean) / scale for k in found.kinks))
+        return Landmarks(kinks, tuple(((c - mean) / scale, w / abs(scale)) for c, w in found.features))
+
+
+def breaks_between(marks: list[Landmarks], low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
+    """ends, kinks, and points graded away from every feature"""
+    kinks = {k for m in marks for k in m.kinks if low < k < high}
+    points = {low, high} | kinks
+    for centre, width in {feature for m in marks for feature in m.features}:
+        if not any(abs(k - centre) <= width / 8 for k in points):
+            points |= {centre} if low < centre < high else set()
+        step = width
+        while step < high - low:
+            for point in (centre - step, centre + step):
+                if low < point < high and not any(abs(k - point) <= step / 8 for k in points):
+                    points.add(point)
+            step *= 8
+    return sorted(points)
+
+
+def reach_of(functions: list[Function], marks: list[Landmarks], power: int, nats: float, numbers: Numbers) -> mp.mpf:
+    """how far from 0 the largest |f|^power times the normal density still matters"""
+    bound = math.sqrt(2 * nats) + 1
+    spots = [t * side for t in (0.103, 0.511, 1.027, 3.041, bound / 2) for side in (-1, 1)]  # no places of logarithms
+    spots += [float(k + side * mp.mpf("0.01")) for m in marks for k in (*m.kinks, *(c for c, _ in m.features)) for side in (-1, 1)]
+
+    def size(t: float) -> float:
+        return power * max(numbers.log_size(f(numbers.of(t))) for f in functions) - t * t / 2
+
+    largest = max(size(t) for t in spots)
+    for _ in range(100):
+        largest = max(largest, size(bound / 1.5), size(-bound / 1.5))
+        if all(size(side * t * bound) <= largest - nats for t in (1.0, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
+            return mp.mpf(bound)
+        bound *= 1.2
+    raise ArithmeticError("the expectation diverges: the function grows as fast as the normal density falls")
+
+
+def fall(t: mp.mpf) -> float:
+    return -float(t * t) / 4
+
+
+def normal_density(numbers: Numbers, variance: Number) -> Function:
+    norm = 1 / numbers.table["sqrt"](2 * numbers.of(mp.pi) * variance)
+    return lambda t: norm * numbers.exp(-t * t / (2 * variance))
+
+
+def mean_of_lines(lines: tuple[Line, ...], nats: float, numbers: Numbers) -> Number:
+    """E of the product of the lines, of one standard normal variable"""
+    parts = [line.function(numbers) for line in lines]
+    product = parts[0] if len(parts) == 1 else lambda z: parts[0](z) * parts[1](z)
+    return mean_of_function(product, lambda b: [line.marks(b) for line in lines], nats, numbers)
+
+
+def mean_of_function(f: Function, marks_within: Callable[[mp.mpf], list[Landmarks]], nats: float, numbers: Numbers) -> Number:
+    marks = marks_within(mp.mpf(2 * nats) ** 0.5 * 2)
+    bound = reach_of([f], marks, 1, nats, numbers)
+    density, total = normal_density(numbers, numbers.of(1)), numbers.of(0)
+    for p in resolved([f], breaks_between(marks, -bound, bound), mp.mpf(CAP), nats, numbers, fall):
+        for t, w, value in zip(p.nodes, p.weights, p.values[0], strict=True):
+            total += w * value * density(t)
+    return total

@@ -1,0 +1,103 @@
+"""The quadrature of one variable, as text: what `<i>`, `<x>`, ... stand for is said in `quadrature`."""
+
+from __future__ import annotations
+
+__all__ = ["MEANS"]
+
+#: the sum that E f and E f^2 share
+_SUM = r"""    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        total += w[i] * f_<i>(y[i]<x>)<power>
+    return total
+"""
+
+MEANS = {
+    "reach": r'''
+def reach_<i>(shape, mu, s, y, w<x>):
+    """How many deviations s around mu hold all that counts of f_<i> and of its square; nan where the density underflows before."""
+    breaks = breaks_of(shape)
+    count = 0
+    once = twice = -math.inf
+    for j in range(2 * PROBES.size + breaks.size):
+        z = PROBES[j // 2] * (1 - 2 * (j % 2)) if j < 2 * PROBES.size else (breaks[j - 2 * PROBES.size] - mu) / s
+        if abs(z) > PROBES[-1]:
+            continue
+        size = abs(f_<i>(mu + s * z<x>))
+        if 0.0 < size < math.inf:
+            y[count] = z
+            w[count] = math.log(size)
+            once = max(once, w[count] - 0.5 * z * z)
+            twice = max(twice, 2.0 * w[count] - 0.5 * z * z)
+            count += 1
+    far = WINDOW
+    peak = 0.0
+    for i in range(count):
+        z = abs(y[i])
+        if w[i] - 0.5 * z * z == once or 2.0 * w[i] - 0.5 * z * z == twice:
+            peak = max(peak, z)
+        if z > far and (w[i] - 0.5 * z * z > once - NATS or 2.0 * w[i] - 0.5 * z * z > twice - NATS):
+            far = z
+    if peak > 0.5 * WINDOW:  # the whole of it is out there
+        far = max(far, peak + WINDOW, FAINT + 0.1)
+    steps = True
+    while steps and far < PROBES[-1]:
+        steps = False
+        z = far + 0.4
+        for side in (-1.0, 1.0):
+            size = abs(f_<i>(mu + side * s * z<x>))
+            if 0.0 < size < math.inf:
+                log = math.log(size)
+                steps = steps or log - 0.5 * z * z > once - NATS or 2.0 * log - 0.5 * z * z > twice - NATS
+        far = z if steps else far
+    if far > WIDEST:
+        return math.nan if twice > 0.0 else WIDEST
+    return far
+''',
+    "mean": r'''
+def mean_<i>(shape, mu, q<x>):
+    """E f_<i>(u), u ~ N(mu, q)."""
+    if not 0.0 < q < math.inf:
+        return f_<i>(mu<x>) if q == 0.0 else math.nan
+    if mu == 0.0 and shape[PARITY] < 0.0:
+        return 0.0
+    if mu == 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        return series_mean(q, right_of(shape), left_of(shape))
+'''
+    + _SUM.replace("<power>", ""),
+    "square": r'''
+def square_<i>(shape, mu, q<x>):
+    """E f_<i>(u)^2, u ~ N(mu, q)."""
+    if not 0.0 < q < math.inf:
+        return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
+'''
+    + _SUM.replace("<power>", " ** 2"),
+    "noise": r'''
+def noise_<i>(shape, mu, q<x>):
+    """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>."""
+    if not 0.0 < q < math.inf:
+        return r_<i>(mu<x>) if q == 0.0 else math.nan
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    total = 0.0
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
+        if w[i] > 0.0:
+            total += w[i] * r_<i>(y[i]<x>) ** 2
+    return math.sqrt(total)
+''',
+    "quiet": r'''
+def quiet_<i>(shape, mu, q<x>):
+    """1 where f_<i> is summed by its Taylor series and never called, else 0."""
+    return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS] else 0.0
+''',
+    "reaches": r'''
+def reaches_<i>(shape, mu, s<x>):
+    """1 where panels resolve f_<i> as far as N(mu, s^2) matters, else 0."""
+    breaks = breaks_of(shape)
+    return 1.0 if shape[SMOOTH] > 0.0 or (breaks[0] < mu - FAINT * s and mu + FAINT * s < breaks[-1]) else 0.0
+''',
+}

@@ -1,0 +1,264 @@
+"""Nodes and weights of Gaussian expectations: the trapezoidal rule, and Gauss-Legendre panels between breaks; for one variable and two."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, SMOOTH, WIDTH, breaks_of, sharp_of, straight
+
+__all__ = [
+    "CAPACITY",
+    "FAINT",
+    "GAP_W",
+    "GAP_X",
+    "HERMITE_W",
+    "HERMITE_X",
+    "LEAST",
+    "LEGENDRE_W",
+    "LEGENDRE_X",
+    "NATS",
+    "PROBES",
+    "WIDEST",
+    "between",
+    "common_nodes",
+    "distance",
+    "first_length",
+    "graded",
+    "nodes",
+    "nodes_of_two",
+    "own_part",
+    "panels",
+    "trapezoid",
+]
+
+FAINT = 11.0  # a function that needs more than this is faint around the mean: its other laws are looked at one by one
+WIDEST = 38.0  # beyond, the density underflows
+PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
+NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
+CAPACITY = 8192  # most nodes of one rule
+LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
+LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
+HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
+GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
+GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
+
+
+def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:
+    """Fill nodes and weights for a function with a strip of half-width d about the real axis; return their number."""
+    b = 0.8 * d / s  # 0.8: the poles of squared derivatives are of high order
+    widest = 2.0 * math.pi / math.sqrt(2.0 * NATS)
+    far = abs(mu) > window * s + 4.0 * d
+    if b >= 1.0 or far:
+        h = widest if far or b > 9.0 else min(widest, 2.0 * math.pi * b / (NATS + 0.5 * b * b))
+        h /= detail
+        m = math.floor(window / h) + 1
+        if 2 * m + 1 > CAPACITY:
+            return -1
+        c = h / math.sqrt(2.0 * math.pi)
+        for j in range(-m, m + 1):
+            xi = h * j
+            y[j + m] = mu + s * xi
+            w[j + m] = c * math.exp(-0.5 * xi * xi)
+        return 2 * m + 1
+    scale = 0.9 * d
+    h = min(0.13 / (1.0 + 0.14 * abs(mu) / s), 0.8 * widest * s / scale) / detail
+    first = math.floor(math.asinh((mu - window * s) / scale) / h)
+    last = math.ceil(math.asinh((mu + window * s) / scale) / h)
+    if last - first + 1 > CAPACITY:
+        return -1
+    c = h * scale / (s * math.sqrt(2.0 * math.pi))
+    k = 0
+    for j in range(first, last + 1):
+        t = h * j
+        node = scale * math.sinh(t)
+        z = (node - mu) / s
+        y[k] = node
+        w[k] = c * math.cosh(t) * math.exp(-0.5 * z * z)
+        k += 1
+    return k
+
+
+def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
+    """Gauss-Legendre panels of length at most `longest` standard deviations on [a, b] within the window."""
+    a = max(a, mu - window * s)
+    b = min(b, mu + window * s)
+    if not a < b or k < 0:
+        return k
+    m = math.ceil((b - a) / (longest * s))
+    if k + m * LEGENDRE_X.size > CAPACITY:
+        return -1
+    start = (a - mu) / s
+    r = (b - a) / (2 * m)
+    for i in range(m):
+        c = a + (2 * i + 1) * r
+        for g in range(LEGENDRE_X.size):
+            z = start + (2 * i + 1 + LEGENDRE_X[g]) * r / s  # not from the node, whose rounding may be large against s
+            y[k] = c + r * LEGENDRE_X[g]
+            w[k] = r / s * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+            k += 1
+    return k
+
+
+def graded(
+    start: float, stop: float, least: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int
+) -> int:
+    """Panels from a blurred break at `start` towards `stop`, the first of length 2 least, each three times the one before.
+
+    Eight times where there is a long way to go: 20 nodes see an algebraic singularity to 2^-40 then, and only that is left there.
+    """
+    direction = 1.0 if stop > start else -1.0
+    x = start
+    length = 2.0 * least
+    settled = math.inf if length > 1e-30 * s else 1e4 * length
+    while direction * (stop - x) > 0.0:
+        following = x + direction * length
+        if direction * (stop - following) < 0.3 * length:
+            following = stop
+        k = panels(min(x, following), max(x, following), mu, s, window, longest, y, w, k)
+        x = following
+        length *= 3.0 if length < settled else 8.0
+    return k
+
+
+def first_length(blur: float, sharp: float, s: float) -> float:
+    """From where on panels next to a break are graded: next to a blurred singularity all that is beyond the blur counts."""
+    return blur if sharp == 2.0 and blur > 0.0 else max(blur, LEAST * s)
+
+
+def between(
+    mu: float,
+    s: float,
+    breaks: np.ndarray,
+    sharp: np.ndarray,
+    blurs: np.ndarray,
+    window: float,
+    longest: float,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> int:
+    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
+    if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
+        return -1
+    k = 0
+    low = 0
+    spreads = False
+    for i in range(1, breaks.size):
+        blur = blurs[i]
+        inner = i < breaks.size - 1
+        if inner and sharp[i] == 0.0 and breaks[i] - breaks[low] < blur:
+            continue
+        shortest = min(breaks[i] - breaks[i - 1], breaks[i + 1] - breaks[i]) if inner else math.inf
+        ahead = inner and 0.0 < blur < s and (sharp[i] > 0.0 or blur > 0.02 * shortest)
+        a = max(breaks[low], mu - window * s)
+        b = min(breaks[i], mu + window * s)
+        if a < b:
+            steep = blur < s and b - a > max(LEAST * s, 1e-12 * max(abs(a), abs(b)))  # a singularity has no scale of its own
+            from_left = (spreads or (steep and sharp[low] == 2.0)) and breaks[low] >= a
+            from_right = (ahead or (steep and sharp[i] == 2.0)) and breaks[i] <= b
+            middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
+            if from_left:
+                k = graded(a, middle, first_length(blurs[low], sharp[low], s), mu, s, window, longest, y, w, k)
+            if from_right:
+                k = graded(b, middle, first_length(blur, sharp[i], s), mu, s, window, longest, y, w, k)
+            if not (from_left or from_right):
+                k = panels(a, b, mu, s, window, longest, y, w, k)
+        low = i
+        spreads = ahead
+    return k
+
+
+def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2) up to `window` deviations; -1 where it is not resolved."""
+    smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
+    if math.isnan(window):
+        return -1
+    if straight(shape, mu, s):
+        for i in range(HERMITE_X.size):
+            y[i] = mu + s * HERMITE_X[i]
+            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+        return HERMITE_X.size
+    if blur == 0.0 and shape[LOW] < mu - window * s and mu + window * s < shape[HIGH]:  # f is 0 there
+        return 0
+    if smooth > 0.0:
+        return trapezoid(mu, s, max(d, blur), window, detail, y, w)
+    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+
+
+def nodes_of_two(
+    first: np.ndarray,
+    second: np.ndarray,
+    mu: float,
+    a: float,
+    s: float,
+    nu: float,
+    b: float,
+    t: float,
+    window: float,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> int:
+    """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal within the window."""
+    if math.isnan(window):
+        return -1
+    breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
+    ratio = a / b
+    if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
+        return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
+    every = np.empty(breaks.size + breaks_.size - 4)
+    for i in range(every.size):
+        every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
+    order = np.argsort(every)
+    merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
+    ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
+    merged[0] = max(breaks[0], min(ends))
+    last = min(breaks[-1], max(ends))
+    k = 0
+    for i in range(every.size):
+        j = order[i]
+        own = j < breaks.size - 2
+        if every[j] <= merged[0] or every[j] >= last:
+            continue
+        if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
+            k += 1
+            merged[k] = every[j]
+        kinks[k] = max(kinks[k], sharp[j + 1] if own else sharp_[j - breaks.size + 3])
+        blurs[k] = max(blurs[k], s if own else t * abs(ratio))
+    k += 1
+    merged[k] = last
+    merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
+    return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
+
+
+def own_part(q: float, delta: float, total: float) -> float:
+    """The deviation of what each of two variables has to itself: the root of q - |p|."""
+    return math.sqrt(delta) if delta <= q else max(math.sqrt(max(total, 0.0)), 1e-150 * math.sqrt(q))
+
+
+def common_nodes(shape: np.ndarray, mu: float, q: float, delta: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule in what two variables u and v share, for f(u) f(v) smoothed by s: u = Y + s xi, v = mu +- (Y - mu) + s xi'."""
+    a = math.sqrt(abs(q - delta))
+    if a <= 1e-8 * math.sqrt(q):
+        y[0] = mu
+        w[0] = 1.0
+        return 1
+    if delta <= q:
+        return nodes(shape, mu, a, max(s, 1e-150 * math.sqrt(q)), window, y, w)
+    return nodes_of_two(shape, shape, mu, a, s, mu, -a, s, window, y, w)
+
+
+def distance(q1: float, p: float, q2: float) -> float:
+    """q1 q2 - p^2 with one rounding, its products split exactly (Dekker 1971)."""
+    split = 134217729.0
+    t = split * q1
+    a = t - (t - q1)
+    t = split * q2
+    b = t - (t - q2)
+    t = split * p
+    c = t - (t - p)
+    product = q1 * q2
+    square = p * p
+    low = ((a * b - product) + a * (q2 - b) + (q1 - a) * b) + (q1 - a) * (q2 - b)
+    lower = ((c * c - square) + 2.0 * c * (p - c)) + (p - c) * (p - c)
+    return (product - square) + (low - lower)

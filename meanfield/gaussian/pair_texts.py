@@ -1,0 +1,266 @@
+"""The quadrature of two variables, as text: what `<i>`, `<x>`, ... stand for is said in `quadrature`."""
+
+from __future__ import annotations
+
+__all__ = ["PAIRS"]
+
+PAIRS = {
+    "near": r'''
+def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
+    """E h_<i>(X, Y) for independent X and Y of variances wide and narrow, the mean mu in X, or where mirrored in Y.
+
+    The trapezoidal rule in Y, halved until it settles, or a Gauss rule where Y is narrow; h_<i> varies with X as shape does at X + Y and
+    X - Y.
+    """
+    a = math.sqrt(wide)
+    s = math.sqrt(narrow)
+    if not (0.0 < a < math.inf and s < math.inf):
+        return math.nan
+    centre, start = (0.0, mu) if mirrored > 0.0 else (mu, 0.0)
+    back = -a if mirrored > 0.0 else a
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    width = max(shape[WIDTH], settled[WIDTH])
+    smooth = sharp_near(shape, 0.0, math.inf) < 0 and s < 0.02 * min(shape[WIDTH], settled[WIDTH])
+    h = (0.5 if s < 8.0 * width else max(4.0 * width / s, 1e-3)) / shape[DETAIL]
+    before = math.nan
+    total = 0.0
+    size = 0.0
+    fresh = 1
+    while WINDOW / h < CAPACITY:
+        most = HERMITE_X.size // 2 if smooth else math.floor(WINDOW / h)
+        for k in range(-most, most + 1):
+            if k % fresh == 0 and fresh > 1:
+                continue
+            z = HERMITE_X[k + most] if smooth else h * k
+            t = start + s * z
+            first = centre + t
+            second = t if mirrored > 0.0 else centre - t
+            count = nodes_of_two(shape, shape, first, a, 0.0, second, back, 0.0, FAINT, y, w)
+            if count < 0:
+                return math.nan
+            density = (HERMITE_W[k + most] if smooth else math.exp(-0.5 * z * z)) / math.sqrt(2.0 * math.pi)
+            inner = 0.0  # sums of sums: millions of terms in a row round to 1e-12
+            around = 0.0
+            for i in range(count):
+                term = w[i] * h_<i>(y[i] - t, t<x>)
+                inner += term
+                around += abs(term)
+            total += density * inner
+            size += density * around
+        if smooth:
+            return total
+        if abs(total * h - before) <= 1e-12 * size * h:  # what is left is the square of that
+            return total * h
+        before = total * h
+        h *= 0.5
+        fresh = 2
+    return math.nan
+''',
+    "smoothed": r'''
+def smoothed_<i>(shape, mu, s, window, y, w<x>):
+    """E f_<i>(mu + s xi)."""
+    local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window  # two variables of opposite sign are larger than their sum
+    count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
+    if count < 0:
+        return math.nan
+    reference = f_<i>(mu<x>) if s < shape[WIDTH] and sharp_near(shape, mu, WINDOW * s) < 0 else 0.0
+    shift = 0.0
+    for i in range(count):
+        shift += w[i] * (f_<i>(y[i]<x>) - reference)
+    return reference + shift
+''',
+    "variance": r'''
+def variance_<i>(shape, slope, mu, s, window, y, w<x>):
+    """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
+    taken = 0.0
+    if gentle(shape, mu, s) and gentle(slope, mu, s):
+        count = HERMITE_X.size
+        for i in range(count):
+            step = s * HERMITE_X[i]
+            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+            y[i] = 0.0
+            for g in range(5):
+                y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)
+    else:
+        local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window
+        count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
+        if count < 0:
+            return math.nan
+        j = sharp_near(shape, mu, WINDOW * s)
+        origin = breaks_of(shape)[j] if j >= 0 else mu
+        jump = jumps_of(shape)[j] if j >= 0 else 0.0
+        reference = f_<i>(origin - max(1e-15 * abs(origin), 1e-300)<x>) if j >= 0 else f_<i>(mu<x>)
+        finite = abs(reference) < math.inf
+        taken = reference if finite and j >= 0 and sharp_of(shape)[j] == 2.0 else 0.0
+        back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0
+        ahead = min(room(shape, origin, 1.0), room(slope, origin, 1.0)) if finite else 0.0
+        for i in range(count):
+            step = y[i] - origin
+            if -back < step < ahead:
+                y[i] = jump if step > 0.0 else 0.0
+                for g in range(5):
+                    y[i] += 0.5 * GAP_W[g] * step * f_<j>(beyond(origin, 0.5 * (1.0 + GAP_X[g]) * step)<y>)
+            else:
+                y[i] = f_<i>(y[i]<x>) - (reference if finite else 0.0)
+    shift = 0.0
+    for i in range(count):
+        shift += w[i] * y[i]
+    variance = 0.0
+    for i in range(count):
+        z = y[i] - shift
+        variance += w[i] * z * z
+    if taken * taken > 1e9 * variance:
+        return math.nan  # next to a root of a large function neither values nor slopes tell the difference
+    return variance
+''',
+    "cross": r'''
+def cross_<i>(shape, mu, q, delta, total<x>):
+    """E f_<i>(u) f_<i>(v) for mean mu, variances q, delta = q - p and total = q + p."""
+    if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
+        return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
+    if delta == q:
+        return mean_<i>(shape, mu, q<x>) ** 2
+    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        derivatives = np.empty(TERMS)
+        series_derivatives(q, right_of(shape), derivatives)
+        product = 0.0
+        power = 1.0
+        for n in range(TERMS):
+            product += derivatives[n] ** 2 * power
+            power *= q - delta
+        return product
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    window = reach_<i>(shape, mu, math.sqrt(q), y, w<x>)
+    s = own_part(q, delta, total)
+    count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    product = 0.0
+    for i in range(count):
+        value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
+        mirrored = value if delta <= q else smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)
+        product += outer_w[i] * value * mirrored
+    return product
+''',
+    "gap": r'''
+def gap_<i>(shape, slope, q, delta<x>):
+    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy.
+
+    The mean of the variance given what u and v share; where both are near on the scale of f, \int_0^1 2 delta t E f'f'(delta t^2) dt.
+    """
+    if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
+        return 0.0 if delta == 0.0 or q == 0.0 else math.nan
+    if shape[PARITY] > 0.0 and delta > q:  # f(v) = f(-v)
+        delta = 2.0 * q - delta
+        if delta == 0.0:
+            return 0.0
+    result = 0.0
+    if shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        derivatives = np.empty(TERMS)
+        series_derivatives(q, right_of(shape), derivatives)
+        power = 1.0
+        difference = 0.0  # q^n - p^n
+        for n in range(1, TERMS):
+            difference = q * difference + delta * power
+            power *= q - delta
+            result += derivatives[n] ** 2 * difference
+        return result
+    root = math.sqrt(q)
+    farthest = singular(shape, WIDEST * root)
+    if math.sqrt(min(delta, 2.0 * q - delta)) < 2e-5 * farthest:  # points next to a singularity are not told apart
+        return math.nan
+    if farthest < 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
+        for i in range(5):
+            result += 0.5 * GAP_W[i] * rate_<i>(shape, slope, q, delta, 0.5 * (1.0 + GAP_X[i])<x>)
+        return result
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
+    s = own_part(q, delta, 2.0 * q - delta)
+    count = common_nodes(shape, 0.0, q, delta, s, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    for i in range(count):
+        result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
+        if delta > q:
+            value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
+            mirrored = smoothed_<i>(shape, -outer_y[i], s, window, y, w<x>)
+            result += outer_w[i] * 0.5 * (value - mirrored) ** 2
+    return result
+''',
+    "rate": r'''
+def rate_<i>(shape, slope, q, delta, t<x>):
+    r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
+    near = delta * t * t
+    total = 2.0 * delta * t * cross_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)
+    breaks, jumps = breaks_of(shape), jumps_of(shape)
+    root = math.sqrt(2.0 * q - near)
+    for j in range(breaks.size):
+        if jumps[j] == 0.0:
+            continue
+        k = breaks[j]
+        density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
+        conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
+        total += 4.0 * delta * t * jumps[j] * density * conditional
+        for i in range(breaks.size):
+            if jumps[i] != 0.0:
+                exponent = q * (k - breaks[i]) ** 2 / (2.0 * near * (2.0 * q - near)) + k * breaks[i] / (2.0 * q - near)
+                total += math.sqrt(delta) * jumps[i] * jumps[j] * math.exp(-exponent) / (math.pi * root)
+    return total
+''',
+    "two": r'''
+def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
+    """E f_<i>(u) f_<j>(v) for means m1 and m2, variances q1 and q2 and covariance p."""
+    if not (0.0 < q1 < math.inf and 0.0 < q2 < math.inf):
+        return math.nan
+    if p == 0.0:
+        return mean_<i>(first, m1, q1<x>) * mean_<j>(second, m2, q2<y>)
+    scale = math.sqrt(q1) * math.sqrt(q2)
+    rho = min(abs(p) / scale, 1.0)
+    rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))
+    if abs(p) > scale * (1.0 + 1e-15):
+        return math.nan
+    if m1 == 0.0 and m2 == 0.0:
+        analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
+        if analytic and math.sqrt(q1) < QUIET * first[RADIUS] and math.sqrt(q2) < QUIET * second[RADIUS]:
+            derivatives = np.empty(TERMS)
+            others = np.empty(TERMS)
+            series_derivatives(q1, right_of(first), derivatives)
+            series_derivatives(q2, right_of(second), others)
+            product = 0.0
+            power = 1.0
+            for n in range(TERMS):
+                product += derivatives[n] * others[n] * power
+                power *= p
+            return product
+    a = math.sqrt(q1 * rho)
+    b = math.copysign(math.sqrt(q2 * rho), p)
+    s = max(math.sqrt(q1 * rest), 1e-150 * math.sqrt(q1))
+    t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    if rho < 1e-16:
+        count = 1
+        outer_y[0] = m1
+        outer_w[0] = 1.0
+    else:
+        count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        value = smoothed_<i>(first, outer_y[i], s, window, y, w<x>)
+        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, window, y, w<y>)
+        total += outer_w[i] * value * other
+    return total
+''',
+}

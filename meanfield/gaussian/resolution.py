@@ -1,0 +1,182 @@
+"""Where a function of a real variable must be cut for 20 nodes to resolve every panel, judged by its Chebyshev coefficients."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.stable import side
+from meanfield.symbols import known
+
+__all__ = ["REACH", "Real", "graded_ends", "march", "panel_ends", "real_function", "rounding_shows", "vectorised"]
+
+x = known("x")
+
+Floats = NDArray[np.float64]
+Real = Callable[[Floats], Floats]
+
+REACH = 1e20  # the line is cut up to here
+_PANELS = 200  # at most so many panels on either side of 0
+_SAMPLES = 41  # Chebyshev points of a panel
+_RESOLVED = 20  # coefficients that a resolved panel may need
+_NEARBY = 20.0
+_SMALLEST = 1e-7  # relative length of the shortest panel
+_RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
+
+
+def _density(z: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+
+
+#: functions that need no more than numpy
+_IN_NUMPY = {
+    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("Abs", "sign", "Max", "Min", "Heaviside", "Piecewise", "ExprCondPair", "NormalDensity", "expm1"),
+}
+
+
+def vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """g over arrays, real or complex"""
+    z = sp.Symbol("z")
+    heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1}
+    modules: list[Any] = [heads, "numpy"]
+    if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
+        from scipy import special  # as long to import as all else takes
+
+        heads |= {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "log1p": special.log1p}
+        modules.append("scipy")
+    numeric = sp.lambdify(z, g.xreplace({x: z}), modules)
+    return lambda values: numeric(values) + 0 * values
+
+
+def real_function(piece: sp.Expr) -> Real:
+    """an analytic piece on the real line, each side of 0 in its stable form"""
+    right, left = (vectorised(side(piece, sign)) for sign in (1, -1))
+
+    def value(v: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return np.asarray(np.where(v > 0, right(v), left(v)), dtype=np.float64)
+
+    return value
+
+
+_POINTS = np.cos(np.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
+
+
+def _coefficients(values: Floats) -> Floats:
+    """moduli of the Chebyshev coefficients of the function with these values at the Chebyshev points"""
+    with np.errstate(all="ignore"):
+        return np.abs(np.fft.rfft(np.concatenate((values, values[-2:0:-1]))).real) / (len(values) - 1)
+
+
+def _rounding(here: float) -> float:
+    """relative size of what may be rounding: the exponential of a large number is known to fewer digits"""
+    return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
+
+
+def _resolved(f: Real, size: float, a: float, b: float) -> bool:
+    """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
+    values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
+    if not np.isfinite(values).all():
+        return False
+    rest = _coefficients(values)[_RESOLVED:].max()
+    here = max(np.abs(values).max(), 1e-40 * size)
+    moved = 1e-15 * abs(a) / abs(b - a) * float(np.ptp(values))  # by the rounding of the points
+    return bool(rest <= _rounding(here) * here + moved or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+
+
+def rounding_shows(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:
+    """whether rounding shows in the Chebyshev coefficients on a panel that is not far away, nor graded towards a root or a logarithm"""
+    for low, high in itertools.pairwise(breaks):
+        if low >= -_NEARBY and high <= _NEARBY and not graded & {low, high}:
+            values = functions[bisect.bisect(cuts, (low + high) / 2)](low + (high - low) * (0.5 + 0.5 * _POINTS))
+            largest = float(np.abs(values).max())
+            if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
+                return True
+    return False
+
+
+def graded_ends(f: Real, start: float, stop: float) -> list[float]:
+    """ends of panels from next to a point at which f, like a root or a logarithm, is singular on that side; none where it is not"""
+    if not np.isfinite(start):
+        return []
+    direction = 1.0 if stop > start else -1.0
+    longest = min(0.25, abs(stop - start) / 3)
+
+    def relative(near: float, far: float, centred: bool, tolerance: float) -> bool:
+        values = f(start + direction * (near + (far - near) * (0.5 + 0.5 * _POINTS)))
+        if not np.isfinite(values).all():
+            return False
+        rounding = 1e-15 * (float(np.abs(values).max()) + abs(start) / far * float(np.ptp(values)))
+        if centred:
+            values = values - values[-1]
+        return bool(_coefficients(values)[_RESOLVED:].max() <= tolerance * float(np.abs(values).max()) + rounding)
+
+    if any(relative(1e-9 * h, h, True, 3e-14) for h in (longest * 2.0**-k for k in (0, 6, 12, 18))):
+        return []
+    while not all(relative(longest * _RATIO**-k, longest * _RATIO ** (1 - k), False, 1e-8) for k in range(1, 5)):
+        longest /= 2
+        if longest < _SMALLEST:
+            return []
+    least = max(_LEAST, 1e-13 * abs(start))  # nodes that round to the point itself would be no nodes
+    count = math.ceil(math.log(longest / least) / math.log(_RATIO))
+    return [start + direction * longest * _RATIO**-k for k in range(count, -1, -1)]
+
+
+def panel_ends(f: Real, size: float, low: float, high: float) -> list[float]:
+    """ends of panels that resolve f between two kinks, outward from a kink or from 0, as far as panels last"""
+    if np.isfinite(low) and np.isfinite(high):
+        return march(f, size, low, high)
+    if np.isfinite(low):
+        return march(f, size, low, REACH)
+    if np.isfinite(high):
+        return march(f, size, high, -REACH)[::-1]
+    return [*march(f, size, 0.0, -REACH)[:0:-1], *march(f, size, 0.0, REACH)]
+
+
+def march(f: Real, size: float, start: float, stop: float) -> list[float]:
+    """panels from start towards stop: each up to three times the one before, shorter where that is not resolved"""
+    direction = 1.0 if stop > start else -1.0
+    ends, length = [start], 0.25
+    while direction * (stop - ends[-1]) > 0 and len(ends) < _PANELS:
+        length = min(3.0 * length, direction * (stop - ends[-1]))
+        while not _resolved(f, size, ends[-1], ends[-1] + direction * length):
+            length /= 2
+            if length < _SMALLEST * max(1.0, abs(ends[-1])):
+                return _merged(f, size, ends)
+        ends.append(stop if direction * (stop - ends[-1]) <= length else ends[-1] + direction * length)
+    return _merged(f, size, ends)
+
+
+def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
+    """neighbouring panels as one where their polynomial is right on both, relative to its size on each"""
+    kept = ends[:1]
+    for end in ends[1:]:
+        kept.append(end)
+        while len(kept) > 2 and _joins(f, size, *kept[-3:]):
+            del kept[-2]
+    return kept
+
+
+def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
+    points = a + (c - a) * (0.5 + 0.5 * _POINTS)
+    values = f(points)
+    if not np.isfinite(values).all():
+        return False
+    here = max(float(np.abs(values).max()), 1e-40 * size)
+    if _coefficients(values)[_RESOLVED:].max() > _rounding(here) * here:
+        return False
+    fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
+    for low, high in ((a, b), (b, c)):
+        inside = low + (high - low) * (0.5 + 0.5 * _POINTS)
+        true = f(inside)
+        if np.abs(fit(inside) - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
+            return False
+    return True

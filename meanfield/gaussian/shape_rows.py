@@ -1,0 +1,159 @@
+"""The shape of a function as a row of numbers: scalars at fixed indices, then arrays; and what is read off it at a place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = [
+    "ANALYTIC",
+    "COUNT",
+    "DETAIL",
+    "GROWTH",
+    "HIGH",
+    "LOW",
+    "PARITY",
+    "RADIUS",
+    "SMOOTH",
+    "TERMS",
+    "WIDTH",
+    "WINDOW",
+    "alone",
+    "beyond",
+    "breaks_of",
+    "features",
+    "gentle",
+    "jumps_of",
+    "left_of",
+    "right_of",
+    "room",
+    "sharp_near",
+    "sharp_of",
+    "singular",
+    "straight",
+]
+
+# where a row holds what
+SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, COUNT = range(10)
+TERMS = 22  # Taylor coefficients kept
+WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow, or are faint where the density is not
+
+
+def breaks_of(shape: np.ndarray) -> np.ndarray:
+    """Ends of panels."""
+    return shape[COUNT + 1 : COUNT + 1 + int(shape[COUNT])]
+
+
+def sharp_of(shape: np.ndarray) -> np.ndarray:
+    """Which breaks are kinks: 1; 2 where f is singular there, like a root or a logarithm."""
+    return shape[COUNT + 1 + int(shape[COUNT]) : COUNT + 1 + 2 * int(shape[COUNT])]
+
+
+def jumps_of(shape: np.ndarray) -> np.ndarray:
+    """Heights of jumps at the breaks."""
+    return shape[COUNT + 1 + 2 * int(shape[COUNT]) : COUNT + 1 + 3 * int(shape[COUNT])]
+
+
+def right_of(shape: np.ndarray) -> np.ndarray:
+    """Taylor coefficients for x > 0."""
+    return shape[COUNT + 1 + 3 * int(shape[COUNT]) : COUNT + 1 + 3 * int(shape[COUNT]) + TERMS]
+
+
+def left_of(shape: np.ndarray) -> np.ndarray:
+    """Taylor coefficients for x < 0."""
+    return shape[COUNT + 1 + 3 * int(shape[COUNT]) + TERMS : COUNT + 1 + 3 * int(shape[COUNT]) + 2 * TERMS]
+
+
+def straight(shape: np.ndarray, mu: float, s: float) -> bool:
+    """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
+    smooth, d, growth, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], breaks_of(shape)
+    if growth * s > 0.03 or shape[LOW] < mu < shape[HIGH]:
+        return False
+    if smooth > 0.0:
+        return bool(s < 0.03 * d)
+    i = int(np.searchsorted(breaks, mu))
+    if i == 0 or i == breaks.size:
+        return False
+    if s >= 0.02 * (breaks[i] - breaks[i - 1]):
+        return False
+    sharp = sharp_of(shape)
+    before = 30.0 if sharp[i - 1] == 2.0 else WINDOW
+    after = 30.0 if sharp[i] == 2.0 else WINDOW
+    return bool(mu - breaks[i - 1] > before * s and breaks[i] - mu > after * s)
+
+
+def gentle(shape: np.ndarray, mu: float, s: float) -> bool:
+    """Whether f is nearly a polynomial around mu on the scale s: also where a smooth f is far from what happens to it near 0."""
+    far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and shape[GROWTH] * s <= 0.03
+    return straight(shape, mu, s) or far
+
+
+def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
+    """whether f and its derivative are nearly polynomials around mu on the scale s, kinks and jumps being far"""
+    near = s < 0.05 * min(shape[WIDTH], slope[WIDTH])
+    for row in (shape, slope):
+        breaks, sharp = breaks_of(row), sharp_of(row)
+        for j in range(breaks.size):
+            near = near and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
+    return bool(near)
+
+
+def sharp_near(shape: np.ndarray, mu: float, reach: float) -> int:
+    """The index of the kink nearest to mu, -1 where none is within reach."""
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    best = -1
+    for j in range(breaks.size):
+        if sharp[j] > 0.0 and abs(mu - breaks[j]) <= reach:
+            reach = abs(mu - breaks[j])
+            best = j
+    return best
+
+
+def features(shape: np.ndarray) -> float:
+    """The shortest scale of f: of its smooth pieces, or the distance of two kinks."""
+    breaks, sharp, shortest, last = breaks_of(shape), sharp_of(shape), shape[WIDTH], -math.inf
+    for j in range(breaks.size):
+        if sharp[j] > 0.0:
+            shortest = min(shortest, breaks[j] - last)
+            last = breaks[j]
+    return float(shortest)
+
+
+def singular(shape: np.ndarray, reach: float) -> float:
+    """How far from 0 the farthest singularity within reach is, -1 where there is none."""
+    breaks, sharp, farthest = breaks_of(shape), sharp_of(shape), -1.0
+    for j in range(breaks.size):
+        if sharp[j] == 2.0 and abs(breaks[j]) <= reach:
+            farthest = max(farthest, abs(breaks[j]))
+    return float(farthest)
+
+
+def room(shape: np.ndarray, at: float, direction: float) -> float:
+    """How far from a point five nodes integrate f, in that direction."""
+    if shape[SMOOTH] > 0.0:
+        return float(0.1 * max(shape[WIDTH], abs(at) - 4.0 * shape[WIDTH]))
+    breaks, sharp = breaks_of(shape), sharp_of(shape)
+    right = direction > 0.0
+    i = 0  # between breaks i - 1 and i
+    while i < breaks.size and (breaks[i] <= at if right else breaks[i] < at):
+        i += 1
+    if i == 0 or i == breaks.size:
+        return 0.0
+    length = breaks[i] - breaks[i - 1]
+    end = i if right else i - 1
+    if sharp[2 * i - 1 - end] == 2.0 and breaks[2 * i - 1 - end] == at:
+        return 0.0
+    if sharp[end] == 2.0:
+        return float(0.1 * min(length, abs(breaks[end] - at)))
+    if sharp[end] > 0.0:
+        return float(min(0.1 * length, abs(breaks[end] - at)))
+    if 0 < end < breaks.size - 1:
+        length = min(length, breaks[end + 1] - breaks[end] if right else breaks[end] - breaks[end - 1])
+    return float(0.1 * length)
+
+
+def beyond(origin: float, step: float) -> float:
+    """origin + step, on that side of the origin even where the step is rounding."""
+    at = origin + step
+    return at if at != origin else origin + math.copysign(4e-16 * abs(origin), step)
