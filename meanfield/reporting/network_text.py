@@ -62,7 +62,7 @@ def leaves(net: Block) -> Iterator[Block]:
 
 def roles(net: Block) -> dict[str, str]:
     """What letters mean by their places in a network: the weights of residuals and of mixtures of attention."""
-    found = {}
+    found: dict[str, str] = {}
     for part in _parts(net):
         places = _RESIDUAL if isinstance(part, Residual) else _MIXTURE if isinstance(part, (Attention, TokenMixing)) else {}
         letters = {getattr(part, name): meaning for name, meaning in places.items()}
