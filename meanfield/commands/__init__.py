@@ -1,4 +1,15 @@
-"""The commands of `meanfield`: each reads text, asks the library one question, and prints the answer as a table or as JSON."""
+"""The commands of `meanfield`: each reads text, asks the library one question, and prints the answer as a table or as JSON.
+
+derive, moments          an activation: its closed forms with their steps; its numbers
+propagate, validate      a network over depth; beside random networks in torch
+growth, critical, phase  growth laws, critical weights, phase diagrams
+scaling ...              degrees, DeepNorm, golden rules
+report, reproduce        an article about a network; the tables, figures and derivations of the sources
+
+A network is spelled by options as --norm and --activation, or --perceptron, or a TOML file (`python -m pydoc meanfield.network_files`);
+parameters are numbers or start:stop:count. Exit codes: 0 done, 1 a check failed or a library of the extras is missing, 2 the input was
+refused, 130 interrupted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""A network over depth: in (q, p) where that is enough, by Gram matrices where tokens or norms differ."""
+"""A network over depth: in (q, p) where that is enough, by Gram matrices where tokens or norms differ.
+
+`propagate(net, depth, q, ...)` takes numbers or arrays for every parameter, broadcasts them to a grid and returns, by what it is asked:
+
+Run         q, p, c, 1 - c and ln J at each recorded layer, for tokens that are alike
+PairRun     two inputs of unequal variance (q2=...), and their neural tangent kernel
+GramRun     tokens that are told apart, as under a causal mask
+Sweep       a grid larger than memory, in a Zarr store (out="....zarr")
+
+A run draws itself (`.plot()`), prints as a table, and is data: `.to_xarray()`, `.to_dataframe()`, `.to_csv(path)`. Where numbers leave the
+range of doubles its `status` says so; nothing is a silent NaN.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Random networks in torch, drawn from the same description, and what is measured on them (extra `torch`)."""
+"""Random networks in torch, drawn from the same description, and what is measured on them (extra `torch`).
+
+build          the torch module that a network stands for, with random weights
+compare        theory beside random networks of two widths, the part of the difference that is of order 1/width taken off; its verdict
+measure        second moments of signals and gradients on random networks, or in any torch model
+describe       a torch model read as a network with the scales of its weights, and what of it could not be certified
+initialise_    new weights for a model by one of `rules`, with a record for every tensor
+draws          how the entries of a matrix are drawn: Gaussian, orthogonal, truncated
+twin.layer     register a torch layer for a block of your own
+"""
 
 from __future__ import annotations
 

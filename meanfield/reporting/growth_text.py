@@ -2,9 +2,13 @@ r"""Growth laws as LaTeX: a line for q, 1 - c and ln J each, case by case, with 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import sympy as sp
 
+from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
+from meanfield.analysis.growth_rates import tidied
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.signs import agree
@@ -13,8 +17,9 @@ from meanfield.reporting.breaking import WIDTH, aligned, width
 from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
+from meanfield.reporting.tabular import escaped
 
-__all__ = ["conditional"]
+__all__ = ["conditional", "reasons"]
 
 #: numbers from which an expression is written in decimals
 LONGEST = 10**6
@@ -62,6 +67,40 @@ def conditional(condition: sp.Basic, law: GrowthLaw) -> str:
     if width(text) < 0.6 * WIDTH:
         return f"If ${text}$:\n{latex(law)}"
     return f"If\n{aligned([f'& {text}'])}\nthen\n{latex(law)}"
+
+
+def reasons(law: GrowthLaw) -> Iterator[str]:
+    """A sentence for each reason why something is not given, with what decides as a formula."""
+    found: dict[tuple[str, str], list[str]] = {}
+    parts = {"$q$": law.q, "$1 - c$": law.gap, r"$\mathcal{J}$": law.apjn}
+    for name, part in parts.items():
+        if part.reason:
+            found.setdefault((part.kind, part.reason), []).append(name)
+    for (kind, _), names in found.items():
+        yield f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} ({kind}): {_sentence(parts[names[0]])}."
+
+
+def _sentence(law: Growth) -> str:
+    """the reason in words, the expression that decides and the letters to bind in LaTeX"""
+    before, formula, after = law.reason, "", ""
+    for e in () if law.decides is None else (law.decides, tidied(law.decides), law.decides + 1, tidied(law.decides + 1)):
+        if str(e) in law.reason:
+            before, _, after = law.reason.partition(str(e))
+            text = latex(e)
+            formula = f"${text}$" if width(text) < 0.6 * WIDTH else f"\n{aligned([f'& {text}'])}\n"
+            break
+    if not formula:
+        return breakable(before)
+    words, bind, names = after.rpartition("bind ")
+    letters = ", ".join(f"${latex(symbols.parameter(name))}$" if name.isidentifier() else name for name in names.split(", "))
+    if formula.startswith("\n"):  # a line of its own ends what is said before it
+        return f"{escaped(before)}{formula}{bind.capitalize()}{letters}" if words == ": " else f"{escaped(before)}{formula}{escaped(after)}"
+    return f"{escaped(before)}{formula}{escaped(words)}{bind}{letters if bind else escaped(names)}"
+
+
+def breakable(sentence: str) -> str:
+    """a sentence with formulas as text, which may be long"""
+    return escaped(sentence).replace("*", r"*\allowbreak{}")
 
 
 def _roots(expressions: list[sp.Expr], page: Page) -> dict[sp.Basic, sp.Basic]:

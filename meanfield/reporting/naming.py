@@ -9,8 +9,9 @@ from typing import Final
 import sympy as sp
 
 from meanfield.analysis.implicit import Implicit
-from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.reporting.breaking import WIDTH, width
 
 __all__ = ["distinct", "replaced", "shortened"]
@@ -40,11 +41,11 @@ def shortened(
     width in points that is worth one; expectations have names of their own where `nodes` says so. The first expressions are what the
     symbols `own` stand for: these are their names elsewhere.
 
-    Parts are named from the inside out, so that each name is defined before it is used.
+    The laws of expectations stand in small print and are named first, parts from the inside out; what is named is shortened as well.
     """
     found = list(expressions)
     length = cache(lambda e: width(text(e)))
-    parts: dict[sp.Symbol, sp.Expr] = {}
+    parts: list[sp.Symbol] = []
 
     def name(part: sp.Expr) -> None:
         if part in found[: len(own)]:
@@ -52,14 +53,24 @@ def shortened(
             found[:] = [e if i == k else replaced(e, {part: own[k]}) for i, e in enumerate(found)]
             return
         symbol = sp.Dummy("common", **{"positive": True} if part.is_positive else {"real": True})
-        names[symbol], parts[symbol] = letter(part), part
-        found[:] = [replaced(e, {part: symbol}) for e in found]
+        names[symbol] = letter(part)
+        parts.append(symbol)
+        found[:] = [*(replaced(e, {part: symbol}) for e in found), part]
 
+    while (part := _law(found, length)) is not None:
+        name(part)
     while (part := _repeated(found, length, least, nodes)) is not None:
         name(part)
     while (part := _longest(found, length)) is not None:
         name(part)
-    return found, parts
+    count = len(expressions)
+    return found[:count], dict(zip(parts, found[count:], strict=True))
+
+
+def _law(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float]) -> sp.Expr | None:
+    """a variance, covariance or mean that is too long for the small print below an expectation"""
+    laws = (a for t in _sizes(found) if isinstance(t, (Expectation, PairExpectation)) for a in t.args[1:])
+    return next((a for a in laws if length(a) > WIDTH / 3), None)
 
 
 def _repeated(found: Sequence[sp.Basic], length: Callable[[sp.Basic], float], least: float, nodes: bool) -> sp.Expr | None:

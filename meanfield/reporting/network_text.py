@@ -23,27 +23,52 @@ from meanfield.faces import latex
 from meanfield.reporting.breaking import WIDTH, width
 from meanfield.reporting.literature import References
 from meanfield.reporting.tabular import escaped
+from meanfield.symbols import known
 
-__all__ = ["activations_of", "statements", "structure"]
+__all__ = ["activations_of", "roles", "statements", "structure"]
+
+#: field of a block -> what a letter means that stands there
+_RESIDUAL: Final = {"skip": "weight of the skip", "scale": "gain of the branches"}
+_MIXTURE: Final = {
+    "alpha": "weight of a token's own value in attention",
+    "beta": "weight of the softmax in attention",
+    "gamma": "weight of the mean over tokens that attention takes off",
+}
 
 
-def leaves(block: Block) -> Iterator[Block]:
-    """The parts of a network that are not made of others, in order."""
-    for name in ("blocks", "branches"):
-        if isinstance(block, (Serial, Parallel)) and hasattr(block, name):
-            for part in getattr(block, name):
-                yield from leaves(part)
-            return
+def _inside(block: Block) -> tuple[Block, ...]:
+    """what a block is made of"""
+    if isinstance(block, Serial):
+        return block.blocks
+    if isinstance(block, Parallel):
+        return block.branches
     if isinstance(block, Residual):
-        yield from leaves(block.branch)
-    elif isinstance(block, Repeat):
-        yield from leaves(block.block)
-    elif isinstance(block, Product):
-        yield from leaves(block.first)
-        yield from leaves(block.second)
-        yield block
-    else:
-        yield block
+        return (block.branch,)
+    if isinstance(block, Repeat):
+        return (block.block,)
+    return (block.first, block.second) if isinstance(block, Product) else ()
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """everything in a network, what it is made of first"""
+    for part in _inside(block):
+        yield from _parts(part)
+    yield block
+
+
+def leaves(net: Block) -> Iterator[Block]:
+    """The parts of a network that are not made of others, in order; a product follows its factors."""
+    return (part for part in _parts(net) if isinstance(part, Product) or not _inside(part))
+
+
+def roles(net: Block) -> dict[str, str]:
+    """What letters mean by their places in a network: the weights of residuals and of mixtures of attention."""
+    found: dict[str, str] = {}
+    for part in _parts(net):
+        places = _RESIDUAL if isinstance(part, Residual) else _MIXTURE if isinstance(part, (Attention, TokenMixing)) else {}
+        letters = {getattr(part, name): meaning for name, meaning in places.items()}
+        found |= {s.name: meaning for s, meaning in letters.items() if s.is_Symbol and s != known("alpha_skip")}
+    return found
 
 
 def activations_of(net: Block) -> dict[Activation, str]:
@@ -126,7 +151,7 @@ def _(block: Linear, cite: References) -> str:
 
 @_statement.register
 def _(block: LayerNorm, cite: References) -> str:
-    return f"LayerNorm: the mean over components is subtracted, and the standard deviation divided by {cite('layernorm')}."
+    return f"LayerNorm: the components of a token are centred, and divided by their standard deviation {cite('layernorm')}."
 
 
 @_statement.register

@@ -23,8 +23,9 @@ from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
 from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import equations_of, stage_title, where
+from meanfield.reporting.growth_text import breakable, reasons
 from meanfield.reporting.literature import References
-from meanfield.reporting.network_text import activations_of, leaves, statements, structure
+from meanfield.reporting.network_text import activations_of, leaves, roles, statements, structure
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.tabular import escaped, number, table
@@ -45,9 +46,10 @@ _QUADRATURE: Final = (
 )
 
 #: what a certificate claims, as a formula
-_CLAIMS: Final = {
+CLAIMS: Final = {
     "dC/dp = E f'(u) f'(v)": r"$\partial C/\partial p = \mathbb{E}\, f'(u) f'(v)$",
     "C(q, 0) = (E f(u))^2": r"$C(q, 0) = (\mathbb{E}\, f(u))^2$",
+    "dM/dq = E[u g'(u)]/(2q)": r"$\partial M/\partial q = \mathbb{E}[u\, g'(u)]/2q$",
 }
 
 #: moment -> left side, in the letter of the activation
@@ -57,13 +59,10 @@ _MOMENTS: Final = {
 }
 
 
-def parameter_table(letters: tuple[sp.Symbol, ...]) -> str:
-    """The parameters of a network and what they mean."""
-    rows = []
-    for s in letters:
-        entry = symbols.TABLE.get(s.name)
-        rows.append((f"${latex(s)}$", entry.meaning if entry else "parameter"))
-    return table((), rows, "@{}ll")
+def parameter_table(net: Block) -> str:
+    """The parameters of a network and what they mean: by their places in it, else by the library's letters."""
+    usual = {name: entry.meaning for name, entry in symbols.TABLE.items()} | roles(net)
+    return table((), [(f"${latex(s)}$", usual.get(s.name, "parameter")) for s in parameters(net)], "@{}ll")
 
 
 def sections(net: Block, run: Run | GramRun | PairRun | None, start: Mapping[str, Any], seconds: float) -> Iterator[str]:
@@ -104,7 +103,7 @@ def _definitions(net: Block, cite: References) -> Iterator[str]:
     )
     letters = parameters(net)
     if letters:
-        yield parameter_table(letters)
+        yield parameter_table(net)
     if any(s.name == "alpha_skip" for s in letters):
         yield f"The weight of the skip is that of DeepNorm {cite('deepnet')}."
 
@@ -180,22 +179,15 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
         )
         return
     except ValueError as reason:
-        yield f"There is no growth law: {_breakable(str(reason))}."
+        yield f"There is no growth law: {breakable(str(reason))}."
         return
     except (NotImplementedError, ArithmeticError, TypeError):  # sympy's, about its own insides
         yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
     yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{text}"
-    for part, name in ((law.q, "$q$"), (law.gap, "$1 - c$"), (law.apjn, r"$\mathcal{J}$")):
-        if part.reason:
-            yield f"{name} ({part.kind}): {_breakable(part.reason)}."
+    yield from reasons(law)
     if any(isinstance(leaf, (Attention, TokenMixing)) for leaf in leaves(net)):
         yield rf"With attention, the laws are those of the closure named above {cite('cowsik')}."
-
-
-def _breakable(sentence: str) -> str:
-    """a sentence with formulas as text, which may be long"""
-    return escaped(sentence).replace("*", r"*\allowbreak{}")
 
 
 def _numbers(run: Run | GramRun | PairRun, start: Mapping[str, Any]) -> Iterator[str]:
@@ -222,5 +214,5 @@ def _derivation(title: str, d: Derivation) -> Iterator[str]:
         yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
     yield "Result:\n" + where(aligned([f"& {quantity}", rf"& \quad = {result}"]), page)
     for claim in d.certificate.claims:
-        statement = _CLAIMS.get(claim.statement) or escaped(claim.statement)
+        statement = CLAIMS.get(claim.statement) or escaped(claim.statement)
         yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."

@@ -16,6 +16,7 @@ import sympy as sp
 from meanfield.faces import latex
 from meanfield.gaussian.certificates import Certificate
 from meanfield.gaussian.derivation import Derivation
+from meanfield.reporting.sections import CLAIMS
 from meanfield.scaling.rules import Rule
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ def _(value: Any) -> Iterator[Part]:
 @shown.register
 def _(value: Certificate) -> Iterator[Part]:
     for claim in value.claims:
-        yield Text(f"*Certificate:* `{claim.statement}` {'holds' if claim.holds else '**fails**'} ({claim.how}).")
+        statement = CLAIMS.get(claim.statement, f"`{claim.statement}`")
+        yield Text(f"*Certificate:* {statement} {'holds' if claim.holds else '**fails**'} ({claim.how}).")
 
 
 @shown.register

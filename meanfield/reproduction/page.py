@@ -95,7 +95,7 @@ def page(
         r"\begin{small}" + _references(comparisons) + r"\end{small}",
         r"\subsection*{Beside the published curves}",
         r"Points of the theory curves of \emph{Normalization-free transformers are subcritical} and its Part 2 "
-        r"(\mbox{labofdoubt.github.io}), read off the vector figures, where the last digit printed is about $5 \cdot 10^{-7}$.",
+        r"(labofdoubt.github.io), read off the vector figures, where the last digit printed is about $5 \cdot 10^{-7}$.",
         r"\begin{small}" + _published(points) + r"\end{small}",
         r"\section*{Figures}",
     ]

@@ -1,4 +1,16 @@
-"""Magnitudes read off laws: degrees, DeepNorm, golden rules, and questions solved on the recursion."""
+"""Magnitudes read off laws: degrees, DeepNorm, golden rules, and questions solved on the recursion.
+
+degree, local_exponent      how the output of a block answers when its weights are multiplied by a gain
+deep_norm, deepnet          alpha and lambda of DeepNorm for an optimiser, derived and as published; gradient_check: do gradients agree?
+gau                         the size of a gated attention unit: the published estimate beside the whole law
+width_rule, depth_rule, key_query_rule, golden_rules    initial scales and updates that keep features of size 1
+Atom, Scaled, Composition, Tuple, modular_transformer   the modular norm: sensitivity of a network, and the update each tensor may take
+convention_table            what the conventions in use make of the tensors of a transformer, side by side
+reparametrised              training Delta W in W = alpha W_init + beta Delta W as a learning rate
+largest_depth, parameter_where, parameter_for_...       inverse questions: how deep, and which value of a parameter
+
+A rule is a `Rule`: its statement, what it assumes, the steps, its source and its values (`rule["name"]`, `rule.latex()`).
+"""
 
 from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees
 from meanfield.scaling.conventions import CONVENTIONS, Convention, ConventionTable, Tensor, convention_table
