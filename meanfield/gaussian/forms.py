@@ -112,7 +112,7 @@ def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
 
 
 def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
-    """e with p = value: radicands factored, sums linear in p expanded so that q - p is delta itself, arcsines as angles"""
+    """e with p = value: radicands factored, polynomials expanded so that q - p is delta itself, arcsines as angles"""
 
     def rebuild(t: sp.Basic) -> sp.Basic:
         if t == p:
@@ -125,8 +125,7 @@ def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
         if isinstance(t, sp.Pow) and not t.exp.is_Integer and t.base.is_polynomial(p) and sp.degree(t.base, p) > 1:
             return sp.Mul(*[rebuild(f) ** (k * t.exp) for f, k in _positive_factors(t.base)])
         rebuilt = t.func(*[rebuild(a) for a in t.args])
-        linear = isinstance(t, sp.Add) and t.is_polynomial(p) and sp.degree(t, p) == 1
-        return sp.expand(rebuilt) if linear else rebuilt
+        return sp.expand(rebuilt) if isinstance(t, sp.Add) and t.is_polynomial(p) else rebuilt
 
     return rebuild(e)
 
@@ -188,6 +187,8 @@ class _Difference:
             return S.Zero
         if e == p:
             return delta
+        if isinstance(e, sp.Add) and e.is_polynomial(p):  # q^4 - 4 q^3 p + ... is delta^4: what cancels does so in symbols
+            return sp.factor_terms(sp.expand(e.xreplace({p: q}) - e.xreplace({p: q - delta})))
         if isinstance(e, sp.Add):
             return sp.Add(*[self(a) for a in e.args])
         if isinstance(e, sp.Mul):

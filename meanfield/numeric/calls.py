@@ -27,6 +27,7 @@ class Calls:
     patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
     tabled: bool = False  # moments are read from tables: only where `tabulates`
     stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
+    unchecked: bool = False  # nobody asks how much a closed form cancels
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)

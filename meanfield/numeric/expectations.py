@@ -19,6 +19,7 @@ from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.printing import Unsupported
+from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
 from meanfield.symbols import known
 
 __all__ = ["Expectations"]
@@ -59,10 +60,13 @@ class Expectations(Calls):
         return None if form is None or form.has(*FOR_READING) else form
 
     def _mean(self, node: Expectation) -> sp.Expr:
+        c, g, a = standardised(node.integrand)
+        small = self._safe(lambda: small_mean(g)) if self.unchecked and node.mean == 0 else None
+        if small is not None:
+            return c * small.xreplace({q: a**2 * node.variance})
         form = self._safe(node.closed)
         if form is not None:
             return form
-        c, g, a = standardised(node.integrand)
         return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
@@ -79,10 +83,13 @@ class Expectations(Calls):
 
     def _gap(self, node: Gap) -> sp.Expr:
         f, (v, d) = node.integrand, node.args[1:]
+        c, g, a = standardised(f)
+        small = self._safe(lambda: small_gap(g)) if self.unchecked else None
+        if small is not None:
+            return c**2 * small.xreplace({q: a**2 * v, delta: a**2 * d})
         form = self._safe(lambda: closed.gap(f))
         if form is not None:
             return form.xreplace({q: v, delta: d})
-        c, g, a = standardised(f)
         return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
@@ -147,7 +154,12 @@ class Expectations(Calls):
                 raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
             return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
         f, g = parts
+        c, first, a = standardised(f)
+        k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0:
+            small = self._safe(lambda: small_cross(first, second)) if self.unchecked and a == b else None
+            if small is not None:
+                return c * k * small.xreplace({q: a**2 * v1, delta: a**2 * sp.expand(v1 - cov)})
             form = self._safe(lambda: closed.stable_cross(f, g))
             if form is not None:
                 return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
@@ -155,8 +167,6 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             if form is not None:
                 return form
-        c, first, a = standardised(f)
-        k, second, b = standardised(g)
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
             law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))

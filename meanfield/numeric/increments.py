@@ -83,7 +83,7 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
 @lru_cache(maxsize=64)
 def increments_of(rec: Recursion, paired: bool, tabled: bool) -> Increments:
     """What a repeat of a recursion adds, for two tokens or for one, its moments by quadrature or from tables."""
-    lowering = Lowering(tabled=tabled)
+    lowering = Lowering(tabled=tabled, unchecked=True)
     functions = []
     taken = {"math", "np", "added", "start", "before", "log", "chi", "factor", "ratio", "states", "values", "out"}
     given = {known("q"): "q", known("delta"): "delta", known("L"): "L"}

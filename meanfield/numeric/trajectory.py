@@ -125,7 +125,7 @@ def _description(rec: Recursion, paired: bool, tabled: bool) -> str:
 
 
 def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
-    lowering = Lowering(tabled=tabled, stepping=True)
+    lowering = Lowering(tabled=tabled, stepping=True, unchecked=True)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
     parameters = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -117,3 +119,20 @@ def test_logarithms_and_roots_have_no_scale() -> None:
     assert mf.evaluate(root.gap(q, delta), q=1.0, delta=1e-196) == pytest.approx(1e6 * far, rel=1e-12)
     with pytest.raises(ArithmeticError, match="a root or a logarithm"):  # points around 1 are not told apart
         mf.evaluate(mf.Activation(sp.log(sp.Abs(x - 1))).gap(q, delta), q=1.0, delta=1e-30)
+
+
+#: closed forms whose terms cancel for small variances, or for large ones beside an oscillation; the largest variance
+CANCELLING = ((sp.cosh(x / 2), 30.0), (x**2 * sp.sin(x), 1e6), (1 - sp.cos(x) * exp(-(x**2) / 2), 1e6), (2 * sp.sinh(x) - 2 * x, 3.0))
+
+
+@pytest.mark.parametrize(("f", "largest"), CANCELLING, ids=lambda a: str(a))
+def test_layers_lose_no_digits_of_closed_gaps(f: sp.Expr, largest: float) -> None:
+    """a sample with a seed, in one layer; against as many digits of the closed form as it takes"""
+    rng = np.random.default_rng(int(largest))
+    variance = np.exp(rng.uniform(math.log(1e-12), math.log(largest), 8))
+    apart = variance * np.array([1.3, 0.6, *np.exp(rng.uniform(math.log(1e-40), 0.0, 6))])
+    run = mf.propagate(mf.mlp(mf.Activation(f)), 1, variance, gap=apart / variance, sigma_w=1, sigma_b=0)
+    found, gap = run.gap[:, 1] * run.q[:, 1], mf.Activation(f).gap(q, delta)
+    for v, d, value in zip(run.q[:, 0], run.gap[:, 0] * run.q[:, 0], found, strict=True):
+        truth = mf.evaluate(gap, q=R(v), delta=R(d), digits=20)
+        assert abs(value - truth) <= 1e-12 * truth, (v, d)

@@ -1,0 +1,126 @@
+r"""Closed forms that cancel as the variance q -> 0, with a Taylor series in their place there.
+
+With f(x) = \sum_n c_n x^n and D_n = E f^{(n)}(u)/\sqrt{n!} = \sum_k c_{n+2k} (n+2k)! q^k / (2^k k! \sqrt{n!}), u ~ N(0, q),
+
+    E f(u) = D_0,    E f(u) g(v) = \sum_n D_n(f) D_n(g) p^n,    E f(u)^2 - E f(u) f(v) = \sum_n D_n(f)^2 (q^n - p^n),
+
+where q^n - p^n is a sum of positive terms: what quadrature does without a closed form, written out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mpmath as mp
+import sympy as sp
+
+from meanfield.gaussian import closed
+from meanfield.gaussian.pieces import is_smooth
+from meanfield.gaussian.quadrature import ANALYTIC, QUIET, RADIUS, TERMS, right_of
+from meanfield.gaussian.special import AngleDifference
+from meanfield.numeric.integrands import shape_row
+from meanfield.symbols import known
+
+__all__ = ["small_cross", "small_gap", "small_mean"]
+
+x, q, delta = known("x"), known("q"), known("delta")
+
+#: relative loss from which on a closed form counts as cancelled
+LOST = 1e-13
+#: variances and relative gaps at which it is looked at
+PROBED = tuple((v, r * v) for v in (1e-12, 1e-8, 1e-4) for r in (1.5, 0.3, 1e-10))
+#: bits beyond those of a double that tell what is lost
+_SPARE = 600
+#: what does not count beside the first term of a series
+_ROUNDING = 1e-18
+
+
+@cache
+def small_mean(f: sp.Expr) -> sp.Expr | None:
+    """E f(u) in q with its series for small q; None where there is no closed form or it loses nothing."""
+    form = closed.mean(f)
+    if form is None or not _cancels(form, f) or (near := _near((f,))) is None:
+        return None
+    (d,), least = near
+    return sp.Piecewise((d[0], q < least), (form, True))
+
+
+@cache
+def small_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
+    """The same of E f(u) g(v) in q and delta."""
+    form = closed.stable_cross(f, g)
+    if form is None or not _cancels(form, f, g) or (near := _near((f, g))) is None:
+        return None
+    (d, e), least = near
+    return sp.Piecewise((sp.Add(*[a * b * (q - delta) ** n for n, (a, b) in enumerate(zip(d, e, strict=True))]), q < least), (form, True))
+
+
+@cache
+def small_gap(f: sp.Expr) -> sp.Expr | None:
+    """The same of a gap in q and delta."""
+    form = closed.gap(f)
+    if form is None or not _cancels(form, f) or (near := _near((f,))) is None:
+        return None
+    (d,), least = near
+    return sp.Piecewise((sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]), q < least), (form, True))
+
+
+def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
+    """whether a form loses digits at small variances, in floating point of 53 bits against many"""
+    if any(f.free_symbols != {x} or not is_smooth(f) for f in functions) or not form.free_symbols <= {q, delta}:
+        return False
+    form = form.replace(AngleDifference, lambda a, ra, b, rb, difference: 2 * sp.atan2(difference, ra + rb))
+    value = sp.lambdify((q, delta), form, [{"expm1": mp.expm1}, "mpmath"])
+    try:
+        return any(_lost(value, *point) > LOST for point in PROBED)
+    except (NameError, TypeError, ZeroDivisionError):
+        return False
+
+
+def _lost(value: Callable[..., Any], v: float, d: float) -> float:
+    with mp.workprec(53):
+        rounded = value(mp.mpf(v), mp.mpf(d))
+    with mp.workprec(53 + _SPARE):
+        exact = value(mp.mpf(v), mp.mpf(d))
+        return float(abs(rounded - exact) / abs(exact)) if exact else 0.0
+
+
+def _near(functions: tuple[sp.Expr, ...]) -> tuple[list[list[sp.Expr]], sp.Float] | None:
+    """D_n of each function, and the variance up to which they hold"""
+    try:
+        rows = [shape_row(f) for f in functions]
+    except ValueError:
+        return None
+    least = min(float(row[RADIUS]) for row in rows)
+    if least <= 0.0 or any(row[ANALYTIC] <= 0.0 for row in rows):
+        return None
+    least = (QUIET * least) ** 2
+    return [_derivatives([float(c) for c in right_of(row)], least) for row in rows], sp.Float(least)
+
+
+def _derivatives(c: list[float], largest: float) -> list[sp.Expr]:
+    """D_n as polynomials in q, without what is below rounding up to the largest q"""
+
+    def coefficient(n: int, k: int) -> float:
+        return c[n + 2 * k] * math.exp(math.lgamma(n + 2 * k + 1) - math.lgamma(k + 1) - math.lgamma(n + 1) / 2) / 2.0**k
+
+    weights = {(n, k): abs(coefficient(n, k)) * largest ** (k + n / 2) for n in range(TERMS) for k in range((TERMS - n + 1) // 2)}
+    leading = next((w for (n, k), w in weights.items() if n > 0 and k == 0 and w), 0.0)
+    kept = [
+        [sp.Float(coefficient(n, k) if weights[n, k] > _ROUNDING * leading else 0.0) for k in range((TERMS - n + 1) // 2)]
+        for n in range(TERMS)
+    ]
+    return [sp.horner(sp.Poly(row[::-1], q).as_expr()) for row in kept]
+
+
+def _difference(n: int) -> sp.Expr:
+    """q^n - p^n as a sum of positive terms"""
+    p = q - delta
+    if n < 2:
+        return n * delta
+    even = n - n % 2
+    pairs = delta * (2 * q - delta) * sp.Add(*[q ** (2 * i) * p ** (even - 2 - 2 * i) for i in range(even // 2)])
+    return pairs if n == even else q * pairs + delta * p**even
