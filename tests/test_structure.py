@@ -305,7 +305,7 @@ LAWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     "residual: chi": (wrong_law(mf.Residual, lambda law: scaled(law, chi=1 + sp.Rational(1, 10**10))), layers_agree),
     "derf": (wrong_law(mf.Activate, lambda law: scaled(law, KK=sp.Rational(9, 10))), lambda: layers_agree("derf")),
     "loops: backward transposed": (wrong_text(("meanfield.numeric.products", "_BACK"), "T10", "T01"), layers_agree),
-    "loops: chi of the wrong entry": (wrong_text(("meanfield.numeric.products", "_CHI_BACK"), "CHI", "T11"), layers_agree),
+    "loops: chi of the wrong entry": (wrong_text(("meanfield.numeric.products", "_CHI"), "CHI", "T11"), layers_agree),
     "engine: orthant rule": (wrong_orthant, lambda: kernels_agree("erf(ax)")),
     "engine: orthant rule, relu": (wrong_orthant, lambda: kernels_agree("relu")),
     "quadrature: gap": (wrong_text(RULES, r"(GAP_W\[i\]) \* rate_<i>", r"\1 * 1.0000000001 * rate_<i>"), lambda: gaps_agree("tanh")),

@@ -50,10 +50,11 @@ _LIBRARY = {"llvm.fabs": "__nv_fabs", "llvm.copysign": "__nv_copysign"}
 
 
 class Program:
-    """A kernel for the device and the sizes of its workspaces: of a point, for each layer of a segment and for each segment."""
+    """A kernel for the device and the sizes of its workspaces: of a point, first and for each layer of a segment, and for each segment."""
 
     def __init__(self, module: ModuleType) -> None:
         self.points: Any = module.points
+        self.before: int = module.FIRST_KEPT
         self.kept: int = module.KEPT
         self.state: int = module.STATE
 
@@ -86,7 +87,7 @@ def source_of(text: str) -> str:
 def _device(kernel: Kernel) -> ModuleType:
     """the module whose functions are the device's"""
     cuda = numba_cuda()
-    module, functions = loaded(_rounded(source_of(kernel.compiled(1))), "device"), _functions()
+    module, functions = loaded(_rounded(source_of(kernel.threaded)), "device"), _functions()
     vars(module)["math"] = functions
     for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType) and item[0] != "points"]:
         setattr(module, name, getattr(functions, name, None) or cuda.jit(device=True)(f))

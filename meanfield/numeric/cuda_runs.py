@@ -65,7 +65,7 @@ def run_on_device(
     layers = max(1, depth * kernel.layers)
     # where more than the last layer is kept, the way back reads the transfers of a segment, and the states that segments begin with
     segments = -(-layers // segment) if marks.size > 1 else 0
-    work = (segment * program.kept * (segments > 0), segments * program.state)
+    work = (program.before + program.kept * (segment if segments else 1), segments * program.state)
     rows = sum(a.size // max(1, count) for a in (*given, *arrays))
     size = _points(layers, rows, sum(work))
     halt = cuda.mapped_array(1, dtype=np.int64)

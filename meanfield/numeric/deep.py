@@ -100,7 +100,7 @@ def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
 def _logs(m: ModuleType, s: list[float]) -> tuple[float, float]:
     """of the first entry of the row, and of the product of chi"""
     log, chi_log = np.empty((1, 1)), np.empty((1, 1))
-    m.keep_back(s, 0, 0, 1, log, chi_log)
+    m.keep_back(s, [], 0, 0, 1, log, chi_log)
     return float(log[0, 0]), float(chi_log[0, 0])
 
 
@@ -144,7 +144,7 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     for a, b in ((1.0, 0.0), (0.0, 1.0)):
         t = list(s)
         t[m.A], t[m.B], t[m.E], t[m.X], t[m.XE] = a, b, 0.0, 1.0, 0.0
-        trail.sweep(t, n, n + period)
+        last = trail.sweep(t, n, n + period)
         rows.append((t[m.A] * 2.0 ** (500 * t[m.E]), t[m.B] * 2.0 ** (500 * t[m.E])))
         if a == 1.0:
             chi_cycle = _logs(m, t)[1]
@@ -154,7 +154,7 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     log += s[m.E] * LN_BIG + math.log(row[0])
     chi_log = _logs(m, s)[1] + cycles * chi_cycle
     state = State(trail.depth, s[m.Q], s[m.DELTA], float(row[1] / row[0]), log, chi_log)
-    return _found(trail, records, state, t[m.WHOLE], delta)
+    return _found(trail, records, state, m.chi_of(t, last, m.FIRST_KEPT, 0), delta)
 
 
 def _leapt(ends: Ends, trail: Trail, values: Floats, delta: float) -> dict[str, Any]:

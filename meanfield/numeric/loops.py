@@ -7,6 +7,7 @@ time and recomputes the earlier ones, so that memory does not grow with depth.
 Points of a grid go through all layers in blocks of LANES, the points of a block in the innermost loops, which have no branches, so
 that the compiler makes vector code of them. The last block is filled up with copies of its last point: every point goes through
 the same code, wherever it stands. With LANES = 1 the same text is the kernel of a single point, and runs as plain Python.
+There what is kept of products waits until they are RECORDS, and their logarithms are vector code too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ __all__ = ["LOOPS"]
 
 LOOPS = '''
 LANES = {lanes}
+RECORDS = {records}
 {rows}
 BIG = 2.0**500
 SMALL = 2.0**-500
@@ -61,18 +63,24 @@ def begin(s, i, second):
 {moves}
 
 
-def multiply(s, i, fresh):
-    """The row times the transfer, and the chi of the repeat, of which this is the first layer or another; whether it is well scaled."""
+def multiply(s, w, at, i, fresh):
+    """The row times the transfer there, and the chi of the repeat, of which this is the first layer or another; whether it is well
+    scaled."""
     {row}
     {chi}
     {whole}
     return {scaled}
 
 
-def multiply_back(s, i, w, at):
-    """The transfer that was kept there times the column, and whether it is well scaled."""
+def chi_of(s, w, at, i):
+    """Of the repeat whose last layer has its transfer there."""
+    return {chi_of_repeat}
+
+
+def multiply_back(s, w, at, i):
+    """The transfer there times the column, and whether it is well scaled."""
     {column}
-    {chi_back}
+    {chi}
     return {scaled}
 
 
@@ -124,7 +132,7 @@ def code(q, started, least, mantissa, lowest, good, layers):
     return 5 if lowest <= 0.0 else 0
 
 
-def keep(s, r, origin, lanes, pooled, q_out, delta_out, forward):
+def keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward):
     """State and forward product of a block as record r."""
     q_row = q_out[r, origin : origin + lanes]
     delta_row = delta_out[r, origin : origin + lanes]
@@ -132,17 +140,48 @@ def keep(s, r, origin, lanes, pooled, q_out, delta_out, forward):
     for i in range(lanes):
         q_row[i] = s[Q + i]
         delta_row[i] = s[DELTA + i]
-        forward_row[i] = logarithm(s[A + i] + pooled * s[B + i], s[E + i])
+        mantissa = s[A + i] + pooled * s[B + i]
+        if RECORDS > 1:
+            w[MANTISSAS + r % RECORDS] = mantissa
+            w[EXPONENTS + r % RECORDS] = s[E + i]
+        else:
+            forward_row[i] = logarithm(mantissa, s[E + i])
+    if RECORDS > 1 and (r % RECORDS == RECORDS - 1 or r == forward.shape[0] - 1):
+        logarithms(w, r % RECORDS + 1)
+        put(w, r - r % RECORDS, r + 1, origin, forward)
 
 
-def keep_back(s, r, origin, lanes, backward, chi_sum):
+def keep_back(s, w, r, origin, lanes, backward, chi_sum):
     """The product from record r to the end."""
+    if RECORDS > 1:
+        w[MANTISSAS + r % RECORDS] = s[A]
+        w[EXPONENTS + r % RECORDS] = s[E]
+        {chi_kept}
+        if r % RECORDS == 0:
+            stop = min(r + RECORDS, backward.shape[0])
+            logarithms(w, stop - r)
+            put(w, r, stop, origin, backward)
+            {chi_logs}
+            put(w, r, stop, origin, chi_sum)
+        return
     backward_row = backward[r, origin : origin + lanes]
     sum_row = chi_sum[r, origin : origin + lanes]
     for i in range(lanes):
         total = logarithm(s[A + i], s[E + i])
         backward_row[i] = total
         sum_row[i] = {chi_sum}
+
+
+def logarithms(w, size):
+    """Of the products that wait."""
+    for k in range(size):
+        w[LOGS + k] = logarithm(w[MANTISSAS + k], w[EXPONENTS + k])
+
+
+def put(w, start, stop, origin, out):
+    """Them as records start to stop of a point."""
+    for r in range(start, stop):
+        out[r, origin] = w[LOGS + r - start]
 
 
 def copy(size, target, at, source, start):
@@ -176,17 +215,16 @@ def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out
         l = m // LAYERS
         kept = several and not again and marks[r] == l
         if kept and position == 0:
-            keep(s, r, origin, lanes, pooled, q_out, delta_out, forward)
+            keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward)
+        at = FIRST_KEPT + ((m - start) * KEPT if several else 0)
         calm = 0
         {advance}
         if calm < LANES:
             attend(s, m)
-        if several:
-            copy(KEPT, w, (m - start) * KEPT, s, T00)
         if kept and position == LAYERS - 1:
             chi_row = chi_out[r, origin : origin + lanes]
             for i in range(lanes):
-                chi_row[i] = s[WHOLE + i]
+                chi_row[i] = chi_of(s, w, at, i)
             r += 1
     if again:
         copy(PRODUCT, s, A, s, SAVED)
@@ -230,14 +268,14 @@ def through(
             for m in range(stop - 1, start - 1, -1):
                 calm = 0
                 for i in range(LANES):
-                    calm += multiply_back(s, i, w, (m - start) * KEPT)
+                    calm += multiply_back(s, w, FIRST_KEPT + (m - start) * KEPT, i)
                 if calm < LANES:
                     attend_back(s)
                 if r >= 0 and m == marks[r] * LAYERS:
-                    keep_back(s, r, origin, lanes, backward, chi_sum)
+                    keep_back(s, w, r, origin, lanes, backward, chi_sum)
                     r -= 1
         elif turn == segments - 1:
-            keep(s, end, origin, lanes, pooled, q_out, delta_out, forward)
+            keep(s, w, end, origin, lanes, pooled, q_out, delta_out, forward)
             for i in range(lanes):
                 g = origin + i
                 status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
@@ -248,11 +286,11 @@ def through(
                     chi_sum[0, origin + i] = {chi_total}
                 if depth > 0:
                     for i in range(lanes):
-                        chi_out[0, origin + i] = s[WHOLE + i]
+                        chi_out[0, origin + i] = chi_of(s, w, FIRST_KEPT, i)
             else:
                 for i in range(LANES):
                     begin(s, i, pooled)
-                keep_back(s, end, origin, lanes, backward, chi_sum)
+                keep_back(s, w, end, origin, lanes, backward, chi_sum)
     if several:
         for i in range(lanes):
             if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
@@ -266,7 +304,7 @@ def trajectories(
     """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
     several = marks.shape[0] > 1
     s = workspace(SIZE)
-    w = workspace(segment * KEPT if several else 1)
+    w = workspace(FIRST_KEPT + (segment * KEPT if several else KEPT))
     starts = workspace(segments_of(depth, segment) * STATE if several else 1)
     scratch = np.full(SCRATCH, -1.0)  # what tables were last asked for, of no variance yet
     for origin in range(first, last, LANES):

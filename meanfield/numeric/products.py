@@ -6,20 +6,16 @@ __all__ = ["product_lines"]
 
 #: the product of transfers from the left, its first row, and from the right
 _FORWARD = """
-a = s[A + i] * s[T00 + i] + s[B + i] * s[T10 + i]
-b = s[A + i] * s[T01 + i] + s[B + i] * s[T11 + i]
+a = s[A + i] * w[at + T00 + i] + s[B + i] * w[at + T10 + i]
+b = s[A + i] * w[at + T01 + i] + s[B + i] * w[at + T11 + i]
 """
 _BACK = """
-a = w[at + i] * s[A + i] + w[at + (T01 - T00) + i] * s[B + i]
-b = w[at + (T10 - T00) + i] * s[A + i] + w[at + (T11 - T00) + i] * s[B + i]
+a = w[at + T00 + i] * s[A + i] + w[at + T01 + i] * s[B + i]
+b = w[at + T10 + i] * s[A + i] + w[at + T11 + i] * s[B + i]
 """
-#: where no layer mixes tokens
+#: where no layer mixes tokens, either way
 _ALONE = """
-a = s[A + i] * s[T00 + i]
-s[A + i] = a
-"""
-_ALONE_BACK = """
-a = s[A + i] * w[at + i]
+a = s[A + i] * w[at + T00 + i]
 s[A + i] = a
 """
 _SIZE = "size = abs(a) + abs(s[B + i])"
@@ -30,12 +26,16 @@ s[B + i] = b
 """
 _SCALED = "(a > 0.0) & (abs(a) + abs(b) >= SMALL) & (abs(a) + abs(b) <= BIG)"
 _CHI = """
-x = s[X + i] * s[CHI + i]
+x = s[X + i] * w[at + CHI + i]
 s[X + i] = x
 """
-_CHI_BACK = """
-x = s[X + i] * w[at + (CHI - T00) + i]
-s[X + i] = x
+_CHI_KEPT = """
+w[CHI_MANTISSAS + r % RECORDS] = s[X]
+w[CHI_EXPONENTS + r % RECORDS] = s[XE]
+"""
+_CHI_LOGS = """
+copy(2 * RECORDS, w, MANTISSAS, w, CHI_MANTISSAS)
+logarithms(w, stop - r)
 """
 
 
@@ -43,11 +43,12 @@ def product_lines(mixed: bool, split: bool) -> dict[str, str]:
     """What takes the places of the loops that are about products, by name."""
     return {
         "row": _FORWARD + _PRODUCT if mixed else _ALONE,
-        "column": _BACK + _PRODUCT if mixed else _ALONE_BACK,
+        "column": _BACK + _PRODUCT if mixed else _ALONE,
         "size": _SIZE if mixed else "size = abs(a)",
         "scaled": (_SCALED if mixed else "(a >= SMALL) & (a <= BIG)") + " & (x >= SMALL) & (x <= BIG)" * split,
         "chi": _CHI if split else "",
-        "chi_back": _CHI_BACK if split else "",
+        "chi_kept": _CHI_KEPT if split else "",
         "chi_sum": "logarithm(s[X + i], s[XE + i])" if split else "total",
+        "chi_logs": _CHI_LOGS if split else "",
         "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
     }

@@ -42,10 +42,13 @@ from meanfield.numeric import elementary as math
 
 #: rows of the workspace, each of LANES numbers: the state (three), what became of it, the product of transfers (six)
 _ROWS = ("Q", "DELTA", "ALIVE", "GOOD", "LEAST", "A", "B", "E", "X", "XE", "LOWEST")
+#: of a single point, what waits for its logarithm and logarithms for their place, before the transfers that are kept
+_WAITING = ("MANTISSAS", "EXPONENTS", "CHI_MANTISSAS", "CHI_EXPONENTS", "LOGS", "FIRST_KEPT")
 
 _MOVE = """
-def move_{k}(s, i, l, L{shape_names}):
-    '''The state after a layer of repeat l, which stays where it went bad, and the transfer of the layer; whether it is as it should be.'''
+def move_{k}(s, w, at, i, l, L{shape_names}):
+    '''The state after a layer of repeat l, which stays where it went bad, and there the transfer of the layer; whether it is as it should
+    be.'''
     {step}
     {store}
     was = s[ALIVE + i] > 0.0
@@ -57,7 +60,7 @@ def move_{k}(s, i, l, L{shape_names}):
 """
 _ADVANCE = """
 for i in range(LANES):
-    calm += (move_{k}(s, i, float(l), L{shape_names}) & multiply(s, i, position == 0)) | (s[ALIVE + i] == 0.0)
+    calm += (move_{k}(s, w, at, i, float(l), L{shape_names}) & multiply(s, w, at, i, position == 0)) | (s[ALIVE + i] == 0.0)
 """
 
 
@@ -79,11 +82,16 @@ class Kernel:
     @property
     def interpreted(self) -> str:
         """The source for one point as plain Python."""
-        return self.text.replace("{lanes}", "1")
+        return self.text.replace("{lanes}", "1").replace("{records}", "1")
 
     def compiled(self, lanes: int) -> str:
-        """The source for the compiler, that many points at a time."""
-        return self.fused.replace("{lanes}", str(lanes))
+        """The source for the compiler, that many points at a time; of a single one the logarithms of BLOCK records at a time."""
+        return self.fused.replace("{lanes}", str(lanes)).replace("{records}", str(BLOCK // lanes))
+
+    @property
+    def threaded(self) -> str:
+        """The source for one point on each thread of a device."""
+        return self.fused.replace("{lanes}", "1").replace("{records}", "1")
 
     @property
     def weight(self) -> int:
@@ -160,11 +168,12 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
             "k": str(k),
             "shape_names": shape_names,
             "step": f"q, delta, {', '.join(labels)} = step_{k}({call})",
-            "store": "\n".join(f"s[{label.upper()} + i] = {label}" for label in labels),
+            "store": "\n".join(f"w[at + {label.upper()} + i] = {label}" for label in labels),
         }
         moves.append(_filled(_MOVE, put).strip())
+    layers = sum(part.times for part in parts)
     put = product_lines(mixed, split) | {
-        "rows": _rows(held, labels, sum(part.times for part in parts), size * tabled),
+        "rows": _rows(held, labels, layers, size * tabled),
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),
@@ -174,7 +183,8 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         ),
         "moves": "\n\n\n".join(moves),
         "advance": _advance([part.times for part in parts], shape_names),
-        "whole": "s[WHOLE + i] = s[CHI + i] * (1.0 if fresh else s[WHOLE + i])" if sum(part.times for part in parts) > 1 else "",
+        "whole": "s[WHOLE + i] = w[at + CHI + i] * (1.0 if fresh else s[WHOLE + i])" if layers > 1 else "",
+        "chi_of_repeat": "s[WHOLE + i]" if layers > 1 else "w[at + CHI + i]",
         "unpack": "\n".join(["g = origin", *lowering.unpacking()] if lowering.shape_names else []),
         "shapes": "".join(f", {name}s" for name in lowering.shape_names),
         "shape_names": shape_names,
@@ -182,7 +192,6 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     title = f"one repeat on {'two tokens' if paired else 'one token'}, parameters {', '.join(s.name for s in rec.parameters) or 'none'}"
     header = _HEADER.format(title=title)
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(LOOPS, put)])
-    layers = sum(part.times for part in parts)
     tabulated = lowering.tabulated if lowering.tabulates else ()
     order = tuple(s.name for s in rec.parameters)
     return Kernel(text, _fused(text), order, tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated)
@@ -202,11 +211,11 @@ def _advance(times: list[int], shape_names: str) -> str:
 
 def _fused(text: str) -> str:
     """the arithmetic of the step with a*b + c as one operation"""
-    tree = ast.parse(text.replace("{lanes}", "LANES_"))
+    tree = ast.parse(text.replace("{lanes}", "LANES_").replace("{records}", "RECORDS_"))
     for f in tree.body:
         if isinstance(f, ast.FunctionDef) and (f.name in FUSED or f.name.startswith("step_")):
             f.body = [_Fusing().visit(line) for line in f.body]
-    return ast.unparse(ast.fix_missing_locations(tree)).replace("LANES_", "{lanes}")
+    return ast.unparse(ast.fix_missing_locations(tree)).replace("LANES_", "{lanes}").replace("RECORDS_", "{records}")
 
 
 class _Fusing(ast.NodeTransformer):
@@ -225,18 +234,20 @@ class _Fusing(ast.NodeTransformer):
 
 
 def _rows(held: list[str], results: list[str], layers: int, scratch: int) -> str:
-    """where the rows of the workspace begin; those of the transfer lie together, and the product is saved behind them"""
-    rows = [*_ROWS, *["WHOLE"] * (layers > 1), *(f"V_{name}" for name in held), *(label.upper() for label in results), "SAVED"]
+    """where the rows of the workspace begin, behind which the product is saved, and those of a transfer"""
+    rows = [*_ROWS, *["WHOLE"] * (layers > 1), *(f"V_{name}" for name in held), "SAVED"]
     lines = [f"{name} = {k} * LANES" for k, name in enumerate(rows)]
+    lines += [f"{label.upper()} = {k} * LANES" for k, label in enumerate(results)]
     lines += [
         "STATE = 3 * LANES",
         f"PRODUCT = {6 + (layers > 1)} * LANES",
         f"KEPT = {len(results)} * LANES",
         "SIZE = SAVED + PRODUCT",
+        *(f"{name} = {k} * RECORDS" for k, name in enumerate(_WAITING)),
         f"SCRATCH = {max(1, scratch)} * LANES",
         f"LAYERS = {layers}",
     ]
-    lines += ["CHI = T00"] * ("chi" not in results) + ["WHOLE = CHI"] * (layers == 1)
+    lines += ["CHI = T00"] * ("chi" not in results)
     return "\n".join(lines)
 
 

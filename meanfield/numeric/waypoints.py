@@ -41,9 +41,9 @@ class Trail:
         return int(self.marks[-1])
 
     def sweep(self, s: list[float], start: int, stop: int, several: bool = False) -> list[float]:
-        """Repeats from start to stop of any state; the transfers of their layers where they are wanted."""
+        """Repeats from start to stop of any state; the transfers of their layers, of the last alone where they are not wanted."""
         m = self.module
-        kept = [0.0] * ((stop - start) * m.LAYERS * m.KEPT if several else 1)
+        kept = [0.0] * (m.FIRST_KEPT + ((stop - start) * m.LAYERS * m.KEPT if several else m.KEPT))
         marks = np.array([-1, self.depth] if several else [self.depth])
         nothing = (None, None, None, None)
         places = (start * m.LAYERS, stop * m.LAYERS)
@@ -187,10 +187,10 @@ def _squared(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
 def _whole(m: ModuleType, kept: list[float]) -> tuple[Floats, float]:
     """the transfer and chi of a repeat from those of its layers"""
     total, chi = np.eye(2), 1.0
-    for at in range(0, len(kept), m.KEPT):
+    for at in range(m.FIRST_KEPT, len(kept), m.KEPT):
         mixed = m.KEPT >= 4
         T = np.array(kept[at : at + 4]).reshape(2, 2) if mixed else np.array([[kept[at], 0.0], [0.0, 0.0]])
-        total, chi = total @ T, chi * kept[at + m.CHI - m.T00]
+        total, chi = total @ T, chi * kept[at + m.CHI]
     return total, chi
 
 
