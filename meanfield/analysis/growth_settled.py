@@ -11,7 +11,7 @@ from meanfield.analysis.growth_marginal import is_marginal, marginal
 from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
 from meanfield.analysis.growth_records import Growth
-from meanfield.analysis.limits import Limit, NoExpansion
+from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
 from meanfield.recurrence import Stage
@@ -79,14 +79,16 @@ def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undete
 
 def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """Every repeat is 1 + O(1/L): the state after t L repeats solves a differential equation, and J^{L, 0} with it"""
-    total, variance = known("L"), sp.Symbol("q", positive=True)
-    after, gap_after, transfer = stepped(stages, variance, variance * GAP)
-    limit = Limit({total: x})
-    for change in (after - variance, gap_after - variance * GAP, transfer[0, 0] - 1):
-        try:
-            order, logarithms = next(iter({} if vanishes(change) else limit.terms(closed(change))), (-S.One, 0))
-        except NoExpansion as why:
-            return unknown(why)
+    last = stages[-1].law
+    inner = {known("q"), known("p"), known("delta"), *(d.symbol for d in last.definitions)}
+    variance = sp.Symbol("q", positive=True) if last.output.q.free_symbols & inner else closed(last.output.q)  # of a norm that ends it
+    try:
+        repeat = expanded(stages, variance, variance * GAP, 2)
+    except NoExpansion as why:
+        return unknown(why)
+    for terms, stays in ((repeat.q, variance), (repeat.gap, GAP), (repeat.transfer[0], S.One)):
+        change = {**terms, (S.Zero, 0): terms.get((S.Zero, 0), S.Zero) - stays}
+        order, logarithms = next((key for key, c in change.items() if key != (S.Zero, 0) or not vanishes(c)), (-S.One, 0))
         if order > -1 or (order == -1 and logarithms):
             raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
     reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"

@@ -29,8 +29,8 @@ class Repeat:
 
 
 def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: int) -> Repeat:
-    """The series of one repeat that starts with q = variance and delta = gap, expressions in x -> oo."""
-    limit = Limit({q: variance, delta: gap}, order)
+    """The series of one repeat that starts with q = variance and delta = gap, expressions in x -> oo; L, if the repeat has it, is x."""
+    limit = Limit({q: variance, delta: gap, known("L"): x}, order)
     transfer = sp.eye(2)
     for stage in stages:
         law = stage.law

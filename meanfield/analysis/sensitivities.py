@@ -290,7 +290,7 @@ def _stage(
 def _tangent(e: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:
     """the sum of partial derivatives times tangents"""
     if isinstance(e, sp.Min):  # the bound of a gap, which rounding alone can reach
-        e = next(a for a in e.args if a.has(Gap) or not (a.is_Mul and a.args[0] == 2))
+        e = next(a for a in e.args if a.has(Gap) or not (a.is_Number or (a.is_Mul and a.args[0] == 2)))
     nodes = {node: sp.Dummy(str(i)) for i, node in enumerate(sorted(e.atoms(Node), key=sp.default_sort_key))}
     outer = e.xreplace(nodes)
     back = {letter: node for node, letter in nodes.items()}

@@ -87,8 +87,7 @@ class FinitePart(sp.Expr):
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
-        with mp.workprec(prec + 10):
-            return sp.Float._new(_numeric(self.args[0], int(self.args[1]))._mpf_, prec)
+        return sp.Float._new(_known_to(self.args[0], int(self.args[1]), 64 << max(0, (prec + 9).bit_length() - 6))._mpf_, prec)
 
     def _sympystr(self, printer: Any) -> str:
         return f"FinitePart({printer._print(self.args[0] * x ** self.args[1])}, (x, 0, oo))"
@@ -324,6 +323,13 @@ def _grouped(f: sp.Expr) -> dict[sp.Expr, dict[int, sp.Expr]]:
         group = groups.setdefault(others, {})
         group[k] = group.get(k, S.Zero) + c
     return groups
+
+
+@cache
+def _known_to(g: sp.Expr, n: int, precision: int) -> mp.mpf:
+    """kept, at few precisions: these take seconds, and expansions ask for the same ones many times"""
+    with mp.workprec(precision):
+        return _numeric(g, n)
 
 
 def _numeric(g: sp.Expr, n: int) -> mp.mpf:

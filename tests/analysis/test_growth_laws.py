@@ -265,10 +265,24 @@ def test_scales_that_vanish_with_depth() -> None:
     law = mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.L)))
     assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"bounded"}
     assert "joint limit" in law.q.reason
+    for power in (sp.Rational(1, 4), 0.25):  # DeepNet's rule: a repeat moves the state by L^(-3/2)
+        law = mf.growth(
+            mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.gelu), alpha=(2 * mf.L) ** power, lam=(8 * mf.L) ** -power), n=12
+        )
+        assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"bounded"}
+    with pytest.raises(ValueError, match="no joint limit"):  # by L^(-1/2)
+        mf.growth(mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.relu), alpha=(2 * mf.L) ** sp.Rational(1, 4), lam=3))
     with pytest.raises(ValueError, match="change with the index l"):
         mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.l + 1)))
     with pytest.raises(ValueError, match="no joint limit"):
         mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=mf.L))
+
+
+def test_no_cases_of_a_parameter_inside_an_expectation() -> None:
+    law = mf.growth(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.tanh)))
+    assert law.gap.kind == "undetermined"
+    assert "bind sigma_1" in law.gap.reason
+    assert law.cases == ()
 
 
 def test_cases_of_one_parameter() -> None:

@@ -108,3 +108,10 @@ def test_what_is_refused() -> None:
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
+
+
+def test_the_gap_behind_a_norm_moves_with_its_variance() -> None:
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.gelu))
+    up, down = (mf.propagate(net, 3, q=1.1, gap=0.4, sigma_1=0.477 + h, sigma_2=0.613).gap[-1] for h in (1e-4, -1e-4))
+    slope = mf.sensitivity(net, 3, q=1.1, gap=0.4, sigma_1=0.477, sigma_2=0.613).dgap["sigma_1"]
+    assert abs(slope - (up - down) / 2e-4) < 1e-8
