@@ -87,7 +87,7 @@ def _sentence(law: Growth) -> str:
         if str(e) in law.reason:
             before, _, after = law.reason.partition(str(e))
             text = latex(e)
-            formula = f"${text}$" if width(text) < 0.6 * WIDTH else f"\n{aligned([f'& {text}'])}\n"
+            formula = f"${text}$" if width(text) < 0.3 * WIDTH else f"\n{aligned([f'& {text}'])}\n"
             break
     if not formula:
         return breakable(before)
