@@ -53,8 +53,10 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     try:
         return work()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-        sys.unraisablehook = hear
-        if around:
-            signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - start), AGAIN), AGAIN)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        finally:  # also where the last signal was on its way and raises here
+            signal.signal(signal.SIGALRM, before)
+            sys.unraisablehook = hear
+            if around:
+                signal.setitimer(signal.ITIMER_REAL, max(around - (time.monotonic() - start), AGAIN), AGAIN)
