@@ -202,6 +202,11 @@ class AngleDifference(_Elementary):
         a, ra, b, rb, _ = self.args
         return sp.atan2(a * rb - b * ra, ra * rb + a * b)
 
+    def by_half(self) -> sp.Expr:
+        r"""For numbers: the tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)."""
+        _, ra, _, rb, difference = self.args
+        return 2 * sp.atan2(difference, ra + rb)
+
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         a, ra, b, rb, _ = self.args
         first, second = a**2 + ra**2, b**2 + rb**2

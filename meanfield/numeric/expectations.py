@@ -39,8 +39,7 @@ class Expectations(Calls):
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
-        # the tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)
-        return angles(e).replace(AngleDifference, lambda a, ra, b, rb, difference: 2 * sp.atan2(difference, ra + rb))
+        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, Exchangeable):

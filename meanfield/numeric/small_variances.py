@@ -42,38 +42,38 @@ _ROUNDING = 1e-18
 @cache
 def small_mean(f: sp.Expr) -> sp.Expr | None:
     """E f(u) in q with its series for small q; None where there is no closed form or it loses nothing."""
-    form = closed.mean(f)
-    if form is None or not _cancels(form, f) or (near := _near((f,))) is None:
-        return None
-    (d,), least = near
-    return sp.Piecewise((d[0], q < least), (form, True))
+    return _with_series(closed.mean(f), (f,), lambda d: d[0])
 
 
 @cache
 def small_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """The same of E f(u) g(v) in q and delta."""
-    form = closed.stable_cross(f, g)
-    if form is None or not _cancels(form, f, g) or (near := _near((f, g))) is None:
-        return None
-    (d, e), least = near
-    return sp.Piecewise((sp.Add(*[a * b * (q - delta) ** n for n, (a, b) in enumerate(zip(d, e, strict=True))]), q < least), (form, True))
+
+    def series(d: list[sp.Expr], e: list[sp.Expr]) -> sp.Expr:
+        return sp.Add(*[a * b * (q - delta) ** n for n, (a, b) in enumerate(zip(d, e, strict=True))])
+
+    return _with_series(closed.stable_cross(f, g), (f, g), series)
 
 
 @cache
 def small_gap(f: sp.Expr) -> sp.Expr | None:
     """The same of a gap in q and delta."""
-    form = closed.gap(f)
-    if form is None or not _cancels(form, f) or (near := _near((f,))) is None:
+    return _with_series(closed.gap(f), (f,), lambda d: sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]))
+
+
+def _with_series(form: sp.Expr | None, functions: tuple[sp.Expr, ...], series: Callable[..., sp.Expr]) -> sp.Expr | None:
+    """the form, and for small q the series in the D_n of each function; None where the form loses nothing"""
+    if form is None or not _cancels(form, *functions) or (near := _near(functions)) is None:
         return None
-    (d,), least = near
-    return sp.Piecewise((sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]), q < least), (form, True))
+    rows, least = near
+    return sp.Piecewise((series(*rows), q < least), (form, True))
 
 
 def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
     """whether a form loses digits at small variances, in floating point of 53 bits against many"""
     if any(f.free_symbols != {x} or not is_smooth(f) for f in functions) or not form.free_symbols <= {q, delta}:
         return False
-    form = form.replace(AngleDifference, lambda a, ra, b, rb, difference: 2 * sp.atan2(difference, ra + rb))
+    form = form.replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
     value = sp.lambdify((q, delta), form, [{"expm1": mp.expm1}, "mpmath"])
     try:
         return any(_lost(value, *point) > LOST for point in PROBED)
