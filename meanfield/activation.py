@@ -3,6 +3,7 @@ r"""An activation: a sympy expression phi(x), and the Gaussian expectations that
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -106,8 +107,7 @@ class Activation:
         >>> mf.step.derivative.second_moment(mf.q)
         oo
         """
-        result = slope(self.expression)
-        return Activation(result, name="" if x in result.free_symbols else "constant")
+        return _derivative(self.expression)
 
     def mean(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u), u ~ N(mean, q), q > 0: in closed form where it closes, an expectation node where not.
@@ -283,6 +283,12 @@ class Activation:
 
     def _gap(self, q: sp.Expr, delta: sp.Expr) -> sp.Expr:
         return Gap(self.expression, q, delta)
+
+
+@lru_cache(maxsize=256)
+def _derivative(f: sp.Expr) -> Activation:
+    result = slope(f)
+    return Activation(result, name="" if x in result.free_symbols else "constant")
 
 
 def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Parallel, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial, law_on
 from meanfield.blocks.laws import Definition, Law, Signal
 from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
@@ -246,12 +246,12 @@ def recursion(block: Block) -> Recursion:
     gaussian, carried = True, sp.S.Zero
     for part, times in _cut(block):
         while times:
-            law = part.law(Signal(q, p, delta, carried, gaussian))
+            law = law_on(part, Signal(q, p, delta, carried, gaussian))
             before, gaussian, carried = (gaussian, carried), law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
             in_a_row = times if before == (gaussian, carried) else 1  # what comes out need not be what went in
             stages.append(Stage(part, law, in_a_row))
             times -= in_a_row
-    following = stages[0].block.law(Signal(q, p, delta, carried, gaussian))  # what the next repeat starts from
+    following = law_on(stages[0].block, Signal(q, p, delta, carried, gaussian))  # what the next repeat starts from
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name

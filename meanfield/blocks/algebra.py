@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import sympy as sp
@@ -21,6 +22,7 @@ __all__ = [
     "agreed_tokens",
     "backward",
     "checked_block",
+    "law_on",
     "probe",
     "symmetric_only",
 ]
@@ -78,7 +80,13 @@ class Block(ABC):
 
     def after(self, signal: Signal) -> Signal:
         """What the block leaves of that signal."""
-        return self.law(signal).output
+        return law_on(self, signal).output
+
+
+@lru_cache(maxsize=1024)
+def law_on(block: Block, signal: Signal) -> Law:
+    """The law of a block on a signal, made once: every network that it becomes a part of asks for it again."""
+    return block.law(signal)
 
 
 def symmetric_only(block: Block) -> ValueError:
@@ -209,7 +217,7 @@ class Serial(Composite):
     def law(self, signal: Signal) -> Law:
         law = Law(signal, sp.eye(2), S.One, (), (S.Zero, S.Zero))
         for i, block in enumerate(self.blocks):
-            step = block.law(law.output)
+            step = law_on(block, law.output)
             if not block.affine and not all(b.affine for b in self.blocks[i + 1 :]):
                 step = step.named()
             tangent = _carried(law.tangent, step)
@@ -253,7 +261,7 @@ class Parallel(Composite):
         return self.branches
 
     def law(self, signal: Signal) -> Law:
-        laws = [b.law(replace(signal, mixed=False)) for b in self.branches]
+        laws = [law_on(b, replace(signal, mixed=False)) for b in self.branches]
         out = [f.output for f in laws]
         if sum(not o.mixed for o in out) > 1:
             raise ValueError("two parallel branches have no random weights and are correlated: end them with a Linear")
@@ -268,4 +276,5 @@ class Parallel(Composite):
         transfer = laws[0].transfer
         for f in laws[1:]:
             transfer += f.transfer
-        return Law(total, transfer, sp.Add(*[f.chi for f in laws]), sum((f.definitions for f in laws), ()), tangent)
+        definitions = dict.fromkeys(d for f in laws for d in f.definitions)  # branches that are alike share theirs
+        return Law(total, transfer, sp.Add(*[f.chi for f in laws]), tuple(definitions), tangent)

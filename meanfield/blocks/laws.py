@@ -140,8 +140,8 @@ class Law:
             delta = delta if delta.is_Number else sp.Dummy("delta_tilde", nonnegative=True)
             new.append(Definition(p, out.p, r"\tilde p", kernel=q - delta))
         if q2 is None and not delta.is_Number:
-            # rounding must not carry delta past p = -q
-            new.append(Definition(delta, sp.Min(out.delta, 2 * q), r"\tilde\delta", shown=q - p))
+            # rounding must not carry delta past p = -q, which cannot be told from the expressions
+            new.append(Definition(delta, sp.Min(out.delta, 2 * q, evaluate=False), r"\tilde\delta", shown=q - p))
         if chi == t[0, 0] and t.is_diagonal():
             chi = name(chi, "q_hat", positive=True)
             t = sp.diag(chi, chi if t[1, 1] == t[0, 0] else name(t[1, 1], "p_hat", real=True))

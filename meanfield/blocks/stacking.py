@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Composite, Serial, checked_block
+from meanfield.blocks.algebra import Block, Composite, Serial, checked_block, law_on
 from meanfield.blocks.laws import Law, Signal
 
 __all__ = ["LONGEST", "Repeat", "Residual"]
@@ -51,7 +51,7 @@ class Residual(Composite):
         return (self.branch,)
 
     def law(self, signal: Signal) -> Law:
-        f = self.branch.law(replace(signal, mixed=False))
+        f = law_on(self.branch, replace(signal, mixed=False))
         if not f.output.mixed:
             raise ValueError(f"the branch {self.branch} has no random weights and is correlated with the skip: end it with a Linear")
         if f.output.mean != 0:

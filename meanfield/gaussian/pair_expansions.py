@@ -178,7 +178,7 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
                 parts.setdefault(sp.Integer(j - i - 1), []).append(d * w * _tail_delta(j, second, i).xreplace({q1: q2, q2: q1}))
     for pole, tails, put in ((b.pole, a.tails, {}), (a.pole, b.tails, {q1: q2, q2: q1})):
         if pole != 0 and (0, True) in tails:
-            parts.setdefault(-S.One, []).append(pole * tails[0, True] * _TAIL_POLE.xreplace(put))
+            parts.setdefault(-S.One, []).append(pole * tails[0, True] * _tail_pole().xreplace(put))
     for i, w in enumerate(a.weights):
         for j, z in enumerate(b.weights):
             if (i + j) % 2 == 0 and w != 0 and z != 0:
@@ -191,8 +191,10 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     return tuple(found), q ** (limit / 2) * (sp.log(q) if a.logarithmic or b.logarithmic else S.One)
 
 
-#: E sign(u)/v, a principal value
-_TAIL_POLE = sp.sqrt(2 / (sp.pi * q2)) * sp.atanh(p / sp.sqrt(q1 * q2))
+@cache
+def _tail_pole() -> sp.Expr:
+    """E sign(u)/v, a principal value"""
+    return sp.sqrt(2 / (sp.pi * q2)) * sp.atanh(p / sp.sqrt(q1 * q2))
 
 
 @cache

@@ -17,7 +17,22 @@ import math
 
 import numpy as np
 
-__all__ = ["CALLS", "CENTRES", "CONSTANTS", "CROSS", "DIRECTORY", "EVEN", "FIRST", "FUNCTIONS", "GAP", "KEPT", "MEAN", "PANELS", "SCRATCH"]
+__all__ = [
+    "AT_ONCE",
+    "CALLS",
+    "CENTRES",
+    "CONSTANTS",
+    "CROSS",
+    "DIRECTORY",
+    "EVEN",
+    "FIRST",
+    "FUNCTIONS",
+    "GAP",
+    "KEPT",
+    "MEAN",
+    "PANELS",
+    "SCRATCH",
+]
 
 FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
 LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
@@ -26,6 +41,7 @@ MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the d
 CENTRES = 5 * PANELS  # where the centres of panels are
 EVEN = 6 * PANELS  # whether the activation is even
 DIRECTORY = 6 * PANELS + 1
+_ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
 
@@ -105,11 +121,6 @@ def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray)
         at += 4 * Y_TERMS
 
 
-def summed_at_once(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
-    """The same in plain Python, where a loop costs more than a call of numpy."""
-    row[:] = polynomials @ table[at : at + X_TERMS * Y_TERMS].reshape(X_TERMS, Y_TERMS)
-
-
 def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
     """A function of v and near = v (1 - |c|)"""
     if not 0.0 <= near <= v:
@@ -166,9 +177,55 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
+def panel_at_once(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
+    """The same in plain Python, where a loop over numbers costs more than calls of numpy; so the next two."""
+    if scratch[0] != v:
+        scratch[:2] = v, 0.0
+        if LOW <= v <= HIGH:
+            k = math.frexp(v)[1] // 2
+            x = 3.0 * ((v - 4.0**k) / (v + 4.0**k))
+            scratch[1] = 1 - FIRST + k
+            scratch[2 : X_TERMS + 2] = _polynomials(x)
+    if scratch[1] == 0.0:
+        return 0
+    k = int(scratch[1] + part) - 1
+    at = int(table[k])
+    if at == 0:
+        table[k] = -1.0
+    return max(at, 0)
+
+
+def mean_at_once(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> float:
+    at = panel_at_once(table, MEAN, v, scratch)
+    return float(scratch[2 : X_TERMS + 2].dot(table[at : at + X_TERMS])) if at else math.nan
+
+
+def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
+    at = panel_at_once(table, part, v, scratch) if 0.0 <= near <= v else 0
+    if at == 0:
+        return math.nan
+    y, last, size = math.sqrt(near / v), int(table[at]), X_TERMS * Y_TERMS
+    at += 1
+    while last > 1 and y <= 0.5:
+        y, last, at = 2.0 * y, last - 1, at + size
+    kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
+    row = kept[2:]
+    if kept[0] != v or kept[1] != at:
+        kept[:2] = v, at
+        row[:] = scratch[2 : X_TERMS + 2].dot(table[at : at + size].reshape(X_TERMS, Y_TERMS))
+    return float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
+
+
+def _polynomials(x: float) -> np.ndarray:
+    return np.cos(math.acos(max(-1.0, min(1.0, x))) * _ORDERS)
+
+
 #: what a generated file holds of this one
 CONSTANTS = ("FIRST", "PANELS", "CENTRES", "LOW", "HIGH", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
 FUNCTIONS = (panel_of, mean_in, summed, pair_in, cross_in, gap_in)
+
+#: what takes the place of these in plain Python
+AT_ONCE = {"panel_of": panel_at_once, "mean_in": mean_at_once, "pair_in": pair_at_once}
 
 #: what takes the place of a function of `quadrature`
 CALLS = {

@@ -118,7 +118,7 @@ def interpreted(text: str) -> ModuleType:
     logarithm = _extended(math.log, ValueError, math.nan)
     unbounded["log"] = lambda z: logarithm(z) if z else -math.inf
     vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
-    vars(module)["summed"] = lookup.summed_at_once
+    vars(module).update(lookup.AT_ONCE)
     vars(module)["workspace"] = lambda size: [0.0] * size  # plain floats, faster one by one than an array
     return module
 

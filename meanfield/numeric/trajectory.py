@@ -122,14 +122,19 @@ def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
 
 def _description(rec: Recursion, paired: bool, tabled: bool) -> str:
     """a name that goes with what the text of a kernel depends on: the laws and the sources that lower them"""
-    parts = [makers(), str(paired), str(tabled), *(s.name for s in rec.parameters)]
+    return f"recursion_{fingerprint(chr(0).join([makers(), str(paired), str(tabled), _written(rec)]))}"
+
+
+@lru_cache(maxsize=256)
+def _written(rec: Recursion) -> str:
+    """its parameters and laws, alike in every process"""
+    parts = [s.name for s in rec.parameters]
     for stage in rec.stages:
         law = stage.law
         named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel)]
         parts += [str(stage.times), sp.srepr((law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
     counts: dict[str, str] = {}  # dummies are numbered anew in every process
-    text = re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
-    return f"recursion_{fingerprint(text)}"
+    return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
 
 
 def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
