@@ -6,6 +6,7 @@ stages with their named quantities; `q`, `p`, `transfer` and `chi` are the same 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -18,7 +19,7 @@ from meanfield.faces import latex
 from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Recursion", "Stage", "recursion"]
+__all__ = ["Recursion", "Stage", "recursion", "written"]
 
 q, p, delta = known("q"), known("p"), known("delta")
 
@@ -256,6 +257,18 @@ def recursion(block: Block) -> Recursion:
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
     return Recursion(block, tuple(replace(s, law=_renamed(s.law, one)) if one else s for s in stages))
+
+
+@lru_cache(maxsize=256)
+def written(rec: Recursion) -> str:
+    """Its parameters and laws as a text, alike in every process."""
+    parts = [s.name for s in rec.parameters]
+    for stage in rec.stages:
+        law = stage.law
+        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel)]
+        parts += [str(stage.times), sp.srepr((law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
+    counts: dict[str, str] = {}  # dummies are numbered anew in every process
+    return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
 
 
 def _symbols(law: Law) -> set[sp.Basic]:

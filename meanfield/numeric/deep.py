@@ -6,7 +6,6 @@ The first repeats are taken one by one, the rest to the end by a fixed point or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric import lookup
-from meanfield.numeric.increments import increments_of
+from meanfield.numeric.increments import Increments, added_by, increments_of
 from meanfield.numeric.leaps import Leap, Rough, State, leap_to
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import Table
@@ -30,7 +29,7 @@ Floats = NDArray[np.float64]
 #: layers from which on this is faster than one by one, compiled
 DEEP = 1 << 22
 #: repeats after which a fixed point is looked for and leaps are tried
-TRIED = (1024, 4096, 16384, 65536)
+TRIED = (256, 1024, 4096, 16384, 65536)
 #: repeats between two looks at whether the state stands still
 LOOK = 16
 #: what a leap that is too long may run into
@@ -39,15 +38,15 @@ TROUBLE = (Rough, ZeroDivisionError, OverflowError, ValueError)
 
 @dataclass(frozen=True)
 class Ends:
-    """A network as plain Python: its kernel of one point, what a repeat adds, and the tables they read."""
+    """A network's kernel of one point as plain Python, what a repeat adds, and the tables they read."""
 
     module: ModuleType
-    added: Callable[..., tuple[float, float, float, float, float]]
+    increments: Increments
     tables: list[Table]
 
     @classmethod
     def of(cls, rec: Recursion, paired: bool, kernel: Kernel, tables: list[Table]) -> Ends:
-        return cls(interpreted(kernel.interpreted), interpreted(increments_of(rec, paired, bool(tables)).text).added, tables)
+        return cls(interpreted(kernel.interpreted), increments_of(rec, paired, bool(tables)), tables)
 
     @property
     def reading(self) -> list[Floats]:
@@ -161,18 +160,13 @@ def _leapt(ends: Ends, trail: Trail, values: Floats, delta: float) -> dict[str, 
     m, s = trail.module, trail.s
     if s[m.A] <= 0.0 or (s[m.LOWEST] <= 0.0):
         raise Rough("the product of transfers changes sign")
-    rest = (*map(float, values), float(trail.depth), *trail.reading)
-
-    def added(q: float, delta: float, ratio: float) -> tuple[float, float, float, float, float]:
-        return ends.added(q, delta, ratio, *rest)
-
+    added = added_by(ends.increments, values, trail.depth, trail.reading)
     log, chi_log = _logs(m, s)
     path: list[Leap] = []
     state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
-    q, d = state.q, state.delta
+    end = np.array([[state.q], [state.delta], [state.ratio]])
+    before = end
     for _ in range(3):  # the state before the last repeat
-        dq, ddelta, *_ = added(q, d, state.ratio)
-        q, d = state.q - dq, state.delta - ddelta
-    chi = math.exp(added(q, d, state.ratio)[-1])
-    return _found(trail, records, state, chi, delta)
+        before = np.concatenate([end[:2] - added(before)[:2], end[2:]])
+    return _found(trail, records, state, math.exp(added(before)[-1, 0]), delta)

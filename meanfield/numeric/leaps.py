@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 __all__ = ["Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
-#: (q, delta, ratio) -> what a repeat adds to these, to the log of the row, to the log of chi
-Added = Callable[[float, float, float], tuple[float, float, float, float, float]]
+#: rows of q, delta, ratio -> what a repeat adds to these, to the log of the row, to the log of chi
+Added = Callable[[Floats], Floats]
 
 POINTS = 24
 #: from which depth to which: first, at most, at least
@@ -106,7 +106,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
     inverse = np.linalg.inv(difference[1:, 1:])
 
     def rates(y: Floats) -> Floats:
-        found = np.array([added(float(q), float(delta), float(row)) for q, delta, row in y.T]).T
+        found = added(y)
         if not np.isfinite(found).all():
             raise Rough("the recursion leaves the doubles")
         return found
@@ -116,7 +116,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
         y[moving, 1:] += z
         return y
 
-    first = np.array(added(state.q, state.delta, state.ratio))[:3]
+    first = added(start[:, None])[:3, 0]
     power = np.where(start != 0.0, state.n * first / np.where(start != 0.0, start, 1.0), 0.0)
     z = (start[:, None] * np.expm1(power[:, None] * np.log(n / state.n)))[moving, 1:]
     jacobian, size = np.empty(0), math.inf
@@ -223,7 +223,7 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
 def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats]:
     """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there, from what they do to the rows (1, 0) and (1, 1), and log chi"""
     y, _ = leap.at(n)
-    first, both = (np.array([added(float(q), float(delta), row) for q, delta, _ in y.T]).T for row in (0.0, 1.0))
+    first, both = (added(np.array([*y[:2], np.full(n.size, row)])) for row in (0.0, 1.0))
     a, sum_ = np.expm1(first[3]), np.expm1(both[3])
     t01 = first[2] * (1.0 + a)
     return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4]

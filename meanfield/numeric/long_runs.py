@@ -6,15 +6,14 @@ What `propagate` does for networks in closed form or in tables, to fewer digits,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.increments import increments_of
+from meanfield.numeric.increments import added_by, increments_of
 from meanfield.numeric.leaps import Added, Leap, Rough, State, leap_to
-from meanfield.numeric.store import compiled, interpreted
 from meanfield.recurrence import Recursion
 
 __all__ = ["LongRun", "long_run"]
@@ -61,27 +60,12 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
 
 
 def _added(rec: Recursion, paired: bool, depth: int, values: list[float]) -> Added:
-    increments = increments_of(rec, paired, False)
-    if not increments.integrands:
-        plain: Callable[..., tuple[float, float, float, float, float]] = interpreted(increments.text).added
-        return lambda q, delta, ratio: plain(q, delta, ratio, *values, float(depth))
-    table = np.array(values)
-    names = [s.name for s in rec.parameters]
-    shapes = [i.shapes(names, table[:, None])[0] for i in increments.integrands]
-    states, out = np.empty((1, 3)), np.empty((1, 5))
-    fill = compiled(increments.text, "added_to_each").form((states, table, float(depth), *shapes, out))
-
-    def added(q: float, delta: float, ratio: float) -> tuple[float, float, float, float, float]:
-        states[0] = q, delta, ratio
-        fill(states, table, float(depth), *shapes, out)
-        a, b, c, d, e = out[0].tolist()
-        return a, b, c, d, e
-
-    return added
+    increments, table, names = increments_of(rec, paired, False), np.array(values), [s.name for s in rec.parameters]
+    return added_by(increments, table, depth, [i.shapes(names, table[:, None])[0] for i in increments.integrands])
 
 
 def _stepped(added: Added, state: State) -> State:
-    dq, ddelta, dratio, log, chi_log = added(state.q, state.delta, state.ratio)
+    dq, ddelta, dratio, log, chi_log = added(np.array([[state.q], [state.delta], [state.ratio]]))[:, 0].tolist()
     new = State(state.n + 1, state.q + dq, state.delta + ddelta, state.ratio + dratio, state.log + log, state.chi_log + chi_log)
     if not (0.0 < new.q < math.inf and new.delta >= 0.0 and math.isfinite(new.log)):
         raise Rough(f"the recursion leaves the doubles after {new.n:.0f} repeats")

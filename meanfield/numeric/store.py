@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import math
 import os
+import pickle
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, lookup
 from meanfield.numeric.fingerprint import fingerprint, makers
 
-__all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept"]
+__all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "remembered"]
+
+Made = TypeVar("Made")
 
 
 def folder() -> Path:
@@ -83,6 +86,20 @@ def keep(name: str, content: bytes) -> None:
             return
         except OSError:
             continue
+
+
+def remembered(description: str, make: Callable[[], Made]) -> Made:
+    """What is made of that, of an earlier process if it was kept; the sources that make it are understood."""
+    name = f"made_{fingerprint(f'{makers()} {description}')}"
+    if (found := kept(name)) is not None:
+        earlier: Made = pickle.loads(found)
+        return earlier
+    made = make()
+    with suppress(pickle.PicklingError, AttributeError, TypeError):
+        content = pickle.dumps(made)
+        if pickle.loads(content) == made:  # not every function that sympy makes up comes back as itself
+            keep(name, content)
+    return made
 
 
 def _put(path: Path, content: bytes) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-import pickle
-import re
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
 
-from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.loops import LOOPS
@@ -19,9 +15,9 @@ from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.products import product_lines
 from meanfield.numeric.steps import Part, hoisted, phases, stage_lines
-from meanfield.numeric.store import keep, kept
+from meanfield.numeric.store import remembered
 from meanfield.numeric.work import Work
-from meanfield.recurrence import Recursion
+from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
 
 __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
@@ -108,33 +104,7 @@ class Kernel:
 def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
     """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process if there
     was one."""
-    name = _description(rec, paired, tabled)
-    if (found := kept(name)) is not None:
-        kernel: Kernel = pickle.loads(found)
-        return kernel
-    kernel = _kernel_of(rec, paired, tabled)
-    with suppress(pickle.PicklingError, AttributeError, TypeError):
-        written = pickle.dumps(kernel)
-        if pickle.loads(written) == kernel:  # not every function that sympy makes up comes back as itself
-            keep(name, written)
-    return kernel
-
-
-def _description(rec: Recursion, paired: bool, tabled: bool) -> str:
-    """a name that goes with what the text of a kernel depends on: the laws and the sources that lower them"""
-    return f"recursion_{fingerprint(chr(0).join([makers(), str(paired), str(tabled), _written(rec)]))}"
-
-
-@lru_cache(maxsize=256)
-def _written(rec: Recursion) -> str:
-    """its parameters and laws, alike in every process"""
-    parts = [s.name for s in rec.parameters]
-    for stage in rec.stages:
-        law = stage.law
-        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel)]
-        parts += [str(stage.times), sp.srepr((law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
-    counts: dict[str, str] = {}  # dummies are numbered anew in every process
-    return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
+    return remembered(f"kernel {paired} {tabled} {written(rec)}", lambda: _kernel_of(rec, paired, tabled))
 
 
 def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:

@@ -84,7 +84,7 @@ class Trail:
             y, sums = leap.at(at)
             out["q"][inside], out["delta"][inside] = y[0], y[1]
             out["forward"][inside] = sums[0] + np.log1p(self.pooled * y[2])
-            out["chi"][inside] = [math.exp(added(*map(float, state))[-1]) for state in y.T]
+            out["chi"][inside] = np.exp(added(y)[-1])
             out["backward"][inside], out["chi_sum"][inside] = [c.log for c in columns], [c.chi_log for c in columns]
         whole = self._before(out, column)
         there = math.log1p(self.pooled * state.ratio) + state.log, state.chi_log

@@ -102,7 +102,7 @@ def test_kernels_are_kept_by_what_the_laws_are(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(trajectory, "_kernel_of", lambda *arguments: pytest.fail("lowered again"))
     trajectory.kernel_of.cache_clear()
     assert trajectory.kernel_of(rec, True) == first
-    (kept,) = tmp_path.glob("recursion_*.bin")
+    (kept,) = tmp_path.glob("made_*.bin")
     kept.write_bytes(kept.read_bytes()[:-1])
     trajectory.kernel_of.cache_clear()
     with pytest.raises(pytest.fail.Exception, match="lowered again"):
