@@ -23,43 +23,38 @@ x = known("x")
 _WIDEST, NARROWEST = 8.0, 1e-6
 
 
-def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
-    """The largest r below _WIDEST for which f is analytic in |z - centre| < r."""
+def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...]) -> list[float]:
+    """Of each centre the largest r below _WIDEST for which f is analytic in |z - centre| < r, all of them halved together."""
     count = 256
     circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
     both = np.concatenate((circle, circle[:: count // 8]))
+    middle = np.array(centres)
 
-    def analytic(r: float) -> bool | None:
+    def analytic(r: NDArray[np.float64]) -> NDArray[np.bool_]:
         with np.errstate(all="ignore"):
-            values = f(centre + np.where(np.arange(len(both)) < count, r, NARROWEST / 2) * both)
-            values, inner = values[:count], values[count:]
+            values = f(middle[:, None] + np.where(np.arange(len(both)) < count, r[:, None], NARROWEST / 2) * both)
+            values, inner = values[:, :count], values[:, count:]
             modes = np.abs(np.fft.fft(values)) / count
-            size, apart = np.abs(values).max(), abs(values.mean() - inner.mean())
-        if not np.isfinite(values).all():
-            return None
-        # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
-        same = not np.isfinite(inner).all() or apart <= 1e-2 * max(size, np.abs(inner).max())
-        return bool(same and modes[count // 2 + count // 4 :].max() <= 1e-9 * size)
+            size, apart = np.abs(values).max(axis=1), np.abs(values.mean(axis=1) - inner.mean(axis=1))
+            # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
+            same = ~np.isfinite(inner).all(axis=1) | (apart <= 1e-2 * np.maximum(size, np.abs(inner).max(axis=1)))
+            decayed = modes[:, count // 2 + count // 4 :].max(axis=1) <= 1e-9 * size
+        return np.asarray(np.where(np.isfinite(values).all(axis=1), same & decayed, r < 1.0))
 
-    low, high = NARROWEST / 2, _WIDEST
-    if analytic(high):
-        return high
+    low, high = np.full(len(centres), NARROWEST / 2), np.full(len(centres), _WIDEST)
+    whole = analytic(high)
     for _ in range(30):
-        middle = float(np.sqrt(low * high))
-        verdict = analytic(middle)
-        if verdict or (verdict is None and middle < 1):
-            low = middle
-        else:
-            high = middle
-    return low
+        between = np.sqrt(low * high)
+        good = analytic(between)
+        low, high = np.where(good, between, low), np.where(good, high, between)
+    return np.where(whole, _WIDEST, low).tolist()  # type: ignore[no-any-return]
 
 
 def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     """how far g is analytic around each centre"""
     if x not in g.free_symbols:
         return [_WIDEST for _ in centres]
-    f = vectorised(g)
-    return [_radius(f, c) for c in centres]
+    return _radii(vectorised(g), centres)
 
 
 def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
@@ -104,13 +99,13 @@ def _own_radius(piece: sp.Expr) -> float:
         """scaled, so that only the ratio of values is seen"""
         with mp.workdps(45):
             try:
-                values = [mp.mpmathify(f(mp.mpmathify(complex(t)))) for t in z]
+                values = [mp.mpmathify(f(mp.mpmathify(complex(t)))) for t in z.ravel()]
             except (ValueError, ZeroDivisionError, TypeError):
-                return np.full(len(z), np.nan)
+                return np.full(z.shape, np.nan)
             size = max(map(abs, values)) or mp.mpf(1)
-            return np.array([complex(v / size) for v in values])
+            return np.array([complex(v / size) for v in values]).reshape(z.shape)
 
-    return _radius(precise, 0.0)
+    return _radii(precise, (0.0,))[0]
 
 
 def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:

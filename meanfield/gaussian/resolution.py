@@ -6,11 +6,13 @@ import bisect
 import itertools
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from sympy.printing.numpy import NumPyPrinter, SciPyPrinter
 
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
@@ -42,17 +44,22 @@ _IN_NUMPY = {
 }
 
 
+#: what is imported of numpy already: of lambdify's "numpy" numpy.testing and its like would be a part, long to import
+_NUMPY = {name: value for name, value in vars(np).items() if not name.startswith("_")}
+
+
+@lru_cache(maxsize=512)
 def vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """g over arrays, real or complex"""
-    z = sp.Symbol("z")
+    z, printer = sp.Symbol("z"), NumPyPrinter
     heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1}
-    modules: list[Any] = [heads, "numpy"]
     if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
         from scipy import special  # as long to import as all else takes
 
         heads |= {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "log1p": special.log1p}
-        modules.append("scipy")
-    numeric = sp.lambdify(z, g.xreplace({x: z}), modules)
+        printer = SciPyPrinter
+    settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
+    numeric = sp.lambdify(z, g.xreplace({x: z}), [heads, _NUMPY], printer=printer(settings))
     return lambda values: numeric(values) + 0 * values
 
 
