@@ -70,7 +70,7 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         module.triple = triple
         module.data_layout = str(machine.target_data)
         optimised = binding.parse_assembly(str(module))
-        tuning = binding.create_pipeline_tuning_options(speed_level=3 if exact else 2)
+        tuning = binding.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization = True
         tuning.slp_vectorization = tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
         passes = binding.create_pass_builder(machine, tuning)
