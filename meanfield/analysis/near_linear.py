@@ -2,12 +2,16 @@ r"""The input scale and shift of a shaped activation, followed from where it is 
 
 As the excess (the slope C'(1) - 1, or the curvature C''(1)) goes to 0, alpha does, and beta to a root of an equation in the derivatives
 of phi: of (phi'')^2 + 2 phi' phi^(3) with deep kernel shaping, of (phi'')^2 +- sqrt(2) phi' phi^(3) with tailored transformations; alpha
-is sqrt(2 excess) |phi'/phi''| and sqrt(excess) |phi'/phi''|. The solution with the smallest shift is followed to the excess asked for.
+is sqrt(2 excess) |phi'/phi''| and sqrt(excess) |phi'/phi''|. The solution with the smallest shift is followed to the excess asked for,
+in doubles, and then polished. A kink in phi' or phi'' has a limit of its own, beta - kink ~ alpha: solutions are looked for around it.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import mpmath as mp
 import numpy as np
@@ -16,23 +20,29 @@ from numpy.typing import NDArray
 
 from meanfield.activation import Activation
 from meanfield.analysis.curves import DIGITS, precise
-from meanfield.analysis.maps import derivative, values_of
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.pieces import is_smooth
+from meanfield.gaussian.landmarks import landmarks
+from meanfield.gaussian.pieces import slope, without_deltas
 from meanfield.symbols import known
 
-__all__ = ["DKS", "TAT", "Conditions", "alpha", "beta", "excess", "moment", "solved", "tilted"]
+__all__ = ["DKS", "TAT", "Conditions", "alpha", "beta", "centre", "excess", "moment", "number", "solved", "tilted"]
 
 Floats = NDArray[np.float64]
 x = known("x")
 alpha, beta, excess = sp.Symbol("input_scale", positive=True), sp.Symbol("input_shift", real=True), sp.Symbol("excess", positive=True)
+#: a constant taken off phi, which no condition depends on: phi(beta) keeps means of doubles from cancelling
+centre = sp.Symbol("centre", real=True)
 
 #: where shifts are looked for, and at how many points
 WIDEST, POINTS = 6.0, 2401
 #: the largest alpha that starts from the limit
 SMALL = 0.3
-#: starts where phi is not smooth
-SCALES, SHIFTS = (1.0, 0.3, 0.1), (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0)
+#: starts next to a kink: alpha per root of the excess, beta per alpha
+SCALES, SHIFTS = (1.0, 3.0, 0.3, 10.0), (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0)
+#: alpha elsewhere
+ANYWHERE = (1.0, 0.3, 0.1)
+#: half the width of the rule for doubles, its nodes on each unit, and the step of differences
+HALF, GAUSS, STEP = 10, np.polynomial.legendre.leggauss(16), 1e-5
 
 
 @dataclass(frozen=True)
@@ -48,58 +58,64 @@ TAT = Conditions((2**0.5, -(2**0.5)), 1.0)
 
 
 def moment(f: sp.Expr) -> sp.Expr:
-    """E f(u), u ~ N(beta, alpha^2), f in the shorter of its sum and its product: differences of derivatives cancel where u is large."""
-    if not is_smooth(f):
-        return Expectation(f, alpha**2, beta)
-    return Expectation(min((f, sp.factor(f)), key=sp.count_ops), alpha**2, beta)
+    """E f(u), u ~ N(beta, alpha^2)."""
+    return Expectation(f, alpha**2, beta)
 
 
 def tilted(f: sp.Expr) -> sp.Expr:
     """E (u - beta) f(u)."""
-    return moment(f * x) - beta * moment(f)
+    return Expectation((x - beta) * f, alpha**2, beta)
 
 
-def _split(e: sp.Expr) -> sp.Expr:
-    """expectations of (u - beta) f(u), which a derivative by alpha leaves, as those of functions without a parameter"""
+def number(e: sp.Expr, values: dict[sp.Symbol, mp.mpf]) -> mp.mpf:
+    """The value of an expression in these expectations at 25 digits, each of a function without a parameter."""
 
-    def split(node: Expectation) -> sp.Expr:
-        f = node.integrand
-        return moment(f.subs(beta, 0)) + beta * moment(f.diff(beta))
+    def plain(node: Expectation) -> sp.Expr:
+        f = node.integrand.subs(centre, 0)
+        return moment(f.subs(beta, 0)) + beta * moment(f.diff(beta)) if f.has(beta) else moment(f)
 
-    return e.replace(lambda t: isinstance(t, Expectation), split)
+    return precise(e.replace(lambda t: isinstance(t, Expectation), plain), values)
 
 
 def solved(phi: Activation, equations: tuple[sp.Expr, sp.Expr], value: mp.mpf, how: Conditions) -> tuple[mp.mpf, mp.mpf, list[float]]:
     """alpha, beta and the residuals of the equations, which are in units of the excess, at 25 digits."""
-    system = _System(equations)
+    system = _System(phi, equations)
     for start in _starts(phi, float(value), how):
         point = system.followed(start, float(value))
-        if point is not None:
-            return system.polished(point, value)
+        found = None if point is None else system.polished(point, value)
+        if found is not None:
+            return found
     raise ValueError(f"phi = {phi!r}: no input scale and shift meet the conditions at an excess of {float(value):.6g} per layer")
 
 
 def _starts(phi: Activation, value: float, how: Conditions) -> list[tuple[float, float]]:
-    """(alpha, beta), the smallest shift first"""
+    """(alpha, beta): from the limit, the smallest shift first; next to kinks; then anywhere"""
     f = phi.expression
-    if not is_smooth(f):
-        return [(a, b) for b in SHIFTS for a in SCALES]
-    first, second, third = (sp.lambdify(x, f.diff(x, k), ["numpy", "scipy"]) for k in (1, 2, 3))
+    slopes = itertools.accumulate(range(3), lambda g, _: without_deltas(slope(g)), initial=f)
+    first, second, third = (sp.lambdify(x, g, ["numpy", "scipy"]) for g in itertools.islice(slopes, 1, None))
     grid = np.linspace(-WIDEST, WIDEST, POINTS) + 1e-9
+    size = float(np.sqrt(how.scale * value))
     starts = []
     with np.errstate(all="ignore"):
         for ratio in how.ratios:
             h = np.broadcast_to(second(grid) ** 2 + ratio * first(grid) * third(grid), grid.shape)
             for i in np.flatnonzero(h[:-1] * h[1:] < 0):
                 b = float(grid[i] - h[i] * (grid[i + 1] - grid[i]) / (h[i + 1] - h[i]))
-                a = float(np.sqrt(how.scale * value) * abs(first(b) / second(b)))
+                a = size * float(abs(first(b) / second(b)))
                 if np.isfinite(a) and a > 0:
                     starts.append((a, b))
-    return sorted(starts, key=lambda start: (round(abs(start[1]), 6), -start[1]))
+    starts.sort(key=lambda start: (round(abs(start[1]), 6), -start[1]))
+    starts += [(size * a, k + b * size * a) for k in _kinks_of(phi) for b in SHIFTS for a in SCALES]
+    return starts + [(a, b) for b in SHIFTS for a in ANYWHERE]
+
+
+def _kinks_of(phi: Activation) -> list[float]:
+    return [float(k) for k in landmarks(phi.expression, mp.mpf(-WIDEST), mp.mpf(WIDEST)).kinks]
 
 
 @dataclass(frozen=True)
 class _System:
+    phi: Activation
     equations: tuple[sp.Expr, sp.Expr]
 
     def followed(self, start: tuple[float, float], value: float) -> Floats | None:
@@ -117,34 +133,56 @@ class _System:
     def _newton(self, point: Floats, value: float) -> Floats | None:
         with np.errstate(all="ignore"):
             for _ in range(40):
-                residual, jacobian = self._rows(point, value)
+                residual, jacobian = self._residuals(point, value), self._jacobian(point, value)
                 if not (np.isfinite(residual).all() and np.isfinite(jacobian).all()) or np.linalg.det(jacobian) == 0:
                     return None
                 step = -np.linalg.solve(jacobian, residual)
                 longest = float(np.abs(step).max())
                 point = point + step * min(1.0, 0.5 / longest if longest else 1.0)
-                if longest < 1e-6:  # the last digits come with more precision
+                if longest < max(1e-6, 1e-12 / value):  # the last digits come with more precision
                     return point
         return None
 
-    def _rows(self, point: Floats, value: float) -> tuple[Floats, Floats]:
-        a, b = self.equations
-        slopes = (_split(derivative(e, s)) * w for e in (a, b) for s, w in ((alpha, alpha), (beta, sp.S.One)))
-        expressions = (a, b, *slopes)
-        given = {"input_scale": np.array([np.exp(point[0])]), "input_shift": point[1], "excess": value}
-        rows = values_of(expressions, given, by_quadrature=True)[0][:, 0]
-        return rows[:2], rows[2:].reshape(2, 2)
+    @cached_property
+    def _kinks(self) -> list[float]:
+        return _kinks_of(self.phi)
 
-    def polished(self, point: Floats, value: mp.mpf) -> tuple[mp.mpf, mp.mpf, list[float]]:
-        """chord steps with residuals in 25 digits"""
-        _, jacobian = self._rows(point, float(value))
-        inverse = mp.matrix(np.linalg.inv(jacobian).tolist())
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., list[Floats]], Callable[..., list[float]], Callable[[float], float]]:
+        """the integrands, the equations in their means, and phi"""
+        nodes = sorted(set().union(*(e.atoms(Expectation) for e in self.equations)), key=sp.default_sort_key)
+        means = {node: sp.Dummy("mean") for node in nodes}
+        integrands = sp.lambdify((x, beta, centre), [node.integrand for node in nodes], ["numpy", "scipy"], cse=True)
+        equations = sp.lambdify((alpha, beta, excess, *means.values()), [e.xreplace(means) for e in self.equations])
+        return integrands, equations, sp.lambdify(x, self.phi.expression, ["numpy", "scipy"])
+
+    def _residuals(self, point: Floats, value: float) -> Floats:
+        """the equations in doubles"""
+        integrands, equations, phi = self._compiled
+        a, b = np.exp(point[0]), point[1]
+        ends = np.unique(np.clip([*range(-HALF, HALF + 1), *((k - b) / a for k in self._kinks)], -HALF, HALF))
+        width = np.diff(ends)[:, None] / 2
+        z = ends[:-1, None] + width * (1 + GAUSS[0])
+        weight = width * GAUSS[1] * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        means = [np.sum(weight * v) for v in integrands(b + a * z, b, phi(b))]
+        return np.array(equations(a, b, np.float64(value), *means))
+
+    def _jacobian(self, point: Floats, value: float) -> Floats:
+        ends = ((self._residuals(point + s * h, value) for s in (1, -1)) for h in STEP * np.eye(2))
+        return np.array([(up - down) / (2 * STEP) for up, down in ends]).T
+
+    def polished(self, point: Floats, value: mp.mpf) -> tuple[mp.mpf, mp.mpf, list[float]] | None:
+        """Broyden's steps with residuals in 25 digits"""
+        jacobian = mp.matrix(self._jacobian(point, float(value)).tolist())
         with mp.workdps(DIGITS):
-            a, b = mp.exp(mp.mpf(point[0])), mp.mpf(point[1])
-            for _ in range(8):
-                residual = mp.matrix([precise(e, {alpha: a, beta: b, excess: value}) for e in self.equations])
-                step = -inverse * residual
+            at, step = mp.matrix([mp.mpf(v) for v in point]), mp.zeros(2, 1)
+            for _ in range(12):
+                values = {alpha: mp.exp(at[0]), beta: at[1], excess: value}
+                residual = mp.matrix([number(e, values) for e in self.equations])
+                if any(step):  # what is left is what the last step did not foresee
+                    jacobian += residual * step.T / (step.T * step)[0]
+                step = -mp.lu_solve(jacobian, residual)
                 if max(map(abs, step)) < mp.mpf(10) ** -18:
-                    break
-                a, b = a * mp.exp(step[0]), b + step[1]
-            return a, b, [float(abs(r) * value) for r in residual]
+                    return mp.exp(at[0]), at[1], [float(abs(r) * value) for r in residual]
+                at += step
+        return None

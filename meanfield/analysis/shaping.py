@@ -15,9 +15,8 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.analysis.curves import precise
 from meanfield.analysis.depth_maps import increasing, network_map
-from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, excess, moment, solved, tilted
+from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess, moment, number, solved, tilted
 from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
 from meanfield.analysis.shaped import Shaped
 from meanfield.symbols import known
@@ -60,7 +59,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     if homogeneous(phi):
         return by_shape(phi, psi, zeta)
     _without_parameters(phi)
-    f, slope = phi.expression, phi.derivative.expression
+    f, slope = phi.expression - centre, phi.derivative.expression
     mean = moment(f)
     spread = moment(f**2) - mean**2
     along = tilted(f * slope) - mean * tilted(slope)
@@ -68,7 +67,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     equations = ((along / spread - 1) / excess, (rise / spread - 1) / excess - 1)
     a, b, residuals = solved(phi, equations, psi - 1, DKS)
     values = {alpha: a, beta: b}
-    gamma, delta = 1 / mp.sqrt(precise(spread, values)), -precise(mean, values)
+    gamma, delta = 1 / mp.sqrt(number(spread, values)), -number(mean, values)
     found = dict(zip(("Q'(1)", "C'(1)"), residuals, strict=True))
     return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(psi), float(zeta), found)
 
@@ -98,9 +97,11 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
     _checked(phi, tau, "tau", 0.0)
     _without_parameters(phi)
     compose = network_map(net)
-    f, slope, curve = phi.expression, phi.derivative.expression, phi.derivative.derivative.expression
+    f, slope, curve = phi.expression - centre, phi.derivative.expression, phi.derivative.derivative.expression
     if curve.has(sp.DiracDelta):
         raise ValueError(f"phi = {phi!r}: it has a kink, so that C''(1) is infinite; a leaky ReLU is tailored by its slope")
+    if curve == 0:
+        raise ValueError(f"phi = {phi!r}: it is linear, so that C''(1) = 0 at any scale and shift")
     kappa = increasing(lambda t: compose(mp.mpf(0), lambda y: y + t), tau, mp.mpf(0), "tau")
     rise = alpha**2 * moment(slope**2)
     shift = (rise - tilted(f * slope)) / (alpha**2 * moment(curve))
@@ -108,7 +109,7 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
     equations = ((second / rise - 1) / excess, alpha**4 * moment(curve**2) / rise / excess - 1)
     a, b, residuals = solved(phi, equations, kappa, TAT)
     values = {alpha: a, beta: b}
-    gamma, delta = 1 / mp.sqrt(precise(rise, values)), precise(shift, values)
+    gamma, delta = 1 / mp.sqrt(number(rise, values)), number(shift, values)
     found = dict(zip(("Q(1)", "C''(1)"), residuals, strict=True))
     return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(kappa), float(tau), found)
 

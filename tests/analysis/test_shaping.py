@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -42,12 +43,14 @@ def modified_resnet(x: Any, r: Any) -> Any:
     return max(r(x), branch)
 
 
-@pytest.mark.parametrize("phi", [mf.tanh, mf.softplus], ids=["tanh", "softplus"])
+@pytest.mark.parametrize("phi", [mf.tanh, mf.softplus, mf.gelu, mf.activations["gelu_tanh"]], ids=repr)
 def test_deep_kernel_shaping(phi: mf.Activation) -> None:
     shaped = mf.deep_kernel_shaping(phi, modified_resnet, zeta=1.2)
     published = {  # github.com/google-deepmind/dks, tests/test_activation_transform.py; good to about 1e-8
         "tanh": (0.07461073057540868, 0.5566915199964182, -0.5034378768692127, 18.002635964442558),
         "softplus": (0.18761008168267976, 0.40688063442262007, -0.9213466151411376, 8.878672543665223),
+        "gelu": (0.07043253126531114, 0.259489297927707, -0.15815378961903598, 20.21158902315857),
+        "gelu_tanh": (0.07036271496383567, 0.2586837248593587, -0.15758328114374964, 20.249573305194307),
     }[repr(phi)]
     found = (shaped.input_scale, shaped.input_shift, shaped.output_shift, shaped.output_scale)
     assert found == pytest.approx(published, rel=2e-7)
@@ -62,16 +65,44 @@ def test_deep_kernel_shaping(phi: mf.Activation) -> None:
 
 
 def test_tailored() -> None:
-    shaped = mf.tailored(mf.tanh, modified_resnet, tau=0.2)
-    found = (shaped.input_scale, shaped.input_shift, shaped.output_shift, shaped.output_scale)
-    published = (0.0580205218578313, 0.5218639804099805, -0.4796430704354356, 22.36066263761713)
-    assert found == pytest.approx(published, rel=2e-7)
+    published = {
+        mf.softplus: (0.15011489794748328, 0.5374599901127068, -0.996481014465811, 10.54880187880574),
+        mf.tanh: (0.0580205218578313, 0.5218639804099805, -0.4796430704354356, 22.36066263761713),
+    }
+    for phi, expected in published.items():
+        shaped = mf.tailored(phi, modified_resnet, tau=0.2)
+        found = (shaped.input_scale, shaped.input_shift, shaped.output_shift, shaped.output_scale)
+        assert found == pytest.approx(expected, rel=2e-7)
     with mp.workdps(30):
         seen = conditions(shaped.activation)
         assert abs(seen["Q"] - 1) < 1e-12
         assert abs(seen["Q'"] - 1) < 1e-12
         assert abs(seen["C'"] - 1) < 1e-12
         assert abs(modified_resnet(mp.mpf(0), lambda y: y + seen["C''"]) - 0.2) < 1e-10
+
+
+def test_kinks_in_a_slope_and_in_a_curvature() -> None:
+    """selu has a kink within reach of each scale, softsign a curvature that jumps: by Gauss's rule on both sides of it"""
+    node, weight = np.polynomial.legendre.leggauss(400)
+
+    def means(shaped: Any, *order: tuple[int, int, int]) -> list[float]:
+        """E z^k f^(i) f^(j)"""
+        ends = np.array([-12.0, -shaped.input_shift / shaped.input_scale, 12.0])
+        z = ends[:-1, None] + np.diff(ends)[:, None] / 2 * (1 + node)
+        w = np.diff(ends)[:, None] / 2 * weight * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        slopes = [shaped.activation, shaped.activation.derivative, shaped.activation.derivative.derivative]
+        f = [sp.lambdify(mf.x, phi.expression.replace(sp.DiracDelta, lambda *_: 0), "numpy") for phi in slopes]
+        return [float(np.sum(w * z**k * f[i](z) * f[j](z))) for k, i, j in order]
+
+    selu = mf.deep_kernel_shaping(mf.selu, 10)
+    assert means(selu, (0, 0, 0), (1, 0, 1), (0, 1, 1)) == pytest.approx([1, 1, 1.5 ** (1 / 10)], rel=1e-12)
+    softsign = mf.tailored(mf.activations["softsign"], 10)
+    assert means(softsign, (0, 0, 0), (1, 0, 1), (0, 1, 1), (0, 2, 2)) == pytest.approx([1, 1, 1, 0.03], rel=1e-12)
+    for none in (mf.activations["square"], mf.exp):
+        with pytest.raises(ValueError, match="no input scale and shift"):
+            mf.deep_kernel_shaping(none, 10)
+    with pytest.raises(ValueError, match="it is linear"):
+        mf.tailored(mf.identity, 10)
 
 
 def test_rectified_shapes() -> None:
