@@ -271,6 +271,9 @@ def _stage(
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
     wanted += [_tangent(e, own) for e in wanted]
+    unknown = set().union(*(e.atoms(sp.Derivative, sp.Subs) for e in (*wanted, *named.values())))
+    if unknown:
+        raise ValueError(f"{stage.block}: its law holds {min(map(str, unknown))}, which has no formula: no sensitivities of this network")
     body = lowering.body(wanted, given, named, taken)
     labels = ("q_", "delta_", "t00_", "t01_", "t10_", "t11_")
     names = [source_name(label, taken) for label in (*labels, *(f"dot_{label}" for label in labels))]
