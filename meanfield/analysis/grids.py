@@ -162,7 +162,7 @@ class Grid:
     def _repeated(self) -> tuple[Floats, Floats]:
         at, d = np.ones(self.size), np.full(self.size, 0.5)
         for _ in range(REPEATS if self.size else 0):
-            at, d, _ = self.steps.pair(at, d)
+            at, d = self.steps.moved(at, d)
             d = np.clip(d, 1e-300, 2 * at)
         return self._newton(at, d)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 import sympy as sp
 
 from meanfield.analysis.growth_rates import tidied
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.signs import GAP, Beside, closed, sign
 
 __all__ = ["Case", "cases"]
@@ -28,7 +28,7 @@ class Case:
     def restored(self, g: Growth) -> Growth:
         """What was derived with the value, in the parameter itself."""
         if g.kind == "undetermined":
-            reason = "under this condition it is not known: bind " + ", ".join(sorted({self.symbol.name, *_names(g.decides)}))
+            reason = Reason("under this condition it is not known", bind=tuple(sorted({self.symbol.name, *_names(g.decides)})))
             return replace(g, decides=None, reason=reason if self.back else g.reason)
 
         def own(e: sp.Expr) -> sp.Expr:

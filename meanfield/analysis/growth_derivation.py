@@ -24,7 +24,7 @@ from meanfield.analysis.growth_rates import (
     slow_exponents,
     tidied,
 )
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot
@@ -228,7 +228,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
     if side is None or side < 0:
-        raise Undetermined(f"the sign of {leading} decides whether J grows or decays", leading)
+        raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
     rate = tidied(closed(kappa * beta ** (1 - kappa / s) * (leading / s) ** (kappa / s)))
     try:
         one, two, settling = stretched(repeat, move, settled, eta, leading)

@@ -8,7 +8,7 @@ import sympy as sp
 from meanfield.analysis.fixed import fixed_points
 from meanfield.analysis.growth_modes import steps_law
 from meanfield.analysis.growth_rates import Undetermined
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
@@ -21,7 +21,7 @@ def joint_laws(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, 
     step = map_of(net)
     free = sorted(s.name for s in step.recursion.parameters if s.name not in values or values[s.name].free_symbols)
     if free:
-        raise Undetermined(f"q and c settle together at c < 1, at a point that has no closed form: bind {', '.join(free)}")
+        raise Undetermined(Reason("q and c settle together at c < 1, at a point that has no closed form", bind=tuple(free)))
     given = {name: float(v) for name, v in values.items()}
     stable = [f for f in fixed_points(net, **given) if f.stable and f.gap > 0]
     if len(stable) != 1:

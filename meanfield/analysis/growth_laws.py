@@ -127,7 +127,7 @@ class GrowthLaw:
         missing = sorted({s.name for s in rec.parameters} - values.keys())
         if missing:
             raise ValueError(f"missing parameters: {', '.join(missing)}")
-        stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.stages)
+        stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.unrolled)
         steps = Steps(map_of(self.block), {s.name: float(values[s.name]) for s in rec.parameters})
         return transition_depth(stages, steps, float(arguments.variance_array(q, "q")), float(arguments.number_array(gap, "gap")))
 
@@ -173,7 +173,7 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     """
     rec = recursion(checked_block(net, "net"))
     values = _bound(rec, parameters)
-    stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters if sym.name in values})) for s in rec.stages)
+    stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters if sym.name in values})) for s in rec.unrolled)
     moving = set().union(*(d for s in stages for d in (letters(s),))) & {known("L"), known("l")}
     if known("l") in moving:
         raise ValueError("the laws of this network change with the index l of the repeat: growth laws are of a step that stays the same")

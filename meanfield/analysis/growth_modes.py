@@ -6,7 +6,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_rates import Approach, Undetermined, eigenvalues, is_one, tidied
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.signs import sign, vanishes
 
@@ -18,7 +18,7 @@ def as_undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
 
 
 def unknown_law(quantity: str, reason: Undetermined | NoExpansion) -> Growth:
-    return Growth(quantity, "undetermined", reason=str(reason), decides=as_undetermined(reason).decides)
+    return Growth(quantity, "undetermined", reason=as_undetermined(reason).reason, decides=as_undetermined(reason).decides)
 
 
 def unknown(reason: Undetermined | NoExpansion) -> tuple[Growth, Growth, Growth]:
@@ -36,7 +36,7 @@ def gap_steps(approach: Approach) -> Growth:
     balance = 1 + (theta - 1) * drift
     side = sign(balance)
     if not side:
-        raise Undetermined(f"whether q or c itself carries 1 - c to 0 depends on the sign of {tidied(balance)}")
+        raise Undetermined(Reason("whether q or c itself carries 1 - c to 0 depends on the sign of ", tidied(balance)))
     if side < 0:
         return Growth("1 - c", "power", exponent=drift)
     scale = tidied((theta - 1) * -h / balance)
@@ -74,5 +74,5 @@ def fastest(modes: list[tuple[sp.Expr, sp.Expr]]) -> tuple[sp.Expr, sp.Expr]:
     if side is None:
         side = sign(sp.factor(sp.together(difference)))
     if side is None:
-        raise Undetermined(f"which of the modes {a} and {b} is faster depends on the parameters", difference)
+        raise Undetermined(Reason("which of the modes ", a, " and ", b, " is faster depends on the parameters"), difference)
     return modes[0] if side > 0 else modes[1]

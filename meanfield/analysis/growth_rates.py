@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
@@ -54,7 +55,7 @@ class Undetermined(Exception):
 
     def __init__(self, message: str, decides: sp.Expr | None = None) -> None:
         super().__init__(message)
-        self.decides = decides
+        self.reason, self.decides = message, decides
 
 
 class Together(Undetermined):
@@ -102,7 +103,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         return None
     grows = 0 if is_one(factor) else sign((factor - 1) * direction)
     if grows is None and len(repeat.q) > 1:
-        raise Undetermined(f"whether {tidied(factor)} is above 1 decides whether q is bounded: bind {_names(factor)}", factor - 1)
+        raise Undetermined(Reason("whether ", tidied(factor), " is above 1 decides whether q is bounded", bind=_names(factor)), factor - 1)
     if grows != 0:
         return Motion(direction, factor) if grows is None or grows > 0 else None
     rest = list(repeat.q.items())[1:]
@@ -115,12 +116,12 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         raise Undetermined("q' - q has a leading logarithm")
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
-        raise Undetermined(f"the sign of {tidied(c)} decides where q goes: bind {_names(c)}", c)
+        raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)
     return Motion(direction, S.One, direction - a, direction * c) if ahead > 0 else None
 
 
-def _names(e: sp.Expr) -> str:
-    return ", ".join(sorted(s.name for s in e.free_symbols - {GAP})) or "its parameters"
+def _names(e: sp.Expr) -> tuple[str, ...]:
+    return tuple(sorted(s.name for s in e.free_symbols - {GAP}))
 
 
 def at_gap(e: sp.Expr, gap: sp.Expr | None) -> sp.Expr:
@@ -200,7 +201,7 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
         side = sign(h)
     if side is None:
         decides = tidied(h - neutral if theta == 1 else h)
-        raise Undetermined(f"whether c = 1 attracts depends on the sign of {decides}: bind {_names(decides)}", decides)
+        raise Undetermined(Reason("whether c = 1 attracts depends on the sign of ", decides, bind=_names(decides)), decides)
     if side < 0:
         return Approach(S.Zero, theta, h)
     if drift is None:

@@ -9,7 +9,19 @@ import sympy as sp
 from meanfield import faces
 from meanfield.analysis.rational_forms import shortest
 
-__all__ = ["Growth"]
+__all__ = ["Growth", "Reason"]
+
+
+class Reason(str):
+    """Why something is not given: a text that knows its parts, words and expressions, and the letters to bind for an answer."""
+
+    parts: tuple[str | sp.Expr, ...]
+    letters: tuple[str, ...]
+
+    def __new__(cls, *parts: str | sp.Expr, bind: tuple[str, ...] = ()) -> Reason:
+        text = super().__new__(cls, "".join(map(str, parts)) + (f": bind {', '.join(bind)}" if bind else ""))
+        text.parts, text.letters = parts, bind
+        return text
 
 
 @dataclass(frozen=True, repr=False)

@@ -37,7 +37,8 @@ class PhaseDiagram(faces.Labelled):
     ----------
     axes : the two parameters that vary, by name, and their values.
     parameters : the others.
-    q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*.
+    q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
+        where q leaves the range and c does not go to 1.
     chi, chi_parallel : dc'/dc at c = 1, and dq'/dq.
     xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
@@ -169,6 +170,7 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
         PHASES[0],
     )
     growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap).items()}
+    gap = np.where(np.isinf(at) & (growth["gap"].ravel() != "bounded") & (growth["gap"].ravel() != "unresolved"), 0.0, gap)
     axes = {name: given[name] for name in names}
     at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel, phase))
     return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, lines)

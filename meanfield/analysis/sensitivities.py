@@ -46,11 +46,7 @@ x, y, q, p, delta = (known(name) for name in ("x", "y", "q", "p", "delta"))
 
 
 _LOOPS = '''
-BIG = 2.0**500
-SMALL = 2.0**-500
-
-
-def tangents(depth, paired, pooled, values, seeds, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
+def tangents(depth, pooled, values, seeds, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
     """Fill the state and ln J at every grid point, and their tangents for every column of seeds."""
     L = float(depth)
     for g in range(q0.shape[0]):
@@ -67,18 +63,7 @@ def tangents(depth, paired, pooled, values, seeds, q0, delta0, q_out, delta_out,
             dot_b = 0.0
             e = 0.0
             for l in range(depth):
-                q, delta, dot_q, dot_delta, a, b, dot_a, dot_b = step({call})
-                if paired == 0:
-                    b = 0.0
-                    dot_b = 0.0
-                size = abs(a) + abs(b)
-                if size > BIG or (size < SMALL and size > 0.0):
-                    factor = SMALL if size > BIG else BIG
-                    a *= factor
-                    b *= factor
-                    dot_a *= factor
-                    dot_b *= factor
-                    e += 1.0 if size > BIG else -1.0
+                q, delta, dot_q, dot_delta, a, b, dot_a, dot_b, e = step({call})
             total = a + pooled * b
             q_out[g] = q
             delta_out[g] = delta
@@ -194,9 +179,9 @@ def sensitivity(
     table = np.array(flat[2:]).reshape(len(values), count)
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     shapes = [i.shapes(list(values), table) for i in kernel.integrands]
-    head = (depth, int(delta0 is not None), float(start == "pooled"))
-    small = patient(depth * count * len(names) * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
-    execute(kernel.source, "tangents", (*head, table, seeds, flat[0], flat[1], *out, *shapes), small)
+    layers = depth * sum(stage.times for stage in rec.stages)
+    small = patient(layers * count * len(names) * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
+    execute(kernel.source, "tangents", (depth, float(start == "pooled"), table, seeds, flat[0], flat[1], *out, *shapes), small)
     q_last, delta_last, log_last, dq, ddelta, dlog = out
     if not all(np.isfinite(a).all() for a in out):
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
@@ -213,6 +198,18 @@ def sensitivity(
     return Sensitivity(*result, shaped(delta_last / q_last), by_name(ddelta / q_last - delta_last * dq / q_last**2))
 
 
+#: state, its tangent, the row, its tangent, and the power of 2^500 taken out of these
+_STATE = ("q", "delta", "dot_q", "dot_delta", "a", "b", "dot_a", "dot_b", "e")
+
+_SCALED = (
+    "size = abs(a) + abs(b)",
+    "if size > BIG or (size < SMALL and size > 0.0):",
+    "    factor = SMALL if size > BIG else BIG",
+    "    a, b, dot_a, dot_b = factor*a, factor*b, factor*dot_a, factor*dot_b",
+    "    e += 1.0 if size > BIG else -1.0",
+)
+
+
 # -- the differentiated step -------------------------------------------------------------------------------------------------------------
 
 
@@ -226,8 +223,9 @@ class _Kernel:
 @lru_cache(maxsize=64)
 def _kernel(rec: Recursion, paired: bool) -> _Kernel:
     lowering = Lowering()
-    taken = {"q", "delta", "dot_q", "dot_delta", "a", "b", "dot_a", "dot_b", "l", "L", "math", "np", "step"}
+    taken = {*_STATE, "size", "factor", "BIG", "SMALL", "l", "L", "math", "np", "step"}
     dots: dict[sp.Expr, sp.Symbol] = {s: sp.Dummy(f"dot_{s.name}", real=True) for s in (q, delta, *rec.parameters)}
+    state = ", ".join(_STATE)
     given = {q: "q", delta: "delta", known("l"): "l", known("L"): "L", dots[q]: "dot_q", dots[delta]: "dot_delta"}
     for s in rec.parameters:
         given[s] = parameter_name(s.name, taken)
@@ -235,22 +233,22 @@ def _kernel(rec: Recursion, paired: bool) -> _Kernel:
     lines: list[str] = []
     for stage in rec.stages:
         lines += _stage(lowering, stage, given, dots, taken, paired)
-    lines.append("return q, delta, dot_q, dot_delta, a, b, dot_a, dot_b")
+    lines.append(f"return {state}")
     names = [given[s] for s in rec.parameters]
     tangents = [given[dots[s]] for s in rec.parameters]
-    signature = ", ".join(["q, delta, dot_q, dot_delta, a, b, dot_a, dot_b", *names, *tangents, "l", "L", *lowering.shape_names])
+    signature = ", ".join([state, *names, *tangents, "l", "L", *lowering.shape_names])
     step = f"def step({signature}):\n    " + "\n    ".join(lines) + "\n"
     count = len(names)
     unpack = "\n        ".join([*(f"v{i} = float(values[{i}, g])" for i in range(count)), *lowering.unpacking()]) or "pass"
     seed = "\n            ".join(f"w{i} = float(seeds[k, {2 + i}, g])" for i in range(count)) or "pass"
     bound = [f"{letter}{i}" for letter in "vw" for i in range(count)]
-    call = ", ".join(["q, delta, dot_q, dot_delta, a, b, dot_a, dot_b", *bound, "float(l)", "L", *lowering.shape_names])
+    call = ", ".join([state, *bound, "float(l)", "L", *lowering.shape_names])
     shapes = "".join(f", {name}s" for name in lowering.shape_names)
     loops = _LOOPS
     for hole, text in (("unpack", unpack), ("seed", seed), ("call", call), ("shapes", shapes)):
         loops = loops.replace("{" + hole + "}", text)
     header = '"""Generated by meanfield: one repeat and its tangent"""\n\nimport math\n\nimport numpy as np\n'
-    source = "\n\n".join([header, lowering.helpers(), step, loops])
+    source = "\n\n".join([header, "BIG = 2.0**500\nSMALL = 2.0**-500", lowering.helpers(), step, loops])
     return _Kernel(source, tuple(lowering.integrands.values()), lowering.work)
 
 
@@ -273,6 +271,9 @@ def _stage(
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
     wanted += [_tangent(e, own) for e in wanted]
+    unknown = set().union(*(e.atoms(sp.Derivative, sp.Subs) for e in (*wanted, *named.values())))
+    if unknown:
+        raise ValueError(f"{stage.block}: its law holds {min(map(str, unknown))}, which has no formula: no sensitivities of this network")
     body = lowering.body(wanted, given, named, taken)
     labels = ("q_", "delta_", "t00_", "t01_", "t10_", "t11_")
     names = [source_name(label, taken) for label in (*labels, *(f"dot_{label}" for label in labels))]
@@ -283,8 +284,9 @@ def _stage(
         f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}",
         f"q, delta, dot_q, dot_delta = {new_q}, {new_delta}, {dq}, {ddelta}",
         "delta = min(delta, 2.0*q)",
+        *_SCALED,
     ]
-    return lines
+    return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
 
 
 def _tangent(e: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:

@@ -34,7 +34,7 @@ class _Functions:
         return self._functions(self.step.stages_identical)
 
     @cached_property
-    def spread(self) -> list[Stage] | None:
+    def moved(self) -> list[Stage] | None:
         return self._functions([stage[:2] for stage in self.step.stages_pair])
 
     @cached_property
@@ -98,12 +98,16 @@ class Tabled:
 
     def spread(self, at: Floats, d: Floats) -> Floats:
         """delta' where q' does not depend on delta"""
-        stages = _functions(self.step).spread
+        return self._plain.spread(at, d)[0] if _functions(self.step).moved is None else self.moved(at, d)[1]
+
+    def moved(self, at: Floats, d: Floats) -> tuple[Floats, Floats]:
+        """q' and delta'"""
+        stages = _functions(self.step).moved
         if stages is None:
-            return self._plain.spread(at, d)[0]
+            return self._plain.pair(at, d)[:2]
         for stage in stages:
             at, d = self._rows(stage, at, d)
-        return d
+        return at, d
 
     def pair(self, at: Floats, d: Floats) -> tuple[Floats, Floats, Floats]:
         """q', delta' and the Jacobian (2, 2, points)"""

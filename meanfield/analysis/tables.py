@@ -70,6 +70,7 @@ class Table:
     panels: dict[int, Floats | None] = field(default_factory=dict)
     steep: dict[int, bool] = field(default_factory=dict)  # panels of logarithms
     parts: dict[tuple[int, float, float], Floats | None] = field(default_factory=dict)  # None: halved
+    slopes: dict[tuple[int, float, float], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __call__(self, v: Floats, d: Floats | None = None) -> Floats:
         if d is None:
@@ -96,7 +97,7 @@ class Table:
             if panel is None:
                 out[here] = slope[here] = np.inf
                 continue
-            terms = chebyshev.chebvander(place, POINTS - 1)
+            terms = _polynomials(place, POINTS)
             out[here] = np.exp(terms @ panel) if self.steep[i] else terms @ panel
             if sloped:
                 slope[here] = terms[:, :-1] @ chebyshev.chebder(panel, scl=2 / WIDTH) * (out[here] if self.steep[i] else 1.0)
@@ -104,10 +105,19 @@ class Table:
 
     def _panel(self, i: int) -> Floats | None:
         if i not in self.panels:
-            (values,), _ = values_of((self.node,), {"q": _variances(i)})
+            values = self._values(i)
             self.steep[i] = bool(np.isfinite(values).all() and values.min() > 0 and values.max() > STEEP * values.min())
             self.panels[i] = _coefficients(np.log(values) if self.steep[i] else values) if np.isfinite(values).all() else None
         return self.panels[i]
+
+    def _values(self, i: int) -> Floats:
+        """at the points of a panel, computed once for all processes"""
+        name = f"panel_{fingerprint(f'{makers()} {POINTS} {sp.srepr(self.node)} {i}')}"
+        if (found := kept(name)) is not None:
+            return np.frombuffer(found)
+        (values,), _ = values_of((self.node,), {"q": _variances(i)})
+        keep(name, values.tobytes())
+        return np.asarray(values)
 
     def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
         """gap/d or E f(u) g(v), and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
@@ -115,19 +125,27 @@ class Table:
         out = np.full((3, *v.shape), np.nan)
         root = np.sqrt(np.clip(d / v, 0, 1))
         for i, here, place in _places(v):
-            terms = chebyshev.chebvander(place, POINTS - 1)
+            terms = _polynomials(place, POINTS)
             for low, high, own in self._intervals(i, root[here]):
                 part, y = self.parts[i, low, high], root[here[own]]
                 assert part is not None
-                across = chebyshev.chebvander(2 * (y - low) / (high - low) - 1, part.shape[1] - 1)
+                across = _polynomials(2 * (y - low) / (high - low) - 1, part.shape[1])
                 rows = terms[own] @ part
                 out[0, here[own]] = np.einsum("pi,pi->p", rows, across)
                 if not sloped:
                     continue
-                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, :-1] @ chebyshev.chebder(part, scl=2 / WIDTH), across)
-                slopes = np.atleast_2d(chebyshev.chebder(rows, scl=2 / (high - low), axis=1))
-                out[2, here[own]] = y * np.einsum("pi,pi->p", slopes, across[:, : slopes.shape[1]])
+                by_v, by_y = self._slopes((i, low, high), part)
+                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, :-1] @ by_v, across)
+                out[2, here[own]] = y * np.einsum("pi,pi->p", terms[own] @ by_y, across[:, : by_y.shape[1]])
         return out[0], out[1], out[2]
+
+    def _slopes(self, key: tuple[int, float, float], part: Floats) -> tuple[Floats, Floats]:
+        """the coefficients of the derivatives of a part in ln v and in y"""
+        if key not in self.slopes:
+            across = 2 / (key[2] - key[1])
+            by_v, by_y = chebyshev.chebder(part, scl=2 / WIDTH), chebyshev.chebder(part, scl=across, axis=1)
+            self.slopes[key] = np.asarray(by_v), np.asarray(by_y)
+        return self.slopes[key]
 
     def _intervals(self, i: int, root: Floats) -> list[tuple[float, float, NDArray[np.int64]]]:
         """intervals of y with what lies in each, halved as long as the table is not resolved"""
@@ -171,6 +189,16 @@ class Table:
             if tail < NEGLIGIBLE:
                 return coefficients
         return coefficients if tail < NOISE or high - low <= NARROWEST else None
+
+
+def _polynomials(t: Floats, n: int) -> Floats:
+    """T_0 ... T_(n-1) at each t, as `chebvander`, which does the same with much ado"""
+    rows = np.empty((n, t.size))
+    rows[0], rows[1], twice = 1.0, t, 2 * t
+    for k in range(2, n):
+        np.multiply(twice, rows[k - 1], out=rows[k])
+        rows[k] -= rows[k - 2]
+    return rows.T
 
 
 def _places(v: Floats) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:

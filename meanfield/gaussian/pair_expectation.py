@@ -104,7 +104,12 @@ class PairExpectation(Node):
         def at(g: sp.Expr) -> sp.Expr:
             return PairExpectation(g, v1, cov, v2, m1, m2)
 
-        result = at(f.diff(s)) if s in f.free_symbols else S.Zero
+        parts = self.separated()
+        if parts is None:
+            result = at(f.diff(s))
+        else:  # products stay products
+            g, h = parts[0], parts[1].xreplace({x: y})
+            result = at(gathered(g.diff(s)) * h) + at(g * gathered(h.diff(s)))
         dx, dy, dxy = self._slopes()
         price = at(dxy)
         result += cov.diff(s) * price

@@ -78,7 +78,7 @@ def standardised(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     """(c, g, a) with f(x) = c g(a x), g free of parameters where they are a common scale of x; (c, g, 1) where they are not."""
     c, g = f.as_independent(x, as_Add=False)
     scales = {t.as_independent(x)[0] for t in sp.preorder_traversal(g) if isinstance(t, sp.Mul) and t.as_independent(x)[1] == x}
-    scales |= {1 / t for t in g.free_symbols - {x}}
+    scales |= {-a for a in scales} | {1 / t for t in g.free_symbols - {x}}
     for a in sorted(scales - {sp.S.One}, key=sp.count_ops):
         if a.is_positive is not True or not a.free_symbols:
             continue

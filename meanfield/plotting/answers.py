@@ -31,6 +31,12 @@ PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_pa
 _GAU_LABELS: Final = {"RMS O": r"$\mathrm{RMS}\,O$", "d ln RMS/d ln lam": r"$d \ln \mathrm{RMS}\,O / d \ln \lambda$"}
 
 
+#: a colour for each class of growth, the same in all figures
+_CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "stretched", "faster"), DISTINCT[1:], strict=True)) | {
+    "unresolved": "#999999"
+}
+
+
 @plot.register(PhaseDiagram)
 def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
     r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched.
@@ -63,8 +69,8 @@ def _draw_classes(ax: matplotlib.axes.Axes, x: np.ndarray, y: np.ndarray, words:
     from matplotlib.patches import Patch
 
     handles = []
-    for word, colour in zip(np.unique(words), DISTINCT[1:], strict=False):
-        red, green, blue = to_rgb(colour)
+    for word in np.unique(words):
+        red, green, blue = to_rgb(_CLASSES[str(word)])
         light = (0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue)
         ax.pcolormesh(x, y, np.where(words == word, 1.0, np.nan).T, cmap=ListedColormap([light]), shading="nearest", rasterized=True)
         handles.append(Patch(facecolor=light, label=str(word)))
@@ -77,7 +83,8 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
     from matplotlib.patches import Patch
 
     x, y = diagram.axes.values()
-    values = np.where(diagram.phase == "divergent", np.nan, getattr(diagram, quantity))
+    away = (diagram.phase == "divergent") & (quantity not in ("c", "gap"))
+    values = np.where(away, np.nan, getattr(diagram, quantity))
     seen = values[np.isfinite(values)]
     colours: str | Colormap = colour_scale(np.zeros(1)).get_cmap()
     norm = Normalize()
@@ -85,8 +92,13 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
         colours, norm = "PuOr_r", CenteredNorm(1.0, float(max(1 - seen.min(), seen.max() - 1)))
     elif quantity in ("xi_c", "xi_q", "q") and seen.size and (seen > 0).all():
         norm = LogNorm(np.quantile(seen, 0.001), np.quantile(seen, 0.999))
+    elif quantity in ("c", "gap"):
+        norm = Normalize(float(np.min(seen, initial=0.0)), float(np.max(seen, initial=1.0)))
     mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
-    ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
+    if seen.size:
+        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
+        if isinstance(norm, CenteredNorm):
+            bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
     if not (diagram.phase == "divergent").any():
         return []
     ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])

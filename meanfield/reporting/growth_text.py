@@ -8,8 +8,7 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
-from meanfield.analysis.growth_rates import tidied
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.signs import agree
 from meanfield.faces import latex
@@ -81,21 +80,16 @@ def reasons(law: GrowthLaw) -> Iterator[str]:
 
 
 def _sentence(law: Growth) -> str:
-    """the reason in words, the expression that decides and the letters to bind in LaTeX"""
-    before, formula, after = law.reason, "", ""
-    for e in () if law.decides is None else (law.decides, tidied(law.decides), law.decides + 1, tidied(law.decides + 1)):
-        if str(e) in law.reason:
-            before, _, after = law.reason.partition(str(e))
-            text = latex(e)
-            formula = f"${text}$" if width(text) < 0.3 * WIDTH else f"\n{aligned([f'& {text}'])}\n"
-            break
-    if not formula:
-        return breakable(before)
-    words, bind, names = after.rpartition("bind ")
-    letters = ", ".join(f"${latex(symbols.parameter(name))}$" if name.isidentifier() else name for name in names.split(", "))
-    if formula.startswith("\n"):  # a line of its own ends what is said before it
-        return f"{escaped(before)}{formula}{bind.capitalize()}{letters}" if words == ": " else f"{escaped(before)}{formula}{escaped(after)}"
-    return f"{escaped(before)}{formula}{escaped(words)}{bind}{letters if bind else escaped(names)}"
+    """the reason in words, with its expressions and the letters to bind in LaTeX; what is long stands in a line of its own"""
+    reason = law.reason if isinstance(law.reason, Reason) else Reason(law.reason)
+    said = ""
+    for part in reason.parts:
+        text = breakable(part) if isinstance(part, str) else latex(part)
+        said += text if isinstance(part, str) else f"${text}$" if width(text) < 0.3 * WIDTH else f"\n{aligned([f'& {text}'])}\n"
+    if not reason.letters:
+        return said
+    letters = ", ".join(f"${latex(symbols.parameter(name))}$" for name in reason.letters)
+    return f"{said}Bind {letters}" if said.endswith("\n") else f"{said}: bind {letters}"
 
 
 def breakable(sentence: str) -> str:

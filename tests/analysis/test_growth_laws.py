@@ -301,7 +301,10 @@ def test_cases_of_one_parameter() -> None:
     assert law.check(depth=2000, sigma_w=1.2, sigma_b=0.5).law is below
     assert mf.latex(law).count("If $") == 3
     assert mf.growth(mf.mlp(mf.tanh)).cases == ()
-    assert "bind sigma_b, sigma_w" in mf.growth(mf.mlp(mf.tanh)).gap.reason
+    reason = mf.growth(mf.mlp(mf.tanh)).gap.reason
+    assert "bind sigma_b, sigma_w" in reason
+    assert reason.letters == ("sigma_b", "sigma_w")
+    assert reason.parts[-1].has(sp.tanh)  # apart from the words
     with pytest.raises(ValueError, match=r"unknown parameters: alpha\."):
         mf.growth(mf.mlp(mf.relu), alpha=1)
 
