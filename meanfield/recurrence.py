@@ -17,6 +17,7 @@ from meanfield.blocks.laws import Definition, Law, Signal
 from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known, merged, reserved
 
 __all__ = ["Recursion", "Stage", "recursion", "written"]
@@ -163,11 +164,12 @@ class Recursion:
     def couples(self, one_token: bool = False) -> bool:
         """Whether q or J of one token depends on a second one, with n = 1 put in if `one_token`."""
         put = {known("n"): sp.S.One} if one_token else {}
+        other = {p: sp.Dummy("p", positive=True)}
         for stage in self.stages:
             values, law = stage.values, stage.law
             read = (law.output.q, law.transfer[0, 0], law.transfer[0, 1])
-            q_next, same, mixing = (sp.expand(explicit(e, values).xreplace(put)) for e in read)
-            if q_next.has(p) or same.has(p) or mixing != 0:
+            q_next, same, mixing = (explicit(e, values).xreplace(put) for e in read)
+            if not (vanishes(mixing) and all(vanishes(e - e.xreplace(other)) for e in (q_next, same))):
                 return True
         return False
 
