@@ -32,6 +32,8 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     one = np.empty(CAPACITY)
     other = np.empty(CAPACITY)
     means = np.empty(4)
+    if third.sum() > 0.0:  # the inputs themselves have no period
+        shape = aperiodic(shape)
     root = math.sqrt(q)
     window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + third.sum()))  # powers reach farther

@@ -67,6 +67,7 @@ def mean_<i>(shape, mu, q<x>):
         return 0.0
     if mu == 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
         return series_mean(q, right_of(shape), left_of(shape))
+    mu = phase(shape, mu)
 '''
     + _SUM.replace("<power>", ""),
     "square": r'''
@@ -74,6 +75,7 @@ def square_<i>(shape, mu, q<x>):
     """E f_<i>(u)^2, u ~ N(mu, q)."""
     if not 0.0 < q < math.inf:
         return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
+    mu = phase(shape, mu)
 '''
     + _SUM.replace("<power>", " ** 2"),
     "noise": r'''
@@ -81,6 +83,7 @@ def noise_<i>(shape, mu, q<x>):
     """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>."""
     if not 0.0 < q < math.inf:
         return r_<i>(mu<x>) if q == 0.0 else math.nan
+    mu = phase(shape, mu)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     total = 0.0
@@ -98,6 +101,6 @@ def quiet_<i>(shape, mu, q<x>):
 def reaches_<i>(shape, mu, s<x>):
     """1 where panels resolve f_<i> as far as N(mu, s^2) matters, else 0."""
     breaks = breaks_of(shape)
-    return 1.0 if shape[SMOOTH] > 0.0 or (breaks[0] < mu - FAINT * s and mu + FAINT * s < breaks[-1]) else 0.0
+    return 1.0 if shape[SMOOTH] > 0.0 or shape[PERIOD] > 0.0 or (breaks[0] < mu - FAINT * s and mu + FAINT * s < breaks[-1]) else 0.0
 ''',
 }

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, SMOOTH, WIDTH, breaks_of, sharp_of, straight
+from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, breaks_of, sharp_of, straight
 
 __all__ = [
     "CAPACITY",
@@ -20,7 +20,9 @@ __all__ = [
     "LEGENDRE_X",
     "NATS",
     "PROBES",
+    "UNIFORM",
     "WIDEST",
+    "along",
     "between",
     "common_nodes",
     "distance",
@@ -31,6 +33,7 @@ __all__ = [
     "own_part",
     "panels",
     "trapezoid",
+    "wrapped",
 ]
 
 FAINT = 11.0  # a function that needs more than this is faint around the mean: its other laws are looked at one by one
@@ -38,6 +41,7 @@ WIDEST = 38.0  # beyond, the density underflows
 PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
+UNIFORM = 1.5  # periods: a normal variable of that deviation has every phase alike, up to exp(-2 pi^2 1.5^2) = 1e-19
 LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
@@ -138,9 +142,24 @@ def between(
     y: np.ndarray,
     w: np.ndarray,
 ) -> int:
-    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
+    """Panels between breaks, where these go as far as the window."""
     if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
         return -1
+    return along(mu, s, breaks, sharp, blurs, window, longest, y, w)
+
+
+def along(
+    mu: float,
+    s: float,
+    breaks: np.ndarray,
+    sharp: np.ndarray,
+    blurs: np.ndarray,
+    window: float,
+    longest: float,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> int:
+    """Panels between breaks; those that a blur bridges are passed over, and what it spreads beyond a break takes graded panels."""
     k = 0
     low = 0
     spreads = False
@@ -169,6 +188,44 @@ def between(
     return k
 
 
+def wrapped(
+    whole: float,
+    mu: float,
+    s: float,
+    breaks: np.ndarray,
+    sharp: np.ndarray,
+    blurs: np.ndarray,
+    window: float,
+    longest: float,
+    y: np.ndarray,
+    w: np.ndarray,
+) -> int:
+    """The rule on one period, of the normal density summed over all of them, which is the same for all wide ones."""
+    s = min(s, UNIFORM * whole)
+    j = int(np.searchsorted(breaks, -0.5 * whole)) + 1
+    start = 0.5 * (breaks[j - 1] + breaks[j])
+    last = int(np.searchsorted(breaks, start + whole))
+    own, kinks, blurred = np.empty(last - j + 2), np.zeros(last - j + 2), np.zeros(last - j + 2)
+    own[0] = start
+    own[last - j + 1] = start + whole
+    for i in range(j, last):
+        own[i - j + 1] = breaks[i]
+        kinks[i - j + 1] = sharp[i]
+        blurred[i - j + 1] = blurs[i]
+    centre = start + 0.5 * whole
+    count = along(centre, s, own, kinks, blurred, whole / s, longest, y, w)
+    images = math.ceil(window * s / whole)
+    for i in range(count):
+        near = (y[i] - centre) / s
+        nearest = y[i] - mu - whole * math.floor((y[i] - mu) / whole + 0.5)
+        density = 0.0
+        for n in range(-images, images + 1):
+            z = (nearest + n * whole) / s
+            density += math.exp(0.5 * (near - z) * (near + z))
+        w[i] *= density
+    return count
+
+
 def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2) up to `window` deviations; -1 where it is not resolved."""
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
@@ -183,6 +240,8 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
         return 0
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
+    if 0.0 < shape[PERIOD] < window * s:
+        return wrapped(shape[PERIOD], mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
     return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
@@ -228,6 +287,8 @@ def nodes_of_two(
     k += 1
     merged[k] = last
     merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
+    if 0.0 < first[PERIOD] < window * a and first[PERIOD] == second[PERIOD] and abs(ratio) == 1.0:
+        return wrapped(first[PERIOD], mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
     return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 

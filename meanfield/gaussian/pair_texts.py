@@ -130,6 +130,7 @@ def cross_<i>(shape, mu, q, delta, total<x>):
             product += derivatives[n] ** 2 * power
             power *= q - delta
         return product
+    mu = phase(shape, mu)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     outer_y = np.empty(CAPACITY)
@@ -169,9 +170,15 @@ def gap_<i>(shape, slope, q, delta<x>):
             power *= q - delta
             result += derivatives[n] ** 2 * difference
         return result
+    total = within(shape, 2.0 * q - delta)
+    delta = within(shape, delta)
+    q = 0.5 * (total + delta)
     root = math.sqrt(q)
+    breaks = breaks_of(shape)
+    if shape[SMOOTH] == 0.0 and shape[PERIOD] == 0.0 and (breaks[0] > -WINDOW * root or breaks[-1] < WINDOW * root):
+        return math.nan
     farthest = singular(shape, WIDEST * root)
-    if math.sqrt(min(delta, 2.0 * q - delta)) < 2e-5 * farthest:  # points next to a singularity are not told apart
+    if math.sqrt(min(delta, total)) < 2e-5 * farthest:  # points next to a singularity are not told apart
         return math.nan
     if farthest < 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
         for i in range(5):
@@ -182,7 +189,7 @@ def gap_<i>(shape, slope, q, delta<x>):
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
     window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
-    s = own_part(q, delta, 2.0 * q - delta)
+    s = own_part(q, delta, total)
     count = common_nodes(shape, 0.0, q, delta, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan
@@ -199,19 +206,22 @@ def rate_<i>(shape, slope, q, delta, t<x>):
     r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
     near = delta * t * t
     total = 2.0 * delta * t * cross_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)
-    breaks, jumps = breaks_of(shape), jumps_of(shape)
+    breaks, jumps, whole = breaks_of(shape), jumps_of(shape), shape[PERIOD]
     root = math.sqrt(2.0 * q - near)
+    turns = math.ceil(FAINT * math.sqrt(q) / whole) if whole > 0.0 else 0
     for j in range(breaks.size):
-        if jumps[j] == 0.0:
+        if jumps[j] == 0.0 or (whole > 0.0 and not 0.0 <= breaks[j] < (1.0 - 1e-12) * whole):
             continue
-        k = breaks[j]
-        density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
-        conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
-        total += 4.0 * delta * t * jumps[j] * density * conditional
-        for i in range(breaks.size):
-            if jumps[i] != 0.0:
-                exponent = q * (k - breaks[i]) ** 2 / (2.0 * near * (2.0 * q - near)) + k * breaks[i] / (2.0 * q - near)
-                total += math.sqrt(delta) * jumps[i] * jumps[j] * math.exp(-exponent) / (math.pi * root)
+        for n in range(-turns, turns + 1):
+            k = breaks[j] + n * whole
+            density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
+            conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
+            total += 4.0 * delta * t * jumps[j] * density * conditional
+            for i in range(breaks.size):
+                if jumps[i] != 0.0:
+                    other = breaks[i] + n * whole
+                    exponent = q * (k - other) ** 2 / (2.0 * near * (2.0 * q - near)) + k * other / (2.0 * q - near)
+                    total += math.sqrt(delta) * jumps[i] * jumps[j] * math.exp(-exponent) / (math.pi * root)
     return total
 ''',
     "two": r'''
@@ -221,6 +231,8 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return math.nan
     if p == 0.0:
         return mean_<i>(first, m1, q1<x>) * mean_<j>(second, m2, q2<y>)
+    m1 = phase(first, m1)
+    m2 = phase(second, m2)
     scale = math.sqrt(q1) * math.sqrt(q2)
     rho = min(abs(p) / scale, 1.0)
     rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))

@@ -8,10 +8,11 @@ from functools import cache
 
 import sympy as sp
 
+from meanfield.gaussian.kinks import kinks_of
 from meanfield.gaussian.oscillations import Tails, product_mean, tails
 from meanfield.gaussian.resolution import REACH, march, real_function
 from meanfield.gaussian.shape_rows import WINDOW
-from meanfield.gaussian.singularities import kinks_of, size_near
+from meanfield.gaussian.singularities import size_near
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 

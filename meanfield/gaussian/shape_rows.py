@@ -14,29 +14,35 @@ __all__ = [
     "HIGH",
     "LOW",
     "PARITY",
+    "PERIOD",
     "RADIUS",
+    "REPEATS",
     "SMOOTH",
     "TERMS",
     "WIDTH",
     "WINDOW",
     "alone",
+    "aperiodic",
     "beyond",
     "breaks_of",
     "features",
     "gentle",
     "jumps_of",
     "left_of",
+    "phase",
     "right_of",
     "room",
     "sharp_near",
     "sharp_of",
     "singular",
     "straight",
+    "within",
 ]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, COUNT = range(10)
+SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, COUNT = range(11)
 TERMS = 22  # Taylor coefficients kept
+REPEATS = 4  # periods on either side of 0 along which the panels of a periodic function go
 WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow, or are faint where the density is not
 
 
@@ -63,6 +69,25 @@ def right_of(shape: np.ndarray) -> np.ndarray:
 def left_of(shape: np.ndarray) -> np.ndarray:
     """Taylor coefficients for x < 0."""
     return shape[COUNT + 1 + 3 * int(shape[COUNT]) + TERMS : COUNT + 1 + 3 * int(shape[COUNT]) + 2 * TERMS]
+
+
+def phase(shape: np.ndarray, mu: float) -> float:
+    """A mean less whole periods."""
+    whole = shape[PERIOD]
+    return float(mu - whole * math.floor(mu / whole + 0.5)) if whole > 0.0 else mu
+
+
+def aperiodic(shape: np.ndarray) -> np.ndarray:
+    """The shape without its period."""
+    row = np.empty(shape.size)
+    for i in range(shape.size):
+        row[i] = 0.0 if i == PERIOD else shape[i]
+    return row
+
+
+def within(shape: np.ndarray, variance: float) -> float:
+    """A variance, or one that is as wide against the period: of half a sum and half a difference of two variables it is enough."""
+    return float(min(variance, 4.0 * shape[PERIOD] ** 2)) if shape[PERIOD] > 0.0 else variance
 
 
 def straight(shape: np.ndarray, mu: float, s: float) -> bool:

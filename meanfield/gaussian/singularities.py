@@ -8,7 +8,6 @@ into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -18,23 +17,23 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of, taylor
 from meanfield.gaussian.growth import places
+from meanfield.gaussian.kinks import FEW, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
 from meanfield.gaussian.oscillations import tails
-from meanfield.gaussian.pieces import branch, edges, is_smooth, slope, without_deltas
+from meanfield.gaussian.periods import period
+from meanfield.gaussian.pieces import branch, is_smooth, slope, without_deltas
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, real_function, rounding_shows
-from meanfield.gaussian.shape_rows import WINDOW
+from meanfield.gaussian.shape_rows import REPEATS, WINDOW
 from meanfield.symbols import known
 
-__all__ = ["Shape", "kinks_of", "mended", "poles", "regular", "shape_of", "size_near", "standardised"]
+__all__ = ["Shape", "mended", "poles", "regular", "shape_of", "size_near", "standardised"]
 
 x = known("x")
 
 Floats = NDArray[np.float64]
 
 _CENTRES = tuple(i / 2 for i in range(-16, 17))
-_SCANNED = 40.0  # roots of kinks are all found up to here
-_FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 
 
@@ -61,6 +60,7 @@ class Shape:
     right: tuple[float, ...]
     left: tuple[float, ...]
     noisy: bool = False  # terms of f cancel on a panel near 0, so that it is known to few digits there
+    period: float = 0.0  # 0 where f has none
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -70,7 +70,8 @@ class Shape:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
         head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic)
         return np.array(
-            [*head, *self.void, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left], dtype=np.float64
+            [*head, *self.void, self.period, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left],
+            dtype=np.float64,
         )
 
 
@@ -127,49 +128,101 @@ def poles(g: sp.Expr) -> tuple[float, ...]:
 @cache
 def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     """The shape of a parameter-free function, without poles or only to be read beside them; ValueError where no rule can be trusted."""
+    whole = period(g)
+    if whole is not None:
+        return _repeated(g, float(whole))
     written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
     # at those that are no kinks g may still have a value of its own: panels end there
     narrow = _narrow(g, written)
     cuts = tuple(sorted({*written, *narrow}))
-    pieces = [branch(g, m) for m in _midpoints(cuts)]
+    pieces = [branch(g, m) for m in midpoints(cuts)]
     functions = [real_function(piece) for piece in pieces]
     size = max(map(size_near, functions))
     ends = (-np.inf, *cuts, np.inf)
     size = max([size, *(size_near(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
-    breaks: list[float] = []
-    graded: set[float] = set()
-    singular: set[float] = set()
-    for f, (low, high) in zip(functions, itertools.pairwise((-np.inf, *cuts, np.inf)), strict=True):
-        rising, falling = graded_ends(f, low, high), graded_ends(f, high, low)
-        singular |= {end for end, ends in ((low, rising), (high, falling)) if ends}
-        graded |= {*rising[:-1], *falling[:-1]}
-        low, high = (rising or [low])[-1], (falling or [high])[-1]
-        breaks += [b for b in panel_ends(f, size, low, high) if b not in breaks]
-    coarse = sorted({*breaks, *singular})
-    breaks = sorted({*coarse, *graded})
-    endless = len(written) > _FEW
+    found = _panels(functions, ends, size)
+    breaks = sorted({*found.coarse, *found.graded})
+    endless = len(written) > FEW
     if endless:
         breaks = [b for b in breaks if written[0] <= b <= written[-1]]
-    noisy = rounding_shows(functions, cuts, breaks, graded | singular, size)
-    real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in singular]
+    noisy = rounding_shows(functions, cuts, breaks, found.graded | found.singular, size)
+    real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in found.singular]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
     if not resolved and tails(g) is None:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
-    jumps = {k: _jump(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
+    jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(
         False,
-        float(np.diff(coarse).min()) / 2,
+        float(np.diff(found.coarse).min()) / 2,
         max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
         _parity(pieces, kinks),
         _void(pieces, (-np.inf, *kinks, np.inf)),
         tuple(breaks),
-        tuple((b in kinks) + (b in kinks and b in singular) for b in breaks),
+        tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
         *start_of(pieces, kinks),
         noisy,
     )
     return shape if written else _smooth_or(shape, g, functions[0])
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """Ends of panels; those that are next to a point at which f is singular; and these points."""
+
+    coarse: list[float]
+    graded: set[float]
+    singular: set[float]
+
+
+def _panels(functions: list[Real], ends: tuple[float, ...], size: float) -> _Panels:
+    breaks: set[float] = set()
+    graded: set[float] = set()
+    singular: set[float] = set()
+    for f, (low, high) in zip(functions, itertools.pairwise(ends), strict=True):
+        rising, falling = graded_ends(f, low, high), graded_ends(f, high, low)
+        singular |= {end for end, grades in ((low, rising), (high, falling)) if grades}
+        graded |= {*rising[:-1], *falling[:-1]}
+        low, high = (rising or [low])[-1], (falling or [high])[-1]
+        breaks |= {*panel_ends(f, size, low, high)}
+    return _Panels(sorted(breaks | singular), graded, singular)
+
+
+def _repeated(g: sp.Expr, length: float) -> Shape:
+    """the shape of a function with a period, from one of them"""
+    one = [k for k in kinks_of(g) if 0.0 <= k < length] or [0.0]
+    cuts = (*one, one[0] + length)
+    pieces = [branch(g, m) for m in midpoints((one[-1] - length, *cuts))][1:-1]
+    functions = [real_function(piece) for piece in pieces[1:]]
+    size = max(map(size_near, functions))
+    found = _panels(functions, cuts, size)
+    if not {*cuts[1:]} <= {*found.coarse}:
+        raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it varies too fast within a period")
+    singular = {one[0] if b == cuts[-1] else b for b in found.singular}
+    jumps = {b: jump_between(*sides, b) for b, sides in zip(one, itertools.pairwise(pieces), strict=True) if sides[0] != sides[1]}
+    sharp = {b: 2 if b in singular else 1 for b in {*jumps, *singular}}
+    breaks = sorted({*found.coarse, *found.graded} - {cuts[-1]})
+    turns = range(-REPEATS, REPEATS)
+    around = tuple(sorted(b + n * length for b in sharp for n in (-1, 0, 1)))
+    return Shape(
+        False,
+        float(np.diff(found.coarse).min()) / 2,
+        0.0,
+        _symmetry(g),
+        (np.inf, -np.inf),
+        (*(b + n * length for n in turns for b in breaks), one[0] + REPEATS * length),
+        (*(sharp.get(b, 0) for _ in turns for b in breaks), 0),
+        (*(jumps.get(b, 0.0) for _ in turns for b in breaks), 0.0),
+        *start_of([branch(g, m) for m in midpoints(around)], around),
+        rounding_shows(functions, cuts[1:-1], [*breaks, cuts[-1]], found.graded | found.singular, size),
+        length,
+    )
+
+
+def _symmetry(g: sp.Expr) -> int:
+    mirrored = g.xreplace({x: -x})
+    return next((parity for parity in (1, -1) if sp.expand(mirrored - parity * g) == 0), 0)
 
 
 def _narrow(g: sp.Expr, kinks: tuple[float, ...]) -> set[float]:
@@ -221,61 +274,12 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     return True
 
 
-# -- kinks ----------------------------------------------------------------------------------------------------------------------------
-
-
-def kinks_of(f: sp.Expr) -> tuple[float, ...]:
-    """where f changes its branch, and where a logarithm or a root in it is singular"""
-    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
-    return tuple(sorted(set().union(*(_roots(edge, f) for edge in edges(f)), *(_roots(a, f) for a in inner if a.has(x)))))
-
-
-def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
-    """the real roots of an edge"""
-    if edge.is_polynomial(x):
-        return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
-    from scipy.optimize import brentq
-
-    value = real_function(edge)
-    outside = np.geomspace(_SCANNED, 1e3, 200)[1:]
-    grid = np.concatenate((-outside[::-1], np.linspace(-_SCANNED, _SCANNED, 16001), outside))
-    signs = np.sign(value(grid))
-    changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
-    roots = {float(brentq(lambda t: float(value(np.array([t]))[0]), grid[i], grid[i + 1], xtol=1e-15)) for i in changes}
-    roots |= {float(grid[i]) for i in np.flatnonzero(signs == 0) if signs[i - 1] * signs[(i + 1) % len(signs)] < 0}
-    if len(roots) > _FEW:  # without end: f is known between the outermost ones that are not too far to be found
-        roots = {r for r in roots if abs(r) < _SCANNED}
-    if len(roots) > _MANY:
-        raise ValueError(f"E[{f}] has no closed form and cannot be resolved by quadrature: it has a kink at each of many roots of {edge}")
-    return roots
-
-
-def _midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
-    if not kinks:
-        return iter((sp.Float(0.1234),))
-    inner = [(a + b) / 2 for a, b in itertools.pairwise(kinks)]
-    return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
-
-
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
 
 
 def size_near(f: Real, centre: float = 0.0) -> float:
     """the largest of values near 0, on every scale, or of those next to another centre"""
     return float(np.nanmax(np.abs(f(_SIZED if centre == 0.0 else centre + _SIZED[np.abs(_SIZED) < _NARROW]))))
-
-
-def _jump(left: sp.Expr, right: sp.Expr, at: float) -> float:
-    """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
-    step = 1e-6
-
-    def values(z: float) -> list[sp.Expr]:
-        return [sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25) for piece in (left, right)]
-
-    (low, high), (before, after) = values(at), values(at + step)
-    moved = 1e-15 * max(1.0, abs(at)) / step * float(abs(before - low) + abs(after - high))
-    height = float(high - low)
-    return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) + 4.0 * moved else 0.0
 
 
 def _growth(g: sp.Expr, f: Real, direction: float) -> float:

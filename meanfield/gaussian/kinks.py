@@ -1,0 +1,109 @@
+"""Where a function of a real variable has kinks and jumps, and how high these are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.periods import period
+from meanfield.gaussian.pieces import edges, without_deltas
+from meanfield.gaussian.resolution import Real, real_function
+from meanfield.gaussian.shape_rows import REPEATS
+from meanfield.symbols import known
+
+__all__ = ["FEW", "jump_between", "kinks_of", "midpoints"]
+
+x = known("x")
+
+Floats = NDArray[np.float64]
+
+_SCANNED = 40.0  # roots of kinks are all found up to here
+FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
+
+
+def kinks_of(f: sp.Expr) -> tuple[float, ...]:
+    """where f changes its branch, and where a logarithm or a root in it is singular; of a function with a period those of a few periods"""
+    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
+    every = {*edges(f), *(a for a in inner if a.has(x))}
+    whole = period(f)
+    if whole is None:
+        return tuple(sorted(set().union(*(_roots(edge, f) for edge in every))))
+    length = float(whole)
+    one = _distinct(sorted(t % length for edge in every for t in _within(edge, length)), length)
+    return tuple(t + n * length for n in range(-REPEATS, REPEATS) for t in one)
+
+
+def _distinct(roots: list[float], length: float) -> list[float]:
+    """those of one period, without what is the same up to rounding"""
+    near = 1e-12 * length
+    roots = [0.0 if length - r < near or r < near else r for r in roots]
+    return [r for r, before in zip(sorted(roots), [-1.0, *sorted(roots)], strict=False) if r - before > near]
+
+
+def _within(edge: sp.Expr, length: float) -> set[float]:
+    """the roots of an edge from 0 to a period of the function that it bounds; that of the edge may be a few times as long"""
+    own = period(edge)
+    grid = np.linspace(-0.013, 1.0, 4001) * max(length, float(own) if own is not None else length)
+    return _found(edge, grid)
+
+
+def _found(edge: sp.Expr, grid: Floats) -> set[float]:
+    """roots between points of a grid: where the edge changes its sign, and where it touches 0"""
+    from scipy.optimize import brentq
+
+    value = real_function(edge)
+
+    def at(f: Real, t: float) -> float:
+        return float(f(np.array([t]))[0])
+
+    values = value(grid)
+    signs = np.sign(values)
+    changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
+    roots = {float(brentq(lambda t: at(value, t), grid[i], grid[i + 1], xtol=1e-15)) for i in changes}
+    roots |= {float(grid[i]) for i in np.flatnonzero(signs == 0) if 0 < i < len(grid) - 1 and signs[i - 1] * signs[i + 1] != 0}
+    size = np.abs(values)
+    touching = (size[1:-1] < 1e-3 * np.nanmax(size)) & (size[1:-1] < size[:-2]) & (size[1:-1] < size[2:])
+    for i in np.flatnonzero(touching & (signs[1:-1] == signs[:-2]) & (signs[1:-1] == signs[2:])) + 1:
+        slope = real_function(without_deltas(edge.diff(x)))
+        if at(slope, grid[i - 1]) * at(slope, grid[i + 1]) < 0:
+            t = float(brentq(lambda t, f=slope: at(f, t), grid[i - 1], grid[i + 1], xtol=1e-15))
+            roots |= {t} if abs(at(value, t)) <= 1e-14 * np.nanmax(size) else set()
+    return roots
+
+
+def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
+    """the real roots of an edge"""
+    if edge.is_polynomial(x):
+        return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
+    outside = np.geomspace(_SCANNED, 1e3, 200)[1:]
+    roots = _found(edge, np.concatenate((-outside[::-1], np.linspace(-_SCANNED, _SCANNED, 16001), outside)))
+    if len(roots) > FEW:  # without end: f is known between the outermost ones that are not too far to be found
+        roots = {r for r in roots if abs(r) < _SCANNED}
+    if len(roots) > _MANY:
+        raise ValueError(f"E[{f}] has no closed form and cannot be resolved by quadrature: it has a kink at each of many roots of {edge}")
+    return roots
+
+
+def midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
+    """A point between each two kinks, and beyond them."""
+    if not kinks:
+        return iter((sp.Float(0.1234),))
+    inner = [(a + b) / 2 for a, b in itertools.pairwise(kinks)]
+    return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
+
+
+def jump_between(left: sp.Expr, right: sp.Expr, at: float) -> float:
+    """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
+    step = 1e-6
+
+    def values(z: float) -> list[sp.Expr]:
+        return [sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25) for piece in (left, right)]
+
+    (low, high), (before, after) = values(at), values(at + step)
+    moved = 1e-15 * max(1.0, abs(at)) / step * float(abs(before - low) + abs(after - high))
+    height = float(high - low)
+    return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) + 4.0 * moved else 0.0

@@ -1,0 +1,90 @@
+"""Functions with a period, against their Fourier series: E e^{i w (j u + k v)} is known for every law."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian.periods import period
+from meanfield.gaussian.singularities import shape_of
+
+x = mf.x
+K = np.arange(1, 200_001, dtype=float)
+
+#: function -> squared moduli of its Fourier coefficients for k = 1, 2, ..., of e^{i k x}
+KINKED = {
+    "square wave": (sp.sign(sp.sin(x)), np.where(K % 2 == 1, 2 / (math.pi * K), 0.0) ** 2),
+    "rectified": (sp.Abs(sp.sin(x)), np.where(K % 2 == 0, 2 / (math.pi * np.maximum(K**2 - 1, 1)), 0.0) ** 2),
+}
+#: whose coefficients are those of a discrete Fourier transform
+SMOOTH = (sp.tanh(2 * sp.sin(x)), sp.exp(sp.cos(x - 1)), sp.sin(x + sp.sin(3 * x)), sp.sin(x) / (2 + sp.cos(x)))
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_kinks_without_end(name: str) -> None:
+    f, squares = KINKED[name]
+    phi = mf.Activation(f)
+    q = np.array([400.0, 1e4, 1e12, 1e12, 1e12])
+    delta = np.array([1e-6, 1e-3, 0.1, 5.0, 1e12])
+    true = [2 * float(squares @ -np.expm1(-(K**2) * d)) for d in delta]
+    power, last = (2, K[-2]) if f.has(sp.sign) else (4, K[-1])
+    tail = squares[-2:].sum() * last**power / K[-1] ** (power - 1) / (power - 1)  # of coefficients c/k^power beyond the last one
+    np.testing.assert_allclose(mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=delta), true + tail, rtol=1e-11)
+    assert mf.evaluate(phi.second_moment(mf.q), q=1e12) == pytest.approx(1.0 if f.has(sp.sign) else 0.5, rel=1e-13)
+    # a jump crosses with probability proportional to sqrt(delta), a kink leaves the variance delta E f'^2
+    tiny = mf.evaluate(phi.gap(mf.q, mf.delta), q=1e12, delta=1e-40)
+    assert tiny == pytest.approx(4e-20 / math.pi**1.5 if f.has(sp.sign) else 0.5e-40, rel=1e-11)
+
+
+def _series(f: sp.Expr) -> np.ndarray:
+    count = 256
+    values = sp.lambdify(x, f, "numpy")(2 * np.pi * np.arange(count) / count)
+    return np.fft.fft(values) / count
+
+
+@pytest.mark.parametrize("f", SMOOTH, ids=str)
+def test_smooth_ones_under_any_variance(f: sp.Expr) -> None:
+    c, k = np.roll(_series(f), 127), np.arange(-127, 129)
+    phi = mf.Activation(f)
+    q = np.array([3.0, 3.0, 3.0, 40.0, 900.0, 1e12, 1e12, 1e12, 1e12])
+    delta = np.array([0.7, 5.9, 1e-9, 79.0, 0.3, 1e-3, 2.0, 2e12 - 1.0, 1e-30])
+    gap, cross = [], []
+    for v, d in zip(q, delta, strict=True):
+        total = 2 * v - d
+        j, m = k[:, None], k[None, :]
+        weight = np.exp(-((j + m) ** 2) * total / 4 - (j - m) ** 2 * d / 4)
+        same = np.exp(-((j + m) ** 2) * v / 2)
+        lost = np.where(np.abs(j * m * d) < 0.5, -np.expm1(np.clip(j * m * d, -0.5, 0.5)) * same, same - weight)
+        product = (c[:, None] * c[None, :]).real
+        gap.append(float((product * lost).sum()))
+        cross.append(float((product * weight).sum()))
+    np.testing.assert_allclose(mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=delta), gap, rtol=1e-11)
+    second = mf.evaluate(phi.second_moment(mf.q), q=1e12)
+    found = mf.evaluate(phi.kernel(mf.q, mf.p), q=q[:5], p=(q - delta)[:5])
+    np.testing.assert_allclose(found, cross[:5], atol=1e-12 * second, rtol=0)
+    assert mf.evaluate(mf.E(1 + f, mf.q), q=1e12) == pytest.approx(1 + c[127].real, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (sp.sin(x) ** 2 + sp.tanh(sp.cos(2 * x)), sp.pi),
+        (sp.Abs(sp.sin(3 * x)), sp.pi / 3),
+        (sp.exp(sp.sin(x / 2) * sp.cos(x / 3)), 12 * sp.pi),
+        (sp.sin(sp.sqrt(2) * x) + sp.tanh(sp.sin(x)), None),
+        (x + sp.sin(x), None),
+        (sp.sin(x**2), None),
+    ],
+    ids=str,
+)
+def test_periods(f: sp.Expr, expected: sp.Expr | None) -> None:
+    assert period(f) == expected
+
+
+def test_the_mean_does_not_tell_periods_apart() -> None:
+    phi = mf.Activation(sp.tanh(sp.sin(x) + sp.Rational(1, 3)))
+    near, far = (mf.evaluate(mf.E(phi.expression, mf.q, mean=1 + 2 * sp.pi * n), q=0.3) for n in (0, 1000))
+    assert far == pytest.approx(near, rel=1e-12)
+    assert shape_of(phi.expression).period == pytest.approx(2 * math.pi, rel=1e-15)
