@@ -60,11 +60,11 @@ def _remainders(e: sp.Expr, sign: int) -> sp.Expr:
     """c tanh z + d erf w + ..., whose limits cancel far out on this side, by what each lacks of its limit there"""
     limit, rest, begins = S.Zero, S.Zero, []
     for term in sp.Add.make_args(e):
-        head = next((a for a in sp.Mul.make_args(term) if _lack(a, sign) is not None), None)
-        if head is None:
+        head, lacking = next(((a, found) for a in sp.Mul.make_args(term) if (found := _lack(a, sign))), (S.One, None))
+        if lacking is None:
             limit += term.xreplace({sp.Abs(x): sign * x})
             continue
-        z, end, lack = _lack(head, sign)
+        z, end, lack = lacking
         slope, offset = sp.Poly(z, x).all_coeffs()
         begins.append((1 - end * offset) / abs(slope))  # where end * z = 1
         limit += term / head * end
