@@ -123,9 +123,15 @@ def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
         around = [(int(mp.nint(root.real * unit)), int(mp.nint(root.imag * unit))) for root in roots]
         whole = [(int(mp.nint(mp.re(v) / size * unit)), int(mp.nint(mp.im(v) / size * unit))) for v in values]
         twice = [(a, b) if i in (0, count // 2) else (2 * a, 2 * b) for i, (a, b) in enumerate(whole)]
+
+        def weight(n: int) -> mp.mpf:
+            turned = (around[i * n % count] for i in range(len(twice)))
+            return mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) * size / count
+
+        if r > 1e-3 and max(abs(weight(count // 2 - k)) for k in (1, 2, 3, 4)) > size * mp.mpf(10) ** -16:
+            return taylor(piece, r / 2, terms)  # nearer to a singularity than was thought: c_n holds c_{n + count} r^count too
         out = []
         for n in range(terms):
-            turned = (around[i * n % count] for i in range(len(twice)))
-            c = mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) * size / count
+            c = weight(n)
             out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
     return tuple(out)

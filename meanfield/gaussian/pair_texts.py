@@ -60,7 +60,8 @@ def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
     """E f_<i>(mu + s xi)."""
-    local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window  # two variables of opposite sign are larger than their sum
+    dead = f_<i>(mu<x>) == 0.0  # two variables of opposite sign are larger than their sum
+    local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT or dead else window
     count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
     if count < 0:
         return math.nan

@@ -23,17 +23,20 @@ x = known("x")
 @cache
 def side(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0."""
-    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement)
-    f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _direction(t.args[0]) != 0, lambda t: _exponentials(t, sign))
+    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), sign))
+    f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _rise(t.args[0], sign) != 0, lambda t: _exponentials(t, sign))
     return _Outward(sign)(f)
 
 
-def _direction(z: sp.Expr) -> int:
-    """the sign of the slope of a linear function, 0 where z is not linear or the sign not known"""
-    if not z.is_polynomial(x) or sp.degree(z, x) != 1:
+def _rise(z: sp.Expr, sign: int) -> int:
+    """1 where a polynomial rises all the way outward on that side, -1 where it falls, 0 where neither is known"""
+    if not z.is_polynomial(x) or sp.degree(z, x) < 1:
         return 0
-    slope = sp.Poly(z, x).coeff_monomial(x)
-    return 1 if slope.is_positive else -1 if slope.is_negative else 0
+    poly = sp.Poly(z, x)
+    if poly.degree() > 1 and poly.nth(0) != 0:
+        return 0
+    outward = [c * sign**k for (k,), c in poly.terms() if k]
+    return 1 if all(c.is_positive for c in outward) else -1 if all(c.is_negative for c in outward) else 0
 
 
 def _complement(e: sp.Add) -> sp.Expr:
@@ -53,10 +56,37 @@ def _complement(e: sp.Add) -> sp.Expr:
     return e
 
 
+def _remainders(e: sp.Expr, sign: int) -> sp.Expr:
+    """c tanh z + d erf w + ..., whose limits cancel far out on this side, by what each lacks of its limit there"""
+    limit, rest, begins = S.Zero, S.Zero, []
+    for term in sp.Add.make_args(e):
+        head, lacking = next(((a, found) for a in sp.Mul.make_args(term) if (found := _lack(a, sign))), (S.One, None))
+        if lacking is None:
+            limit += term.xreplace({sp.Abs(x): sign * x})
+            continue
+        z, end, lack = lacking
+        slope, offset = sp.Poly(z, x).all_coeffs()
+        begins.append((1 - end * offset) / abs(slope))  # where end * z = 1
+        limit += term / head * end
+        rest += term / head * lack
+    if not begins or sp.expand(limit) != 0 or not all(b.is_number for b in begins):
+        return e
+    return sp.Piecewise((rest, sign * x > sp.Max(*begins)), (e, True))
+
+
+def _lack(head: sp.Expr, sign: int) -> tuple[sp.Expr, int, sp.Expr] | None:
+    """z, the end 1 or -1 of tanh z or erf z on this side, and what it lacks there"""
+    if not isinstance(head, (sp.tanh, sp.erf)) or not (z := head.args[0]).is_polynomial(x) or sp.degree(z, x) != 1:
+        return None
+    end = _rise(z, sign)
+    lack = 2 / (1 + exp(2 * end * z)) if isinstance(head, sp.tanh) else 2 * NormalCDF(-sp.sqrt(2) * end * z)
+    return (z, end, -end * lack) if end else None
+
+
 def _exponentials(t: sp.Expr, sign: int) -> sp.Expr:
     """cosh and sinh overflow where their logarithms and ratios do not"""
     z = t.args[0]
-    far = z if _direction(z) == sign else -z
+    far = z if _rise(z, sign) > 0 else -z
     if isinstance(t, sp.cosh):
         return (exp(far) + exp(-far)) / 2
     return -exp(far) * expm1(-2 * far) / 2 * (1 if far == z else -1)
@@ -86,8 +116,8 @@ class _Outward:
     def walk(self, e: sp.Expr) -> sp.Expr:
         if not e.has(x) or not e.args:
             return e
-        if isinstance(e, exp) and _direction(e.args[0]):
-            return 1 / self.named(-e.args[0]) if _direction(e.args[0]) == self.sign else self.named(e.args[0])
+        if isinstance(e, exp) and (rise := _rise(e.args[0], self.sign)):
+            return 1 / self.named(-e.args[0]) if rise > 0 else self.named(e.args[0])
         if isinstance(e, sp.Add):
             e = self.conjugate(e)
         if isinstance(e, sp.Mul):
@@ -110,7 +140,7 @@ class _Outward:
         return d
 
     def grows(self, e: sp.Expr) -> bool:
-        return any(e.has(1 / d) for d in self.decaying)
+        return any(t.base in self.decaying and t.exp.is_negative for t in e.atoms(sp.Pow))
 
     def logarithm(self, argument: sp.Expr) -> sp.Expr:
         """log(1 + t) keeps the digits of small t; log(N/(d M)) = log(N/M) - log d"""

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.shape_rows import SMOOTH
+from meanfield.numeric.digits import digits_of, doubles, point, vanishing
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -43,8 +42,6 @@ DETAIL = 1.3
 
 #: how many values make up a whole of which those that are asked for are some; None where they are for themselves
 _WHOLE: ContextVar[int | None] = ContextVar("whole", default=None)
-#: digits of a rounded argument beyond those asked
-_SPARE = 400
 
 _LOOP = '''
 
@@ -172,7 +169,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         if grid:
             shaped = ", ".join(name for name, a in arrays.items() if a.shape)
             raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
-        return _precise(e, {s: values[s.name] for s in order}, digits, log)
+        return digits_of(e, {s: values[s.name] for s in order}, digits, log)
     table = _table(arrays, grid)
     result, bound = _floats(e, order, table, error)
     if log:
@@ -238,58 +235,65 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
     program = _program(e, order)
-    out, bound = program(table)
     if program.integrands:
-        shapes = [i.shape for i in program.integrands if not i.parameters]
-        grows = any(shape.growth for shape in shapes)
-        if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
-            for g in np.flatnonzero(np.isnan(out))[:FEW]:  # a growing function counts beyond where the density underflows
-                out[g] = float(_precise(e, _point(order, table[:, g]), 20, log=False))
-        if grows and np.isnan(out).any():
-            raise OverflowError(
-                f"{int(np.isnan(out).sum())} of {out.size} values count where the normal density is no double, the function grows so "
-                "fast: pass digits="
-            )
-        patient = bool(np.isnan(out).any()) and _program(e, order, patient=True).source != program.source
-        noisy = any(shape.noisy for shape in shapes)
-        if patient or error or noisy:
-            program = _program(e, order, careful=error or noisy, patient=patient)
-            out, bound = program(table)
-        if noisy:
-            for g in np.flatnonzero(~(bound <= NOISE * np.abs(out)))[:FEW]:
-                precise = _precise(e, _point(order, table[:, g]), 20, log=False)
-                out[g], bound[g] = float(precise), np.spacing(abs(float(precise)))
-        if error:
-            difference = np.abs(program(table, DETAIL)[0] - out)
-            bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
-        bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
-        for g in np.flatnonzero((out == 0) & (bound == 0)):
-            out[g] = _zero_or_faint(e, _point(order, table[:, g]))
-        return out, bound
+        return _quadrature(e, order, table, error)
+    out, bound = program(table)
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
+    poor &= ~vanishing(e, order, table, out == 0)
     if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node):
-        out[poor], bound[poor] = _program(e, order, by_quadrature=True, careful=error)(table[:, poor])
-        poor &= ~np.isfinite(out) | (out == 0)
-    for g in np.flatnonzero(poor):
-        precise = _precise(e, _point(order, table[:, g]), 20, log=False)
-        out[g] = math.copysign(5e-324, precise) if precise and abs(precise) < 1e-320 else float(precise)
-        bound[g] = np.spacing(abs(out[g])) if out[g] else 0.0
+        out[poor], bound[poor] = _quadrature(e, order, table[:, poor], error, closed=True)
+        poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
+    out[poor] = doubles(e, order, table[:, poor])
+    bound[poor] = _rounding(out[poor])
     return out, bound
+
+
+def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, closed: bool = False) -> tuple[Floats, Floats]:
+    """values and error bounds of what has no closed form, or a closed one that cancels"""
+    program = _program(e, order, by_quadrature=closed)
+    out, bound = program(table)
+    shapes = [i.shape for i in program.integrands if not i.parameters]
+    grows = any(shape.growth for shape in shapes)
+    if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
+        far = np.flatnonzero(np.isnan(out))[:FEW]  # a growing function counts beyond where the density underflows
+        out[far] = doubles(e, order, table[:, far])
+    if grows and np.isnan(out).any() and not closed:
+        raise OverflowError(
+            f"{int(np.isnan(out).sum())} of {out.size} values count where the normal density is no double, the function grows so "
+            "fast: pass digits="
+        )
+    patient = bool(np.isnan(out).any()) and _program(e, order, closed, patient=True).source != program.source
+    noisy = any(shape.noisy for shape in shapes)
+    if patient or error or noisy:
+        program = _program(e, order, closed, careful=error or noisy, patient=patient)
+        out, bound = program(table)
+    if noisy and not closed:
+        poor = ~(bound <= NOISE * np.abs(out))
+        out[poor] = doubles(e, order, table[:, poor])
+        bound[poor] = _rounding(out[poor])
+    if error:
+        difference = np.abs(program(table, DETAIL)[0] - out)
+        bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
+    bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
+    unsettled = (out == 0) & (bound == 0)
+    for g in np.flatnonzero(unsettled & ~vanishing(e, order, table, unsettled)):
+        out[g] = _zero_or_faint(e, point(order, table[:, g]))
+    return out, bound
+
+
+def _rounding(v: Floats) -> Floats:
+    """of a double that is the nearest one to the value"""
+    return np.where(v == 0, 0.0, np.spacing(np.abs(v)))
 
 
 def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any]) -> float:
     """0 where that is the value; where it is only too small for a double, or not known to be 0, the smallest one"""
     try:
-        precise = _precise(e, point, 20, log=False)
+        precise = digits_of(e, point, 20)
     except ArithmeticError:
         return 5e-324
     return math.copysign(5e-324, precise) if precise else 0.0
-
-
-def _point(order: tuple[sp.Symbol, ...], values: Floats) -> dict[sp.Symbol, Any]:
-    """the exact values of a grid point"""
-    return {s: sp.Rational(float(v)) for s, v in zip(order, values, strict=True)}
 
 
 def _abnormal(v: Floats) -> NDArray[np.bool_]:
@@ -311,24 +315,6 @@ def _refuse_abnormal(result: Floats) -> None:
         )
 
 
-def _precise(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool) -> mp.mpf:
-    put = {s: arguments.expression(v, s.name) for s, v in values.items()}
-    try:
-        exact = e.subs(put, simultaneous=True)
-    except ValueError:  # sympy 1.14 fails to factor some large integers under roots
-        exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
-    wanted = sp.log(exact) if log else exact
-    # an expectation certifies itself; everything around it may cancel
-    alone = isinstance(wanted.as_coeff_Mul()[1], Node)
-    number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
-    if not number.is_Float and not number.is_Rational:
-        raise ValueError(f"the expression has no real value at these arguments: {number}")
-    with mp.workdps(digits + 5):
-        value = number._to_mpmath(mp.mp.prec)
-    with mp.workdps(digits):
-        return +value
-
-
 def _logs(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, result: Floats, bound: Floats) -> tuple[Floats, Floats]:
     if (result < 0).any():
         raise ValueError("log=True: the expression is negative at some of these arguments")
@@ -336,6 +322,6 @@ def _logs(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, result: Float
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, bound = np.log(result), bound / result
     for g in np.flatnonzero(abnormal):
-        logs[g] = float(_precise(e, _point(order, table[:, g]), 20, log=True))
+        logs[g] = float(digits_of(e, point(order, table[:, g]), 20, log=True))
         bound[g] = np.spacing(abs(logs[g]))
     return logs, bound

@@ -1,0 +1,125 @@
+"""More digits than a double has, at points where floating point loses them: of any expression, and fast of closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import permutations
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield import arguments
+from meanfield.gaussian.closed_digits import settled
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.special import BivariateNormalCDF
+from meanfield.symbols import known
+
+__all__ = ["digits_of", "doubles", "point", "vanishing"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Order = tuple[sp.Symbol, ...]
+
+x, y = known("x"), known("y")
+
+#: digits of a rounded argument beyond those asked
+_SPARE = 400
+#: digits of a value that becomes a double
+_DOUBLE = 20
+#: digits beyond those, until two in a row give the same value
+_MORE = (12, 36, 108, 324, 972)
+
+
+def digits_of(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool = False) -> mp.mpf:
+    """The value of an expression, or its logarithm, to that many digits."""
+    put = {s: arguments.expression(v, s.name) for s, v in values.items()}
+    try:
+        exact = e.subs(put, simultaneous=True)
+    except ValueError:  # sympy 1.14 fails to factor some large integers under roots
+        exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
+    wanted = sp.log(exact) if log else exact
+    # an expectation certifies itself; everything around it may cancel
+    alone = isinstance(wanted.as_coeff_Mul()[1], Node)
+    number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
+    if not number.is_Float and not number.is_Rational:
+        raise ValueError(f"the expression has no real value at these arguments: {number}")
+    with mp.workdps(digits + 5):
+        value = number._to_mpmath(mp.mp.prec)
+    with mp.workdps(digits):
+        return +value
+
+
+def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Rational]:
+    """The exact values of a grid point."""
+    return {s: sp.Rational(float(v)) for s, v in zip(order, values, strict=True)}
+
+
+def doubles(e: sp.Expr, order: Order, table: Floats) -> Floats:
+    """The double nearest to the value at each column of a table; what is too small for one is the smallest one."""
+    fast, out = _closed(e, order) if table.shape[1] else None, np.empty(table.shape[1])
+    for g, column in enumerate(table.T):
+        value = None if fast is None else fast(column)
+        if value is None:
+            value = digits_of(e, point(order, column), _DOUBLE)
+        out[g] = math.copysign(5e-324, value) if value and abs(value) < 1e-320 else float(value)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | None:
+    """a closed form as a function of doubles, None where it settles at no precision; None where there is no such form"""
+    form = e.doit().replace(lambda t: hasattr(t, "definition"), lambda t: t.definition())
+    if form.has(Node, BivariateNormalCDF, sp.Integral, sp.hyper):
+        return None
+    function = sp.lambdify(order, form, "mpmath")
+
+    def value(column: Floats) -> mp.mpf | None:
+        before = mp.mpf(0)
+        for more in _MORE:
+            with mp.workdps(_DOUBLE + more):
+                try:
+                    after = function(*map(mp.mpf, column.tolist()))
+                except (ArithmeticError, NameError, TypeError, ValueError):
+                    return None
+                real, imaginary = mp.re(after), mp.im(after)
+                least = mp.mpf(10) ** -_DOUBLE * abs(real)
+                if real and abs(imaginary) <= least and abs(real - before) <= least:
+                    return real
+                before = real
+        return None
+
+    return value
+
+
+def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
+    """Which of the columns asked for have the value 0 by symbols: where one is 0, or is another one, its negative or its double."""
+    found = np.zeros(table.shape[1], dtype=bool)
+    if not asked.any():
+        return found
+    rows = dict(zip(order, table, strict=True))
+    cases: list[tuple[sp.Symbol, sp.Expr, Bools]] = [(s, sp.S.Zero, row == 0) for s, row in rows.items()]
+    cases += [(s, k * t, rows[s] == k * rows[t]) for s, t in permutations(order, 2) for k in (1, -1, 2)]
+    for s, value, here in cases:
+        if (here & asked & ~found).any() and _is_nothing(e, {s: value}):
+            found |= here & asked
+    return found
+
+
+def _is_nothing(e: sp.Expr, put: dict[sp.Symbol, sp.Expr]) -> bool:
+    at = e.subs(put).replace(lambda t: isinstance(t, Node), _at_an_end)
+    return bool(at == 0 or at.doit().subs(put) == 0 or e.doit().subs(put) == 0)
+
+
+def _at_an_end(node: Node) -> sp.Expr:
+    """a product of independent factors, and no gap of an even function between u and -u"""
+    if isinstance(node, PairExpectation) and node.args[2] == 0 and (parts := node.separated()) is not None:
+        _, v1, _, v2, m1, m2 = node.args
+        return Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2)
+    even = isinstance(node, Gap) and node.integrand.xreplace({x: -x}) == node.integrand
+    return sp.S.Zero if even and node.args[2] == 2 * node.args[1] else node
