@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian.power_sums import QUIET
 from meanfield.gaussian.resolution import vectorised
 from meanfield.gaussian.shape_rows import TERMS
+from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
 __all__ = ["NARROWEST", "analytic_radii", "start_of", "taylor"]
@@ -55,11 +56,11 @@ def _radius(f: Callable[[NDArray[Any]], NDArray[Any]], centre: float) -> float:
 
 
 def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
-    """how far g is analytic around each centre"""
+    """how far g is analytic around each centre, where g is taken in its stable form: rounding is no singularity"""
     if x not in g.free_symbols:
         return [_WIDEST for _ in centres]
-    f = vectorised(g)
-    return [_radius(f, c) for c in centres]
+    forms = {sign: vectorised(side(g, sign) if sign else g) for sign in {(c > 0) - (c < 0) for c in centres}}
+    return [_radius(forms[(c > 0) - (c < 0)], c) for c in centres]
 
 
 def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:

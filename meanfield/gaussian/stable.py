@@ -29,11 +29,13 @@ def side(f: sp.Expr, sign: int) -> sp.Expr:
 
 
 def _direction(z: sp.Expr) -> int:
-    """the sign of the slope of a linear function, 0 where z is not linear or the sign not known"""
-    if not z.is_polynomial(x) or sp.degree(z, x) != 1:
+    """the sign of the slope of a line, or of a polynomial of the sign of x times a constant; 0 where z is neither or the sign not known"""
+    if not z.is_polynomial(x) or x not in z.free_symbols:
         return 0
-    slope = sp.Poly(z, x).coeff_monomial(x)
-    return 1 if slope.is_positive else -1 if slope.is_negative else 0
+    slopes = {n: c for (n,), c in sp.Poly(z, x).terms()}
+    if slopes.pop(0, S.Zero) != 0 and max(slopes) > 1 or any(n % 2 == 0 for n in slopes):
+        return 0
+    return 1 if all(c.is_positive for c in slopes.values()) else -1 if all(c.is_negative for c in slopes.values()) else 0
 
 
 def _complement(e: sp.Add) -> sp.Expr:
