@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian.power_sums import QUIET
 from meanfield.gaussian.resolution import vectorised
 from meanfield.gaussian.shape_rows import TERMS
+from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
 __all__ = ["NARROWEST", "analytic_radii", "start_of", "taylor"]
@@ -51,10 +52,15 @@ def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...]
 
 
 def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
-    """how far g is analytic around each centre"""
+    """how far g is analytic around each centre, where g is taken in its stable form: rounding is no singularity"""
     if x not in g.free_symbols:
         return [_WIDEST for _ in centres]
-    return _radii(vectorised(g), centres)
+    radii: dict[float, float] = {}
+    for sign in (-1, 0, 1):
+        here = tuple(c for c in centres if (c > 0) - (c < 0) == sign)
+        if here:
+            radii |= zip(here, _radii(vectorised(side(g, sign) if sign else g), here), strict=True)
+    return [radii[c] for c in centres]
 
 
 def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:

@@ -104,8 +104,9 @@ def rounding_shows(functions: list[Real], cuts: tuple[float, ...], breaks: list[
     for low, high in itertools.pairwise(breaks):
         if low >= -_NEARBY and high <= _NEARBY and not graded & {low, high}:
             values = functions[bisect.bisect(cuts, (low + high) / 2)](low + (high - low) * (0.5 + 0.5 * _POINTS))
-            largest = float(np.abs(values).max())
-            if largest > 1e-40 * size and _coefficients(values)[_RESOLVED:].max() > 1e-12 * largest:
+            largest, tail = float(np.abs(values).max()), _coefficients(values)[-12:]
+            level = tail[6:].max()  # rounding is level, what is not resolved still falls
+            if largest > 1e-40 * size and level > max(1e-12 * largest, 0.1 * tail[:6].max()):
                 return True
     return False
 

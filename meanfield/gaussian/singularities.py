@@ -34,6 +34,7 @@ x = known("x")
 Floats = NDArray[np.float64]
 
 _CENTRES = tuple(i / 2 for i in range(-16, 17))
+_SLANTED = 1.5  # detail for poles that go to infinity at less than 45 degrees, as those of tanh(x + x^3): sinh t does not part them
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 
 
@@ -61,6 +62,7 @@ class Shape:
     left: tuple[float, ...]
     noisy: bool = False  # terms of f cancel on a panel near 0, so that it is known to few digits there
     period: float = 0.0  # 0 where f has none
+    detail: float = 1.0  # how many more nodes than the strip alone asks for
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -68,7 +70,7 @@ class Shape:
 
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
-        head = (self.smooth, self.d, self.growth, detail, self.parity, self.radius, self.analytic)
+        head = (self.smooth, self.d, self.growth, detail * self.detail, self.parity, self.radius, self.analytic)
         return np.array(
             [*head, *self.void, self.period, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left],
             dtype=np.float64,
@@ -238,8 +240,8 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
     if shape.breaks[-1] < REACH or -shape.breaks[0] < REACH:
         return shape
     radii = analytic_radii(g, _CENTRES)
-    for d in (min(radii), radii[_CENTRES.index(0.0)]):
-        candidate = replace(shape, smooth=True, d=d)
+    for detail, d in itertools.product((1.0, _SLANTED), (min(radii), radii[_CENTRES.index(0.0)])):
+        candidate = replace(shape, smooth=True, d=d, detail=detail)
         if d > NARROWEST and _agree(f, shape, candidate):
             return candidate
     return shape
