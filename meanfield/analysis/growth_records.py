@@ -80,7 +80,7 @@ class Growth:
         """The quantity (for J its logarithm) as an expression in l, up to what the kind leaves open."""
         l = sp.Symbol("l", positive=True)
         if self.kind == "power":
-            value = (self.rate * l) ** self.exponent if self.rate is not None else l**self.exponent
+            value = (self.rate * l) ** self.exponent if self.rate is not None else (self.coefficient or 1) * l**self.exponent
             return self.exponent * sp.log(l) if self.quantity == "J" else value
         if self.kind == "exponential":
             return self.rate * l if self.quantity == "J" else sp.exp(self.rate * l)

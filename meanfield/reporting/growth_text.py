@@ -28,6 +28,8 @@ PATIENCE = 40.0
 
 _UNKNOWN = "The value of one parameter decides the rest; the law on each side of it was not derived within {:g} seconds."
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
+#: where a factor depends on the start
+_PROPORTIONAL = r"\propto"
 _RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
 
 
@@ -49,6 +51,11 @@ def _(law: GrowthLaw) -> str:
 
 
 def _lines_of(law: GrowthLaw) -> str:
+    """the laws, and why something is not known"""
+    return "\n\n".join([_equations(law), *reasons(law, "undetermined")])
+
+
+def _equations(law: GrowthLaw) -> str:
     page = Page()
     laws = (law.q, law.gap, law.apjn)
     given = [_expressions(g) for g in laws]
@@ -68,12 +75,12 @@ def conditional(condition: sp.Basic, law: GrowthLaw) -> str:
     return f"If\n{aligned([f'& {text}'])}\nthen\n{latex(law)}"
 
 
-def reasons(law: GrowthLaw) -> Iterator[str]:
-    """A sentence for each reason why something is not given, with what decides as a formula."""
+def reasons(law: GrowthLaw, kind: str = "") -> Iterator[str]:
+    """A sentence for each reason why something is not given (of laws of that kind), with what decides as a formula."""
     found: dict[tuple[str, str], list[str]] = {}
     parts = {"$q$": law.q, "$1 - c$": law.gap, r"$\mathcal{J}$": law.apjn}
     for name, part in parts.items():
-        if part.reason:
+        if part.reason and kind in ("", part.kind):
             found.setdefault((part.kind, part.reason), []).append(name)
     for (kind, _), names in found.items():
         yield f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} ({kind}): {_sentence(parts[names[0]])}."
@@ -131,5 +138,8 @@ def _legible(e: sp.Expr) -> sp.Expr:
 def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     if not expressions:
         return [rf"{_LEFT[law.quantity]} &\quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"]
-    lefts = [f"{_LEFT[law.quantity]} &{_RELATIONS[law.kind]}", r"l_{\times} &\sim"]
+    free = (
+        law.quantity != "J" and law.kind in ("power", "exponential") and (law.kind == "exponential" or law.rate is law.coefficient is None)
+    )
+    lefts = [f"{_LEFT[law.quantity]} &{_PROPORTIONAL if free else _RELATIONS[law.kind]}", r"l_{\times} &\sim"]
     return [f"{left} {page.expression(e)}" for left, e in zip(lefts, expressions, strict=False)]

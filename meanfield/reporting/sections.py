@@ -184,8 +184,8 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
     except (NotImplementedError, ArithmeticError, TypeError):  # sympy's, about its own insides
         yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
-    yield f"As the number $l$ of repeats grows{where}, up to constant factors where a power of $l$ stands alone:\n{text}"
-    yield from reasons(law)
+    yield f"As the number $l$ of repeats grows{where}:\n{text}"
+    yield from (reason for reason in reasons(law) if reason not in text)
     if any(isinstance(leaf, (Attention, TokenMixing)) for leaf in leaves(net)):
         yield rf"With attention, the laws are those of the closure named above {cite('cowsik')}."
 

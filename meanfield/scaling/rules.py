@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -111,11 +112,11 @@ class Rule:
 
     def latex(self) -> str:
         """The derivation as aligned equations, each under its reason."""
-        lines = [rf"& \textbf{{{_text(self.name)}}} \quad \text{{({_text(self.source)})}}"]
-        lines += [rf"& \text{{assumption: {_text(a)}}}" for a in self.assumptions]
+        lines = [rf"& \textbf{{{_text(self.name)}}}", *_sentence(f"({self.source})")]
+        lines += [line for a in self.assumptions for line in _sentence(f"assumption: {a}")]
         lines += [rf"& \text{{asks:}} \quad {latex(e)}" for e in self.statement]
         for step in self.steps:
-            lines += [rf"& \text{{{_text(step.reason)}:}}", rf"& \quad {latex(step.equation)}"]
+            lines += [*_sentence(f"{step.reason}:"), rf"& \quad {latex(step.equation)}"]
         lines += [rf"& {_letter(name)} = {latex(value)}" for name, value in self.values.items()]
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
@@ -141,7 +142,14 @@ def _letter(name: str) -> str:
     return str(sp.latex(sp.Symbol(name))) if len(root) == 1 or root in greek_letters_set else rf"\text{{{_text(name)}}}"
 
 
+#: characters of text that fit on a line
+LINE = 85
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#"}
+
+
+def _sentence(text: str) -> list[str]:
+    """lines of an align*"""
+    return [rf"& \text{{{_text(line)}}}" for line in textwrap.wrap(text, LINE)]
 
 
 def _text(sentence: str) -> str:

@@ -301,6 +301,10 @@ def test_cases_of_one_parameter() -> None:
     assert law.check(depth=2000, sigma_w=1.2, sigma_b=0.5).law is below
     assert mf.latex(law).count("If $") == 3
     assert mf.growth(mf.mlp(mf.tanh)).cases == ()
+    branch = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1))
+    assert mf.growth(mf.Repeat(branch, 3)).q.rate == 3 * mf.growth(branch).q.rate
+    assert r"\propto" not in mf.latex(mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0).gap)  # its factor is known
+    assert "bind $" in mf.latex(mf.growth(mf.mlp(mf.tanh))).lower()  # what is not known is said
     reason = mf.growth(mf.mlp(mf.tanh)).gap.reason
     assert "bind sigma_b, sigma_w" in reason
     assert reason.letters == ("sigma_b", "sigma_w")

@@ -13,11 +13,18 @@ import sympy as sp
 import meanfield as mf
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
+from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.singularities import standardised
 
 STEP = sp.Rational(1, 10**20)
 
 NETS: dict[str, tuple[mf.Block, int, dict[str, Any]]] = {
     "erf": (mf.mlp(mf.erf), 6, {"sigma_w": 1.3, "sigma_b": 0.2}),
+    "repeats inside": (
+        mf.Repeat(mf.mlp(mf.relu), 3) >> mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu)),
+        2,
+        {"sigma_w": 1.3, "sigma_b": 0.2, "sigma_1": 0.8, "sigma_2": 1.2},
+    ),
     "relu": (mf.mlp(mf.relu), 6, {"sigma_w": 1.3, "sigma_b": 0.2}),
     "derf": (
         mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
@@ -32,7 +39,7 @@ def step_of(net: mf.Block) -> Any:
     """q', delta' and the transfer as a function of q, delta and the parameters, for mpmath"""
     v, d = sp.Symbol("v", positive=True), sp.Symbol("d", positive=True)
     rec = mf.recursion(net)
-    after_q, after_gap, transfer = stepped(rec.stages, v, d)
+    after_q, after_gap, transfer = stepped(rec.unrolled, v, d)
     return sp.lambdify((v, d, *rec.parameters), [plain(e) for e in (after_q, after_gap, *transfer)], "mpmath", cse=True)
 
 
@@ -103,9 +110,21 @@ def test_grids_and_deep_runs() -> None:
     assert found.gap is None
 
 
+def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
+    s = sp.Symbol("s", positive=True)
+    swish = mf.x / (1 + sp.exp(-s * mf.x))
+    slope = mf.E(swish * swish.xreplace({mf.x: mf.y}), mf.q, mf.p).diff(s)
+    assert slope.atoms(PairExpectation)
+    assert all(e.separated() is not None for e in slope.atoms(PairExpectation))
+    assert standardised(swish) == (1 / s, mf.x / (1 + sp.exp(-mf.x)), s)  # what phase diagrams read from tables
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
+    quenched = mf.Residual(mf.LayerNorm() >> mf.Attention(8, 1, None, 1, 1, average=mf.Quenched()))
+    with pytest.raises(ValueError, match="which has no formula: no sensitivities"):
+        mf.sensitivity(quenched, 3, 1.0, c=0.5, sigma_K=1.0)
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
 
