@@ -32,8 +32,8 @@ x, y = known("x"), known("y")
 _SPARE = 400
 #: digits of a value that becomes a double
 _DOUBLE = 20
-#: digits beyond those, until two in a row give the same value
-_MORE = (12, 36, 108, 324, 972)
+#: digits beyond those, and times those that set the smallest argument beside the largest: until two in a row give the same value
+_BEYOND, _TIMES, _MOST = 16, (1, 3, 9, 27), 4_000
 
 
 def digits_of(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool = False) -> mp.mpf:
@@ -80,8 +80,9 @@ def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | Non
     function = sp.lambdify(order, form, "mpmath")
 
     def value(column: Floats) -> mp.mpf | None:
-        before = mp.mpf(0)
-        for more in _MORE:
+        sizes = [1.0, *np.abs(column[column != 0]).tolist()]
+        span, before = _BEYOND + int(2 * (math.log10(max(sizes)) - math.log10(min(sizes)))), mp.mpf(0)
+        for more in (k * span for k in _TIMES if k * span < _MOST):
             with mp.workdps(_DOUBLE + more):
                 try:
                     after = function(*map(mp.mpf, column.tolist()))

@@ -22,12 +22,13 @@ from cases import bound
 from conftest import clear_caches
 from flint import acb, arb, ctx
 from oracle.certified import agreed_kernels, real
-from oracle.functions import BY_NAME, FUNCTIONS, Exponentials, Function, Open
-from oracle.generate import Row, computed, points, quick, read
+from oracle.functions import FUNCTIONS, Exponentials, Function, Open
+from oracle.generate import BY_NAME, DRAWN, Row, computed, drawn, points, quick, read
+from oracle.invented import INVENTED
 
 import meanfield as mf
 
-ROWS = read()
+ROWS, INVENTED_ROWS = read(), read(DRAWN)
 MEAN = sp.Symbol("m", real=True)
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -164,8 +165,11 @@ ABNORMAL = [(n, s) for n, s in CASES if any(r.value != "inf" and not is_normal(r
 @pytest.mark.parametrize(("name", "moment"), ABNORMAL)
 def test_no_normal_double(name: str, moment: str) -> None:
     """below 1e-300 or above 1e300: refused, each of them; the logarithm of a positive one is there"""
-    e = expression(member(BY_NAME[name]), moment)
-    for row in (r for r in table()[name][moment] if not is_normal(r)):
+    check_abnormal(expression(member(BY_NAME[name]), moment), table()[name][moment])
+
+
+def check_abnormal(e: sp.Expr, rows: list[Row]) -> None:
+    for row in (r for r in rows if not is_normal(r)):
         at = {k: v[0] for k, v in arguments([row]).items() if k in {s.name for s in e.free_symbols}}
         with pytest.raises(OverflowError, match="1 of 1 values"):
             mf.evaluate(e, **at)
@@ -173,6 +177,35 @@ def test_no_normal_double(name: str, moment: str) -> None:
             with mp.workdps(30):
                 truth = mp.log(value(row))
             assert abs(mf.evaluate(e, **at, log=True) - truth) <= 1e-11 * abs(truth), row
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# activations that no catalogue has
+
+x = mf.x
+INVENTIONS = {
+    "ramp": sp.Max(0, sp.Min(1, 20 * (x - sp.Rational(1, 2)))),
+    "hard_cube": sp.Piecewise((-1, x < -2), (x**3 / 8, x < 2), (1, True)),
+    "stairs": sp.Heaviside(x - 1) + sp.Heaviside(x + 1) / 2 + x / 3,
+    "erf_bump": sp.erf(x + 1) - sp.erf(x - 1),
+    "gate_difference": x * (sp.erf(3 * x) - sp.erf(x)) / 2,
+    "tanh_bump": sp.tanh(x + 1) - sp.tanh(x - 1),
+    "tanh_wave": sp.tanh(x) + sp.sin(3 * x) / 10,
+    "tanh_exp_of": sp.exp(sp.tanh(x)),
+    "witch": x / (1 + x**2),
+    "dead_ratio": sp.Max(0, x - sp.Rational(1, 2)) ** 2 / (1 + x**2),
+}
+
+
+@pytest.mark.parametrize("f", INVENTED, ids=str)
+def test_invented(f: Function) -> None:
+    """four of its expressions, at points drawn by its name"""
+    phi, rows = mf.Activation(INVENTIONS[str(f)]), [r for r in INVENTED_ROWS if r.function == str(f)]
+    assert {r.key for r in rows} == {r.key for r in drawn(f)}
+    for moment in random.Random(f"{SEED} {f}").sample(sorted({shape(r) for r in rows}), 4):
+        asked = [r for r in rows if shape(r) == moment]
+        assert not compare(phi, asked)
+        check_abnormal(expression(phi, moment), asked)
 
 
 # ---------------------------------------------------------------------------------------------------------------------------------
@@ -196,7 +229,7 @@ SEED = int(os.environ.get("MEANFIELD_SAMPLE_SEED", "20261121"))
 
 def test_a_sample_is_what_the_generator_makes() -> None:
     print(f"MEANFIELD_SAMPLE_SEED={SEED}")
-    sample = random.Random(SEED).sample([r for r in ROWS if quick(r) and r.value != "inf"], 25)
+    sample = random.Random(SEED).sample([r for r in ROWS + INVENTED_ROWS if quick(r) and r.value != "inf"], 25)
     for row in sample:
         again = computed(replace(row, value="", size="", known=""))
         assert again.known == row.known

@@ -393,7 +393,7 @@ def _gcu() -> tuple[tuple[acb, int, acb], ...]:
 
 def _tanh_exp_slope(z: Any, _: bool) -> Any:
     e = z.exp()
-    return e.tanh() + 4 * z * e * _logistic_slope(2 * e)
+    return e.tanh() + 4 * z * e * logistic_slope(2 * e)
 
 
 def _serf_slope(z: Any, analytic: bool) -> Any:
@@ -415,7 +415,7 @@ def _softplus_slope(b: Any) -> Piece:
     return lambda z, _: logistic(real(b) * z)
 
 
-def _logistic_slope(z: Any) -> Any:
+def logistic_slope(z: Any) -> Any:
     return logistic(z) * logistic(-z)
 
 
@@ -438,7 +438,7 @@ def _tanh(name: str, alpha: str, distance: float, front: str = "1", **rest: Any)
     """front tanh(alpha x)"""
     return Open(
         name=name, value=lambda z, _: real(front) * (real(alpha) * z).tanh(),
-        slope=lambda z, _: 4 * real(front) * real(alpha) * _logistic_slope(2 * real(alpha) * z),
+        slope=lambda z, _: 4 * real(front) * real(alpha) * logistic_slope(2 * real(alpha) * z),
         distance=distance, parity=-1, growth=(200, 0), **rest,
     )  # fmt: skip
 
@@ -469,7 +469,7 @@ def _gelu_tanh_inner(z: Any) -> Any:
 def _gelu_tanh_slope(z: Any, _: bool) -> Any:
     t = 2 * _gelu_tanh_inner(z)
     inner = (2 / arb.pi()).sqrt() * (1 + 3 * real("0.044715") * z * z)
-    return logistic(t) + 2 * z * inner * _logistic_slope(t)
+    return logistic(t) + 2 * z * inner * logistic_slope(t)
 
 
 def _log_cosh(z: Any, analytic: bool) -> Any:
@@ -524,7 +524,7 @@ FUNCTIONS: tuple[Function, ...] = (
     _tanh("tanh", "1", 1.57),
     _tanh("dyt", "0.7", 2.2, arguments=("0.7",)),
     _tanh("dyt", "100", 0.0157, arguments=("100",)),
-    Open(name="sigmoid", value=lambda z, _: logistic(z), slope=lambda z, _: _logistic_slope(z), distance=3.1, growth=(2, 0)),
+    Open(name="sigmoid", value=lambda z, _: logistic(z), slope=lambda z, _: logistic_slope(z), distance=3.1, growth=(2, 0)),
     _swish("silu", "1", 3.1),
     Exponentials(name="sin", terms=_trigonometric(lambda: arb(1), lambda: arb(1), lambda: arb(0)), parity=-1),
     Exponentials(name="cos", terms=_trigonometric(lambda: arb(1), lambda: arb(1), lambda: arb.pi() / 2), parity=1),
@@ -604,7 +604,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Open(name="serf", value=lambda z, a: z * softplus(z, a).erf(), slope=_serf_slope, distance=1.5, growth=(4, 1)),
     Open(
-        name="lisht", value=lambda z, _: z * z.tanh(), slope=lambda z, _: z.tanh() + 4 * z * _logistic_slope(2 * z), distance=1.57, parity=1
+        name="lisht", value=lambda z, _: z * z.tanh(), slope=lambda z, _: z.tanh() + 4 * z * logistic_slope(2 * z), distance=1.57, parity=1
     ),
     _tanh("lecun_tanh", "2/3", 2.3, "1.7159"),
     _swish("silu", "3", 1.04, arguments=("3",)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
+import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -18,11 +19,14 @@ from pathlib import Path
 
 from flint import arb, ctx
 
-from oracle import certified
-from oracle.certified import Inaccurate, settled
-from oracle.functions import BY_NAME, FUNCTIONS, Exponentials, Function, Open, Terms
+from oracle import certified, functions
+from oracle.certified import AGREED, Inaccurate, settled
+from oracle.functions import FUNCTIONS, Exponentials, Function, Open, Terms
+from oracle.invented import INVENTED
 
 TABLE = Path(__file__).parent / "values.csv"
+DRAWN = Path(__file__).parent / "invented.csv"
+BY_NAME = functions.BY_NAME | {str(f): f for f in INVENTED}
 
 VARIANCES = (1e-12, 1e-6, 1e-2, 0.3, 1.0, 7.0, 1e3, 1e6, 1e12)
 SHIFTED = ((1e-6, 0.3), (0.3, 0.3), (7.0, -2.0), (1e3, -2.0))  # (q, mean)
@@ -31,13 +35,16 @@ CORRELATIONS = (-1.0, -0.9, 0.0, 0.3, 0.9, 1 - 1e-8, 1.0)
 UNEQUAL = ((0.7, 0.6, 1.9, 0.0), (1e-3, 2.0, 1e4, 0.0), (1e-3, -1.0, 1e4, 0.0), (5.0, -1.0, 0.4, 0.0))  # (q1, p, q2, mean)
 SHIFTED_PAIRS = ((1.0, 0.3, 1.0, 0.3), (7.0, -3.0, 7.0, -2.0))
 GAP_VARIANCES = (1e-12, 1.0, 50.0, 1e12)
+ENDS, FAR = (-1.0, 0.0, 1.0), (2.0, 1.0, 1e-100, 1e-300)  # of p/q and delta/q, for invented functions
 RATIOS = (2.0, 1.9, 1.0, 0.7, 1e-3, 1e-8, 1e-16, 1e-30, 1e-100, 1e-300)
 
 #: the costly ones of functions without closed smoothing
 LEFT_OUT = {(50.0, 1e-3), (50.0, 1e-8), (50.0, 1e-16), (1e12, 1e-3), (1e12, 1e-16)}
 
 #: constant around the origin: at small q their moments of pairs, or those of their slopes, are far below every double
-DEAD = ("hard_shrink", "soft_shrink", "threshold")
+DEAD = ("hard_shrink", "soft_shrink", "threshold", "ramp", "dead_ratio")
+#: invented ones of many periods where the Gaussian is wide
+WAVING = ("tanh_wave",)
 #: what vanishes at one point by accident, or is e^(-4e12): function, moment, q1, second
 VANISHING = {
     ("hermite(3)", "slope_kernel", 1.0, 0.0), ("star_relu", "mean", 1.0, None), ("star_relu", "kernel", 1.0, 0.0),
@@ -111,6 +118,30 @@ def _points(f: Function) -> Iterator[Row]:
                 yield Row(name, "gap", q, ratio * q, q, 0.0)
 
 
+def drawn(f: Function) -> Iterator[Row]:
+    """what is asked of an invented one: points drawn by its name"""
+    draw, name = random.Random(str(f)), str(f)
+    lowest, highest = (-2, 6) if f.name in DEAD else (-12, 2) if f.name in WAVING else (-12, 12)
+
+    def variance() -> float:
+        return float(f"{10 ** draw.uniform(lowest, highest):.4g}")
+
+    for _ in range(5):
+        for moment, mean in (("mean", 0.0), ("second", 0.0), ("slope", 0.0), ("second", 0.7)):
+            if not (moment == "slope" and f.has_jumps):
+                yield Row(name, moment, variance(), None, None, mean)
+    for _ in range(5):
+        q = variance()
+        yield Row(name, "kernel", q, draw.choice(ENDS) * q, q, 0.0)
+        yield Row(name, "gap", q, draw.choice(FAR) * q, q, 0.0)
+    for _ in range(1 if isinstance(f, Open) else 5):
+        q = float(f"{10 ** draw.uniform(-2, 1):.4g}") if isinstance(f, Open) else variance()
+        yield Row(name, "kernel", q, draw.uniform(-0.95, 0.95) * q, q, 0.0)
+        if not isinstance(f, Open):
+            yield Row(name, "kernel", q, 0.4 * math.sqrt(q), 1.0, 0.0)
+            yield Row(name, "gap", q, 10 ** draw.uniform(-25, 0.3) * q, q, 0.0)
+
+
 # -- their values ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +198,8 @@ def _pair(f: Function, row: Row) -> tuple[arb, str]:
                 return (_slope_mean(str(f), q1) if slope else _mean(str(f), q1, 0.0)) ** 2, "certified"
     if not isinstance(f, Open):
         return certified.kernel(f, q1, p, q2, m, slope), "certified"
+    if f not in OPEN:
+        return certified.agreed(f, arb(q1), arb(p), arb(q2), arb(m), AGREED)[slope], "agreed"
     return _open_kernels(q1, p, q2, m)[str(f)][slope], "agreed"
 
 
@@ -200,7 +233,7 @@ def _size(f: Function, row: Row, value: arb) -> float:
         return math.sqrt(certified.size(f, q1, 0.0, q1, m))
     assert p is not None
     assert q2 is not None
-    if f.name == "exp" or (slope and f.has_jumps):
+    if f.name in ("exp", "ramp") or (slope and f.has_jumps):
         return float(value)  # nothing changes sign
     if q1 == q2 and m == 0.0 and abs(p) > q1 * (1 - 1e-6) and (p > 0 or f.parity):
         return float(_second(str(f), q1, 0.0, slope))
@@ -256,20 +289,21 @@ def order(row: Row) -> tuple[bool, bool]:
 
 
 def main(out: Callable[[str], object] = sys.stderr.write) -> None:
-    held = {row.key for row in read()} if TABLE.exists() else set()
-    missing = sorted((r for f in FUNCTIONS for r in points(f) if r.key not in held), key=order)
-    with TABLE.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if not held:
-            writer.writerow([c.name for c in fields(Row)])
-        for i, row in enumerate(missing):
-            try:
-                writer.writerow(computed(row).texts())
-            except (Inaccurate, ArithmeticError, ValueError) as trouble:
-                out(f"{row.key}: {trouble!r}\n")
-            if i % 50 == 0:
-                file.flush()
-                out(f"{i}/{len(missing)} {row.key}\n")
+    for path, wanted in ((TABLE, (r for f in FUNCTIONS for r in points(f))), (DRAWN, (r for f in INVENTED for r in drawn(f)))):
+        held = {row.key for row in read(path)} if path.exists() else set()
+        missing = sorted((r for r in wanted if r.key not in held), key=order)
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if not held:
+                writer.writerow([c.name for c in fields(Row)])
+            for i, row in enumerate(missing):
+                try:
+                    writer.writerow(computed(row).texts())
+                except (Inaccurate, ArithmeticError, ValueError) as trouble:
+                    out(f"{row.key}: {trouble!r}\n")
+                if i % 50 == 0:
+                    file.flush()
+                    out(f"{i}/{len(missing)} {row.key}\n")
 
 
 if __name__ == "__main__":
