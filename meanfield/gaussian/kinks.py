@@ -28,7 +28,7 @@ FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
 def kinks_of(f: sp.Expr) -> tuple[float, ...]:
     """where f changes its branch, and where a logarithm or a root in it is singular; of a function with a period those of a few periods"""
     inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
-    every = {*edges(f), *(a for a in inner if a.has(x))}
+    every = {*edges(f), *(a for a in inner if a.has(x) and not isinstance(a, sp.Abs))}  # where that is 0, it has an edge
     whole = period(f)
     if whole is None:
         return tuple(sorted(set().union(*(_roots(edge, f) for edge in every))))
@@ -98,12 +98,16 @@ def midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
 
 def jump_between(left: sp.Expr, right: sp.Expr, at: float) -> float:
     """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
-    step = 1e-6
+    step, rounding = 1e-6, 1e-15 * max(1.0, abs(at))
 
     def values(z: float) -> list[sp.Expr]:
-        return [sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25) for piece in (left, right)]
+        """real parts: next to a branch point that is not exactly there, a piece may not be real"""
+        return [sp.re(sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25)) for piece in (left, right)]
 
-    (low, high), (before, after) = values(at), values(at + step)
-    moved = 1e-15 * max(1.0, abs(at)) / step * float(abs(before - low) + abs(after - high))
+    def change(z: float) -> float:
+        return float(sum(abs(b - a) for a, b in zip(values(at), values(z), strict=True)))
+
+    low, high = values(at)
+    moved = max(rounding / step * change(at + step), change(at + rounding), change(at - rounding))
     height = float(high - low)
     return height if abs(height) > 1e-13 * float(abs(high) + abs(low)) + 4.0 * moved else 0.0

@@ -161,6 +161,7 @@ def gap_<i>(shape, slope, q, delta<x>):
         if delta == 0.0:
             return 0.0
     result = 0.0
+    mu = shape[MEAN]
     if shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
         derivatives = np.empty(TERMS)
         series_derivatives(q, right_of(shape), derivatives)
@@ -176,12 +177,12 @@ def gap_<i>(shape, slope, q, delta<x>):
     q = 0.5 * (total + delta)
     root = math.sqrt(q)
     breaks = breaks_of(shape)
-    if shape[SMOOTH] == 0.0 and shape[PERIOD] == 0.0 and (breaks[0] > -WINDOW * root or breaks[-1] < WINDOW * root):
+    if shape[SMOOTH] == 0.0 and shape[PERIOD] == 0.0 and (breaks[0] > mu - WINDOW * root or breaks[-1] < mu + WINDOW * root):
         return math.nan
     farthest = singular(shape, WIDEST * root)
-    if math.sqrt(min(delta, total)) < 2e-5 * farthest:  # points next to a singularity are not told apart
+    if delta <= q and math.sqrt(delta) < 2e-5 * farthest:  # points next to a singularity are not told apart
         return math.nan
-    if farthest < 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
+    if farthest < 0.0 and mu == 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
         for i in range(5):
             result += 0.5 * GAP_W[i] * rate_<i>(shape, slope, q, delta, 0.5 * (1.0 + GAP_X[i])<x>)
         return result
@@ -189,16 +190,18 @@ def gap_<i>(shape, slope, q, delta<x>):
     w = np.empty(CAPACITY)
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
-    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))  # a constant part is no part of it
+    window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
     s = own_part(q, delta, total)
-    count = common_nodes(shape, 0.0, q, delta, s, window, outer_y, outer_w)
+    count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan
     for i in range(count):
+        if not shape[FROM] < outer_y[i] < shape[TO]:
+            continue
         result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
         if delta > q:
             value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
-            mirrored = smoothed_<i>(shape, -outer_y[i], s, window, y, w<x>)
+            mirrored = smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)
             result += outer_w[i] * 0.5 * (value - mirrored) ** 2
     return result
 ''',

@@ -10,15 +10,18 @@ __all__ = [
     "ANALYTIC",
     "COUNT",
     "DETAIL",
+    "FROM",
     "GROWTH",
     "HIGH",
     "LOW",
+    "MEAN",
     "PARITY",
     "PERIOD",
     "RADIUS",
     "REPEATS",
     "SMOOTH",
     "TERMS",
+    "TO",
     "WIDTH",
     "WINDOW",
     "alone",
@@ -40,7 +43,7 @@ __all__ = [
 ]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, COUNT = range(11)
+SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, MEAN, FROM, TO, COUNT = range(14)
 TERMS = 22  # Taylor coefficients kept
 REPEATS = 4  # periods on either side of 0 along which the panels of a periodic function go
 WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow, or are faint where the density is not
@@ -146,10 +149,10 @@ def features(shape: np.ndarray) -> float:
 
 
 def singular(shape: np.ndarray, reach: float) -> float:
-    """How far from 0 the farthest singularity within reach is, -1 where there is none."""
+    """How far from 0 the farthest singularity is that is within reach of the mean and in the cell, -1 where there is none."""
     breaks, sharp, farthest = breaks_of(shape), sharp_of(shape), -1.0
     for j in range(breaks.size):
-        if sharp[j] == 2.0 and abs(breaks[j]) <= reach:
+        if sharp[j] == 2.0 and abs(breaks[j] - shape[MEAN]) <= reach and shape[FROM] < breaks[j] < shape[TO]:
             farthest = max(farthest, abs(breaks[j]))
     return float(farthest)
 

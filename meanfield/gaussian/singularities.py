@@ -63,16 +63,38 @@ class Shape:
     noisy: bool = False  # terms of f cancel on a panel near 0, so that it is known to few digits there
     period: float = 0.0  # 0 where f has none
     detail: float = 1.0  # how many more nodes than the strip alone asks for
+    mean: float = 0.0  # of the inputs, where f is written about another point than their mean
+    cell: tuple[float, float] = (-np.inf, np.inf)  # what is counted: the rest is, about other points
 
     @property
     def kinks(self) -> tuple[float, ...]:
         return tuple(b for b, sharp in zip(self.breaks, self.sharp, strict=True) if sharp)
 
+    def about(self, mean: float, low: float, high: float) -> Shape:
+        """That of f on the inputs of a mean, from low to high."""
+        ends = [(b, 0, 0.0) for b in (low, high) if np.isfinite(b) and b not in self.breaks]
+        every = sorted([*zip(self.breaks, self.sharp, self.jumps, strict=True), *ends])
+        breaks, sharp, jumps = zip(*every, strict=True)
+        panels = replace(self, breaks=breaks, sharp=sharp, jumps=jumps, smooth=False)
+        return replace(panels, parity=0, radius=0.0, analytic=False, mean=mean, cell=(low, high))
+
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
         head = (self.smooth, self.d, self.growth, detail * self.detail, self.parity, self.radius, self.analytic)
         return np.array(
-            [*head, *self.void, self.period, len(self.breaks), *self.breaks, *self.sharp, *self.jumps, *self.right, *self.left],
+            [
+                *head,
+                *self.void,
+                self.period,
+                self.mean,
+                *self.cell,
+                len(self.breaks),
+                *self.breaks,
+                *self.sharp,
+                *self.jumps,
+                *self.right,
+                *self.left,
+            ],
             dtype=np.float64,
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
+from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import mended, poles, regular
 from meanfield.numeric import primitives
@@ -65,7 +66,9 @@ class Calls:
 
         if kind == "gap":
             v, d = call.args[:2]
-            law, noise = (sp.S.Zero, v), of("noise", 0, sp.S.Zero, v)
+            about = integrands[0].about
+            law = (sp.Float(about[0]) if about else sp.S.Zero, v)
+            noise = of("noise", 0, *law)
             varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
             sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
             return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
@@ -85,6 +88,12 @@ class Calls:
     def integrand(self, g: sp.Expr) -> Integrand:
         g = mended(almost_everywhere(g))
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
+
+    def written_about(self, cell: Cell) -> Integrand:
+        """A function about one of its singularities, for what is in its cell."""
+        about = (-float(cell.place), cell.low, cell.high)
+        key = sp.Tuple(cell.function, *map(sp.Float, about))
+        return self.integrands.setdefault(key, Integrand(cell.function, len(self.integrands), about=about))
 
     def slope(self, h: sp.Expr) -> Integrand:
         """The derivative, which has a pole where h has a logarithm."""
@@ -107,6 +116,7 @@ class Calls:
     def tabulates(self) -> bool:
         """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
         plain = all(name.partition("_")[0] in ("mean", "cross", "gap") for name in self.calls)
+        plain = plain and all(i.about is None for i in self.integrands.values())
         return bool(self.calls) and plain and self.centred and not any(i.parameters for i in self.integrands.values())
 
     @property

@@ -138,10 +138,10 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     ValueError
         Missing or unused names (both lists shown), values outside the range of a parameter.
     ArithmeticError
-        A value that quadrature cannot resolve in float64: of a function that oscillates for ever inside another one, of one that oscillates
-        and has kinks, its kernel near correlation 1 or -1 at a large variance; the gap of one with a root or a logarithm at k != 0, as
-        log|x - 1|, for delta < 4e-10 k^2, where points next to k are not told apart, and where k = 0 but f(0) is finite and not 0, as
-        exp(-sqrt|x|), for sqrt(delta) so small that f does not change by 3e-5 of itself.
+        A value that quadrature cannot resolve in float64, at a large variance: of a function without a period that oscillates for ever
+        inside another one, as x sin(sin x), or has kinks without end, as x |sin x|; its kernel near correlation 1 or -1. The gap for tiny
+        delta of one with roots or logarithms at places k without a closed form; of one that is finite and not 0 there, as
+        exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
     OverflowError
         A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
 

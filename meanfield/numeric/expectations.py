@@ -7,6 +7,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from meanfield.gaussian import closed
+from meanfield.gaussian.cells import cells, narrowest
 from meanfield.gaussian.exchangeable import MOST, Exchangeable
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -26,6 +27,8 @@ __all__ = ["Expectations"]
 
 #: against the fastest oscillation of a square, the deviation below which a gap is the integral of its slope
 _CLOSE = 0.2
+#: against the square of half the distance of two singularities, the gap below which each is for itself
+_NEAR = 1e-6
 
 
 x, y, q, delta = known("x"), known("y"), known("q"), known("delta")
@@ -97,7 +100,7 @@ class Expectations(Calls):
 
         calm = settled(mended(g))
         if calm is None:
-            return gap(g, sp.true)
+            return self._gap_about(g, v, d)
         if g.xreplace({x: -x}) == g:
             d = sp.Min(d, 2 * v - d)
         near = sp.And(self._reaches(g, sp.S.Zero, v), self._reaches(regular(g), sp.S.Zero, v))
@@ -114,6 +117,16 @@ class Expectations(Calls):
             (self._second_less(g, calm, v, d, beside), beside),
             (self._slopes_near(g, v, d, close), True),
         )
+
+    def _gap_about(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+        """A gap in parts, each about a singularity of g, where its inputs are close against what these are apart."""
+        found = () if g.free_symbols - {x} else cells(g)
+        plain = (self.integrand(g), self.slope(g))
+        if not found:
+            return self.call("gap", plain, v, d)
+        close = sp.And(d <= v, d < sp.Float(min(narrowest(found), 1e150) ** 2 * _NEAR)) if len(found) > 1 else d <= v
+        parts = [self.call("gap", (self.written_about(cell), self.slope(cell.function)), _where(close, v), d) for cell in found]
+        return sp.Piecewise((sp.Add(*parts), close), (self.call("gap", plain, _where(sp.Not(close), v), d), True))
 
     def _second_less(self, g: sp.Expr, calm: Settled, v: sp.Expr, d: sp.Expr, case: sp.Basic, mirrored: bool = False) -> sp.Expr:
         """a gap as the second moment less the product, where it is not small against them"""

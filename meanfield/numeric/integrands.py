@@ -30,6 +30,7 @@ class Integrand:
     index: int
     pair: sp.Expr | None = None  # of x and y: varies with x as the expression does at x + y and x - y
     with_poles: bool = False  # a slope, that is no integrand itself
+    about: tuple[float, float, float] | None = None  # the mean of its inputs and the cell that counts, where it is not written about 0
 
     @property
     def parameters(self) -> tuple[sp.Symbol, ...]:
@@ -43,7 +44,7 @@ class Integrand:
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
         if not self.parameters:
-            return shape_row(self.expression, detail, self.with_poles)[None]
+            return shape_row(self.expression, detail, self.with_poles, self.about)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]
         values, which = np.unique(own, axis=1, return_inverse=True)
         rows = [self._at(column).row(detail) for column in values.T]
@@ -58,11 +59,14 @@ class Integrand:
 
 
 @lru_cache(maxsize=512)
-def shape_row(expression: sp.Expr, detail: float = 1.0, with_poles: bool = False) -> Floats:
+def shape_row(
+    expression: sp.Expr, detail: float = 1.0, with_poles: bool = False, about: tuple[float, float, float] | None = None
+) -> Floats:
     """What the shape of an integrand without parameters is described by, found once for all processes."""
-    name = f"shape_{fingerprint(f'{makers()} {detail!r} {with_poles} {sp.srepr(expression)}')}"
+    name = f"shape_{fingerprint(f'{makers()} {detail!r} {with_poles} {about} {sp.srepr(expression)}')}"
     if (found := kept(name)) is not None:
         return np.frombuffer(found).copy()
-    row = shape_of(expression, with_poles).row(detail)
+    shape = shape_of(expression, with_poles)
+    row = (shape if about is None else shape.about(*about)).row(detail)
     keep(name, row.tobytes())
     return row

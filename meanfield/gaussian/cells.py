@@ -1,0 +1,63 @@
+"""Functions that are singular away from 0, about their singularities: a double tells points next to 0 apart, not so next to 1."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+
+import sympy as sp
+
+from meanfield.gaussian.pieces import edges
+from meanfield.gaussian.singularities import shape_of
+from meanfield.symbols import known
+
+__all__ = ["Cell", "cells", "narrowest"]
+
+x = known("x")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """f at place + x, and from where to where x goes."""
+
+    function: sp.Expr
+    place: sp.Expr
+    low: float
+    high: float
+
+
+@cache
+def cells(f: sp.Expr) -> tuple[Cell, ...]:
+    """f about each of its singularities, roots and logarithms, up to half way to the next; none where it has none away from 0, or they
+    have no closed form."""
+    shape = shape_of(f)
+    singular = [b for b, sharp in zip(shape.breaks, shape.sharp, strict=True) if sharp == 2]
+    if shape.period or singular in ([], [0.0]):
+        return ()
+    exact = [next((r for r in _places(f) if abs(float(r) - b) <= 1e-12 * max(1.0, abs(b))), None) for b in singular]
+    if None in exact:
+        return ()
+    ends = [-float("inf"), *((a + b) / 2 for a, b in itertools.pairwise(singular)), float("inf")]
+    return tuple(Cell(_moved(f, k), k, low - b, high - b) for k, b, low, high in zip(exact, singular, ends, ends[1:], strict=False))
+
+
+def narrowest(found: tuple[Cell, ...]) -> float:
+    """The shortest distance from a singularity to the end of its cell."""
+    return min(min(-cell.low, cell.high) for cell in found)
+
+
+@cache
+def _places(f: sp.Expr) -> tuple[sp.Expr, ...]:
+    """exact roots of arguments of logarithms and of bases of powers"""
+    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if not a.exp.is_Integer}
+    polynomials = {e for e in (*edges(f), *inner) if e.is_polynomial(x) and sp.degree(e, x) in (1, 2)}
+    return tuple(r for e in polynomials for r in sp.roots(sp.Poly(e, x)) if r.is_real)
+
+
+def _moved(f: sp.Expr, place: sp.Expr) -> sp.Expr:
+    """f(place + x), polynomials multiplied out, so that they are exactly 0 at 0"""
+    if f.is_polynomial(x):
+        terms = sp.Poly(sp.expand(f.xreplace({x: x + place})), x).terms()
+        return sp.Add(*[(c if c.is_Rational else sp.N(c, 30)) * x**n for (n,), c in terms])
+    return f.func(*(_moved(a, place) if x in a.free_symbols else a for a in f.args))
