@@ -41,7 +41,7 @@ def expression(value: Any, name: str) -> sp.Expr:
         if not math.isfinite(value):
             raise ValueError(f"{name} = {value}: expected a finite number")
         return _exact(value)
-    if not isinstance(value, sp.Expr):
+    if not isinstance(value, sp.Expr) or value.is_Matrix:
         raise TypeError(f"{name} = {value!r}: expected a number or a sympy expression, got {type(value).__name__}")
     if value.has(sp.nan, sp.oo, -sp.oo, sp.zoo):
         raise ValueError(f"{name} = {value}: expected a finite expression")

@@ -214,9 +214,8 @@ def _large(g: sp.Expr, count: int) -> Iterator[tuple[sp.Expr, sp.Expr]]:
 
 def _is_zero(c: sp.Expr) -> bool:
     """zero, or a constant that is an integral which comes out as zero to 20 digits"""
-    if c.has(FinitePart) and c.is_number:
-        return bool(abs(sp.N(c.xreplace({t: sp.N(t, 25) for t in c.atoms(FinitePart)}), 15, maxn=40)) < sp.Float("1e-20"))
-    return vanishes(c)
+    integrals = {t: sp.N(t, 25) for t in c.atoms(FinitePart)}
+    return vanishes(c.xreplace(integrals), 20) if integrals and c.is_number else vanishes(c)
 
 
 @cache

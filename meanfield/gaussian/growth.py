@@ -93,6 +93,7 @@ def _exponent(power: sp.Expr, both: bool) -> sp.Expr:
 _POLES = {
     sp.tan: (sp.cos,), sp.sec: (sp.cos,), sp.cot: (sp.sin,), sp.csc: (sp.sin,), sp.coth: (sp.sinh,), sp.csch: (sp.sinh,),
     sp.gamma: tuple(lambda a, k=k: a + k for k in range(4)),
+    sp.factorial: tuple(lambda a, k=k: a + k for k in range(1, 5)),
 }  # fmt: skip
 _POLES[sp.polygamma] = _POLES[sp.loggamma] = _POLES[sp.gamma]
 _POLES[sp.zeta] = (lambda a: a - 1,)

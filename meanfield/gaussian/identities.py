@@ -188,7 +188,7 @@ def _dependencies(functions: tuple[sp.Expr, ...]) -> tuple[tuple[int, tuple[tupl
     found = []
     with mp.workdps(60):
         compiled = [sp.lambdify(x, h, "mpmath") for h in functions]
-        columns = [[mp.mpf(h(mp.mpf(t.p) / t.q)) for t in points] for h in compiled]
+        columns = [[mp.re(h(mp.mpf(t.p) / t.q)) for t in points] for h in compiled]  # mpmath has complex values of real functions
         basis: list[int] = []
         for i, column in enumerate(columns):
             if basis:

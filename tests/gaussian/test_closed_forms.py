@@ -289,6 +289,7 @@ INFINITE = {
     exp(x**2) * H(-x): "q >= 1/4",
     exp(x * sp.Abs(x)): "q >= 1/4",
     1 / x: "pole at x = 0",
+    sp.factorial(x): "pole at x = -1",
     sp.Piecewise((0, x < 0), (1 / x, True)): "pole at x = 0",
     a / x: "pole at x = 0 for a = 3/7",
     sp.tan(a * x): "pole at x = 3.66519 for a = 3/7",

@@ -80,6 +80,30 @@ def test_kinks_jumps_voids_parity_and_growth() -> None:
     assert shape_of(sp.sin(x**2) ** 2).right[:5] == (0.0, 0.0, 0.0, 0.0, 1.0)
 
 
+def test_poles_at_a_slant_and_tails_that_fall_fast_are_no_noise() -> None:
+    """those of tanh-GELU go to infinity at 30 degrees; its left tail falls by many orders of magnitude within a panel"""
+    phi = mf.activations["gelu_tanh"]
+    for f in (phi.expression, phi.expression**2):
+        shape = shape_of(f)
+        assert (shape.smooth, shape.noisy) == (True, False)
+        assert 2.3 < shape.d < 2.75
+    at = [("2", "-1.9"), ("50", "20"), ("1e9", "-9.5e8")]
+    law = {"q": [float(v) for v, _ in at], "p": [float(c) for _, c in at]}
+    values, bounds = mf.evaluate(phi.kernel(q, p), **law, error=True)
+    size = mf.evaluate(phi.second_moment(q), q=law["q"])
+    assert (bounds < 1e-13 * size).all()
+    for value, scale, (v, c) in zip(values, size, at, strict=True):
+        assert abs(value - float(mf.evaluate(phi.kernel(sp.Rational(v), sp.Rational(c)), digits=17))) < 1e-14 * scale
+
+
+def test_a_step_beside_an_exponential_that_overflows() -> None:
+    f = exp(x) * sp.Heaviside(1 - x) + x * sp.Heaviside(x + 2)
+    assert side(f, 1) == sp.Piecewise((x + exp(x), x < 1), (x, True))
+    assert side(f, -1) == sp.Piecewise((exp(x), x < -2), (x + exp(x), True))
+    wide = mf.evaluate(mf.Activation(exp(x) * sp.Heaviside(-x, 0) + sp.Max(x, 0)).mean(q), q=1e12)
+    assert wide == pytest.approx(1e6 / np.sqrt(2 * np.pi) + 1e-6 / np.sqrt(2 * np.pi), rel=1e-14)
+
+
 @pytest.mark.parametrize(
     ("f", "reason"),
     [
