@@ -48,9 +48,9 @@ class Curve:
         size = np.maximum(1.0, at)  # of the terms that cancel
         value, bound, slopes = self._rows(at, dict.fromkeys(names, np.zeros(at.size)), size)
         right, matrix = value[:, 1:], slopes[:, 1:, 1:]
-        squares = np.linalg.solve(matrix, -right[:, :, None])[:, :, 0]
+        squares = _solved(matrix, -right[:, :, None])[:, :, 0]
         value, bound, slopes = self._rows(at, dict(zip(names, squares.T, strict=True)), size)
-        moved = np.linalg.solve(slopes[:, 1:, 1:], -slopes[:, 1:, :1])[:, :, 0]
+        moved = _solved(slopes[:, 1:, 1:], -slopes[:, 1:, :1])[:, :, 0]
         slope = slopes[:, 0, 0] + (slopes[:, 0, 1:] * moved).sum(1)
         rounding = 8 * k * np.finfo(float).eps * (1e-1 + np.abs(slopes[:, 0, 1:] * squares).sum(1))
         return value[:, 0], at * slope, bound + rounding
@@ -59,6 +59,13 @@ class Curve:
         k = len(self.unknown) + 1
         rows, bound = values_of(self._expressions, {"q": at, **squares, **self.given}, size)
         return rows[:k].T, bound, np.moveaxis(rows[k:].reshape(k, k, at.size), 2, 0)
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """the solutions of linear systems, nan where one is singular"""
+    singular = ~(np.abs(np.linalg.det(matrix)) > 0)
+    safe = np.where(singular[:, None, None], np.eye(matrix.shape[-1]), matrix)
+    return np.where(singular[:, None, None], np.nan, np.linalg.solve(safe, right))
 
 
 def rational(value: mp.mpf) -> sp.Rational:

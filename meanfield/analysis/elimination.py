@@ -12,12 +12,13 @@ import sympy as sp
 from sympy.solvers.solveset import NonlinearError
 
 from meanfield.analysis.maps import StepMap
-from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
 __all__ = ["Equations", "derived", "equations", "exact_root", "in_squares", "linear_solution", "relation", "squared"]
 
-q = known("q")
+q, x = known("q"), known("x")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,18 @@ def _freed(e: sp.Expr) -> sp.Expr:
 
 def _closed(node: Node) -> sp.Expr:
     form = node.doit()
-    return form if not form.has(Node) and sp.count_ops(form) <= 12 else node
+    return form if not form.has(Node) and sp.count_ops(form) <= 12 else _rescaled(node)
+
+
+def _rescaled(node: Node) -> sp.Expr:
+    """E c g(a u) with the scale of its argument in the variance: a rule is found once for a function without parameters"""
+    if not isinstance(node, Expectation) or node.mean != 0 or not node.integrand.free_symbols - {x} or node.integrand.has(sp.DiracDelta):
+        return node
+    for f in (node.integrand, node.integrand.xreplace({x: -x})):
+        c, g, a = standardised(f)
+        if not g.free_symbols - {x}:
+            return c * Expectation(g, a**2 * node.variance)
+    return node
 
 
 def squared(s: sp.Symbol) -> sp.Symbol:
@@ -87,8 +99,9 @@ def linear_solution(system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...])
 
 
 def derived(e: sp.Expr) -> sp.Expr:
-    """The expression with expectations in closed form where they have one."""
-    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+    """The expression with expectations in closed form where they have one, and what cancels between them taken out."""
+    form = e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+    return form if form == e else min((form, sp.expand(form)), key=sp.count_ops)
 
 
 def exact_root(e: sp.Expr, near: float) -> sp.Expr | None:
@@ -126,6 +139,6 @@ def relation(e: Equations, unknown: tuple[sp.Symbol, ...]) -> tuple[sp.Expr, sp.
     on_line = sp.numer(sp.together(e.chi.subs(q, at)))
     for s in reversed(unknown):  # a bias in terms of a weight scale
         found = linear_solution((on_line,), (s,))
-        if found is not None:
+        if found is not None and sp.cancel(rate.subs(s, sp.sqrt(found[s]))) != 0:  # where q grows, no q is fixed
             return at, s, found[s]
     return None

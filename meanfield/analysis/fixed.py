@@ -99,6 +99,12 @@ class _Search:
         new, slope, bound = self.steps.spread(np.full(eps.size, at), d)
         return np.log(new / d), d * slope / new - 1, bound / new + 1e-15
 
+    @cached_property
+    def widest(self) -> float:
+        """the largest 1 - c: n tokens whose correlations are all the same have c >= -1/(n - 1)"""
+        tokens = _number(self._with_parameters(sp.sympify(self.step.recursion.block.tokens or sp.oo)))
+        return tokens / (tokens - 1) if 1 < tokens < math.inf else 2.0 if tokens > 1 else 1.0
+
     # -- fixed points -----------------------------------------------------------------------------------------------------
     def result(self) -> FixedPoints:
         at_rest = _number(at_zero(self._with_parameters(self.step.q_identical)))
@@ -134,7 +140,7 @@ class _Search:
 
     def _correlations(self, root: Root) -> list[FixedPoint]:
         """the fixed points of c at a fixed point of q that does not depend on it"""
-        found = positive_roots(lambda eps: self.spread(root.at, eps), NARROWEST, 2.0, per_decade=2)
+        found = positive_roots(lambda eps: self.spread(root.at, eps), NARROWEST, self.widest, per_decade=2)
         one = self._at_one(root, found.first, "every c" if found.everywhere else "")
         if found.everywhere:
             return [one]
@@ -148,6 +154,8 @@ class _Search:
 
     def _opposite(self, root: Root) -> list[Root]:
         """c = -1, where phi is odd and there is no bias"""
+        if self.widest < 2:
+            return []
         with np.errstate(all="ignore"):  # delta' is 0 there for an even phi
             value, _, bound = self.spread(root.at, np.array([2.0]))
         return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= bound[0] else []
@@ -155,8 +163,6 @@ class _Search:
     # -- where q' depends on c --------------------------------------------------------------------------------------------
     def _coupled(self) -> list[FixedPoint]:
         """fixed points with c < 1: along 1 - c the roots in q are followed, and on each branch those of c are found"""
-        tokens = self.parameters.get("n", math.inf)
-        widest = tokens / (tokens - 1) if 1 < tokens < math.inf else 2.0 if tokens > 1 else 1.0
         known_roots: dict[float, tuple[Root, ...]] = {}
 
         def variances(eps: float) -> tuple[Root, ...]:
@@ -172,10 +178,10 @@ class _Search:
                 out[:, there] = self._along(at[there], eps[there])
             return out[0], out[1], out[2]
 
-        count = max(len(variances(float(e))) for e in np.geomspace(COUPLED, widest, 9))
+        count = max(len(variances(float(e))) for e in np.geomspace(COUPLED, self.widest, 9))
         points = []
         for k in range(count):
-            for r in positive_roots(lambda eps, k=k: branch(k, eps), COUPLED, widest, per_decade=2).roots:  # type: ignore[misc]
+            for r in positive_roots(lambda eps, k=k: branch(k, eps), COUPLED, self.widest, per_decade=2).roots:  # type: ignore[misc]
                 points.append(self._joint(variances(r.at)[k], r))
         return points
 

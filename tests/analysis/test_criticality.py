@@ -102,12 +102,21 @@ def test_norms() -> None:
     (fixed,) = [f for f in mf.fixed_points(net, mu=0.3, sigma_w=1.7, sigma_b=point["sigma_b"]) if f.c == 1]
     assert fixed.chi == pytest.approx(1, abs=1e-14)
     assert fixed.q == pytest.approx(point["q"], rel=1e-14)
+    gelu = mf.critical(mf.RMSNorm() >> mf.Activate(mf.gelu) >> mf.Linear())
+    assert sp.simplify(gelu["sigma_b"] ** 2 / known("sigma_w") ** 2 - sp.sqrt(3) / (18 * sp.pi)) == 0  # E phi'^2 - E phi^2 at q = 1
+    open_skip = mf.critical(mf.Residual(mf.LayerNorm() >> mf.Activate(mf.gelu) >> mf.Linear(), skip=mu), sigma_b=0.2)
+    at_bias = 0.2 * math.sqrt(18 * math.pi / math.sqrt(3))  # not skip 1, where q grows
+    assert float(open_skip["sigma_w"]) == pytest.approx(at_bias, rel=1e-14)
     post = mf.critical(mf.Activate(mf.softplus) >> mf.Linear() >> mf.LayerNorm())
     assert (post.status, post.reason[:9]) == ("none", "sigma_b^2")  # E phi'^2 < E phi^2: a bias would have to be imaginary
 
 
 def test_parameters_inside_expectations() -> None:
-    """an erf with a slope of its own, and a transformer: chi and q' as fixed_points has them"""
+    """activations with a scale of their own, and a transformer: chi and q' as fixed_points has them"""
+    swish = mf.critical(mf.mlp(mf.activations["silu"](sp.Symbol("beta", positive=True))), sigma_b=0.3)
+    assert swish["sigma_w"] == pytest.approx(1.40996619756273, rel=1e-10)  # of each swish; sigma_b goes with 1/beta, q with its square
+    assert swish["beta"] == pytest.approx(0.745079304988087 / 0.3, rel=1e-9)
+    assert swish["q"] == pytest.approx(14.3201736180258 / swish["beta"] ** 2, rel=1e-9)
     net = mf.Activate(mf.derf(None)) >> mf.Linear()
     for given in ({"q": 1.0, "sigma_b": 0.3}, {"sigma_w": 1.5, "sigma_b": 0.3}):
         point = mf.critical(net, **given)
@@ -141,6 +150,9 @@ def test_no_answer() -> None:
     assert softplus.status == "none"
     assert "sigma_b^2 = -" in softplus.reason
     assert mf.critical(mf.mlp(mf.step), q=1).status == "none"
+    values = {"n": 16, **dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1"], 1.0)}
+    post = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(softmax_derivative=False), mlp=mf.MLP(mf.relu))
+    assert "sigma_2^2 = -2" in mf.critical(post, **values).reason
 
 
 def test_derivatives_that_cancel_far_out() -> None:

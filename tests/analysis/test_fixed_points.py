@@ -216,3 +216,10 @@ def test_bad_input() -> None:
         mf.fixed_points(mf.tanh)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="depends on L"):
         mf.fixed_points(mf.Residual(mf.MLP(mf.relu), scale=1 / sp.sqrt(mf.L)), sigma_1=1.0, sigma_2=1.0)
+
+
+def test_correlations_that_so_many_tokens_can_have() -> None:
+    """post-LN with attention has a second fixed point of c below -1/(n - 1), where no n tokens are"""
+    block = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(n=8, softmax_derivative=False), mlp=mf.MLP(mf.gelu))
+    values = dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2"], 1.0)
+    assert [f.c for f in mf.fixed_points(block, **values)] == [1.0]
