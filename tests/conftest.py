@@ -73,10 +73,10 @@ def clear_caches() -> None:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No cached derivation, neither before nor after, and no kernel of another process nor for one."""
-    from meanfield.numeric import trajectory
+    from meanfield.numeric import increments, trajectory
 
-    monkeypatch.setattr(trajectory, "kept", lambda name: None)
-    monkeypatch.setattr(trajectory, "keep", lambda name, content: None)
+    for module in (increments, trajectory):
+        monkeypatch.setattr(module, "remembered", lambda description, make: make())
     clear_caches()
     yield
     clear_caches()
