@@ -13,19 +13,46 @@ from llvmlite import ir
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type, Typed, Untranslatable, llvm
 from meanfield.numeric.tracing import Value
 
-__all__ = ["Shared"]
+__all__ = ["Loop", "Shared"]
+
+FIRST_LOOP = 1000  # metadata before it are llvmlite's
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The metadata of a loop, which name themselves."""
+
+    number: int
+
+    def get_reference(self) -> str:
+        """as instructions write it"""
+        return f"!{self.number}"
 
 
 @dataclass
 class Shared:
     """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
-    every other operation is as it stands."""
+    every other operation is as it stands, `blocks` where loops are over points."""
 
     fused: bool
     exact: bool
+    blocks: bool
     module: ir.Module = field(default_factory=ir.Module)
     functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)
     constants: dict[int, tuple[Any, ir.GlobalVariable]] = field(default_factory=dict)
+    loops: list[Loop] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The module as LLVM reads it."""
+        hint = f'!{FIRST_LOOP} = !{{!"llvm.loop.interleave.count", i32 2}}'
+        named = [loop.get_reference() for loop in self.loops]
+        return "\n".join([str(self.module), hint, *(f"{name} = distinct !{{{name}, !{FIRST_LOOP}}}" for name in named)])
+
+    def loop(self) -> Loop:
+        """Of a loop over a range, which is two vectors at a time where it is over points: what one waits for the other fills."""
+        self.loops.append(Loop(FIRST_LOOP + 1 + len(self.loops)))
+        return self.loops[-1]
 
     def elementary(self, f: Callable[..., Value]) -> ir.Function:
         """A function of `elementary`."""

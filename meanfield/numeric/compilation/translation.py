@@ -26,16 +26,16 @@ __all__ = ["ENTRY", "translated"]
 ENTRY = "entry"
 
 
-def translated(function: FunctionType, types: tuple[Type, ...], fused: bool, exact: bool) -> ir.Module:
-    """The module whose one visible function, ENTRY, calls that one for arguments of those types, arrays as a pointer and their lengths;
+def translated(function: FunctionType, types: tuple[Type, ...], fused: bool, exact: bool, blocks: bool) -> str:
+    """Source of the module whose one function, ENTRY, calls that one for arguments of those types, arrays as a pointer and their lengths;
     with multiply-add where the processor has it, every other operation as it stands if `exact`."""
-    shared = Shared(fused, exact)
+    shared = Shared(fused, exact, blocks)
     found, _ = _function(shared, function, types)
     entry = ir.Function(shared.module, ir.FunctionType(ir.VoidType(), found.function_type.args), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block())
     builder.call(found, entry.args)
     builder.ret_void()
-    return shared.module
+    return shared.text
 
 
 def _function(shared: Shared, f: FunctionType, types: tuple[Type, ...]) -> tuple[ir.Function, Type]:
@@ -239,7 +239,9 @@ class _Body(Expressions):
         self.builder.cbranch(self.code.compare("Gt" if down else "Lt", at, last).parts[0], body, after)
         self.builder.position_at_end(increment)
         self.builder.store(self.builder.add(self.builder.load(counter), step.parts[0], flags=("nsw",)), counter)
-        self.builder.branch(test)
+        again = self.builder.branch(test)
+        if self.shared.blocks:
+            again.set_metadata("llvm.loop", self.shared.loop())
         self.builder.position_at_end(body)
         self._set(line.target, at)
         self._inside(line.body, increment, after)
