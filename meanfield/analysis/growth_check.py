@@ -39,8 +39,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: terms between the stretched one and the logarithm that are fitted
 BETWEEN = 3
-#: repeats that are enough for an exponential, and that are run where leaps are not possible
-STEEP, ONE_BY_ONE = 2000, 20_000
+#: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run where leaps are not possible
+STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
 #: points of a fit
 POINTS = 60
 
@@ -97,9 +97,11 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     given = {s.name: DEFAULTS.get(s.name, 1.0) for s in rec.parameters} | parameters
     free = {name: float(v) for name, v in given.items() if name not in law.parameters}
     fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
-    exponential = "exponential" in (law.q.kind, law.gap.kind, law.apjn.kind)
+    rates = [abs(_number(g.rate, free)) for g in (law.q, law.gap, law.apjn) if g.kind == "exponential"]
+    exponential = bool(rates)
     if exponential:
-        depth = min(depth, STEEP)
+        slowest = min((r for r in rates if 0 < r < math.inf), default=1.0)
+        depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
     start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
     run = _run(rec, depth, *start, {**given, **fixed}, exponential)
@@ -109,6 +111,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
         raise ValueError(f"the run ends after {last} layers: {run.status}")
     series = {"q": np.log(run.q), "1 - c": np.full_like(run.q, np.nan) if single else _log(run.gap), "J": run.log_apjn_forward}
     settling = min(0.5, -_number(law.gap.exponent, free) / 2) if law.gap.kind == "power" else 0.5
+    if law.apjn.settling is not None:
+        settling = min(settling, _number(law.apjn.settling, free))
     fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling)]
     return Check(law, free, tuple(fits), run)
 
@@ -150,13 +154,13 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
-        nu = min(1.0, -exponent / 2) if g.quantity == "1 - c" else 0.5
+        nu = {"1 - c": min(1.0, -exponent / 2), "q": settling if settling > 0 else 0.5}.get(g.quantity, 0.5)
 
         def columns_of_power(l: Floats) -> list[Floats]:
             return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
 
         def columns_of_q(l: Floats) -> list[Floats]:
-            return [l, np.sqrt(l), np.log(l) * np.sqrt(l), np.log(l), np.ones_like(l)]
+            return [l, l ** (1 - nu), np.log(l) * l ** (1 - nu), np.log(l), np.ones_like(l)]
 
         def columns_of_gap(l: Floats) -> list[Floats]:
             return [l, np.log(l), np.ones_like(l), np.log(l) / l]

@@ -27,10 +27,10 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
-from meanfield.analysis.implicit import TOUCHING, VarianceRoot
+from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
-from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
+from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -80,10 +80,10 @@ def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     numeric = not any(letters(s) - _own(s) for s in stages)
     variance = sp.Dummy("q", positive=True)
     probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
-    after, _, _ = stepped(stages, probe, probe / 2)
-    if probe not in after.free_symbols:
+    after, _, _ = stepped(stages, probe, probe * GAP)
+    if not {probe, GAP} & after.free_symbols:
         return closed(after)  # a norm ends the repeat
-    direction = _direction(after, probe) if numeric else None
+    direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
     for side in (1, -1):
         if direction in (None, side):
             repeat = _far(stages, side)
@@ -127,9 +127,9 @@ def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:
     after = closed(at_zero := repeat.q.get((S.Zero, 0), S.Zero))
     if variance not in at_zero.free_symbols:
         return after
-    if after.is_polynomial(variance) and sp.degree(after, variance) == 1:
-        slope, constant = sp.Poly(after, variance).all_coeffs()
-        return tidied(constant / (1 - slope))
+    slope = after.diff(variance)
+    if variance not in slope.free_symbols:
+        return tidied(after.xreplace({variance: S.Zero}) / (1 - slope))
     return VarianceRoot(after - variance, variance)
 
 

@@ -16,9 +16,10 @@ from sympy import S
 from meanfield.analysis.growth_modes import gap_steps, steps_law, unknown_law
 from meanfield.analysis.growth_rates import Approach, Undetermined, coupled
 from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.implicit import valued
 from meanfield.analysis.limits import REST, NoExpansion
 from meanfield.analysis.repeats import Repeat, Terms
-from meanfield.analysis.signs import closed, valued
+from meanfield.analysis.signs import closed
 
 __all__ = ["is_marginal", "marginal"]
 

@@ -45,8 +45,8 @@ def gap_steps(approach: Approach) -> Growth:
 
 def steps_law(transfer: sp.Matrix) -> Growth:
     """J ~ powers of the eigenvalues of a transfer that stays the same"""
-    modes = [(share, mu) for mu, share in eigenvalues(transfer)]
-    if len(modes) == 1 and modes[0][1] == 0:
+    modes = [(share, mu) for mu, share in eigenvalues(transfer) if not vanishes(mu)]
+    if not modes:
         raise Undetermined("J vanishes to the order of the expansions")
     return competing([(share, S.Zero if is_one(mu) else sp.log(mu)) for share, mu in modes], "exponential")
 

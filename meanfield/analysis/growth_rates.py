@@ -20,11 +20,11 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_records import Reason
-from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit
+from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit, valued
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
-from meanfield.analysis.signs import GAP, closed, sign, valued, vanishes
+from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
 

@@ -17,7 +17,7 @@ from meanfield.analysis.roots import Root, positive_roots
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
 
-__all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot"]
+__all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued"]
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,13 @@ HIGHEST, NARROWEST = 1e60, 1e-14
 LEAST = 1e-9
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
 TOUCHING = 1e-14
+
+
+def valued(e: sp.Expr, digits: int) -> sp.Expr:
+    """A number, with each expectation computed once and those inside others first."""
+    while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
+        e = e.xreplace({t: sp.N(t, digits) for t in nodes})
+    return sp.N(e, digits)
 
 
 class Implicit(sp.Expr):  # type: ignore[misc]
@@ -117,7 +124,7 @@ def _solved(unknown: Implicit, digits: int) -> sp.Float:
     def value(s: mp.mpf, places: int) -> mp.mpf:
         if direct is not None:
             return mp.re(direct(s))
-        number = sp.N(unknown.equation.subs(unknown.variable, sp.Rational(mp.nstr(s, digits + 5))), places)
+        number = valued(unknown.equation.subs(unknown.variable, sp.Rational(mp.nstr(s, digits + 5))), places)
         return mp.mpf(number._to_mpmath(mp.mp.prec))
 
     with mp.workdps(digits + 10):
@@ -153,7 +160,7 @@ class CorrelationRoot(Implicit):
     is_nonnegative = True
 
     def _enclosed(self) -> Root:
-        start = float(sp.N(self.equation.subs(self.variable, 0), 20))
+        start = float(valued(self.equation.subs(self.variable, 0), 20))
         if abs(start) <= TOUCHING:
             return Root(0.0, 0.0, 0.0, False, start)
         found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]
@@ -168,7 +175,7 @@ class VarianceRoot(Implicit):
     is_positive = True
 
     def _enclosed(self) -> Root:
-        drift = sp.N(self.equation.subs(self.variable, 1), 25)
+        drift = valued(self.equation.subs(self.variable, 1), 25)
         if abs(drift) < TOUCHING and sp.N(derivative(self.equation, self.variable).subs(self.variable, 1), 15) < -math.sqrt(TOUCHING):
             return self._roots(0.5, 2.0, self.variable)[0]  # it starts at a fixed point that attracts
         rises = drift > 0

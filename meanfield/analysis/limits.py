@@ -254,7 +254,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
     for count in (2, 3, 4):
         try:
             expansion = node.asymptotic(count)
-        except ValueError as reason:
+        except (ValueError, ArithmeticError) as reason:
             raise NoExpansion(str(reason)) from None
         rest = _exponent(expansion.remainder, -sp.Integer(ORDER))
         if rest <= -Rational(3, 2):
@@ -303,7 +303,7 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr
         expansion = node.asymptotic(1) if wide else node.taylor(ORDER)
         if wide and _exponent(expansion.remainder, -sp.Integer(ORDER)) > -1:
             expansion = node.asymptotic(2)
-    except ValueError as reason:
+    except (ValueError, ArithmeticError) as reason:
         raise NoExpansion(str(reason)) from None
     found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)
     return found, _exponent(expansion.remainder, sp.Integer(-ORDER if wide else ORDER + 1))

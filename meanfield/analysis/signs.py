@@ -17,7 +17,7 @@ from meanfield.gaussian.series import REST
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.recurrence import explicit
 
-__all__ = ["GAP", "Beside", "agree", "closed", "sign", "valued", "vanishes"]
+__all__ = ["GAP", "Beside", "agree", "closed", "sign", "vanishes"]
 
 #: 1 - c
 GAP = sp.Symbol("gap", positive=True)
@@ -48,13 +48,6 @@ def vanishes(e: sp.Expr) -> bool:
 def closed(e: sp.Expr) -> sp.Expr:
     """Expectations in closed form where they have one."""
     return explicit(e, {})
-
-
-def valued(e: sp.Expr, digits: int) -> sp.Expr:
-    """A number, with each expectation computed once and those inside others first."""
-    while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
-        e = e.xreplace({t: sp.N(t, digits) for t in nodes})
-    return sp.N(e, digits)
 
 
 def agree(first: sp.Expr, second: sp.Expr) -> bool:

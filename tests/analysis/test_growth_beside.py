@@ -115,3 +115,20 @@ def test_doubles_of_a_slope_that_keeps_every_variance() -> None:
     net = mf.mlp(mf.leaky_relu(0.2))
     law = mf.growth(net, sigma_w=mf.critical(net, sigma_b=0)["sigma_w"], sigma_b=0)
     assert (law.q.kind, law.q.limit, law.apjn.kind, law.gap.exponent) == ("bounded", None, "bounded", -2)
+
+
+def test_a_skip_below_one_settles_where_a_run_does() -> None:
+    """q* of 0.81 q + E phi(u)^2/2: an expectation of q is no coefficient of a polynomial in q"""
+    net = mf.Residual(mf.DyT(1) >> mf.MLP(mf.relu, 1, 1), skip=sp.Rational(9, 10))
+    law = mf.growth(net)
+    run = mf.propagate(net, 3000, 1.0, gap=0.5, record="last")
+    assert float(law.q.limit) == pytest.approx(run.q[-1], rel=1e-12)
+    assert float(sp.N(law.gap.limit)) == pytest.approx(run.gap[-1], rel=1e-9)
+    assert law.check(depth=1000).agrees
+
+
+def test_attention_alone_keeps_what_all_tokens_share() -> None:
+    """without a skip c = 1 after one repeat, where q = sigma_V^2 sigma_O^2, and only the mode of all tokens lasts"""
+    law = mf.growth(mf.LayerNorm() >> mf.Attention(6, 1, HALF, sp.Rational(4, 5), 1))
+    assert law.q.limit == sp.Rational(16, 25)
+    assert (law.apjn.kind, law.apjn.terms) == ("bounded", ((sp.Rational(1, 6), 0),))
