@@ -195,7 +195,8 @@ class _Difference:
             head, rest = e.as_two_terms()
             return self(head) * self.high(rest) + self.low(head) * self(rest)
         if isinstance(e, exp):
-            return exp(self.low(e.args[0])) * _expm1(self(e.args[0]))
+            rise = self(e.args[0])  # the greater power is taken out, as far as it is known which one is: expm1 does not overflow
+            return -self.high(e) * _expm1(-rise) if rise.is_nonnegative else self.low(e) * _expm1(rise)
         if isinstance(e, asin):
             return self._angle(e)
         if isinstance(e, sp.Pow) and e.exp.is_Rational and e.exp.q in (1, 2):
