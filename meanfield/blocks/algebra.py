@@ -83,9 +83,17 @@ class Block(ABC):
         return law_on(self, signal).output
 
 
-@lru_cache(maxsize=1024)
 def law_on(block: Block, signal: Signal) -> Law:
     """The law of a block on a signal, made once: every network that it becomes a part of asks for it again."""
+    try:
+        hash(block)
+    except TypeError:  # a user's own, with a list in it
+        return block.law(signal)
+    return _made(block, signal)
+
+
+@lru_cache(maxsize=1024)
+def _made(block: Block, signal: Signal) -> Law:
     return block.law(signal)
 
 

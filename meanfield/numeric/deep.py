@@ -32,6 +32,10 @@ DEEP = 1 << 22
 TRIED = (256, 1024, 4096, 16384, 65536)
 #: repeats between two looks at whether the state stands still
 LOOK = 16
+#: the longest cycle that rounding may leave of a fixed point
+CYCLE = 6
+#: in place of a 0, which would be scaled up again and again
+TINY = 2.0**-400
 #: what a leap that is too long may run into
 TROUBLE = (Rough, ZeroDivisionError, OverflowError, ValueError)
 
@@ -78,10 +82,10 @@ def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
     trail = Trail(m, marks, pooled, ends.reading, s)
     trouble: Exception = Rough("")
     for target in (n for n in TRIED if n < depth):
-        while trail.n < target and depth - trail.n > 2 * LOOK:
-            for period in (1, 2):
-                before = (s[m.Q], s[m.DELTA])
-                trail.on(period)
+        while trail.n < target and depth - trail.n > LOOK + CYCLE:
+            before = (s[m.Q], s[m.DELTA])
+            for period in range(1, CYCLE + 1):
+                trail.on(1)
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
                 if (s[m.Q], s[m.DELTA]) == before:
@@ -140,7 +144,7 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     s = list(trail.s)
     trail.sweep(s, n, n + rest)
     rows = []
-    for a, b in ((1.0, 0.0), (0.0, 1.0)):
+    for a, b in ((1.0, 0.0), (TINY, 1.0)):
         t = list(s)
         t[m.A], t[m.B], t[m.E], t[m.X], t[m.XE] = a, b, 0.0, 1.0, 0.0
         last = trail.sweep(t, n, n + period)
@@ -149,7 +153,9 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
             chi_cycle = _logs(m, t)[1]
     if min(s[m.A], rows[0][0]) <= 0.0:
         raise Rough("no gradient comes through")
-    row, log = powered(np.array([s[m.A], s[m.B]]), np.array(rows), cycles)
+    matrix = np.array(rows)
+    matrix[1] -= TINY * matrix[0]
+    row, log = powered(np.array([s[m.A], s[m.B]]), matrix, cycles)
     log += s[m.E] * LN_BIG + math.log(row[0])
     chi_log = _logs(m, s)[1] + cycles * chi_cycle
     state = State(trail.depth, s[m.Q], s[m.DELTA], float(row[1] / row[0]), log, chi_log)

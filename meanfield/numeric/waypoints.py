@@ -2,6 +2,7 @@ r"""Layers on the way of a very deep recursion: its first repeats one by one, an
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -102,8 +103,7 @@ class Trail:
         def power(start: int, count: int) -> tuple[Floats, list[Floats], int]:
             """of the matrix of a cycle, and what is left over"""
             turned = [cycle[(start + i) % period] for i in range(period)]
-            whole = turned[0] if period == 1 else turned[0] @ turned[1]
-            return whole, turned[: count % period], count // period
+            return functools.reduce(np.matmul, turned), turned[: count % period], count // period
 
         def column(l: int) -> Column:
             whole, rest, cycles = power(l - n, self.depth - l)
@@ -163,8 +163,10 @@ def powered(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
     roots = [0.0 if abs(r) < MARGINAL else r for r in roots]
     parts = [row @ (matrix - np.eye(2) - other * np.eye(2)) / (one - other) for one, other in (roots, roots[::-1])]
     main = max((i for i in (0, 1) if parts[i].any()), key=lambda i: abs(1.0 + roots[i]))
-    ratio = (1.0 + roots[1 - main]) / (1.0 + roots[main])
-    row = (parts[main] + ratio**k * parts[1 - main]) * math.copysign(1.0, 1.0 + roots[main]) ** (k % 2)
+    other = parts[1 - main]
+    if other.any():  # else its eigenvalue may be the greater one
+        other = ((1.0 + roots[1 - main]) / (1.0 + roots[main])) ** k * other
+    row = (parts[main] + other) * math.copysign(1.0, 1.0 + roots[main]) ** (k % 2)
     size = float(np.abs(row).max())
     log = math.log1p(roots[main]) if roots[main] > -1.0 else math.log(-1.0 - roots[main])
     return row / size, k * log + math.log(size)
