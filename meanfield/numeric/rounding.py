@@ -35,6 +35,10 @@ def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr] = _nothing, no
     return _Bound(size, noise)(e)
 
 
+def _operations(product: sp.Mul) -> int:
+    return len(product.args) - 1 - (abs(product.args[0]) == 1)  # a sign costs nothing
+
+
 class _Bound:
     def __init__(self, size: Callable[[sp.Expr], sp.Expr], noise: Callable[[sp.Expr], sp.Expr]) -> None:
         self.size, self.noise = size, noise
@@ -60,8 +64,15 @@ class _Bound:
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
-        relative = [self(a) / Abs(a) for a in e.args if self(a) != 0]
-        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*relative)) + self.noise(e)
+        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
+
+    def _relative(self, e: sp.Expr) -> sp.Expr:
+        """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
+        if isinstance(e, sp.Piecewise):
+            return sp.Piecewise(*[(self._relative(value), condition) for value, condition in e.args])
+        if isinstance(e, sp.Mul):
+            return sp.Add(*map(self._relative, e.args)) + _operations(e)
+        return self(e) / Abs(e) if self(e) != 0 else S.Zero
 
     @of.register
     def _(self, e: sp.Number) -> sp.Expr:
@@ -79,8 +90,7 @@ class _Bound:
     @of.register
     def _(self, e: sp.Mul) -> sp.Expr:
         passed = [self(a) * sp.Mul(*[Abs(b) for b in e.args if b is not a]) for a in e.args if self(a) != 0]
-        inexact = len(e.args) - 1 - (abs(e.args[0]) == 1)  # a sign costs nothing
-        return sp.Add(*passed) + inexact * Abs(e)
+        return sp.Add(*passed) + _operations(e) * Abs(e)
 
     @of.register
     def _(self, e: sp.Pow) -> sp.Expr:
