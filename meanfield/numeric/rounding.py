@@ -36,7 +36,15 @@ def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr] = _nothing, no
 
 
 def _operations(product: sp.Mul) -> int:
-    return len(product.args) - 1 - (abs(product.args[0]) == 1)  # a sign costs nothing
+    return len(product.args) - 1 - int(abs(product.args[0]) == 1)  # a sign costs nothing
+
+
+def _of_chosen(e: sp.Expr, measure: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
+    """the measure of the largest or the smallest of several: what the others are does not matter, however large"""
+    if not isinstance(e, (sp.Max, sp.Min)):
+        return measure(e)
+    first, rest = e.args[0], e.func(*e.args[1:])
+    return sp.Piecewise((measure(first), first >= rest if isinstance(e, sp.Max) else first <= rest), (_of_chosen(rest, measure), True))
 
 
 class _Bound:
@@ -70,6 +78,8 @@ class _Bound:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
         if isinstance(e, sp.Piecewise):
             return sp.Piecewise(*[(self._relative(value), condition) for value, condition in e.args])
+        if isinstance(e, (sp.Max, sp.Min)):
+            return _of_chosen(e, self._relative)
         if isinstance(e, sp.Mul):
             return sp.Add(*map(self._relative, e.args)) + _operations(e)
         return self(e) / Abs(e) if self(e) != 0 else S.Zero
@@ -96,7 +106,12 @@ class _Bound:
     def _(self, e: sp.Pow) -> sp.Expr:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
-        passed = Abs(k) * Abs(e) * (self(base) / Abs(base)) if k.is_negative else Abs(k * base ** (k - 1)) * self(base)
+        if k.is_negative:
+            passed = Abs(k) * Abs(e) * (self(base) / Abs(base))
+        elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
+            passed = k * Abs(e) * self._relative(base)
+        else:
+            passed = Abs(k * base ** (k - 1)) * self(base)
         return passed + operations * Abs(e)  # a growing reciprocal overflows no earlier than itself
 
     @of.register
@@ -106,7 +121,7 @@ class _Bound:
     @of.register(sp.Max)
     @of.register(sp.Min)
     def _(self, e: sp.Expr) -> sp.Expr:
-        return sp.Max(*[self(a) for a in e.args])
+        return _of_chosen(e, self)
 
     @of.register
     def _(self, e: Abs) -> sp.Expr:
