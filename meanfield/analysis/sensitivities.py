@@ -283,7 +283,7 @@ def _stage(
         f"dot_a, dot_b = dot_a*{t00} + dot_b*{t10} + a*{d00} + b*{d10}, dot_a*{t01} + dot_b*{t11} + a*{d01} + b*{d11}",
         f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}",
         f"q, delta, dot_q, dot_delta = {new_q}, {new_delta}, {dq}, {ddelta}",
-        "delta = min(delta, 2.0*q)",
+        "delta = min(delta, 2.0*q) if delta < math.inf else delta",
         *_SCALED,
     ]
     return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]

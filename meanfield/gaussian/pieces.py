@@ -160,7 +160,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         raise ValueError(
             f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"
         )
-    if not is_smooth(e) and any(not t.exp.is_number for t in e.atoms(sp.Pow)):
+    if not is_smooth(e) and any(not t.exp.is_number or (t.base.has(sp.Max, sp.Min) and 0 < t.exp < 1) for t in e.atoms(sp.Pow)):
         return _slope_of_powers(e, plain)
     if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
         try:

@@ -107,7 +107,7 @@ def attend(s, m):
         alive = s[ALIVE + i]
         good = s[GOOD + i]
         least = s[LEAST + i]
-        fine = (q > 1e-300) & (q < 1e300) & (delta == delta)
+        fine = (q > 1e-300) & (q < 1e300) & (delta < math.inf)
         s[ALIVE + i] = alive if fine else 0.0
         s[GOOD + i] = good if fine | (alive == 0.0) else now
         sunk = delta if delta < 0.0 else 0.0
@@ -121,10 +121,10 @@ def attend_back(s):
         settle(s, i)
 
 
-def code(q, started, least, mantissa, lowest, good, layers):
+def code(q, delta, started, least, mantissa, lowest, good, layers):
     """The status of a point after the last layer."""
     if good < layers:
-        return 1 if q >= 1e300 else 2 if q <= 1e-300 else 3
+        return 1 if (q >= 1e300) | (delta >= 1e300) else 2 if q <= 1e-300 else 3
     if not mantissa < math.inf:
         return 6
     if least < 1e-300 and started > 0.0:
@@ -278,7 +278,7 @@ def through(
             keep(s, w, end, origin, lanes, pooled, q_out, delta_out, forward)
             for i in range(lanes):
                 g = origin + i
-                status[g] = code(s[Q + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
+                status[g] = code(s[Q + i], s[DELTA + i], delta0[g], s[LEAST + i], s[A + i], s[LOWEST + i], s[GOOD + i], layers)
                 good[g] = int(s[GOOD + i])
             if not several:
                 for i in range(lanes):

@@ -35,6 +35,18 @@ def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr] = _nothing, no
     return _Bound(size, noise)(e)
 
 
+def _operations(product: sp.Mul) -> int:
+    return len(product.args) - 1 - int(abs(product.args[0]) == 1)  # a sign costs nothing
+
+
+def _of_chosen(e: sp.Expr, measure: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
+    """the measure of the largest or the smallest of several: what the others are does not matter, however large"""
+    if not isinstance(e, (sp.Max, sp.Min)):
+        return measure(e)
+    first, rest = e.args[0], e.func(*e.args[1:])
+    return sp.Piecewise((measure(first), first >= rest if isinstance(e, sp.Max) else first <= rest), (_of_chosen(rest, measure), True))
+
+
 class _Bound:
     def __init__(self, size: Callable[[sp.Expr], sp.Expr], noise: Callable[[sp.Expr], sp.Expr]) -> None:
         self.size, self.noise = size, noise
@@ -60,8 +72,17 @@ class _Bound:
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
-        relative = [self(a) / Abs(a) for a in e.args if self(a) != 0]
-        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*relative)) + self.noise(e)
+        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
+
+    def _relative(self, e: sp.Expr) -> sp.Expr:
+        """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
+        if isinstance(e, sp.Piecewise):
+            return sp.Piecewise(*[(self._relative(value), condition) for value, condition in e.args])
+        if isinstance(e, (sp.Max, sp.Min)):
+            return _of_chosen(e, self._relative)
+        if isinstance(e, sp.Mul):
+            return sp.Add(*map(self._relative, e.args)) + _operations(e)
+        return self(e) / Abs(e) if self(e) != 0 else S.Zero
 
     @of.register
     def _(self, e: sp.Number) -> sp.Expr:
@@ -79,14 +100,18 @@ class _Bound:
     @of.register
     def _(self, e: sp.Mul) -> sp.Expr:
         passed = [self(a) * sp.Mul(*[Abs(b) for b in e.args if b is not a]) for a in e.args if self(a) != 0]
-        inexact = len(e.args) - 1 - (abs(e.args[0]) == 1)  # a sign costs nothing
-        return sp.Add(*passed) + inexact * Abs(e)
+        return sp.Add(*passed) + _operations(e) * Abs(e)
 
     @of.register
     def _(self, e: sp.Pow) -> sp.Expr:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
-        passed = Abs(k) * Abs(e) * (self(base) / Abs(base)) if k.is_negative else Abs(k * base ** (k - 1)) * self(base)
+        if k.is_negative:
+            passed = Abs(k) * Abs(e) * (self(base) / Abs(base))
+        elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
+            passed = k * Abs(e) * self._relative(base)
+        else:
+            passed = Abs(k * base ** (k - 1)) * self(base)
         return passed + operations * Abs(e)  # a growing reciprocal overflows no earlier than itself
 
     @of.register
@@ -96,7 +121,7 @@ class _Bound:
     @of.register(sp.Max)
     @of.register(sp.Min)
     def _(self, e: sp.Expr) -> sp.Expr:
-        return sp.Max(*[self(a) for a in e.args])
+        return _of_chosen(e, self)
 
     @of.register
     def _(self, e: Abs) -> sp.Expr:

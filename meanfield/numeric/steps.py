@@ -63,7 +63,7 @@ def stage_lines(
         values = {label: _named(value, f"{label}_{k}", taken, lines) for label, value in values.items()}
         if paired:
             lines.append(f"q, delta = {body.results[0]}, {body.results[1]}")
-            lines.append("delta = min(delta, 2.0*q)")
+            lines.append("delta = min(delta, 2.0*q) if delta < math.inf else delta")  # rounding has a bound, overflow has none
         else:
             lines.append(f"q = {body.results[0]}")
         total = _product(total, values, k, taken, lines) if k else values

@@ -52,7 +52,7 @@ def move_{k}(s, w, at, i, l, L{shape_names}):
     delta = delta if was else s[DELTA + i]
     s[Q + i] = q
     s[DELTA + i] = delta
-    return (q > 1e-300) & (q < 1e300) & (delta >= s[LEAST + i])
+    return (q > 1e-300) & (q < 1e300) & (delta >= s[LEAST + i]) & (delta < math.inf)
 """
 _ADVANCE = """
 for i in range(LANES):

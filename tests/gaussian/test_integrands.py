@@ -393,6 +393,25 @@ def test_error_bounds_count_the_rounding_of_the_integrand(f: sp.Expr, loose: flo
             assert abs(mp.mpf(value) - true) <= bound <= loose * abs(true), (e, at)
 
 
+def test_error_bounds_of_opposite_inputs() -> None:
+    """p = -q exactly, in every case of an endless oscillation: the sum q + p that is 0 has no relative error"""
+    phi, v = mf.Activation(tanh(x) + sp.sin(3 * x) / 10), np.array([3.45e-4, 3000.0])
+    value, bound = mf.evaluate(phi.kernel(q, p), q=v, p=-v, error=True)
+    second = mf.evaluate(phi.second_moment(q), q=v)
+    assert (bound < 1e-13 * second).all()
+    assert (np.abs(value + second) <= 2 * bound).all()
+
+
+def test_a_maximum_counts_by_what_it_is() -> None:
+    """the root of one that is 0 on a side has a gap, and what loses, however large, no rounding"""
+    root, pieces = mf.Activation(sp.sqrt(sp.Max(x, 0))), mf.Activation(sp.Piecewise((sp.sqrt(x), x > 0), (0, True)))
+    values = [mf.evaluate(phi.gap(q, delta), q=25.0, delta=10.0) for phi in (root, pieces)]
+    assert values[0] == pytest.approx(values[1], rel=1e-13)
+    for phi in (root, mf.Activation(sp.Min(exp(x), 1))):
+        value, bound = mf.evaluate(phi.kernel(q, p), q=25.0, p=10.0, error=True)
+        assert bound < 1e-13 * value
+
+
 def test_many_cancelled_points_go_to_quadrature() -> None:
     """the arc-cosine kernel near correlation -1, to the size it has there"""
     eps = np.geomspace(1e-12, 1e-2, 60)
