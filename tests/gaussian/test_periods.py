@@ -17,11 +17,10 @@ K = np.arange(1, 200_001, dtype=float)
 KINKED = {
     "square wave": (sp.sign(sp.sin(x)), np.where(K % 2 == 1, 2 / (math.pi * K), 0.0) ** 2, 1.0),
     "rectified": (sp.Abs(sp.sin(x)), np.where(K % 2 == 0, 2 / (math.pi * np.maximum(K**2 - 1, 1)), 0.0) ** 2, 0.5),
-    "triangle wave": (sp.asin(sp.sin(x)), np.where(K % 2 == 1, 2 / (math.pi * K**2), 0.0) ** 2, math.pi**2 / 12),
-    "another": (sp.acos(sp.cos(x)), np.where(K % 2 == 1, 2 / (math.pi * K**2), 0.0) ** 2, math.pi**2 / 3),
+    "triangle wave": (sp.acos(sp.cos(x)), np.where(K % 2 == 1, 2 / (math.pi * K**2), 0.0) ** 2, math.pi**2 / 3),
 }
 #: whose coefficients are those of a discrete Fourier transform
-SMOOTH = (sp.tanh(2 * sp.sin(x)), sp.exp(sp.cos(x - 1)), sp.sin(x + sp.sin(3 * x)), sp.sin(x) / (2 + sp.cos(x)))
+SMOOTH = (sp.exp(sp.cos(x - 1)), sp.sin(x + sp.sin(3 * x)))
 
 
 @pytest.mark.parametrize("name", KINKED)
