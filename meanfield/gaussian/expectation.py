@@ -6,6 +6,7 @@ not) and LaTeX. It differentiates by Price's theorem and evaluates to any number
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import mpmath as mp
@@ -104,7 +105,8 @@ class Node(sp.Expr):
         result = self.closed()
         # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
         if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
-            return settled(result, prec)
+            with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
+                return settled(result, prec)
         return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
 
     def conditioned(self) -> sp.Expr:

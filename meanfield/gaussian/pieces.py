@@ -71,7 +71,17 @@ def stepped(e: sp.Expr) -> sp.Expr:
 
 def is_smooth(f: sp.Expr) -> bool:
     """Whether f is written without kinks, jumps and deltas."""
-    return not f.has(*_KINKED, sp.DiracDelta)
+    return not f.has(*_KINKED, sp.DiracDelta) and not _waves(f)
+
+
+def _waves(f: sp.Expr) -> dict[sp.Expr, tuple[sp.Expr, int, sp.Expr]]:
+    """the triangle waves in f, asin(sin v) and its like, as (v, n, c) of n asin(sin v) + c"""
+    found = {}
+    for t in f.atoms(sp.asin, sp.acos):
+        if isinstance(t.args[0], (sp.sin, sp.cos)) and t.has(x):
+            v = t.args[0].args[0] + (sp.pi / 2 if isinstance(t.args[0], sp.cos) else 0)
+            found[t] = (v, 1, S.Zero) if isinstance(t, sp.asin) else (v, -1, sp.pi / 2)
+    return found
 
 
 def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
@@ -113,6 +123,7 @@ def edges(f: sp.Expr) -> tuple[sp.Expr, ...]:
     found += [t.args[0] for t in f.atoms(sp.Abs, sp.sign, Heaviside)]
     for t in f.atoms(sp.Piecewise):
         found += [r.lhs - r.rhs for _, condition in t.args for r in sp.sympify(condition).atoms(sp.Rel)]
+    found += [sp.cos(v) for v, _, _ in _waves(f).values()]
     smooth: dict[sp.Expr, None] = {}
     for edge in found:
         folded = sp.piecewise_fold(edge.rewrite(sp.Piecewise)) if edge.has(*_KINKED) else edge
@@ -141,7 +152,13 @@ def branch(f: sp.Expr, at: sp.Expr) -> sp.Expr:
         if g == f:
             raise NotClosed(f"which branch of {f} holds at {at} depends on a parameter")
         f = g
-    return without_deltas(f)
+    return without_deltas(f.xreplace({t: n * _straight(v, at) + c for t, (v, n, c) in _waves(f).items()}))
+
+
+def _straight(v: sp.Expr, at: sp.Expr) -> sp.Expr:
+    """asin(sin v) on the side of its kinks on which a point is"""
+    turn = sp.floor(v.xreplace({x: at}) / sp.pi + S.Half)
+    return (-1) ** turn * (v - turn * sp.pi)
 
 
 def _is_positive(e: sp.Expr) -> bool:
@@ -155,7 +172,9 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
     if z != x:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
-    plain = e.diff(x)
+    waves = {t: (sp.Function(f"wave_{i}")(x), n * sp.sign(sp.cos(v)) * v.diff(x)) for i, (t, (v, n, _)) in enumerate(_waves(e).items())}
+    plain = e.xreplace({t: wave for t, (wave, _) in waves.items()}).diff(x)
+    plain = plain.xreplace({wave.diff(x): rate for wave, rate in waves.values()}).xreplace({wave: t for t, (wave, _) in waves.items()})
     if plain.has(sp.Subs, sp.Derivative):
         raise ValueError(
             f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"

@@ -267,7 +267,8 @@ def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: 
     noisy = any(shape.noisy for shape in shapes)
     if patient or error or noisy:
         program = _program(e, order, closed, careful=error or noisy, patient=patient)
-        out, bound = program(table)
+        again = slice(None) if error or noisy else np.isnan(out)
+        out[again], bound[again] = program(table[:, again])
     if noisy and not closed:
         poor = ~(bound <= NOISE * np.abs(out))
         out[poor] = doubles(e, order, table[:, poor])

@@ -14,6 +14,7 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import GAP_W, GAP_X
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.pieces import is_smooth
 from meanfield.gaussian.settling import Settled, lost, settled
 from meanfield.gaussian.singularities import mended, regular, standardised
 from meanfield.gaussian.special import AngleDifference
@@ -27,6 +28,9 @@ __all__ = ["Expectations"]
 
 #: against the fastest oscillation of a square, the deviation below which a gap is the integral of its slope
 _CLOSE = 0.2
+#: parts of a gap and their weights: Gauss-Legendre in the root of the part, in which a function with kinks is smooth, or in the part
+_PARTS = tuple(((0.5 + 0.5 * a) ** 2, w * (0.5 + 0.5 * a)) for a, w in zip(GAP_X, GAP_W, strict=True))
+_FEW_PARTS = ((0.5 - 0.5 * 0.6**0.5, 5 / 18), (0.5, 4 / 9), (0.5 + 0.5 * 0.6**0.5, 5 / 18))
 #: against the square of half the distance of two singularities, the gap below which each is for itself
 _NEAR = 1e-6
 
@@ -134,15 +138,14 @@ class Expectations(Calls):
         return self._mean_of(g**2, sp.S.Zero, _where(case, v)) - self._near(g, calm, tuple(_where(case, a) for a in law), mirrored)
 
     def _slopes_near(self, g: sp.Expr, v: sp.Expr, d: sp.Expr, case: sp.Basic) -> sp.Expr:
-        r"""a gap as \int_0^1 2 d t E g'(u) g'(v) dt, u and v a gap of d t^2 apart"""
+        r"""a gap as d \int_0^1 E g'(u) g'(v) dr, u and v a gap of d r apart"""
         slope, total = mended(regular(g)), sp.S.Zero
         calm = settled(slope)
         if calm is None:
             return sp.nan
-        for node, weight in zip(GAP_X, GAP_W, strict=True):
-            t = sp.Float(0.5 * (1 + node))
-            law = (sp.S.Zero, _where(case, v), _where(case, d * t**2), _where(case, 2 * v - d * t**2))
-            total += sp.Float(weight) * d * t * self._near(slope, calm, law)
+        for part, weight in _FEW_PARTS if is_smooth(g) else _PARTS:
+            law = (sp.S.Zero, _where(case, v), _where(case, d * part), _where(case, 2 * v - d * part))
+            total += sp.Float(weight) * d * self._near(slope, calm, law)
         return total
 
     def _near(self, g: sp.Expr, calm: Settled, law: tuple[sp.Expr, ...], mirrored: bool = False) -> sp.Expr:

@@ -302,6 +302,14 @@ def test_a_quotient_of_zeros_says_so() -> None:
         mf.evaluate(kernel.subs(a, R(3, 4)), q=0.3, p=0.3, digits=18)
 
 
+def test_a_closed_form_that_loses_all_digits_leaves_it_to_its_integral() -> None:
+    """exp(2q) (Phi(2 sqrt q) - Phi((2q - 1)/sqrt q)) at q = 1e12 has terms of 10^868588963806"""
+    bounded = mf.Activation(sp.Piecewise((sp.exp(x), (x > 0) & (x < 1)), (0, True)))
+    with mp.workdps(40):
+        truth = mp.quad(lambda z: mp.exp(2 * z) * mp.npdf(z, 0, 10**6), [0, 1])
+    assert_digits(mf.evaluate(bounded.second_moment(mf.q), q=1e12, digits=20), truth, 20)
+
+
 def test_a_closed_zero_is_zero_by_algebra() -> None:
     assert settled(sp.sin(sp.exp(1)) ** 2 + sp.cos(sp.exp(1)) ** 2 - 1, 60) == 0
     for name in ("abs", "cos"):
