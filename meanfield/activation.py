@@ -101,6 +101,11 @@ class Activation:
     def derivative(self) -> Activation:
         """phi' as a distribution, an activation again: where phi jumps it holds a delta, whose second moment is infinite.
 
+        Raises
+        ------
+        ValueError
+            phi' is a function that is not square-integrable, as that of sqrt|x|: E phi'(u)^2 is infinite.
+
         >>> import meanfield as mf
         >>> mf.gelu.derivative.second_moment(mf.q).subs(mf.q, 1).n(10)
         0.4558508656
@@ -288,7 +293,10 @@ class Activation:
 @lru_cache(maxsize=256)
 def _derivative(f: sp.Expr) -> Activation:
     result = slope(f)
-    return Activation(result, name="" if x in result.free_symbols else "constant")
+    try:
+        return Activation(result, name="" if x in result.free_symbols else "constant")
+    except ValueError as reason:
+        raise ValueError(f"expression = {f}: its derivative is no activation: {reason}") from None
 
 
 def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:

@@ -187,7 +187,8 @@ def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:
             if t.A.has(sp.I):
                 raise NotClosed(f"{growth} oscillates ever faster: its expectation is a root of a complex number")
             if t.A.is_negative:
-                raise NotClosed(f"{growth} grows too fast: its expectation is finite only for variances below {-1 / t.A}")
+                bounds = f"for variances below {-1 / t.A}, that of its square below {-1 / t.A / 2}"
+                raise NotClosed(f"{growth} grows too fast: its expectation is finite only {bounds}")
             raise NotClosed(f"whether {growth} grows is unknown: {declare(t.A)}")
     return atoms
 

@@ -16,7 +16,7 @@ from sympy import S
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["divergence", "places", "sampled"]
+__all__ = ["divergence", "finite_below", "places", "sampled"]
 
 x = known("x")
 
@@ -154,6 +154,22 @@ def _pole(f: sp.Expr) -> str | None:
     return None
 
 
+def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    """P with |f| = exp(P) at both ends of the line, as a function of the distance x, and x or -x for the end"""
+    _, pieces = pieces_of(f)
+    return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
+
+
+def finite_below(f: sp.Expr) -> sp.Expr | None:
+    """1/(2 a), where E f(u) becomes infinite, of an f that grows like exp(a x^2); None where it grows otherwise, or it cannot be told."""
+    try:
+        leading = [_leading(power) for power, _ in _ends(f) if power != _TOWER]
+    except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
+        return None
+    rates = [lead for degree, lead in leading if degree == 2 and lead.is_positive]
+    return 1 / (2 * sp.Max(*rates)) if rates else None
+
+
 def divergence(f: sp.Expr) -> str | None:
     """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
     pole = _pole(f)
@@ -161,9 +177,7 @@ def divergence(f: sp.Expr) -> str | None:
         return f"f = {f}: E f(u)^2 is infinite for every variance, {pole}"
     bounds = []
     try:
-        _, pieces = pieces_of(f)
-        for piece, side in ((pieces[-1], x), (pieces[0], -x)):
-            power = _growth(piece.xreplace({x: side}))
+        for power, side in _ends(f):
             if power == _TOWER:
                 return f"f = {f}: E f(u)^2 is infinite for every variance, f grows faster than exp(a x^2) for every a"
             degree, lead = _leading(power)

@@ -179,7 +179,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         raise ValueError(
             f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"
         )
-    if not is_smooth(e) and any(not t.exp.is_number or (t.base.has(sp.Max, sp.Min) and 0 < t.exp < 1) for t in e.atoms(sp.Pow)):
+    if not is_smooth(e) and any(_flat_root(t) for t in e.atoms(sp.Pow)):
         return _slope_of_powers(e, plain)
     if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
         try:
@@ -201,6 +201,11 @@ def gathered(e: sp.Expr) -> sp.Expr:
     if not plain.is_rational_function(x, power):
         return e
     return min((e, sp.factor(plain).xreplace({power: sp.exp(unit * x)})), key=sp.count_ops)
+
+
+def _flat_root(t: sp.Pow) -> bool:
+    """whether the derivative of a power may be 0/0 on an interval: its exponent is open, or it is a root of a function with flat pieces"""
+    return not t.exp.is_number or (not t.exp.is_Integer and t.exp < 1 and t.base.has(sp.Max, sp.Min, sp.Piecewise, Heaviside))
 
 
 def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:

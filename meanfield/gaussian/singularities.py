@@ -16,7 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of, taylor
-from meanfield.gaussian.growth import places
+from meanfield.gaussian.growth import finite_below, places
 from meanfield.gaussian.kinks import FEW, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
@@ -316,7 +316,9 @@ def _growth(g: sp.Expr, f: Real, direction: float) -> float:
     if (finite.size and finite[-1] < 0.06) or not (finite.size or np.isposinf(logs).any()):
         return 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
-        raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|)")
+        bound = finite_below(g)
+        below = "" if bound is None else f"; it is finite only for variances below {bound}"
+        raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|){below}")
     return float(finite[-1])
 
 

@@ -266,6 +266,29 @@ def test_the_reason_why_a_square_has_no_mean(f: sp.Expr, named: str) -> None:
         mf.Activation(f)
 
 
+@pytest.mark.parametrize("f", [sp.sqrt(sp.Abs(x)), sp.log(1 + sp.sqrt(sp.Abs(x))), sp.cbrt(sp.Max(x, 0))], ids=str)
+def test_a_steep_root_says_that_its_slope_has_no_square(f: sp.Expr) -> None:
+    with pytest.raises(ValueError, match=r"derivative is no activation: .*not square-integrable at x = 0"):
+        _ = mf.Activation(f).derivative
+
+
+def test_slope_of_a_root_of_a_rectifier() -> None:
+    """9/16 E z^(-1/2) over z > 0, and 0 below"""
+    truth = mp.mpf(9) / 32 * 2 ** mp.mpf(-0.25) * mp.gamma(0.25) / mp.sqrt(mp.pi)
+    slope = mf.Activation(sp.Max(x, 0) ** sp.Rational(3, 4)).derivative
+    assert slope.expression.subs(x, -1) == 0
+    assert mf.evaluate(slope.second_moment(q), q=1.0) == pytest.approx(float(truth), rel=1e-12)
+
+
+def test_growth_that_only_small_variances_bear_says_which() -> None:
+    phi = mf.Activation(sp.exp(x**2 / 5) * sp.tanh(x))
+    with pytest.raises(ValueError, match=r"grows faster .* only for variances below 5/4$"):
+        mf.evaluate(phi.second_moment(q), q=0.5)
+    assert mf.gain(phi, sp.Rational(6, 5)).second_moment.is_finite is not False
+    with pytest.raises(ValueError, match="infinite at q = 5/4"):
+        mf.gain(phi, sp.Rational(5, 4))
+
+
 # -- roots and logarithms ---------------------------------------------------------------------------------------------------------------
 
 
