@@ -169,7 +169,7 @@ class Recursion:
             values, law = stage.values, stage.law
             read = (law.output.q, law.transfer[0, 0], law.transfer[0, 1])
             q_next, same, mixing = (explicit(e, values).xreplace(put) for e in read)
-            if not (vanishes(mixing) and all(vanishes(e - e.xreplace(other)) for e in (q_next, same))):
+            if not (vanishes(mixing) and all(e.xreplace(other) == e or vanishes(e - e.xreplace(other)) for e in (q_next, same))):
                 return True
         return False
 

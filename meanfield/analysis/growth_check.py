@@ -4,7 +4,8 @@ Over the later half of the decades of l the run is fitted by least squares with 
 
     power of l          ln y   on  ln l, 1, l^-nu, l^-nu ln l   (nu: as local slopes converge; of two modes, one is taken out)
     logarithmic         y^{1/exponent}  on  ln l, 1, 1/ln l
-    stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l or powers between where the law has them; then what is left on ln l)
+    stretched           ln J   on  l^s, ln l, 1, l^-s    (and ln^2 l or powers between where the law has them; then what is left on ln l,
+                                                         over a deeper run where such powers are slow)
     exponential         ln y   on  l, 1.
 """
 
@@ -43,11 +44,16 @@ BETWEEN = 3
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
 #: points of a fit
 POINTS = 60
+#: depth at which a logarithm is told from powers of l that are nearly as slow
+FAR = 10**13
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two."""
+    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two.
+
+    `depth` is that of the run, which for the logarithm beside a stretched exponential can be deeper than what was asked for.
+    """
 
     quantity: str
     name: str
@@ -55,6 +61,7 @@ class Fit:
     fitted: float
     change: float
     verdict: str
+    depth: int
 
     def __repr__(self) -> str:
         return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.change:.1g}, {self.verdict}"
@@ -76,7 +83,8 @@ class Check(faces.Labelled):
 
     def __repr__(self) -> str:
         at = ", ".join(f"{k} = {v:g}" for k, v in self.parameters.items())
-        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *(f"  {f!r}" for f in self.fits)])
+        deeper = {f: f" (depth {f.depth:.0e})" for f in self.fits if f.depth > self.run.depth}
+        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *(f"  {f!r}{deeper.get(f, '')}" for f in self.fits)])
 
 
 def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -> Check:
@@ -114,6 +122,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if law.apjn.settling is not None:
         settling = min(settling, _number(law.apjn.settling, free))
     fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling)]
+    if law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in fits):
+        fits += _logarithm(law.apjn, rec, max(depth, FAR), *start, {**given, **fixed}, free)
     return Check(law, free, tuple(fits), run)
 
 
@@ -125,6 +135,31 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
         except ArithmeticError:
             depth = min(depth, ONE_BY_ONE)
     return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
+
+
+def _logarithm(
+    g: Growth, rec: Recursion, depth: int, q: float, gap: float | None, values: dict[str, Any], free: dict[str, float]
+) -> list[Fit]:
+    """the logarithm beside a stretched exponential, told from what the start leaves of c by a deeper run, where leaps can make it"""
+    if g.settling is None or g.log_squared_coefficient is not None:
+        return []
+    try:
+        run = long_run(rec, depth, q, None if gap is None else q * gap, values)
+    except ArithmeticError:
+        return []
+    s, rate, predicted = (_number(e, free) for e in (g.stretch, g.rate, g.log_coefficient))
+    l, powers = run.layers[1:].astype(float), _between(s, _number(g.settling, free))
+
+    def columns(l: Floats) -> list[Floats]:
+        return [np.log(l), np.ones_like(l), l**-s, np.log(l) * l**-s, *(l**a for a in powers)]
+
+    return [_fit(g, "log_coefficient", predicted, (l, run.log_apjn_forward[1:] - (rate * l) ** s), columns, 0.1)]
+
+
+def _between(stretch: float, slow: float) -> list[float]:
+    """powers of l from what relaxes slowly: those that grow, the largest few of them, and the first that does not"""
+    count = min(BETWEEN, math.floor(stretch / slow))
+    return [stretch - k * slow for k in range(1, count + 2)]
 
 
 def _log(values: Floats) -> Floats:
@@ -148,9 +183,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     found = []
 
     def fit(name: str, predicted: float, y: Floats, columns: Any, least: float = 1e-3) -> None:
-        whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
-        fitted, change = whole[0], abs(whole[0] - part[0])
-        found.append(Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least)))
+        found.append(_fit(g, name, predicted, (l, y), columns, least))
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
@@ -183,6 +216,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
 
         slow = math.inf if g.settling is None else _number(g.settling, values)
         powers = [s - k * slow for k in range(1, BETWEEN + 1) if s > k * slow] or [s - slow] * (slow < 1)
+        powers += [s - k * (1 - s) for k in range(1, BETWEEN + 1) if s > k * (1 - s) + 1e-9]  # ln(1 + m X^-eta) beyond its first term
 
         def beside(l: Floats) -> list[Floats]:
             more = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
@@ -194,6 +228,13 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     elif g.kind == "exponential" and math.isfinite(predicted := _number(g.rate, values)):
         fit("rate", predicted, y, lambda l: [l, np.ones_like(l)])
     return found
+
+
+def _fit(g: Growth, name: str, predicted: float, curve: tuple[Floats, Floats], columns: Any, least: float) -> Fit:
+    (l, y) = curve
+    whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
+    fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
+    return Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(l[-1]))
 
 
 def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[Floats, Floats]:

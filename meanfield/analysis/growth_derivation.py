@@ -31,6 +31,7 @@ from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
+from meanfield.gaussian.expectation import Expectation
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -61,6 +62,10 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
         check_expandable(e for s in stages for e in _expressions(s))
+        infinite = _infinite(stages)
+        if infinite is not None:
+            still = tuple(replace(s, law=replace(s.law, transfer=sp.eye(2))) for s in stages)
+            return *laws(still)[:2], unknown_law("J", infinite)
         place = _place(stages)
         if isinstance(place, tuple):
             return _moving(*place)
@@ -69,6 +74,17 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
         raise
     except (Undetermined, NoExpansion) as reason:
         return unknown(reason)
+    except ArithmeticError as reason:  # a number on the way has no rule that is certain
+        return unknown(Undetermined(str(reason)))
+
+
+def _infinite(stages: Sequence[Stage]) -> Undetermined | None:
+    """why the transfer of a repeat has no value: the activation jumps, and the square of its slope has no mean"""
+    for s in stages:
+        for t in s.law.transfer.atoms(Expectation):
+            if t.integrand.has(sp.DiracDelta) and t.conditioned().has(sp.oo, sp.zoo):
+                return Undetermined(f"{t} is infinite: J is after one repeat")
+    return None
 
 
 def _far(stages: Sequence[Stage], direction: int) -> Repeat:

@@ -210,7 +210,9 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     equation = closed(-drift).xreplace({GAP: 1 - rho})
     if vanishes(equation.subs(rho, 0).doit()):
         return Approach(S.One)
-    return Approach(1 - CorrelationRoot(equation, rho))
+    slope = closed(equation.diff(rho))
+    root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
+    return Approach(1 - root)
 
 
 def is_one(factor: sp.Expr) -> bool:

@@ -179,6 +179,9 @@ class Limit:
             return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
         if a == 0:
             return self._settled(f, g, (v0, v), (d0, d), gap)
+        if a > 0 and _is_trigonometric(f) and _is_trigonometric(g):  # apart by many periods: independent, but for what exp(-v) leaves
+            value = self._single(f, variance) * self._single(g, variance) + REST * v**-ORDER
+            return self._single(f * g, variance) - value if gap else value
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
         found, rest = _pair_terms(f, g, a > 0)
         put = {p: rho, q: S.One}
@@ -235,6 +238,16 @@ def _is_composed(e: sp.Expr) -> bool:
         and not e.args[0].is_Symbol
         and not isinstance(e, sp.log)
     )
+
+
+@cache
+def _is_trigonometric(f: sp.Expr) -> bool:
+    """whether a function is a sum of sines and cosines with constant coefficients"""
+    if f.has(sp.sin, sp.cos):
+        terms = sp.Add.make_args(sp.expand(f.rewrite(sp.exp)))
+        waves = [t.as_independent(x)[1] for t in terms]
+        return all(w == 1 or (isinstance(w, sp.exp) and sp.re(w.args[0].diff(x)) == 0 and not w.args[0].diff(x).has(x)) for w in waves)
+    return not f.has(x)
 
 
 @cache

@@ -16,6 +16,9 @@ from meanfield.symbols import known
 __all__ = ["Part", "hoisted", "phases", "stage_lines"]
 
 
+_STATE = ("q", "delta", "q, delta")
+
+
 @dataclass(frozen=True)
 class Part:
     """Lines that take (q, delta) one layer on, what the entries of its transfer are called in them, and how often it is repeated."""
@@ -99,13 +102,14 @@ def _product(first: dict[str, str], second: dict[str, str], k: int, taken: set[s
 
 
 def hoisted(lines: list[str], fixed: set[str]) -> tuple[list[str], list[str]]:
-    """the lines that need nothing but parameters, and the others"""
+    """the lines that need nothing but parameters, and the others; q and delta, after a norm perhaps constants, are set in the step"""
     fixed, before, others = set(fixed), [], []
     for line in lines:
-        names = _names(line.partition(" = ")[2])
-        if names and names <= fixed | {"math", "min", "max", "abs"}:
+        target, _, value = line.partition(" = ")
+        names = _names(value)
+        if names and names <= fixed | {"math", "min", "max", "abs"} and target not in _STATE:
             before.append(line)
-            fixed.add(line.partition(" = ")[0])
+            fixed.add(target)
         else:
             others.append(line)
     return before, others
