@@ -27,6 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.gaussian import closed
+from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
@@ -150,7 +152,9 @@ def sensitivity(
     >>> print(f"{s.dq['sigma_w']:.9f} {s.dlog_apjn['sigma_w']:.6f}")
     0.533572232 1925.451047
     """
-    rec = recursion(checked_block(net, "net"))
+    if not checked_block(net, "net").closes:
+        raise ValueError(f"net = {net} tells tokens apart: sensitivities are of recursions in (q, p), not of Gram matrices over depth")
+    rec = recursion(net)
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
@@ -309,6 +313,8 @@ def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:
             *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
         )
         return by_q * _along(v, dots) + by_delta * _along(d, dots) + parameters
+    if isinstance(node, Exchangeable) and not node.integrand.free_symbols & dots.keys():
+        return ExchangeableTangent.along(node, _along(node.variance, dots), _along(node.gap, dots))
     return _along(node, dots)
 
 
