@@ -163,3 +163,31 @@ def test_laws_by_quadrature_against_extrapolated_differences(name: str) -> None:
         for mine, end in ((found.dq, moved.q), (found.dgap, moved.gap), (found.dlog_apjn, moved.log_apjn)):
             true = float(weights @ end[..., -1] / h)
             assert abs(mine[wrt] - true) <= 1e-9 * (1 + abs(true)), (wrt, mine[wrt], true)
+
+
+def test_tokens_that_are_told_apart() -> None:
+    """Gram matrices over a grid, gradients of a token and pooled, against extrapolated differences; weights that depend on a parameter"""
+    skip = sp.Symbol("skip", positive=True)
+    weights = sp.Piecewise((mf.i ** (-skip), mf.i >= mf.j), (0, True))
+    net = mf.Residual(mf.FixedAttention(weights, 4), skip=skip) >> mf.Residual(mf.LayerNorm() >> mf.MLP(mf.erf))
+    values: dict[str, Any] = {
+        "skip": 0.9,
+        "sigma_V": np.array([0.7, 0.9]),
+        "sigma_O": 1.1,
+        "sigma_1": 0.8,
+        "sigma_2": 1.2,
+        "q": 1.2,
+        "gap": 0.4,
+    }
+    wanted = ("skip", "sigma_V", "sigma_1", "q", "gap")
+    steps, weighted = np.array([[-4], [-2], [-1], [1], [2], [4]]) / 4, np.array([-1, 40, -256, 256, -40, 1]) / 90
+    for start in ("token", "pooled"):
+        found = mf.sensitivity(net, 3, start=start, with_respect_to=wanted, **values)
+        assert found.dgap is not None
+        for wrt in wanted:
+            h = 0.005 * values[wrt]
+            moved = mf.propagate(net, 3, start=start, **{**values, wrt: values[wrt] + h * steps})
+            for mine, end in ((found.dq, moved.q[..., -1]), (found.dgap, moved.gap[..., -1]), (found.dlog_apjn, moved.log_apjn[..., 0])):
+                assert mine[wrt] == pytest.approx(weighted @ end / h, rel=1e-9, abs=1e-10), wrt
+    with pytest.raises(ValueError, match="no derivatives of softmax averages over tokens that are told apart"):
+        mf.sensitivity(mf.CausalAttention(4, sigma_Q=1, sigma_K=1), 2, 1.0, c=0.3, sigma_V=1, sigma_O=1)
