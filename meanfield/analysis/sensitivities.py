@@ -1,14 +1,7 @@
 r"""Exact derivatives of q_L, c_L and ln J with respect to parameters and to the start, by forward mode.
 
 A stage is differentiated once, symbolically: each named quantity d gets a tangent \dot d, a sum of partial derivatives times the tangents
-of what it is written in. Price's theorem makes the derivative of an expectation expectations again,
-
-    dE f(u)/dq = E[u f'(u)]/(2q),   dE f(u) g(v)/dp = E f'(u) g'(v),
-
-and for the gap G[f](q, \delta) = E f(u)^2 - E f(u) f(v), free of cancellation,
-
-    dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4.
-
+of what it is written in. (`analysis.tangents`).
 Values and tangents are lowered together and run over depth; the row e_1^T T_0 ... T_{l-1} carries its tangent along.
 """
 
@@ -25,11 +18,10 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
+from meanfield.analysis.gram_tangents import gram_tangents
+from meanfield.analysis.tangents import tangent
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.gaussian import closed
-from meanfield.gaussian.expectation import Node
-from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import slope
+from meanfield.numeric.gram_march import prepared_tokens
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name, source_name
@@ -42,7 +34,7 @@ from meanfield.symbols import known
 __all__ = ["Sensitivity", "sensitivity"]
 
 Floats = NDArray[np.float64]
-x, y, q, p, delta = (known(name) for name in ("x", "y", "q", "p", "delta"))
+q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
 
 _LOOPS = '''
@@ -138,10 +130,13 @@ def sensitivity(
     with_respect_to : name or names
         Parameters of `mf.recursion(net)`; "q" for the variance at the start (c fixed), "gap" for 1 - c there. Left out: all parameters.
 
+    Where tokens are told apart (a causal mask, fixed weights) q, c and J are the means over tokens of `GramRun`.
+
     Raises
     ------
     TypeError, ValueError
-        As `propagate`; a name that is no parameter; an activation that jumps, whose J is infinite.
+        As `propagate`; a name that is no parameter; an activation that jumps, whose J is infinite; a law without derivative, by its name:
+        masked softmax attention, gated attention in a parameter of its activation.
 
     Examples
     --------
@@ -150,19 +145,20 @@ def sensitivity(
     >>> print(f"{s.dq['sigma_w']:.9f} {s.dlog_apjn['sigma_w']:.6f}")
     0.533572232 1925.451047
     """
-    rec = recursion(checked_block(net, "net"))
+    checked_block(net, "net")
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    if not net.closes:
+        ready = prepared_tokens(net, depth, q, p, c, gap, start, "last", parameters)
+        names = _names(ready.parameters, with_respect_to, ready.gram.shape[-1] > 1)
+        return _shaped(ready.grid, names, depth, *gram_tangents(ready, names))
+    rec = recursion(net)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
         raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
-    names = tuple(values) if with_respect_to is None else (with_respect_to,) if isinstance(with_respect_to, str) else tuple(with_respect_to)
-    possible = {*values, "q", *(("gap",) if delta0 is not None else ())}
-    unknown = [name for name in names if name not in possible]
-    if unknown or not names:
-        raise ValueError(f"with_respect_to = {', '.join(unknown) or names}: expected some of {', '.join(sorted(possible))}")
+    names = _names(values, with_respect_to, delta0 is not None)
     named = {"q": q0, "start of p, c or gap": np.zeros(()) if delta0 is None else delta0, **values}
     grid = arguments.broadcast(named)
     count = math.prod(grid)
@@ -185,6 +181,22 @@ def sensitivity(
     q_last, delta_last, log_last, dq, ddelta, dlog = out
     if not all(np.isfinite(a).all() for a in out):
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
+    if delta0 is None:
+        return _shaped(grid, names, depth, q_last, log_last, dq, dlog)
+    return _shaped(grid, names, depth, q_last, log_last, dq, dlog, delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2)
+
+
+def _names(values: Mapping[str, Any], wanted: str | tuple[str, ...] | None, paired: bool) -> tuple[str, ...]:
+    names = tuple(values) if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    possible = {*values, "q", *(("gap",) if paired else ())}
+    unknown = [name for name in names if name not in possible]
+    if unknown or not names:
+        raise ValueError(f"with_respect_to = {', '.join(unknown) or names}: expected some of {', '.join(sorted(possible))}")
+    return names
+
+
+def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers: Floats) -> Sensitivity:
+    """values over the points of the grid, and their derivatives by name, turn by turn"""
 
     def shaped(a: Floats) -> Any:
         return a.reshape(grid) if grid else float(a.reshape(()))
@@ -192,10 +204,9 @@ def sensitivity(
     def by_name(rows: Floats) -> dict[str, Any]:
         return {name: shaped(row) for name, row in zip(names, rows, strict=True)}
 
-    result = (depth, shaped(q_last), shaped(log_last), by_name(dq), by_name(dlog))
-    if delta0 is None:
-        return Sensitivity(*result)
-    return Sensitivity(*result, shaped(delta_last / q_last), by_name(ddelta / q_last - delta_last * dq / q_last**2))
+    q_last, log_last, dq, dlog, *gaps = numbers
+    known_gap = (shaped(gaps[0]), by_name(gaps[1])) if gaps else ()
+    return Sensitivity(depth, shaped(q_last), shaped(log_last), by_name(dq), by_name(dlog), *known_gap)
 
 
 #: state, its tangent, the row, its tangent, and the power of 2^500 taken out of these
@@ -264,13 +275,13 @@ def _stage(
         if d.kernel is None:
             value = d.value.xreplace(view)
             named[d.symbol] = value
-            tangent = sp.Dummy(f"dot_{d.symbol.name}", real=True)
-            named[tangent] = _tangent(value, own)
-            own[d.symbol] = tangent
+            dot = sp.Dummy(f"dot_{d.symbol.name}", real=True)
+            named[dot] = tangent(value, own)
+            own[d.symbol] = dot
     wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
-    wanted += [_tangent(e, own) for e in wanted]
+    wanted += [tangent(e, own) for e in wanted]
     unknown = set().union(*(e.atoms(sp.Derivative, sp.Subs) for e in (*wanted, *named.values())))
     if unknown:
         raise ValueError(f"{stage.block}: its law holds {min(map(str, unknown))}, which has no formula: no sensitivities of this network")
@@ -287,46 +298,3 @@ def _stage(
         *_SCALED,
     ]
     return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
-
-
-def _tangent(e: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:
-    """the sum of partial derivatives times tangents"""
-    if isinstance(e, sp.Min):  # the bound of a gap, which rounding alone can reach
-        e = next(a for a in e.args if a.has(Gap) or not (a.is_Number or (a.is_Mul and a.args[0] == 2)))
-    nodes = {node: sp.Dummy(str(i)) for i, node in enumerate(sorted(e.atoms(Node), key=sp.default_sort_key))}
-    outer = e.xreplace(nodes)
-    back = {letter: node for node, letter in nodes.items()}
-    total = sp.Add(*[outer.diff(s) * dots[s] for s in outer.free_symbols & dots.keys()])
-    inner = sp.Add(*[outer.diff(letter) * _node_tangent(node, dots) for node, letter in nodes.items()])
-    return (total + inner).xreplace(back)
-
-
-def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:
-    if isinstance(node, Gap):
-        f, v, d = node.args
-        by_q, by_delta = _gap_slopes(f, v, d)
-        parameters = sp.Add(
-            *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
-        )
-        return by_q * _along(v, dots) + by_delta * _along(d, dots) + parameters
-    return _along(node, dots)
-
-
-_V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
-
-
-def _along(e: sp.Expr, dots: Mapping[sp.Expr, sp.Symbol]) -> sp.Expr:
-    return sp.Add(*[e.diff(s) * dots[s] for s in e.free_symbols & dots.keys()])
-
-
-def _gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """the derivatives of a gap in its variance and in its gap"""
-    f1 = slope(f)
-    by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
-    f2 = slope(f1)
-    if not f2.has(sp.DiracDelta):
-        return Gap(f1, v, d) + (Gap(f + f2, v, d) - Gap(f - f2, v, d)) / 4, by_delta
-    form = closed.gap(f)
-    if form is not None:
-        return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
-    return Gap(f, _V, _D).diff(_V).xreplace({_V: v, _D: d}), by_delta

@@ -103,4 +103,132 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
             result += term
     return result
 ''',
+    "moved": r'''
+def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, code<both>):
+    """The derivative of `exchangeable` along (dot_q, dot_delta), f_<j> and f_<k> being the derivatives of f_<i>, jumps of f_<j> counted."""
+    if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
+        return math.nan
+    first = np.empty(4)
+    second = np.empty(4)
+    for t in range(4):
+        first[t] = code % 16.0
+        code = (code - first[t]) / 16.0
+        second[t] = code % 8.0
+        code = (code - second[t]) / 16.0
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    root = math.sqrt(q)
+    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>), reach_<k>(bend, 0.0, root, y, w<z>))
+    window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + 1.0))
+    breaks, jumps = breaks_of(slope), jumps_of(slope)
+    factors = 2 if spread > 0.0 else 4
+    means = np.empty(4)
+    moves = np.empty(4)
+    sums = np.empty(4)
+    rows = np.empty(4 * CAPACITY)
+    result = 0.0
+    for turn in range(2 if delta > q else 1):
+        # beyond delta = q the continuation of `exchangeable`
+        apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
+        rate = dot_delta if delta <= q else (dot_q if turn == 0 else 2.0 * dot_q - dot_delta)
+        weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
+        apart = max(apart, 1e-300 * q)
+        common = max(q - apart, 2e-11 * q)  # what is common to the tokens may vanish, its derivative does not
+        a = math.sqrt(common)
+        s = math.sqrt(apart)
+        drift = 0.5 * (dot_q - rate) / common
+        spin = 0.5 * rate / apart
+        outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
+        if outer < 0:
+            return math.nan
+        for k in range(outer):
+            mu = outer_y[k]
+            count = nodes_of_two(slope, bend, mu, s, 0.0, mu, s, 0.0, window, y, w)
+            if count < 0:
+                return math.nan
+            means[:] = 0.0
+            moves[:] = 0.0
+            for i in range(count):
+                value = f_<i>(y[i]<x>)
+                rise = f_<j>(y[i]<y>)
+                turned = f_<k>(y[i]<z>)
+                move = w[i] * (mu * drift + (y[i] - mu) * spin)
+                for t in range(factors):
+                    m, n = first[t], second[t]
+                    if m + n > 0.0:
+                        power = raised(rise, n)
+                        means[t] += w[i] * raised(value, m) * power
+                        change = m * raised(value, m - 1.0) * rise * power if m > 0.0 else 0.0
+                        if n > 0.0:
+                            change += n * raised(value, m) * raised(rise, n - 1.0) * turned
+                        moves[t] += move * change
+            for j in range(breaks.size):
+                if jumps[j] != 0.0 and second.sum() > 0.0:
+                    if slope[PERIOD] > 0.0:
+                        return math.nan
+                    z = (breaks[j] - mu) / s
+                    move = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi)) * (mu * drift + (breaks[j] - mu) * spin)
+                    value = f_<i>(breaks[j]<x>)
+                    before = f_<j>(beyond(breaks[j], -1e-300)<y>)
+                    after = f_<j>(beyond(breaks[j], 1e-300)<y>)
+                    for t in range(factors):
+                        moves[t] += move * raised(value, first[t]) * (raised(after, second[t]) - raised(before, second[t]))
+            product = 1.0
+            change = 0.0
+            for t in range(factors):
+                if first[t] + second[t] > 0.0:
+                    change = change * means[t] + product * moves[t]
+                    product *= means[t]
+            if spread > 0.0:
+                covariance = 0.0
+                response = 0.0
+                near = alone(slope, bend, mu, s) and alone(shape, slope, mu, s)
+                if near:
+                    count = HERMITE_X.size
+                    for i in range(count):
+                        y[i] = s * HERMITE_X[i]
+                        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                else:
+                    for i in range(count):
+                        y[i] -= mu
+                at = f_<i>(mu<x>)
+                rise_at = f_<j>(mu<y>)
+                sums[:] = 0.0
+                for i in range(count):
+                    step = y[i]
+                    value = f_<i>(mu + step<x>)
+                    rise = f_<j>(mu + step<y>)
+                    for t in range(2):
+                        m = first[2 + t]
+                        rows[4 * i + t] = 0.0
+                        rows[4 * i + 2 + t] = 0.0
+                        slanted = m * raised(value, m - 1.0) * rise
+                        if near:  # values and slopes at mu + step and at mu are too close: integrals of what they change by
+                            for g in range(5):
+                                z = mu + 0.5 * (1.0 + GAP_X[g]) * step
+                                inner = f_<i>(z<x>)
+                                steep = f_<j>(z<y>)
+                                part = 0.5 * GAP_W[g] * step * m
+                                rows[4 * i + t] += part * raised(inner, m - 1.0) * steep
+                                curved = raised(inner, m - 1.0) * f_<k>(z<z>)
+                                if m > 1.0:
+                                    curved += (m - 1.0) * raised(inner, m - 2.0) * steep * steep
+                                rows[4 * i + 2 + t] += part * curved
+                        else:
+                            rows[4 * i + t] = raised(value, m) - raised(at, m)
+                            rows[4 * i + 2 + t] = slanted - m * raised(at, m - 1.0) * rise_at
+                        rows[4 * i + 2 + t] = rows[4 * i + 2 + t] * mu * drift + slanted * step * spin
+                    for t in range(4):
+                        sums[t] += w[i] * rows[4 * i + t]
+                for i in range(count):
+                    one = rows[4 * i] - sums[0]
+                    other = rows[4 * i + 1] - sums[1]
+                    covariance += w[i] * one * other
+                    response += w[i] * ((rows[4 * i + 2] - sums[2]) * other + one * (rows[4 * i + 3] - sums[3]))
+                change = change * covariance + product * response
+            result += weight * outer_w[k] * change
+    return result
+''',
 }

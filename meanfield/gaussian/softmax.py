@@ -23,6 +23,7 @@ from sympy.core.function import ArgumentIndexError
 __all__ = [
     "SoftmaxExponent",
     "SoftmaxResponse",
+    "SoftmaxSlope",
     "SoftmaxTriple",
     "softmax_exponent",
     "softmax_moments",
@@ -73,6 +74,8 @@ class SoftmaxExponent(_SoftmaxAverage):
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         r"""By the heat equation: d(v \omega)/dv = E[Y + 3 Y^2 - 4 \sum_b A_b^3]/(E Y (1 - E Y)) with Y = \sum_b A_b^2."""
+        if argindex == 2:
+            return SoftmaxSlope(*self.args, 0)
         if argindex != 1:
             raise ArgumentIndexError(self, argindex)
         v, n = self.args
@@ -92,6 +95,9 @@ class SoftmaxResponse(_SoftmaxAverage):
     def value(_pair: Any, _same: Any, _triple: Any, response: Any, _v: Any, _n: Any, _digits: int) -> Any:
         return response
 
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return SoftmaxSlope(*self.args, argindex)
+
 
 class SoftmaxTriple(_SoftmaxAverage):
     r"""\beta_3(v, n) = n^3 E A_1 A_2 A_3, continued to n < 3 by its integral."""
@@ -101,6 +107,42 @@ class SoftmaxTriple(_SoftmaxAverage):
     @staticmethod
     def value(_pair: Any, _same: Any, triple: Any, _response: Any, _v: Any, n: Any, _digits: int) -> Any:
         return triple
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return SoftmaxSlope(*self.args, 2 + argindex)
+
+
+class SoftmaxSlope(sp.Function):
+    r"""d\omega/dn, d\mu/dv, d\mu/dn, d\beta_3/dv, d\beta_3/dn by number: `SoftmaxSlope(v, n, which)`."""
+
+    nargs = 3
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+    @property
+    def average(self) -> tuple[type[_SoftmaxAverage], int]:
+        """what is differentiated, in which argument"""
+        which = int(self.args[2])
+        return (SoftmaxExponent, SoftmaxResponse, SoftmaxTriple)[(which + 1) // 2], (which + 1) % 2
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        if self.free_symbols:
+            return None
+        average, place = self.average
+        digits = 20 * math.ceil((prec / 3.3 + 1) / 20)
+        step, ends = sp.Rational(1, 10**digits), []
+        for side in (1, -1):
+            at = [a + side * step if i == place else a for i, a in enumerate(self.args[:2])]
+            ends.append(average.value(*_precise_moments(*at, 3 * digits), *at, 3 * digits))
+        with mp.workdps(3 * digits):
+            return sp.Float((ends[0] - ends[1]) * mp.mpf(10) ** digits / 2, precision=prec)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        average, place = self.average
+        name = rf"\partial_{'vn'[place]} {average.sign}"
+        text = rf"{name}\left({', '.join(printer._print(a) for a in self.args[:2])}\right)"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
 
 
 @lru_cache(maxsize=256)

@@ -15,8 +15,8 @@ from meanfield.numeric.work import Work
 
 __all__ = ["Calls", "parameters_of"]
 
-#: kinds named after both of their integrands
-_TWO = ("two", "exchangeable")
+#: kinds named after all of their integrands
+_EVERY = ("two", "exchangeable", "moved")
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Calls:
         """The scale on which a quadrature call is exact: its value for a gap, the second moment or its root where signs may cancel."""
         name = type(call).__name__
         kind, integrands = name.partition("_")[0], self.calls[name]
-        if kind in ("gap", "exchangeable"):
+        if kind in ("gap", "exchangeable", "moved"):
             return sp.Abs(call)
         if kind == "near":
             m, wide, narrow = call.args[1:]
@@ -57,7 +57,7 @@ class Calls:
         """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
         E |r(u) f(v)| and so on by Cauchy's inequality."""
         name = type(call).__name__
-        if not self.careful or name.startswith("exchangeable"):
+        if not self.careful or name.startswith(("exchangeable", "moved")):
             return sp.S.Zero
         kind, integrands = name.partition("_")[0], self.calls[name]
 
@@ -103,7 +103,7 @@ class Calls:
         return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
 
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
-        name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _TWO else integrands[:1]))])
+        name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _EVERY else integrands[:1]))])
         self.calls[name] = integrands
         self.centred = self.centred and not (kind in ("mean", "cross") and args[0] != 0)
         return sp.Function(name, real=True)(*args, *parameters_of(integrands))

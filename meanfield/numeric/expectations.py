@@ -9,6 +9,7 @@ import sympy as sp
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, narrowest
 from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
@@ -51,6 +52,8 @@ class Expectations(Calls):
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, Exchangeable):
             return self._exchangeable(node)
+        if isinstance(node, ExchangeableTangent):
+            return self._tangent(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
             return self.numeric(node.conditioned()) if form is None else form
@@ -218,6 +221,14 @@ class Expectations(Calls):
         lose = [rest >= v * sp.Float(lost(c) ** 2) for c, v in zip(found, (v2, v1), strict=True) if c is not None]
         reached = [self._reaches(h, m, v) for h, m, v, c in zip((f, g), (m1, m2), (v1, v2), found, strict=True) if c is not None]
         return sp.Piecewise((near, sp.And(*reached)), (self.call("two", tuple(calm), *law), sp.And(*lose)), (sp.nan, True))
+
+    def _tangent(self, node: ExchangeableTangent) -> sp.Expr:
+        call = self._exchangeable(node.moment)
+        f = node.integrand
+        slope = regular(f)
+        integrands = tuple(self.integrand(g) for g in (f, slope, regular(slope)))
+        variance, gap, spread, code = call.args[:4]
+        return self.call("moved", integrands, variance, gap, *node.directions, spread, code)
 
     def _exchangeable(self, node: Exchangeable) -> sp.Expr:
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())

@@ -28,12 +28,14 @@ __all__ = [
     "Flow",
     "check_means",
     "described",
+    "entry_laws",
     "explicit",
     "flow_of",
     "has_softmax",
     "has_tangent",
     "joined",
     "number_at",
+    "one_law",
     "parameters_of",
     "tokens_of",
 ]
@@ -70,7 +72,7 @@ def flow_of(block: Block) -> Step:
     ValueError
         It mixes tokens by a law that holds for permutation-symmetric tokens only, as softmax attention.
     """
-    if _one_law(block):
+    if one_law(block):
         return _entries(block)
     mixing = block.pattern
     if mixing is None:
@@ -80,27 +82,27 @@ def flow_of(block: Block) -> Step:
 
 @flow_of.register
 def _(block: Serial) -> Step:
-    return _entries(block) if _one_law(block) else _in_turn([flow_of(part) for part in joined(block)])
+    return _entries(block) if one_law(block) else _in_turn([flow_of(part) for part in joined(block)])
 
 
 @flow_of.register
 def _(block: Residual) -> Step:
-    if _one_law(block):
+    if one_law(block):
         return _entries(block)
     return _sum([(block.skip, None), (block.scale, flow_of(block.branch))])
 
 
 @flow_of.register
 def _(block: Parallel) -> Step:
-    return _entries(block) if _one_law(block) else _sum([(sp.S.One, flow_of(b)) for b in block.branches])
+    return _entries(block) if one_law(block) else _sum([(sp.S.One, flow_of(b)) for b in block.branches])
 
 
 @flow_of.register
 def _(block: Repeat) -> Step:
-    return _entries(block) if _one_law(block) else _in_turn([flow_of(block.block)] * block.times)
+    return _entries(block) if one_law(block) else _in_turn([flow_of(block.block)] * block.times)
 
 
-def _one_law(block: Block) -> bool:
+def one_law(block: Block) -> bool:
     """whether it acts on tokens one by one, by a formula that is not too long"""
     return block.tokenwise and not _long(block)
 
@@ -133,7 +135,7 @@ def joined(block: Serial) -> list[Block]:
     """the parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law"""
     parts: list[list[Block]] = []
     for part in block.blocks:
-        if parts and _one_law(part) and _one_law(parts[-1][-1]):
+        if parts and one_law(part) and one_law(parts[-1][-1]):
             parts[-1].append(part)
         else:
             parts.append([part])
@@ -192,7 +194,7 @@ class _Entrywise:
 
 
 @lru_cache(maxsize=256)
-def _laws(block: Block) -> _Entrywise:
+def entry_laws(block: Block) -> _Entrywise:
     same = block.law(Signal(q, p, delta))
     pair = block.law(Signal(q1, p, (q1 + q2) / 2 - p, q2=q2))
     own_same, own_pair = same.tangent or (), pair.tangent or ()
@@ -216,7 +218,7 @@ def explicit(law: Law, wanted: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
 
 
 def _entries(block: Block) -> Step:
-    laws = _laws(block)
+    laws = entry_laws(block)
 
     def step(G: Floats, values: Values) -> Flow:
         n = G.shape[-1]
@@ -273,7 +275,7 @@ def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
 
 def _parts(block: Block) -> Iterator[Block | sp.Expr]:
     """the tokenwise and mixing parts of a network, and the scales of its residuals"""
-    if _one_law(block) or block.pattern is not None:
+    if one_law(block) or block.pattern is not None:
         yield block
     elif isinstance(block, Serial):
         for part in joined(block):
@@ -300,7 +302,7 @@ def parameters_of(block: Block) -> tuple[sp.Symbol, ...]:
         elif part.pattern is not None:
             found += (part.pattern.gain, part.pattern.weights, part.pattern.n, part.pattern.strength, *part.pattern.frequencies)
         else:
-            found += (*_laws(part).same, *_laws(part).pair)
+            found += (*entry_laws(part).same, *entry_laws(part).pair)
     state = {*TOKENS, q1, q2}
     names = {s for e in found for s in e.free_symbols if s.name not in reserved} - state
     one = merged(names)
@@ -324,19 +326,19 @@ def tokens_of(block: Block, values: Values) -> int | None:
 def has_tangent(block: Block) -> bool:
     """Whether every part says what its weights add to the neural tangent kernel."""
     parts = [part for part in _parts(block) if isinstance(part, Block)]
-    return not has_softmax(block) and all(part.pattern is not None or len(_laws(part).same) > 2 for part in parts)
+    return not has_softmax(block) and all(part.pattern is not None or len(entry_laws(part).same) > 2 for part in parts)
 
 
 def has_softmax(block: Block) -> bool:
     """Whether tokens are mixed by weights that depend on them."""
-    patterns = [part.pattern for part in _parts(block) if isinstance(part, Block) and not _one_law(part)]
+    patterns = [part.pattern for part in _parts(block) if isinstance(part, Block) and not one_law(part)]
     return any(pattern is not None and pattern.strength != 0 for pattern in patterns)
 
 
 @lru_cache(maxsize=256)
 def described(block: Block) -> str:
     """A network by its structure and the laws of its parts, the same in every process."""
-    laws = [repr(_laws(part)) if part.pattern is None else repr(part.pattern) for part in _parts(block) if isinstance(part, Block)]
+    laws = [repr(entry_laws(part)) if part.pattern is None else repr(part.pattern) for part in _parts(block) if isinstance(part, Block)]
     return "\n".join([repr(block), *laws])
 
 
@@ -347,7 +349,7 @@ def check_means(block: Block) -> None:
 
     def after(part: Block, carried: bool) -> bool:
         """whether coordinates have a mean after a part"""
-        if _one_law(part):
+        if one_law(part):
             law = part.law(Signal(q, p, delta, mean if carried else sp.S.Zero))
             if any(mean in e.free_symbols for e in explicit(law, (law.output.q, law.output.p, *law.transfer))):
                 raise ValueError(f"{part} would see tokens with a non-zero mean: insert a Linear before it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from meanfield.gaussian.softmax import SERIES, softmax_exponent, softmax_moments, softmax_response, softmax_triple
+from meanfield.gaussian.softmax_slopes import softmax_slope
 
 __all__ = [
     "SERIES",
@@ -25,6 +26,7 @@ __all__ = [
     "softmax_exponent",
     "softmax_moments",
     "softmax_response",
+    "softmax_slope",
     "softmax_triple",
 ]
 
@@ -60,9 +62,10 @@ NEEDS = {
     "segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_moments")),
+    "softmax_slope": ("SERIES",),
 }
 #: what a call costs as plain Python, in milliseconds, where that is not nothing
-COSTS = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 25.0)
+COSTS = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 25.0) | {"softmax_slope": 40.0}
 
 
 def angle_minus_sine(t: float) -> float:

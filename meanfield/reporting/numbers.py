@@ -29,6 +29,9 @@ __all__ = ["letter", "tabulated"]
 #: rows of a table over layers, or over a grid
 LAYERS: Final = 9
 SETTINGS: Final = 24
+#: most quantities side by side; of more each has a row, over so many layers
+COLUMNS: Final = 7
+ACROSS: Final = 4
 #: largest matrix that is written out
 TOKENS: Final = 10
 
@@ -46,6 +49,10 @@ def tabulated(thing: Any) -> Table:
 
 def _over_layers(run: Run | PairRun, names: list[str]) -> Table:
     known = RUNS | PAIRS
+    if len(names) > COLUMNS:
+        at = picked(len(run.layers), ACROSS)
+        lines = [[f"${known[name].latex}$", *(number(float(getattr(run, name)[i])) for i in at)] for name in names]
+        return Table(["$l$", *(str(run.layers[i]) for i in at)], lines, "l" + "r" * len(at))
     rows = [[str(run.layers[i]), *(number(float(getattr(run, name)[i])) for name in names)] for i in picked(len(run.layers), LAYERS)]
     return Table(["$l$", *(f"${known[name].latex}$" for name in names)], rows, "r" * (1 + len(names)))
 

@@ -122,9 +122,6 @@ def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
-    quenched = mf.Residual(mf.LayerNorm() >> mf.Attention(8, 1, None, 1, 1, average=mf.Quenched()))
-    with pytest.raises(ValueError, match="which has no formula: no sensitivities"):
-        mf.sensitivity(quenched, 3, 1.0, c=0.5, sigma_K=1.0)
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
 
@@ -134,3 +131,63 @@ def test_the_gap_behind_a_norm_moves_with_its_variance() -> None:
     up, down = (mf.propagate(net, 3, q=1.1, gap=0.4, sigma_1=0.477 + h, sigma_2=0.613).gap[-1] for h in (1e-4, -1e-4))
     slope = mf.sensitivity(net, 3, q=1.1, gap=0.4, sigma_1=0.477, sigma_2=0.613).dgap["sigma_1"]
     assert abs(slope - (up - down) / 2e-4) < 1e-8
+
+
+tokens, features, width, gain = sp.symbols("tokens features width gain", positive=True)  # that need not be whole
+MATRICES = {f"sigma_{name}": value for name, value in zip("QKVO", (0.9, 1.2, 0.8, 1.1), strict=True)}
+OPEN: dict[str, tuple[mf.Block, int, dict[str, float]]] = {
+    "softmax averages": (
+        mf.Residual(mf.LayerNorm() >> mf.Attention(tokens, average=mf.Quenched())),
+        3,
+        {"tokens": 7.0, **MATRICES, "q": 1.2, "gap": 0.4},
+    ),
+    "gated attention": (
+        mf.GAU(mf.silu, features, tokens, width, 64, lam=gain),
+        1,
+        {"tokens": 5.0, "features": 24.0, "width": 96.0, "gain": 1.3, "q": 1.2, "gap": 0.6},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_laws_by_quadrature_against_extrapolated_differences(name: str) -> None:
+    net, depth, values = OPEN[name]
+    wanted = tuple(s for s in values if s not in ("sigma_Q", "sigma_V"))
+    found = mf.sensitivity(net, depth, with_respect_to=wanted, **values)
+    assert found.dgap is not None
+    steps = np.array([-4, -2, -1, 1, 2, 4]) / 4
+    weights = np.array([-1, 40, -256, 256, -40, 1]) / 90  # three central differences, extrapolated
+    for wrt in wanted:
+        h = 0.003 * values[wrt]
+        moved = mf.propagate(net, depth, record="last", **{**values, wrt: values[wrt] + h * steps})
+        for mine, end in ((found.dq, moved.q), (found.dgap, moved.gap), (found.dlog_apjn, moved.log_apjn)):
+            true = float(weights @ end[..., -1] / h)
+            assert abs(mine[wrt] - true) <= 1e-9 * (1 + abs(true)), (wrt, mine[wrt], true)
+
+
+def test_tokens_that_are_told_apart() -> None:
+    """Gram matrices over a grid, gradients of a token and pooled, against extrapolated differences; weights that depend on a parameter"""
+    skip = sp.Symbol("skip", positive=True)
+    weights = sp.Piecewise((mf.i ** (-skip), mf.i >= mf.j), (0, True))
+    net = mf.Residual(mf.FixedAttention(weights, 4), skip=skip) >> mf.Residual(mf.LayerNorm() >> mf.MLP(mf.erf))
+    values: dict[str, Any] = {
+        "skip": 0.9,
+        "sigma_V": np.array([0.7, 0.9]),
+        "sigma_O": 1.1,
+        "sigma_1": 0.8,
+        "sigma_2": 1.2,
+        "q": 1.2,
+        "gap": 0.4,
+    }
+    wanted = ("skip", "sigma_V", "sigma_1", "q", "gap")
+    steps, weighted = np.array([[-4], [-2], [-1], [1], [2], [4]]) / 4, np.array([-1, 40, -256, 256, -40, 1]) / 90
+    for start in ("token", "pooled"):
+        found = mf.sensitivity(net, 3, start=start, with_respect_to=wanted, **values)
+        assert found.dgap is not None
+        for wrt in wanted:
+            h = 0.005 * values[wrt]
+            moved = mf.propagate(net, 3, start=start, **{**values, wrt: values[wrt] + h * steps})
+            for mine, end in ((found.dq, moved.q[..., -1]), (found.dgap, moved.gap[..., -1]), (found.dlog_apjn, moved.log_apjn[..., 0])):
+                assert mine[wrt] == pytest.approx(weighted @ end / h, rel=1e-9, abs=1e-10), wrt
+    with pytest.raises(ValueError, match="no derivatives of softmax averages over tokens that are told apart"):
+        mf.sensitivity(mf.CausalAttention(4, sigma_Q=1, sigma_K=1), 2, 1.0, c=0.3, sigma_V=1, sigma_O=1)

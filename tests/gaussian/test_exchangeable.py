@@ -8,6 +8,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
 from meanfield.gaussian.expectation import Expectation
 
 X, W = np.polynomial.hermite_e.hermegauss(120)
@@ -82,3 +83,17 @@ def test_the_conditional_covariance_of_a_step() -> None:
     """Var(sign u | x) on average is 1 - E sign sign"""
     value = mf.evaluate(Exchangeable(sp.sign(mf.x), [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta, True), q=1.3, delta=0.7)
     assert abs(value - (1 - 2 / np.pi * np.arcsin(0.6 / 1.3))) < 1e-13
+
+
+def test_tangents_count_the_jumps_of_slopes() -> None:
+    """E theta(u) theta(v) = 1/2 - arccos(p/q)/(2 pi), E relu(u) relu(v) theta(u) theta(v) its kernel; a fixed second moment"""
+    f, p = mf.relu.expression, mf.q - mf.delta
+    kernels = {
+        ((0, 1), (0, 1)): sp.Rational(1, 2) - sp.acos(p / mf.q) / (2 * sp.pi),
+        ((1, 1), (1, 1)): mf.relu.kernel(mf.q, p),
+        ((0, 2),): 0.5,
+    }
+    for powers, truth in kernels.items():
+        along = ExchangeableTangent.along(Exchangeable(f, powers, mf.q, mf.delta), sp.Rational(1, 3), sp.Rational(2, 7))
+        exact = (sp.diff(truth, mf.q) / 3 + sp.diff(truth, mf.delta) * 2 / 7).subs({mf.q: 1.3, mf.delta: 0.7})
+        assert abs(mf.evaluate(along, q=1.3, delta=0.7) - float(exact)) < 1e-12

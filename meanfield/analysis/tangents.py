@@ -1,0 +1,73 @@
+r"""Tangents of expressions: the sum of partial derivatives times the tangents of what they are written in.
+
+Price's theorem makes the derivative of an expectation expectations again,
+
+    dE f(u)/dq = E[u f'(u)]/(2q),   dE f(u) g(v)/dp = E f'(u) g'(v),
+
+and for the gap G[f](q, \delta) = E f(u)^2 - E f(u) f(v), free of cancellation,
+
+    dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy as sp
+
+from meanfield.gaussian import closed
+from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.pieces import slope
+from meanfield.symbols import known
+
+__all__ = ["tangent"]
+
+x, y, q, delta = (known(name) for name in ("x", "y", "q", "delta"))
+
+
+def tangent(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
+    """the sum of partial derivatives times tangents"""
+    if isinstance(e, sp.Min):  # the bound of a gap, which rounding alone can reach
+        e = next(a for a in e.args if a.has(Gap) or not (a.is_Number or (a.is_Mul and a.args[0] == 2)))
+    nodes = {node: sp.Dummy(str(i)) for i, node in enumerate(sorted(e.atoms(Node), key=sp.default_sort_key))}
+    outer = e.xreplace(nodes)
+    back = {letter: node for node, letter in nodes.items()}
+    total = sp.Add(*[outer.diff(s) * dots[s] for s in outer.free_symbols & dots.keys()])
+    inner = sp.Add(*[outer.diff(letter) * _node_tangent(node, dots) for node, letter in nodes.items()])
+    return (total + inner).xreplace(back)
+
+
+def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
+    if isinstance(node, Gap):
+        f, v, d = node.args
+        by_q, by_delta = _gap_slopes(f, v, d)
+        parameters = sp.Add(
+            *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
+        )
+        return by_q * _along(v, dots) + by_delta * _along(d, dots) + parameters
+    if isinstance(node, Exchangeable) and not node.integrand.free_symbols & dots.keys():
+        return ExchangeableTangent.along(node, _along(node.variance, dots), _along(node.gap, dots))
+    return _along(node, dots)
+
+
+_V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
+
+
+def _along(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
+    return sp.Add(*[e.diff(s) * dots[s] for s in e.free_symbols & dots.keys()])
+
+
+def _gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """the derivatives of a gap in its variance and in its gap"""
+    f1 = slope(f)
+    by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
+    f2 = slope(f1)
+    if not f2.has(sp.DiracDelta):
+        return Gap(f1, v, d) + (Gap(f + f2, v, d) - Gap(f - f2, v, d)) / 4, by_delta
+    form = closed.gap(f)
+    if form is not None:
+        return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
+    return Gap(f, _V, _D).diff(_V).xreplace({_V: v, _D: d}), by_delta
