@@ -53,24 +53,27 @@ def _within(edge: sp.Expr, length: float) -> set[float]:
 
 def _found(edge: sp.Expr, grid: Floats) -> set[float]:
     """roots between points of a grid: where the edge changes its sign, and where it touches 0"""
-    from scipy.optimize import brentq
-
     value = real_function(edge)
 
     def at(f: Real, t: float) -> float:
         return float(f(np.array([t]))[0])
 
+    def root(f: Real, low: float, high: float) -> float:
+        from scipy.optimize import brentq  # as long to import as sympy, and few functions have a root that is no point of the grid
+
+        return float(brentq(lambda t: at(f, t), low, high, xtol=1e-15))
+
     values = value(grid)
     signs = np.sign(values)
     changes = np.flatnonzero(signs[1:] * signs[:-1] < 0)
-    roots = {float(brentq(lambda t: at(value, t), grid[i], grid[i + 1], xtol=1e-15)) for i in changes}
+    roots = {root(value, grid[i], grid[i + 1]) for i in changes}
     roots |= {float(grid[i]) for i in np.flatnonzero(signs == 0) if 0 < i < len(grid) - 1 and signs[i - 1] * signs[i + 1] != 0}
     size = np.abs(values)
     touching = (size[1:-1] < 1e-3 * np.nanmax(size)) & (size[1:-1] < size[:-2]) & (size[1:-1] < size[2:])
     for i in np.flatnonzero(touching & (signs[1:-1] == signs[:-2]) & (signs[1:-1] == signs[2:])) + 1:
         slope = real_function(without_deltas(edge.diff(x)))
         if at(slope, grid[i - 1]) * at(slope, grid[i + 1]) < 0:
-            t = float(brentq(lambda t, f=slope: at(f, t), grid[i - 1], grid[i + 1], xtol=1e-15))
+            t = root(slope, grid[i - 1], grid[i + 1])
             roots |= {t} if abs(at(value, t)) <= 1e-14 * np.nanmax(size) else set()
     return roots
 

@@ -156,7 +156,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     >>> mf.evaluate(mf.tanh.second_moment(mf.q), q=[0.5, 1.0]).round(12)
     array([0.273676..., 0.394294...])
     """
-    e = stated(arguments.expression(expression, "expression"))
+    e = stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression"))
+    order = _order(e)
     for flag, name in ((error, "error"), (log, "log")):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} = {flag!r}: expected True or False")
@@ -164,7 +165,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         raise ValueError("error = True and digits are given: with digits every digit is correct, ask for one of them")
     if digits is not None:
         arguments.check_integer(digits, "digits", 1)
-    order, arrays, grid = _arranged(e, values)
+    arrays, grid = _arranged(order, values)
     if digits is not None:
         if grid:
             shaped = ", ".join(name for name, a in arrays.items() if a.shape)
@@ -185,7 +186,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
 def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[Floats, bool]:
     """The float64 values of what others are added to, `faint` where they underflow, and whether any does."""
     e = stated(expression)
-    order, arrays, grid = _arranged(e, values)
+    order = _order(e)
+    arrays, grid = _arranged(order, values)
     result, _ = _floats(e, order, _table(arrays, grid), False)
     underflow = (result != 0) & (np.abs(result) < FAINT)
     _refuse_abnormal(np.where(underflow, 0.0, result))
@@ -193,14 +195,23 @@ def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[
     return result.reshape(grid), bool(underflow.any())
 
 
-def _arranged(e: sp.Expr, values: dict[str, Any]) -> tuple[tuple[sp.Symbol, ...], dict[str, Floats], tuple[int, ...]]:
-    """the symbols of an expression in order, their values as checked arrays, and the shape these broadcast to"""
-    names = {s.name: s for s in e.free_symbols}
+@lru_cache(maxsize=512)
+def _exact(expression: sp.Expr) -> sp.Expr:
+    return arguments.expression(expression, "expression")
+
+
+@lru_cache(maxsize=512)
+def _order(e: sp.Expr) -> tuple[sp.Symbol, ...]:
+    return tuple(sorted({s.name: s for s in e.free_symbols}.values(), key=lambda s: s.name))
+
+
+def _arranged(order: tuple[sp.Symbol, ...], values: dict[str, Any]) -> tuple[dict[str, Floats], tuple[int, ...]]:
+    """the values of symbols as checked arrays, and the shape these broadcast to"""
+    names = {s.name: s for s in order}
     missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys())
     if missing or unknown:
         parts = [f"missing values: {', '.join(missing)}"] * bool(missing) + [f"unused names: {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
-    order = tuple(sorted(names.values(), key=lambda s: s.name))
     variances = {"q", "q1", "q2"}
     arrays = {
         s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
@@ -208,7 +219,7 @@ def _arranged(e: sp.Expr, values: dict[str, Any]) -> tuple[tuple[sp.Symbol, ...]
     }
     grid = arguments.broadcast(arrays)
     _check_moments(arrays)
-    return order, arrays, grid
+    return arrays, grid
 
 
 def _table(arrays: dict[str, Floats], grid: tuple[int, ...]) -> Floats:

@@ -145,9 +145,10 @@ def joined(block: Serial) -> list[Block]:
 def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
     """scaled branches from the same input, with independent weights; None is the input itself"""
     identity = Flow(np.empty(0), lambda X: X, lambda g: g, np.zeros(()))
+    weights = [_Lasting(factor**2) for factor, _ in terms]
 
     def step(G: Floats, values: Values) -> Flow:
-        flows = [(number_at(factor**2, values)[..., None, None], s and s(G, values)) for factor, s in terms]
+        flows = [(weight(values)[..., None, None], s and s(G, values)) for weight, (_, s) in zip(weights, terms, strict=True)]
         parts = [(w, replace(identity, gram=G) if f is None else f) for w, f in flows]
 
         def added(which: str, X: Floats) -> Floats:
@@ -161,15 +162,14 @@ def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
 
 
 def _mixed(mixing: Mixing) -> Step:
-    i, j = TOKENS
+    gains, weights = _Lasting(mixing.gain), _Lasting(mixing.weights)
+    i, j = (symbol.name for symbol in TOKENS)
 
     def step(G: Floats, values: Values) -> Flow:
         indices = np.arange(1, G.shape[-1] + 1)
-        gain = number_at(mixing.gain, values)[..., None, None]
+        gain = gains(values)[..., None, None]
         inner = {name: np.asarray(v)[..., None, None] for name, v in values.items()}
-        A = np.broadcast_to(
-            number_at(mixing.weights, {**inner, i.name: indices[:, None], j.name: indices}), np.broadcast_shapes(G.shape, gain.shape)
-        )
+        A = np.broadcast_to(weights({**inner, i: indices[:, None], j: indices}), np.broadcast_shapes(G.shape, gain.shape))
         if mixing.strength != 0:
             angles = np.array([float(number_at(f, values)) for f in mixing.frequencies])
             rows = SoftmaxRows(G, A, number_at(mixing.strength, values), angles)
@@ -243,13 +243,30 @@ def _entries(block: Block) -> Step:
     return step
 
 
+class _Lasting:
+    """An expression at the values of parameters, kept from layer to layer while those that it has stay the same."""
+
+    def __init__(self, e: sp.Expr) -> None:
+        self._expression = e
+        self._names = {s.name for s in e.free_symbols}
+        self._at: dict[str, Floats] | None = None
+        self._value: Floats = np.empty(0)
+
+    def __call__(self, values: Values) -> Floats:
+        at = {name: np.asarray(v) for name, v in values.items() if name in self._names}
+        before = self._at
+        if before is None or any(v.shape != before[name].shape or (v != before[name]).any() for name, v in at.items()):
+            self._at, self._value = at, number_at(self._expression, values)
+        return self._value
+
+
 def number_at(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
     """The expression at arrays of values; where it is no normal double, inf, 0 or NaN."""
-    names = {s.name for s in e.free_symbols}
+    names, jumps = _letters(e)
     given: dict[str, Any] = {name: np.asarray(v, dtype=np.float64) for name, v in values.items() if name in names}
     if not names:
         return np.asarray(float(e))
-    if e.has(sp.oo):  # an activation that jumps has no finite slope
+    if jumps:
         return np.full(np.broadcast_shapes(*(v.shape for v in given.values())), np.inf)
     try:
         return np.asarray(evaluate(e, **given))
@@ -260,6 +277,12 @@ def number_at(e: sp.Expr, values: Mapping[str, Any]) -> Floats:
             return np.asarray(_beyond(e, given))
         points = [number_at(e, {name: v[k] for name, v in full.items()}) for k in range(int(np.prod(shape)))]
         return np.array(points).reshape(shape)
+
+
+@lru_cache(maxsize=512)
+def _letters(e: sp.Expr) -> tuple[frozenset[str], bool]:
+    """the symbols of an expression by name, and whether it is infinite: an activation that jumps has no finite slope"""
+    return frozenset(s.name for s in e.free_symbols), bool(e.has(sp.oo))
 
 
 def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:

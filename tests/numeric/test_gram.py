@@ -33,6 +33,25 @@ def test_where_the_moments_close_the_gram_matrix_says_the_same(start):
         np.testing.assert_allclose(getattr(seen, name), getattr(symmetric, name), rtol=1e-13, atol=1e-14)
 
 
+def test_weights_are_taken_at_each_layer_if_they_depend_on_it_and_once_if_not(monkeypatch):
+    from meanfield.numeric import gram
+
+    a, taken = sp.Symbol("a", positive=True), []
+    asked = gram.number_at
+    monkeypatch.setattr(gram, "number_at", lambda e, values: taken.append(e) or asked(e, values))
+    strengths, near = np.array([0.3, 0.7]), abs(np.arange(3)[:, None] - np.arange(3))
+    expected = np.tile(np.full((3, 3), 0.4) + 0.6 * np.eye(3), (2, 1, 1))
+    run = mf.propagate(mf.FixedAttention(sp.exp(-a * mf.l * abs(mf.i - mf.j)), 3, 1, 1), depth=4, q=1.0, p=0.4, record="last", a=strengths)
+    for l in range(4):
+        A = np.exp(-strengths[:, None, None] * l * near)
+        expected = A @ expected @ A.swapaxes(-1, -2)
+    np.testing.assert_allclose(run.gram[:, 0], expected, rtol=1e-13)
+    taken.clear()
+    still = mf.FixedAttention(sp.exp(-a * abs(mf.i - mf.j)), 3, 1, 1)
+    mf.propagate(still, depth=40, q=1.0, p=0.4, record="last", a=strengths)
+    assert taken.count(still.weights) == 1
+
+
 def test_a_causal_mask_averages_what_came_before():
     """theory of uniform causal attention: G_ij = p + (q - p)/max(i, j), |C|_F^2/n = H_n/n, column sums H_n - H_(b-1)"""
     q, p, n = 1.7, -0.02, 40
