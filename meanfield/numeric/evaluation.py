@@ -37,8 +37,8 @@ NOISE = 1e-11
 FEW = 20
 #: smallest number that counts as a normal double
 FAINT = 1e-300
-#: how much more detail a second quadrature takes, whose difference from the first bounds the error
-DETAIL = 1.3
+#: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
+DETAILS = (1.3, 2.0)
 
 #: how many values make up a whole of which those that are asked for are some; None where they are for themselves
 _WHOLE: ContextVar[int | None] = ContextVar("whole", default=None)
@@ -123,7 +123,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         that it prints as.
     error : bool
         Return (value, bound): a first-order bound on rounding, carried through the lowered expression and through the integrand
-        of a quadrature (whose terms may cancel), and for quadrature the difference from a second one in more detail.
+        of a quadrature (whose terms may cancel), and for quadrature the difference from others in more detail.
     log : bool
         Return ln of the value, also where the value itself is no normal double.
     **values : number or array
@@ -285,7 +285,7 @@ def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: 
         out[poor] = doubles(e, order, table[:, poor])
         bound[poor] = _rounding(out[poor])
     if error:
-        difference = np.abs(program(table, DETAIL)[0] - out)
+        difference = np.fmax(*(np.abs(program(table, detail)[0] - out) for detail in DETAILS))
         bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)
