@@ -9,9 +9,14 @@ import importlib
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from meanfield import extras
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["main", "run"]
 
@@ -55,7 +60,27 @@ def main() -> None:
     before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))
     _imported()
     signal.signal(signal.SIGINT, before)
+    hear = sys.unraisablehook
+
+    def unheard(lost: UnraisableHookArgs) -> None:
+        # in a weak reference's callback, of which imports have many, Python drops what is raised: the interrupt comes again
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            again = threading.Timer(0.05, _interrupt)
+            again.daemon = True
+            again.start()
+        else:
+            hear(lost)
+
+    sys.unraisablehook = unheard
     sys.exit(run())
+
+
+def _interrupt() -> None:
+    """the main thread, also where it waits, if the system can"""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _imported() -> None:

@@ -529,6 +529,29 @@ def test_interrupt(tmp_path):
     assert not any(p.name.startswith(".") for p in folder.iterdir())
 
 
+LOST = """
+import signal, time, weakref
+from meanfield import cli
+class Anything: pass
+def run():
+    thing = Anything()
+    watched = weakref.ref(thing, lambda gone: signal.raise_signal(signal.SIGINT))
+    try:
+        del thing
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return 130
+cli.run = run
+cli.main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="time.sleep is not interrupted on Windows")
+def test_an_interrupt_that_python_drops_comes_again():
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 # -- one style, one sentence ------------------------------------------------------------------------------------------------------------
 
 
