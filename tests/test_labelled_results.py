@@ -27,7 +27,7 @@ RESULTS = {
     "phases": lambda: mf.phase_diagram(LAYER, sigma_w=np.linspace(0.5, 2, 4), sigma_b=np.linspace(0.1, 0.5, 5)),
     "sensitivity": lambda: mf.sensitivity(LAYER, 4, q=1.0, c=0.5, sigma_w=[1.4, 1.5], sigma_b=0.1),
     "check": lambda: Check(mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))), {"sigma_1": 1.0},
-                           (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees"),), mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START)),
+                           (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees", 1000),), mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START)),
     "fixed points": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3),
     "gradients": lambda: mf.scaling.GradientCheck(np.array([6, 12]), *np.ones((4, 2)), factor=2.0),
     "conventions": lambda: mf.scaling.convention_table(64, 2, 16, vocabulary=100),

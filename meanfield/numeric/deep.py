@@ -109,7 +109,7 @@ def _logs(m: ModuleType, s: list[float]) -> tuple[float, float]:
 
 def _dead(trail: Trail, delta: float, tabled: bool) -> dict[str, Any]:
     m, s = trail.module, trail.s
-    status = m.code(s[m.Q], delta, s[m.LEAST], s[m.A], s[m.LOWEST], s[m.GOOD], trail.depth * m.LAYERS)
+    status = m.code(s[m.Q], s[m.DELTA], delta, s[m.LEAST], s[m.A], s[m.LOWEST], s[m.GOOD], trail.depth * m.LAYERS)
     if status == 3 and tabled:
         raise Rough("a table")
     good = int(s[m.GOOD])
@@ -125,7 +125,7 @@ def _found(trail: Trail, records: dict[str, Floats], state: State, chi: float, d
     m, least, depth, pooled = trail.module, trail.s[trail.module.LEAST], trail.depth, trail.pooled
     log = state.log + math.log1p(pooled * state.ratio)
     layers = depth * m.LAYERS
-    status = m.code(state.q, delta, min(least, state.delta), 1.0, 1.0, layers, layers)
+    status = m.code(state.q, state.delta, delta, min(least, state.delta), 1.0, 1.0, layers, layers)
     alone = not records
     end = {"q": state.q, "delta": state.delta, "forward": log, "backward": log if alone else 0.0, "chi": chi}
     end["chi_sum"] = state.chi_log if alone else 0.0

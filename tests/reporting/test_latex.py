@@ -26,7 +26,7 @@ VIT = {"attention": mf.UniformAttention(4), "mlp": mf.MLP(mf.relu)}
 
 def check() -> Check:
     law = mf.growth(RESIDUAL)
-    return Check(law, {"sigma_1": 1.0}, (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees"),), mf.propagate(LAYER, c=0.5, **START))
+    return Check(law, {"sigma_1": 1.0}, (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees", 1000),), mf.propagate(LAYER, c=0.5, **START))
 
 
 #: what to make of each kind of object
