@@ -103,7 +103,7 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
     return {
         "given": re.findall(r"    (\w+) = float\(values\[\d+, g\]\)", load[0]),
         "hoisted": [line.strip() for line in load[0].split("\n") if re.match(r"    \w+ = (?!float\(values)", line)],
-        "body": [line.strip() for line in step[2].split("\n")],
+        "body": [line.strip().removesuffix(" if delta < math.inf else delta") for line in step[2].split("\n")],  # peers keep no status
         "held": step[1].split(", ")[2:-2],
         "results": step[3].split(", ")[2:],
         "source": kernel.compiled(lanes),
