@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Order = tuple[sp.Symbol, ...]
 
-x, y = known("x"), known("y")
+x = known("x")
 
 #: digits of a rounded argument beyond those asked
 _SPARE = 400

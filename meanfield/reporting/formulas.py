@@ -34,7 +34,6 @@ __all__ = ["equations_of", "latex", "law_lines", "stage_title", "where"]
 LONG: Final = 90.0
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
-_J, _K = sp.symbols("J K")
 
 
 @latex.register(sp.Basic)
