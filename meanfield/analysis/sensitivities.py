@@ -8,7 +8,7 @@ Values and tangents are lowered together and run over depth; the row e_1^T T_0 .
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,10 +18,11 @@ import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
-from meanfield.analysis.gram_tangents import gram_tangents
-from meanfield.analysis.tangents import tangent
+from meanfield.analysis.gram_tangents import gram_tangents, starts
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.numeric.gram_march import prepared_tokens
+from meanfield.gaussian.tangents import tangent
+from meanfield.numeric.gram_laws import sizes_of
+from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name, source_name
@@ -118,6 +119,7 @@ def sensitivity(
     p: ArrayLike | None = None,
     c: ArrayLike | None = None,
     gap: ArrayLike | None = None,
+    q2: ArrayLike | None = None,
     with_respect_to: str | tuple[str, ...] | None = None,
     start: str = "token",
     **parameters: ArrayLike,
@@ -149,16 +151,19 @@ def sensitivity(
     depth = arguments.check_integer(depth, "depth", 0)
     if start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
-    if not net.closes:
-        ready = prepared_tokens(net, depth, q, p, c, gap, start, "last", parameters)
-        names = _names(ready.parameters, with_respect_to, ready.gram.shape[-1] > 1)
+    if q2 is not None or not net.closes:
+        if q2 is not None:
+            ready = prepared_pair(net, depth, q, q2, p, c, gap, "last", parameters)
+        else:
+            ready = prepared_tokens(net, depth, q, p, c, gap, start, "last", parameters)
+        names = _names([name for name in ready.parameters if name not in sizes_of(net)], with_respect_to, starts(ready))
         return _shaped(ready.grid, names, depth, *gram_tangents(ready, names))
     rec = recursion(net)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
         raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
-    names = _names(values, with_respect_to, delta0 is not None)
+    names = _names(values, with_respect_to, ("q", *(("c", "gap", "p") * (delta0 is not None))))
     named = {"q": q0, "start of p, c or gap": np.zeros(()) if delta0 is None else delta0, **values}
     grid = arguments.broadcast(named)
     count = math.prod(grid)
@@ -166,12 +171,12 @@ def sensitivity(
     kernel = _kernel(rec, delta0 is not None)
     seeds = np.zeros((len(names), 2 + len(values), count))
     for k, name in enumerate(names):
-        if name == "q":
-            seeds[k, 0], seeds[k, 1] = 1.0, flat[1] / flat[0]  # at fixed correlation
-        elif name == "gap":
-            seeds[k, 1] = flat[0]
-        else:
+        if name in values:
             seeds[k, 2 + list(values).index(name)] = 1.0
+        elif name == "q":
+            seeds[k, 0], seeds[k, 1] = 1.0, flat[1] / flat[0]  # at fixed correlation
+        else:
+            seeds[k, 1] = {"p": -1.0, "c": -flat[0], "gap": flat[0]}[name]
     table = np.array(flat[2:]).reshape(len(values), count)
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     shapes = [i.shapes(list(values), table) for i in kernel.integrands]
@@ -186,9 +191,9 @@ def sensitivity(
     return _shaped(grid, names, depth, q_last, log_last, dq, dlog, delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2)
 
 
-def _names(values: Mapping[str, Any], wanted: str | tuple[str, ...] | None, paired: bool) -> tuple[str, ...]:
+def _names(values: Iterable[str], wanted: str | tuple[str, ...] | None, begun: Iterable[str]) -> tuple[str, ...]:
     names = tuple(values) if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(wanted)
-    possible = {*values, "q", *(("gap",) if paired else ())}
+    possible = {*values, *begun}
     unknown = [name for name in names if name not in possible]
     if unknown or not names:
         raise ValueError(f"with_respect_to = {', '.join(unknown) or names}: expected some of {', '.join(sorted(possible))}")

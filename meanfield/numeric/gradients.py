@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.gram import explicit, number_at
+from meanfield.numeric.gram_laws import explicit
+from meanfield.numeric.pointwise import number_at
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 

@@ -14,7 +14,8 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.evaluation import among
 from meanfield.numeric.fingerprint import fingerprint
-from meanfield.numeric.gram import check_means, described, flow_of, has_softmax, has_tangent, parameters_of, tokens_of
+from meanfield.numeric.gram import flow_of
+from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_runs import GramRun, March, PairRun, pair_outline, token_outline
 from meanfield.numeric.outlines import Outline, available_memory, axes_of, layers_of
 from meanfield.numeric.runs import bound_parameters, check_gram, initial_moments
@@ -73,7 +74,7 @@ def _march(net: Block, G: Floats, depth: int, layers: NDArray[np.int64], pooled:
             if flow.tangent is None:
                 tangent = None
             else:
-                theta = np.where(good, flow.push(theta) + flow.tangent, fine)
+                theta = np.where(good, flow.push(theta) + flow.tangent(), fine)
         if several:
             pulls.append(flow.pull)
         G = np.where(good, flow.gram, fine)  # what went wrong stays harmless and is shown as NaN

@@ -27,7 +27,7 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.chunks import prepared
 from meanfield.numeric.cuda_runs import check_device
-from meanfield.numeric.gram import parameters_of
+from meanfield.numeric.gram_laws import parameters_of
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.outlines import Axes, is_lazy, unlabelled
 from meanfield.numeric.runs import Moments, Run

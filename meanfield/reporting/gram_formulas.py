@@ -12,7 +12,7 @@ from meanfield.blocks.algebra import Block, Parallel, Serial, backward
 from meanfield.blocks.laws import TOKENS, Mixing, Signal
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.gaussian.expectation import Node
-from meanfield.numeric.gram import explicit, joined
+from meanfield.numeric.gram_laws import explicit, joined
 from meanfield.reporting.pages import softmax_lines
 from meanfield.symbols import known
 

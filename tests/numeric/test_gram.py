@@ -34,11 +34,11 @@ def test_where_the_moments_close_the_gram_matrix_says_the_same(start):
 
 
 def test_weights_are_taken_at_each_layer_if_they_depend_on_it_and_once_if_not(monkeypatch):
-    from meanfield.numeric import gram
+    from meanfield.numeric import pointwise
 
     a, taken = sp.Symbol("a", positive=True), []
-    asked = gram.number_at
-    monkeypatch.setattr(gram, "number_at", lambda e, values: taken.append(e) or asked(e, values))
+    asked = pointwise.number_at
+    monkeypatch.setattr(pointwise, "number_at", lambda e, values: taken.append(e) or asked(e, values))
     strengths, near = np.array([0.3, 0.7]), abs(np.arange(3)[:, None] - np.arange(3))
     expected = np.tile(np.full((3, 3), 0.4) + 0.6 * np.eye(3), (2, 1, 1))
     run = mf.propagate(mf.FixedAttention(sp.exp(-a * mf.l * abs(mf.i - mf.j)), 3, 1, 1), depth=4, q=1.0, p=0.4, record="last", a=strengths)

@@ -23,7 +23,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
 from meanfield.symbols import known
 
-__all__ = ["tangent"]
+__all__ = ["partial", "tangent"]
 
 x, y, q, delta = (known(name) for name in ("x", "y", "q", "delta"))
 
@@ -38,6 +38,17 @@ def tangent(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     total = sp.Add(*[outer.diff(s) * dots[s] for s in outer.free_symbols & dots.keys()])
     inner = sp.Add(*[outer.diff(letter) * _node_tangent(node, dots) for node, letter in nodes.items()])
     return (total + inner).xreplace(back)
+
+
+def partial(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
+    """The derivative of an expression by a symbol, in what numbers are computed of.
+
+    Raises ValueError, with what has none.
+    """
+    found = tangent(e, {s: sp.S.One})
+    if unknown := found.atoms(sp.Derivative, sp.Subs):
+        raise ValueError(f"{min(map(str, unknown))} has no formula: no sensitivities of this network")
+    return found
 
 
 def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:

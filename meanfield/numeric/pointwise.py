@@ -1,0 +1,85 @@
+"""Numbers of an expression at arrays of values, and with them those of its derivatives where values are `Dual`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.tangents import partial
+from meanfield.numeric.duals import Dual, Varied, plain
+from meanfield.numeric.evaluation import evaluate
+
+__all__ = ["Lasting", "number_at"]
+
+Floats = NDArray[np.float64]
+
+
+class Lasting:
+    """An expression at the values of parameters, kept from layer to layer while those that it has stay the same."""
+
+    def __init__(self, e: sp.Expr) -> None:
+        self._expression = e
+        self._names = {s.name for s in e.free_symbols}
+        self._at: dict[str, Floats] | None = None
+        self._value: Varied = np.empty(0)
+
+    def __call__(self, values: Mapping[str, Varied]) -> Varied:
+        given = {name: v for name, v in values.items() if name in self._names}
+        at = {name: plain(v) for name, v in given.items()}
+        before = self._at
+        if before is None or any(v.shape != before[name].shape or (v != before[name]).any() for name, v in at.items()):
+            self._at, self._value = at, number_at(self._expression, given)
+        return self._value
+
+
+def number_at(e: sp.Expr, values: Mapping[str, Varied]) -> Varied:
+    """The expression at arrays of values; where it is no normal double, inf, 0 or NaN."""
+    names, jumps = _letters(e)
+    at = {name: plain(v).astype(np.float64) for name, v in values.items() if name in names}
+    value = _floats(e, at, jumps)
+    moved = {name: v for name, v in values.items() if name in names and isinstance(v, Dual) and v.dots.any()}
+    if not moved:
+        return value
+    dots = sum(_floats(_slope(e, name), {s: at[s] for s in _letters(_slope(e, name))[0]}) * v.dots_in(value.ndim) for name, v in moved.items())
+    return Dual(value, np.asarray(dots))
+
+
+def _floats(e: sp.Expr, given: Mapping[str, Floats], jumps: bool = False) -> Floats:
+    if not given:
+        return np.asarray(float(e))
+    if jumps:
+        return np.full(np.broadcast_shapes(*(v.shape for v in given.values())), np.inf)
+    try:
+        return np.asarray(evaluate(e, **given))
+    except ArithmeticError:
+        shape = np.broadcast_shapes(*(v.shape for v in given.values()))
+        if not shape:
+            return np.asarray(_beyond(e, given))
+        full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
+        points = [_floats(e, {name: v[k] for name, v in full.items()}) for k in range(math.prod(shape))]
+        return np.array(points).reshape(shape)
+
+
+@lru_cache(maxsize=2048)
+def _letters(e: sp.Expr) -> tuple[frozenset[str], bool]:
+    """the symbols of an expression by name, and whether it is infinite: an activation that jumps has no finite slope"""
+    return frozenset(s.name for s in e.free_symbols), bool(e.has(sp.oo))
+
+
+@lru_cache(maxsize=2048)
+def _slope(e: sp.Expr, name: str) -> sp.Expr:
+    return partial(e, next(s for s in e.free_symbols if s.name == name))
+
+
+def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
+    """inf or 0 for a positive value that is no normal double, NaN for one that is not to be had"""
+    try:
+        return math.inf if evaluate(e, log=True, **given) > 0 else 0.0
+    except (ArithmeticError, ValueError):
+        return math.nan
