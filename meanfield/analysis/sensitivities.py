@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.analysis.gram_tangents import gram_tangents, starts
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.gaussian.tangents import tangent
+from meanfield.gaussian.tangents import partial
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.integrands import Integrand
@@ -39,31 +39,32 @@ q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
 
 _LOOPS = '''
-def tangents(depth, pooled, values, seeds, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
-    """Fill the state and ln J at every grid point, and their tangents for every column of seeds."""
+def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
+    """Fill the state and ln J at every grid point, and their tangents for every row of seeds."""
     L = float(depth)
+    count = seeds.shape[0]
     for g in range(q0.shape[0]):
         {unpack}
-        for k in range(seeds.shape[0]):
-            q = float(q0[g])
-            delta = float(delta0[g])
-            dot_q = float(seeds[k, 0, g])
-            dot_delta = float(seeds[k, 1, g])
-            {seed}
-            a = 1.0
-            b = 0.0
-            dot_a = 0.0
-            dot_b = 0.0
-            e = 0.0
-            for l in range(depth):
-                q, delta, dot_q, dot_delta, a, b, dot_a, dot_b, e = step({call})
-            total = a + pooled * b
-            q_out[g] = q
-            delta_out[g] = delta
-            log_out[g] = math.log(total) + e * 346.57359027997264 if total > 0.0 and total < math.inf else math.nan
-            dq_out[k, g] = dot_q
-            ddelta_out[k, g] = dot_delta
-            dlog_out[k, g] = (dot_a + pooled * dot_b) / total if total > 0.0 else math.nan
+        q = float(q0[g])
+        delta = float(delta0[g])
+        a = 1.0
+        b = 0.0
+        e = 0.0
+        for k in range(count):
+            dots[k, 0] = seeds[k, 0, g]
+            dots[k, 1] = seeds[k, 1, g]
+            dots[k, 2] = 0.0
+            dots[k, 3] = 0.0
+        for l in range(depth):
+            q, delta, a, b, e = step({call})
+        total = a + pooled * b
+        q_out[g] = q
+        delta_out[g] = delta
+        log_out[g] = math.log(total) + e * 346.57359027997264 if total > 0.0 and total < math.inf else math.nan
+        for k in range(count):
+            dq_out[k, g] = dots[k, 0]
+            ddelta_out[k, g] = dots[k, 1]
+            dlog_out[k, g] = (dots[k, 2] + pooled * dots[k, 3]) / total if total > 0.0 else math.nan
 '''
 
 
@@ -181,8 +182,13 @@ def sensitivity(
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     shapes = [i.shapes(list(values), table) for i in kernel.integrands]
     layers = depth * sum(stage.times for stage in rec.stages)
-    small = patient(layers * count * len(names) * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
-    execute(kernel.source, "tangents", (depth, float(start == "pooled"), table, seeds, flat[0], flat[1], *out, *shapes), small)
+    small = patient(layers * count * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
+    execute(
+        kernel.source,
+        "tangents",
+        (depth, float(start == "pooled"), table, seeds, np.empty((len(names), 4)), flat[0], flat[1], *out, *shapes),
+        small,
+    )
     q_last, delta_last, log_last, dq, ddelta, dlog = out
     if not all(np.isfinite(a).all() for a in out):
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
@@ -214,16 +220,18 @@ def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers:
     return Sensitivity(depth, shaped(q_last), shaped(log_last), by_name(dq), by_name(dlog), *known_gap)
 
 
-#: state, its tangent, the row, its tangent, and the power of 2^500 taken out of these
-_STATE = ("q", "delta", "dot_q", "dot_delta", "a", "b", "dot_a", "dot_b", "e")
+#: state, row, and the power of 2^500 taken out of that
+_STATE = ("q", "delta", "a", "b", "e")
 
-_SCALED = (
-    "size = abs(a) + abs(b)",
-    "if size > BIG or (size < SMALL and size > 0.0):",
-    "    factor = SMALL if size > BIG else BIG",
-    "    a, b, dot_a, dot_b = factor*a, factor*b, factor*dot_a, factor*dot_b",
-    "    e += 1.0 if size > BIG else -1.0",
-)
+_SCALED = """
+size = abs(a) + abs(b)
+if size > BIG or (size < SMALL and size > 0.0):
+    factor = SMALL if size > BIG else BIG
+    a, b = factor*a, factor*b
+    e += 1.0 if size > BIG else -1.0
+    for k in range(dots.shape[0]):
+        dots[k, 2], dots[k, 3] = factor*dots[k, 2], factor*dots[k, 3]
+""".strip()
 
 
 # -- the differentiated step -------------------------------------------------------------------------------------------------------------
@@ -239,67 +247,71 @@ class _Kernel:
 @lru_cache(maxsize=64)
 def _kernel(rec: Recursion, paired: bool) -> _Kernel:
     lowering = Lowering()
-    taken = {*_STATE, "size", "factor", "BIG", "SMALL", "l", "L", "math", "np", "step"}
-    dots: dict[sp.Expr, sp.Symbol] = {s: sp.Dummy(f"dot_{s.name}", real=True) for s in (q, delta, *rec.parameters)}
+    taken = {*_STATE, "dot_a", "dot_b", "dots", "seeds", "size", "factor", "BIG", "SMALL", "g", "k", "l", "L", "math", "np", "step"}
     state = ", ".join(_STATE)
-    given = {q: "q", delta: "delta", known("l"): "l", known("L"): "L", dots[q]: "dot_q", dots[delta]: "dot_delta"}
-    for s in rec.parameters:
-        given[s] = parameter_name(s.name, taken)
-        given[dots[s]] = source_name(f"dot_{given[s]}", taken)
-    lines: list[str] = []
-    for stage in rec.stages:
-        lines += _stage(lowering, stage, given, dots, taken, paired)
-    lines.append(f"return {state}")
+    given = {q: "q", delta: "delta", known("l"): "l", known("L"): "L"} | {s: parameter_name(s.name, taken) for s in rec.parameters}
+    seeds = {q: "dots[k, 0]", delta: "dots[k, 1]"} | {s: f"seeds[k, {2 + i}, g]" for i, s in enumerate(rec.parameters)}
+    lines = [line for stage in rec.stages for line in _stage(lowering, stage, given, seeds, taken, paired)]
     names = [given[s] for s in rec.parameters]
-    tangents = [given[dots[s]] for s in rec.parameters]
-    signature = ", ".join([state, *names, *tangents, "l", "L", *lowering.shape_names])
-    step = f"def step({signature}):\n    " + "\n    ".join(lines) + "\n"
-    count = len(names)
-    unpack = "\n        ".join([*(f"v{i} = float(values[{i}, g])" for i in range(count)), *lowering.unpacking()]) or "pass"
-    seed = "\n            ".join(f"w{i} = float(seeds[k, {2 + i}, g])" for i in range(count)) or "pass"
-    bound = [f"{letter}{i}" for letter in "vw" for i in range(count)]
-    call = ", ".join([state, *bound, "float(l)", "L", *lowering.shape_names])
-    shapes = "".join(f", {name}s" for name in lowering.shape_names)
-    loops = _LOOPS
-    for hole, text in (("unpack", unpack), ("seed", seed), ("call", call), ("shapes", shapes)):
-        loops = loops.replace("{" + hole + "}", text)
+    signature = ", ".join([state, "dots", "seeds", "g", *names, "l", "L", *lowering.shape_names])
+    step = f"def step({signature}):\n    " + "\n    ".join([*lines, f"return {state}"]) + "\n"
+    unpack = "\n        ".join([*(f"v{i} = float(values[{i}, g])" for i in range(len(names))), *lowering.unpacking()]) or "pass"
+    bound = [f"v{i}" for i in range(len(names))]
+    call = ", ".join([state, "dots", "seeds", "g", *bound, "float(l)", "L", *lowering.shape_names])
+    loops = _LOOPS.format(unpack=unpack, call=call, shapes="".join(f", {name}s" for name in lowering.shape_names))
     header = '"""Generated by meanfield: one repeat and its tangent"""\n\nimport math\n\nimport numpy as np\n'
     source = "\n\n".join([header, "BIG = 2.0**500\nSMALL = 2.0**-500", lowering.helpers(), step, loops])
     return _Kernel(source, tuple(lowering.integrands.values()), lowering.work)
 
 
 def _stage(
-    lowering: Lowering, stage: Stage, given: dict[sp.Symbol, str], dots: dict[sp.Expr, sp.Symbol], taken: set[str], paired: bool
+    lowering: Lowering, stage: Stage, given: dict[sp.Symbol, str], seeds: dict[sp.Symbol, str], taken: set[str], paired: bool
 ) -> list[str]:
-    """the lines of a stage: new state, new row, and the tangents of both; of a single input q and J alone"""
+    """The lines of a stage: its values and partial derivatives, then for every direction the tangents, by the chain rule; of a single
+    input those of q and J alone."""
     law = stage.law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta} | {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
-    own = dict(dots)
-    named: dict[sp.Symbol, sp.Expr] = {}
-    for d in law.definitions:
-        if d.kernel is None:
-            value = d.value.xreplace(view)
-            named[d.symbol] = value
-            dot = sp.Dummy(f"dot_{d.symbol.name}", real=True)
-            named[dot] = tangent(value, own)
-            own[d.symbol] = dot
+    named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
     wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
-    wanted += [tangent(e, own) for e in wanted]
-    unknown = set().union(*(e.atoms(sp.Derivative, sp.Subs) for e in (*wanted, *named.values())))
-    if unknown:
-        raise ValueError(f"{stage.block}: its law holds {min(map(str, unknown))}, which has no formula: no sensitivities of this network")
-    body = lowering.body(wanted, given, named, taken)
-    labels = ("q_", "delta_", "t00_", "t01_", "t10_", "t11_")
-    names = [source_name(label, taken) for label in (*labels, *(f"dot_{label}" for label in labels))]
-    lines = [*body.lines, *(f"{name} = {value}" for name, value in zip(names, body.results, strict=True))]
-    new_q, new_delta, t00, t01, t10, t11, dq, ddelta, d00, d01, d10, d11 = names
+    steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
+    moving = {*seeds, *named}
+    try:
+        slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str)] for _, e in steps]
+    except ValueError as reason:
+        raise ValueError(f"{stage.block}: {reason}") from None
+    body = lowering.body([*wanted, *(slope for row in slopes for _, slope in row)], given, named, taken)
+    values = [source_name(label, taken) for label in _WANTED]
+    lines = [*body.lines, *(f"{name} = {value}" for name, value in zip(values, body.results, strict=False))]
+    factors, dots, inner = iter(body.results[len(wanted) :]), dict(seeds), []
+    for (symbol, _), row in zip(steps, slopes, strict=True):
+        dots[symbol] = source_name(f"dot_{symbol.name}", taken)
+        terms = []
+        for s, slope in row:
+            text = next(factors)
+            if slope != 0:
+                factor = source_name(f"slope_{symbol.name}", taken)
+                lines.append(f"{factor} = {text}")
+                terms.append(f"{factor}*{dots[s]}")
+        inner.append(f"{dots[symbol]} = {' + '.join(terms) or '0.0'}")
+    new_q, new_delta, t00, t01, t10, t11 = values
+    dq, ddelta, d00, d01, d10, d11 = (dots[symbol] for symbol, _ in steps[-6:])
+    inner += [
+        f"dot_a = dots[k, 2]*{t00} + dots[k, 3]*{t10} + a*{d00} + b*{d10}",
+        f"dot_b = dots[k, 2]*{t01} + dots[k, 3]*{t11} + a*{d01} + b*{d11}",
+        f"dots[k, 0], dots[k, 1], dots[k, 2], dots[k, 3] = {dq}, {ddelta}, dot_a, dot_b",
+    ]
     lines += [
-        f"dot_a, dot_b = dot_a*{t00} + dot_b*{t10} + a*{d00} + b*{d10}, dot_a*{t01} + dot_b*{t11} + a*{d01} + b*{d11}",
+        "for k in range(dots.shape[0]):",
+        *(f"    {line}" for line in inner),
         f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}",
-        f"q, delta, dot_q, dot_delta = {new_q}, {new_delta}, {dq}, {ddelta}",
+        f"q, delta = {new_q}, {new_delta}",
         "delta = min(delta, 2.0*q) if delta < math.inf else delta",
-        *_SCALED,
+        *_SCALED.splitlines(),
     ]
     return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
+
+
+#: what a stage leaves: state and transfer
+_WANTED = ("q_", "delta_", "t00_", "t01_", "t10_", "t11_")

@@ -1,7 +1,12 @@
-r"""Expectations over several exchangeable Gaussians: E of products of powers of f(u_t), f'(u_t) and u_t, any two u_t of one covariance.
+r"""Expectations over several exchangeable Gaussians: E of products of powers of f(u_t) and f'(u_t), any two u_t of one covariance.
 
-With u_t = \sqrt{p} x + \sqrt{q - p} \xi_t the factors are independent given x, and everything is an average over x of conditional means
-and covariances. Differences of such moments, where one token is replaced by another, are conditional covariances: free of cancellation.
+With u_t = \sqrt{p} x + \sqrt{\delta} \xi_t, p = q - \delta, the factors are independent given x, and everything is an average over x of
+conditional means and covariances. Differences of such moments, where one token is replaced by another, are conditional covariances: free
+of cancellation. Derivatives are of the same kind: each variable moves by
+
+    \dot u_t = \sqrt{p} x \dot p/(2 p) + \sqrt{\delta} \xi_t \dot \delta/(2 \delta),
+
+f by \dot f where it has a parameter, and E \prod_t h_t(u_t) by \sum_t E [h_t'(u_t) \dot u_t + \dot h_t(u_t)] \prod_{r \ne t} h_r(u_r).
 """
 
 from __future__ import annotations
@@ -19,41 +24,19 @@ from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.precise import mean_of
 from meanfield.symbols import known
 
-__all__ = ["MOST", "Exchangeable", "Power"]
+__all__ = ["MOST", "Exchangeable", "ExchangeableSlope", "Power"]
 
 x, y = known("x"), known("y")
 
-#: exponents of f, of f' and of the variable itself
-Power = tuple[int, int, int]
+#: exponents of f and of f'
+Power = tuple[int, int]
 #: most factors of a moment
 MOST = 4
-_NONE: Power = (0, 0, 0)
+_NONE: Power = (0, 0)
 
 
-class Exchangeable(Node):
-    r"""E \prod_t f(u_t)^{i_t} f'(u_t)^{j_t} u_t^{k_t} for u_t of variance q and covariance q - delta, k = 0 if left out:
-    `Exchangeable(f, ((i, j), ...), q, delta)`.
-
-    With `spread=True` the last two factors belong to one token, and their covariance given what is common to all tokens takes the place
-    of their product: E[g(u_1) ... (h k)(u_m)] - E[g(u_1) ... h(u_m) k(u_{m+1})].
-    """
-
-    def __new__(cls, f: sp.Expr, powers: Any, variance: Any, gap: Any, spread: Any = False) -> sp.Expr:
-        factors = [_power(*power) for power in powers]
-        spread = bool(spread)
-        held, last = (factors[:-2], factors[-2:]) if spread else (factors, [])
-        held = sorted(power for power in held if power != _NONE)
-        if spread and _NONE in last:
-            return S.Zero
-        if len(held) + len(last) > MOST:
-            raise ValueError(f"powers = {powers}: expected at most {MOST} factors")
-        variance, gap = sp.sympify(variance), sp.sympify(gap)
-        if gap == 0 or variance == gap:
-            return _reduced(f, held, sorted(last), variance, gap)
-        if not held and not last:
-            return S.One
-        every = sp.Tuple(*(sp.Tuple(*power) for power in (*held, *sorted(last))))
-        return sp.Expr.__new__(cls, f, every, variance, gap, sp.true if spread else sp.false)
+class _Moment(Node):
+    """What moments and their derivatives share: the arguments f, powers, variance, gap, spread, and the average over the common part."""
 
     @property
     def powers(self) -> tuple[Power, ...]:
@@ -78,60 +61,6 @@ class Exchangeable(Node):
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         return None, {}
 
-    def doit(self, **hints: Any) -> sp.Expr:
-        """One or two factors are an expectation over as many variables; more have no closed form."""
-        if self.spread or len(self.powers) > 2:
-            return self
-        if len(self.powers) == 1:
-            return Expectation(_monomial(self.integrand, self.powers[0]), self.variance).doit()
-        first, second = (_monomial(self.integrand, power) for power in self.powers)
-        v, cov = self.variance, self.variance - self.gap
-        return PairExpectation(first * second.xreplace({x: y}), v, cov, v).doit()
-
-    def products(self) -> tuple[tuple[sp.Expr, ...], ...]:
-        """The functions of x whose product over tokens is the moment; for a spread, those of the two moments it is the difference of."""
-        factors = tuple(_monomial(self.integrand, power) for power in self.powers)
-        if not self.spread:
-            return (factors,)
-        return (*factors[:-2], _monomial(self.integrand, _times(*self.powers[-2:]))), factors
-
-    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
-        if s in self.integrand.free_symbols:
-            return sp.Derivative(self, s, evaluate=False)
-        try:
-            apart = self._in_gap()
-            together = self._scaled()
-        except _SecondDerivative:
-            return sp.Derivative(self, s, evaluate=False)
-        v, gap = self.variance, self.gap
-        return (v.diff(s) * together + (v * gap.diff(s) - gap * v.diff(s)) * apart) / v
-
-    def _scaled(self) -> sp.Expr:
-        """v d/dv + gap d/dgap, all variables scaled together: E of u_t d/du_t over 2, token by token"""
-        total = S.Zero
-        for t, power in enumerate(self.powers):
-            c, (i, j, _) = _differentiated(power)
-            total += c * self._with({t: (i, j, 1)})
-        return total / 2
-
-    def _in_gap(self) -> sp.Expr:
-        """d/dgap by Price's theorem: less E of d^2/du_s du_t, by pairs; the last two of a spread are one token in its first moment"""
-        total, powers = S.Zero, self.powers
-        for t, second in enumerate(powers):
-            for r, first in enumerate(powers[:t]):
-                if not self.spread or t < len(powers) - 1 or r < len(powers) - 2:
-                    (a, one), (b, two) = _differentiated(first), _differentiated(second)
-                    total -= a * b * self._with({r: one, t: two})
-        if self.spread:
-            (a, one), (b, two) = map(_differentiated, powers[-2:])
-            total += a * b * Exchangeable(self.integrand, (*powers[:-2], one, two), self.variance, self.gap)
-        return total
-
-    def _with(self, changed: dict[int, Power]) -> sp.Expr:
-        """the same moment, some of its powers replaced"""
-        powers = [changed.get(t, power) for t, power in enumerate(self.powers)]
-        return Exchangeable(self.integrand, powers, self.variance, self.gap, self.spread)
-
     def _integrate(self, prec: int) -> mp.mpf:
         """the trapezoidal rule in the common part, halved until it settles"""
         ratio = sp.N(self.gap / self.variance, 20)
@@ -151,21 +80,10 @@ class Exchangeable(Node):
         raise ArithmeticError(f"{self} could not be certified to {mp.libmp.prec_to_dps(prec)} digits: its factors vary too fast")
 
     def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
-        """the product of conditional means and covariance at a value of the common part"""
+        raise NotImplementedError
 
-        def mean(power: Power) -> mp.mpf:
-            centre = sp.Rational(str(mp.nstr(common, mp.mp.dps)))
-            return mean_of(_monomial(self.integrand, power), centre, self.gap, prec)
-
-        powers = self.powers
-        held = powers[:-2] if self.spread else powers
-        result = mp.mpf(1)
-        for power in held:
-            result *= mean(power)
-        if self.spread:
-            one, two = powers[-2:]
-            result *= mean(_times(one, two)) - mean(one) * mean(two)
-        return result
+    def _mean(self, g: sp.Expr, common: mp.mpf, prec: int) -> mp.mpf:
+        return mean_of(g, sp.Rational(str(mp.nstr(common, mp.mp.dps))), self.gap, prec)
 
     def _sympystr(self, printer: Any) -> str:
         names = ", ".join(str(power) for power in self.powers)
@@ -182,35 +100,87 @@ class Exchangeable(Node):
         return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
 
 
+class Exchangeable(_Moment):
+    r"""E \prod_t f(u_t)^{i_t} f'(u_t)^{j_t} for u_t of variance q and covariance q - delta: `Exchangeable(f, ((i, j), ...), q, delta)`.
+
+    With `spread=True` the last two factors belong to one token, and their covariance given what is common to all tokens takes the place
+    of their product: E[g(u_1) ... (h k)(u_m)] - E[g(u_1) ... h(u_m) k(u_{m+1})].
+    """
+
+    def __new__(cls, f: sp.Expr, powers: Any, variance: Any, gap: Any, spread: Any = False) -> sp.Expr:
+        factors = [_power(*power) for power in powers]
+        spread = bool(spread)
+        held, last = (factors[:-2], factors[-2:]) if spread else (factors, [])
+        held = sorted(power for power in held if power != _NONE)
+        if spread and _NONE in last:
+            return S.Zero
+        if len(held) + len(last) > MOST:
+            raise ValueError(f"powers = {powers}: expected at most {MOST} factors")
+        variance, gap = sp.sympify(variance), sp.sympify(gap)
+        if gap == 0 or variance == gap:
+            return _reduced(f, held, sorted(last), variance, gap)
+        if not held and not last:
+            return S.One
+        every = sp.Tuple(*(sp.Tuple(*power) for power in (*held, *sorted(last))))
+        return sp.Expr.__new__(cls, f, every, variance, gap, sp.true if spread else sp.false)
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        """One or two factors are an expectation over as many variables; more have no closed form."""
+        if self.spread or len(self.powers) > 2:
+            return self
+        if len(self.powers) == 1:
+            return Expectation(_monomial(self.integrand, self.powers[0]), self.variance).doit()
+        first, second = (_monomial(self.integrand, power) for power in self.powers)
+        v, cov = self.variance, self.variance - self.gap
+        return PairExpectation(first * second.xreplace({x: y}), v, cov, v).doit()
+
+    def products(self) -> tuple[tuple[sp.Expr, ...], ...]:
+        """The functions of x whose product over tokens is the moment; for a spread, those of the two moments it is the difference of."""
+        factors = tuple(_monomial(self.integrand, power) for power in self.powers)
+        if not self.spread:
+            return (factors,)
+        return (*factors[:-2], _monomial(self.integrand, _times(*self.powers[-2:]))), factors
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        """one slope for the variance, one for the gap and one for each parameter of f, whatever moves them"""
+        f, *_, v, gap, _ = self.args
+        parts = [(v.diff(s), slope(f), 1, 0), (gap.diff(s), slope(f), 0, 1), (S.One, f.diff(s), 0, 0)]
+        return sp.Add(*[factor * ExchangeableSlope.of(self, *along) for factor, *along in parts if factor != 0 and along[0] != 0])
+
+    def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
+        """the product of conditional means and covariance at a value of the common part"""
+
+        def mean(power: Power) -> mp.mpf:
+            return self._mean(_monomial(self.integrand, power), common, prec)
+
+        powers = self.powers
+        held = powers[:-2] if self.spread else powers
+        result = mp.mpf(1)
+        for power in held:
+            result *= mean(power)
+        if self.spread:
+            one, two = powers[-2:]
+            result *= mean(_times(one, two)) - mean(one) * mean(two)
+        return result
+
+
 def _token(printer: Any, power: Power, index: int) -> str:
-    names = (r"\phi", r"\phi'", "u")
+    names = (r"\phi", r"\phi'")
     parts = [rf"{name}{{}}_{{{index}}}" + (f"^{{{k}}}" if k > 1 else "") for name, k in zip(names, power, strict=True) if k]
     return " ".join(parts)
 
 
-def _power(i: Any, j: Any, k: Any = 0) -> Power:
-    return int(i), int(j), int(k)
+def _power(i: Any, j: Any) -> Power:
+    return int(i), int(j)
 
 
 def _times(one: Power, two: Power) -> Power:
-    return one[0] + two[0], one[1] + two[1], one[2] + two[2]
+    return one[0] + two[0], one[1] + two[1]
 
 
 def _monomial(f: sp.Expr, power: Power) -> sp.Expr:
-    i, j, k = power
-    return f**i * x**k * (slope(f) ** j if j else S.One)
-
-
-def _differentiated(power: Power) -> tuple[int, Power]:
-    """f^i by its derivative: the factor i, and f^(i-1) f'"""
-    i, j, k = power
-    if j or k:
-        raise _SecondDerivative
-    return i, (i - 1, 1, 0)
-
-
-class _SecondDerivative(Exception):
-    """A power of f' or of the variable would have to be differentiated."""
+    i, j = power
+    return f**i * (slope(f) ** j if j else S.One)
 
 
 def _reduced(f: sp.Expr, held: list[Power], last: list[Power], variance: sp.Expr, gap: sp.Expr) -> sp.Expr:
@@ -229,3 +199,63 @@ def _reduced(f: sp.Expr, held: list[Power], last: list[Power], variance: sp.Expr
         spread = mean(_times(one, two)) - mean(one) * mean(two)
         result *= Gap(_monomial(f, one), variance, variance) if one == two else spread
     return result
+
+
+class ExchangeableSlope(_Moment):
+    r"""The derivative of a moment in its variance, in its gap, or in a parameter of f: `ExchangeableSlope.of(moment, rate, ...)`.
+
+    f(u_t) moves by the rate times that of u_t: by f' where the variance or the gap moves by 1, by \dot f where neither does.
+    """
+
+    @classmethod
+    def of(cls, moment: Exchangeable, rate: sp.Expr, variance: int, gap: int) -> sp.Expr:
+        """Of f continuous, with jumps of f' counted; a spread of powers of f alone.
+
+        Raises ValueError for another spread, or a kink that moves.
+        """
+        if moment.spread and any(j for _, j in moment.powers):
+            raise ValueError(f"moment = {moment}: expected a spread of powers of f alone")
+        if not variance and not gap and slope(rate).has(sp.DiracDelta):
+            raise ValueError(f"moment = {moment}: a kink of {moment.integrand} moves with its parameter")
+        return sp.Expr.__new__(cls, *moment.args, rate, sp.Integer(variance), sp.Integer(gap))
+
+    @property
+    def rate(self) -> sp.Expr:
+        return self.args[5]
+
+    @property
+    def along(self) -> tuple[sp.Expr, sp.Expr]:
+        """What the variance and the gap move by."""
+        return self.args[6], self.args[7]
+
+    @property
+    def free_symbols(self) -> set[sp.Basic]:
+        return super().free_symbols - {x, y}
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        return sp.Derivative(self, s, evaluate=False)
+
+    def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
+        """the derivative of a product of conditional means, the last two of which may be a covariance"""
+        f, rate, steady = self.integrand, self.rate, S.One if self.along == (0, 0) else S.Zero
+        v, gap = self.variance, self.gap
+        drift, spin = (self.along[0] - self.along[1]) / (2 * (v - gap)), self.along[1] / (2 * gap)
+        centre = sp.Rational(str(mp.nstr(common, mp.mp.dps)))
+        moving = centre * drift + (x - centre) * spin + steady
+
+        def both(power: Power) -> tuple[mp.mpf, mp.mpf]:
+            i, j = power
+            turned = i * _monomial(f, (i - 1, j)) * rate if i else S.Zero
+            turned += j * _monomial(f, (i, j - 1)) * slope(rate) if j else S.Zero
+            return tuple(self._mean(g, common, prec) if g != 0 else mp.mpf(0) for g in (_monomial(f, power), turned * moving))
+
+        held = [both(power) for power in (self.powers[:-2] if self.spread else self.powers)]
+        if self.spread:
+            (one, a), (two, b), (product, c) = (both(power) for power in (*self.powers[-2:], _times(*self.powers[-2:])))
+            held.append((product - one * two, c - a * two - one * b))
+        return mp.fsum(dot * mp.fprod(m for r, (m, _) in enumerate(held) if r != t) for t, (_, dot) in enumerate(held))
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        which = {(1, 0): "q", (0, 1): r"\delta"}.get(tuple(map(int, self.along)), r"\phi")
+        text = rf"\partial_{{{which}}} {super()._latex(printer)}"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"

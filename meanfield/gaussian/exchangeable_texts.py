@@ -7,9 +7,9 @@ __all__ = ["EXCHANGEABLE"]
 EXCHANGEABLE = {
     "exchangeable": r'''
 def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
-    r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t u_t^c_t, their variances q and covariances q - delta.
+    r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t, their variances q and covariances q - delta.
 
-    The exponents are the digits of `code`: \sum_t (a_t + 16 b_t + 128 c_t) 256^t. With `spread`, the covariance of the last two factors
+    The exponents are the digits of `code`: \sum_t (a_t + 16 b_t) 256^t. With `spread`, the covariance of the last two factors
     given the common part stands for them. For delta > q, where nothing is common, the moment is continued from delta = q, linear in
     the covariance.
     """
@@ -17,14 +17,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
         return math.nan
     first = np.empty(4)
     second = np.empty(4)
-    third = np.empty(4)
-    for t in range(4):
-        first[t] = code % 16.0
-        code = (code - first[t]) / 16.0
-        second[t] = code % 8.0
-        code = (code - second[t]) / 8.0
-        third[t] = code % 2.0
-        code = (code - third[t]) / 2.0
+    exponents(code, first, second)
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
     y = np.empty(CAPACITY)
@@ -32,13 +25,11 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     one = np.empty(CAPACITY)
     other = np.empty(CAPACITY)
     means = np.empty(4)
-    if third.sum() > 0.0:  # the inputs themselves have no period
-        shape = aperiodic(shape)
     root = math.sqrt(q)
     window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))
-    window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + third.sum()))  # powers reach farther
+    window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum()))  # powers reach farther
     factors = 2 if spread > 0.0 else 4
-    bare = second[2] + third[2] + second[3] + third[3] == 0.0
+    bare = second[2] + second[3] == 0.0
     result = 0.0
     for turn in range(2 if delta > q else 1):
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
@@ -62,10 +53,10 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                 value = f_<i>(y[i]<x>)
                 derivative = f_<j>(y[i]<y>)
                 for t in range(factors):
-                    means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t]) * raised(y[i], third[t])
+                    means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t])
             term = weight * outer_w[k]
             for t in range(factors):
-                if first[t] + second[t] + third[t] > 0.0:
+                if first[t] + second[t] > 0.0:
                     term *= means[t]
             if spread > 0.0:
                 at = f_<i>(mu<x>)
@@ -84,13 +75,13 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                             one[i] += change * first[2] * raised(value, first[2] - 1.0)
                             other[i] += change * first[3] * raised(value, first[3] - 1.0)
                 else:
-                    origin = raised(at, first[2]) * raised(rise, second[2]) * raised(mu, third[2])
-                    opposite = raised(at, first[3]) * raised(rise, second[3]) * raised(mu, third[3])
+                    origin = raised(at, first[2]) * raised(rise, second[2])
+                    opposite = raised(at, first[3]) * raised(rise, second[3])
                     for i in range(count):
                         value = f_<i>(y[i]<x>)
                         derivative = f_<j>(y[i]<y>)
-                        one[i] = raised(value, first[2]) * raised(derivative, second[2]) * raised(y[i], third[2]) - origin
-                        other[i] = raised(value, first[3]) * raised(derivative, second[3]) * raised(y[i], third[3]) - opposite
+                        one[i] = raised(value, first[2]) * raised(derivative, second[2]) - origin
+                        other[i] = raised(value, first[3]) * raised(derivative, second[3]) - opposite
                 shift = 0.0
                 drift = 0.0
                 for i in range(count):
@@ -104,25 +95,23 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     return result
 ''',
     "moved": r'''
-def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, code<both>):
-    """The derivative of `exchangeable` along (dot_q, dot_delta), f_<j> and f_<k> being the derivatives of f_<i>, jumps of f_<j> counted."""
+def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, spread, code<both>):
+    """The derivative of `exchangeable` along (dot_q, dot_delta), or, if both are 0, along a parameter. f_<j> and f_<m> are the derivatives
+    of f_<i> and f_<k>; f_<i>(u) moves by f_<k>(u) times what u moves by, or, along a parameter, by f_<k>(u). Jumps of f_<j> count."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return math.nan
     first = np.empty(4)
     second = np.empty(4)
-    for t in range(4):
-        first[t] = code % 16.0
-        code = (code - first[t]) / 16.0
-        second[t] = code % 8.0
-        code = (code - second[t]) / 16.0
+    exponents(code, first, second)
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     root = math.sqrt(q)
-    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>), reach_<k>(bend, 0.0, root, y, w<z>))
+    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>), reach_<m>(bend, 0.0, root, y, w<w>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + 1.0))
     breaks, jumps = breaks_of(slope), jumps_of(slope)
+    steady = 1.0 if dot_q == 0.0 and dot_delta == 0.0 else 0.0
     factors = 2 if spread > 0.0 else 4
     means = np.empty(4)
     moves = np.empty(4)
@@ -132,14 +121,14 @@ def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, co
     for turn in range(2 if delta > q else 1):
         # beyond delta = q the continuation of `exchangeable`
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
-        rate = dot_delta if delta <= q else (dot_q if turn == 0 else 2.0 * dot_q - dot_delta)
+        widening = dot_delta if delta <= q else (dot_q if turn == 0 else 2.0 * dot_q - dot_delta)
         weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
         apart = max(apart, 1e-300 * q)
         common = max(q - apart, 2e-11 * q)  # what is common to the tokens may vanish, its derivative does not
         a = math.sqrt(common)
         s = math.sqrt(apart)
-        drift = 0.5 * (dot_q - rate) / common
-        spin = 0.5 * rate / apart
+        drift = 0.5 * (dot_q - widening) / common
+        spin = 0.5 * widening / apart
         outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             return math.nan
@@ -153,19 +142,20 @@ def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, co
             for i in range(count):
                 value = f_<i>(y[i]<x>)
                 rise = f_<j>(y[i]<y>)
-                turned = f_<k>(y[i]<z>)
-                move = w[i] * (mu * drift + (y[i] - mu) * spin)
+                turn = f_<k>(y[i]<z>)
+                turned = f_<m>(y[i]<w>)
+                move = w[i] * (mu * drift + (y[i] - mu) * spin + steady)
                 for t in range(factors):
                     m, n = first[t], second[t]
                     if m + n > 0.0:
                         power = raised(rise, n)
                         means[t] += w[i] * raised(value, m) * power
-                        change = m * raised(value, m - 1.0) * rise * power if m > 0.0 else 0.0
+                        change = m * raised(value, m - 1.0) * turn * power if m > 0.0 else 0.0
                         if n > 0.0:
                             change += n * raised(value, m) * raised(rise, n - 1.0) * turned
                         moves[t] += move * change
             for j in range(breaks.size):
-                if jumps[j] != 0.0 and second.sum() > 0.0:
+                if jumps[j] != 0.0 and second.sum() > 0.0 and steady == 0.0:
                     if slope[PERIOD] > 0.0:
                         return math.nan
                     z = (breaks[j] - mu) / s
@@ -194,17 +184,17 @@ def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, co
                     for i in range(count):
                         y[i] -= mu
                 at = f_<i>(mu<x>)
-                rise_at = f_<j>(mu<y>)
+                turn_at = f_<k>(mu<z>)
                 sums[:] = 0.0
                 for i in range(count):
                     step = y[i]
                     value = f_<i>(mu + step<x>)
-                    rise = f_<j>(mu + step<y>)
+                    turn = f_<k>(mu + step<z>)
                     for t in range(2):
                         m = first[2 + t]
                         rows[4 * i + t] = 0.0
                         rows[4 * i + 2 + t] = 0.0
-                        slanted = m * raised(value, m - 1.0) * rise
+                        slanted = m * raised(value, m - 1.0) * turn
                         if near:  # values and slopes at mu + step and at mu are too close: integrals of what they change by
                             for g in range(5):
                                 z = mu + 0.5 * (1.0 + GAP_X[g]) * step
@@ -212,14 +202,14 @@ def moved_<i>_<j>_<k>(shape, slope, bend, q, delta, dot_q, dot_delta, spread, co
                                 steep = f_<j>(z<y>)
                                 part = 0.5 * GAP_W[g] * step * m
                                 rows[4 * i + t] += part * raised(inner, m - 1.0) * steep
-                                curved = raised(inner, m - 1.0) * f_<k>(z<z>)
+                                curved = raised(inner, m - 1.0) * f_<m>(z<w>)
                                 if m > 1.0:
-                                    curved += (m - 1.0) * raised(inner, m - 2.0) * steep * steep
+                                    curved += (m - 1.0) * raised(inner, m - 2.0) * steep * f_<k>(z<z>)
                                 rows[4 * i + 2 + t] += part * curved
                         else:
                             rows[4 * i + t] = raised(value, m) - raised(at, m)
-                            rows[4 * i + 2 + t] = slanted - m * raised(at, m - 1.0) * rise_at
-                        rows[4 * i + 2 + t] = rows[4 * i + 2 + t] * mu * drift + slanted * step * spin
+                            rows[4 * i + 2 + t] = slanted - m * raised(at, m - 1.0) * turn_at
+                        rows[4 * i + 2 + t] = rows[4 * i + 2 + t] * (mu * drift + steady) + slanted * step * spin
                     for t in range(4):
                         sums[t] += w[i] * rows[4 * i + t]
                 for i in range(count):

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.shape_rows import TERMS
 
-__all__ = ["QUIET", "raised", "series_derivatives", "series_mean"]
+__all__ = ["QUIET", "exponents", "raised", "series_derivatives", "series_mean"]
 
 QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 
@@ -45,3 +45,12 @@ def raised(z: float, k: float) -> float:
     for _ in range(int(k)):
         result *= z
     return result
+
+
+def exponents(code: float, first: np.ndarray, second: np.ndarray) -> None:
+    r"""The digits of \sum_t (first_t + 16 second_t) 256^t."""
+    for t in range(first.size):
+        first[t] = code % 16.0
+        code = (code - first[t]) / 16.0
+        second[t] = code % 16.0
+        code = (code - second[t]) / 16.0

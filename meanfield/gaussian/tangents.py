@@ -16,8 +16,6 @@ from collections.abc import Mapping
 import sympy as sp
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import slope
@@ -59,8 +57,6 @@ def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
             *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
         )
         return by_q * _along(v, dots) + by_delta * _along(d, dots) + parameters
-    if isinstance(node, Exchangeable) and not node.integrand.free_symbols & dots.keys():
-        return ExchangeableTangent.along(node, _along(node.variance, dots), _along(node.gap, dots))
     return _along(node, dots)
 
 

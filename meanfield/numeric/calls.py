@@ -138,7 +138,7 @@ class Calls:
     def work(self) -> Work:
         """What a point costs as plain Python."""
         calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
-        calls += [("exchangeable", ())] * len(self.moments)
+        calls += [(kind, ()) for kind, *_ in self.moments]
         return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
 
 

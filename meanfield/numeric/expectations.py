@@ -8,8 +8,7 @@ import sympy as sp
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, narrowest
-from meanfield.gaussian.exchangeable import MOST, Exchangeable
-from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
+from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
@@ -50,10 +49,8 @@ class Expectations(Calls):
         return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
-        if isinstance(node, Exchangeable):
+        if isinstance(node, (Exchangeable, ExchangeableSlope)):
             return self._exchangeable(node)
-        if isinstance(node, ExchangeableTangent):
-            return self._tangent(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
             return self.numeric(node.conditioned()) if form is None else form
@@ -222,22 +219,18 @@ class Expectations(Calls):
         reached = [self._reaches(h, m, v) for h, m, v, c in zip((f, g), (m1, m2), (v1, v2), found, strict=True) if c is not None]
         return sp.Piecewise((near, sp.And(*reached)), (self.call("two", tuple(calm), *law), sp.And(*lose)), (sp.nan, True))
 
-    def _tangent(self, node: ExchangeableTangent) -> sp.Expr:
-        call = self._exchangeable(node.moment)
-        f = node.integrand
-        slope = regular(f)
-        integrands = tuple(self.integrand(g) for g in (f, slope, regular(slope)))
-        variance, gap, spread, code = call.args[:4]
-        return self.call("moved", integrands, variance, gap, *node.directions, spread, code)
-
-    def _exchangeable(self, node: Exchangeable) -> sp.Expr:
+    def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
-        powers = (*held, *((0, 0, 0),) * (MOST - len(node.powers)), *last)
-        integrands = (self.integrand(node.integrand), self.integrand(regular(node.integrand)))
-        code = sum((i + 16 * j + 128 * k) * 256**t for t, (i, j, k) in enumerate(powers))
-        arguments = (node.variance, node.gap, sp.Integer(node.spread), sp.Integer(code))
-        self.moments.add((*node.args[:1], *arguments))
-        return self.call("exchangeable", integrands, *arguments)
+        powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
+        functions = [node.integrand, regular(node.integrand)]
+        code = sum((i + 16 * j) * 256**t for t, (i, j) in enumerate(powers))
+        kind, along = "exchangeable", ()
+        if isinstance(node, ExchangeableSlope):
+            kind, along = "moved", node.along
+            functions += [node.rate, regular(node.rate)]
+        arguments = (node.variance, node.gap, *along, sp.Integer(node.spread), sp.Integer(code))
+        self.moments.add((kind, *functions[::2], *arguments))
+        return self.quadrature(kind, tuple(functions), *arguments)
 
 
 def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:

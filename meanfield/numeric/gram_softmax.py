@@ -78,9 +78,7 @@ class SoftmaxRows:
     def push(self, X: Varied) -> Varied:
         """Second moments of perturbations, forward."""
         X = self._points(X)
-        return self._symmetric(
-            lambda pairs: ((pairs.moment + pairs.keys) * X[pairs.seen]).sum((-1, -2)) + pairs.queries * X[pairs.here]
-        )
+        return self._symmetric(lambda pairs: ((pairs.moment + pairs.keys) * X[pairs.seen]).sum((-1, -2)) + pairs.queries * X[pairs.here])
 
     def pull(self, g: Varied) -> Varied:
         """Second moments of gradients, backward: the transpose of `push`."""
@@ -113,6 +111,7 @@ class SoftmaxRows:
 
     def _symmetric(self, entries: Callable[[_Pairs], Varied]) -> Varied:
         """a matrix from its entries at pairs of rows"""
+
         def placed(*parts: NDArray[np.float64]) -> NDArray[np.float64]:
             out = np.empty((prod(self._shape[:-2]), *self._shape[-2:]))
             for pairs, part in zip(found, parts, strict=True):

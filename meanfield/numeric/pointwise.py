@@ -46,7 +46,9 @@ def number_at(e: sp.Expr, values: Mapping[str, Varied]) -> Varied:
     moved = {name: v for name, v in values.items() if name in names and isinstance(v, Dual) and v.dots.any()}
     if not moved:
         return value
-    dots = sum(_floats(_slope(e, name), {s: at[s] for s in _letters(_slope(e, name))[0]}) * v.dots_in(value.ndim) for name, v in moved.items())
+    dots = sum(
+        _floats(_slope(e, name), {s: at[s] for s in _letters(_slope(e, name))[0]}) * v.dots_in(value.ndim) for name, v in moved.items()
+    )
     return Dual(value, np.asarray(dots))
 
 

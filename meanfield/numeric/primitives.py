@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import math
 
-from meanfield.gaussian.softmax import SERIES, softmax_exponent, softmax_moments, softmax_response, softmax_triple
-from meanfield.gaussian.softmax_slopes import softmax_slope
+from meanfield.gaussian.softmax_sums import (
+    SERIES,
+    softmax_average,
+    softmax_exponent,
+    softmax_rate,
+    softmax_response,
+    softmax_slope,
+    softmax_sums,
+    softmax_terms,
+    softmax_triple,
+)
 
 __all__ = [
     "SERIES",
@@ -23,10 +32,13 @@ __all__ = [
     "root_angle",
     "segment",
     "sign",
+    "softmax_average",
     "softmax_exponent",
-    "softmax_moments",
+    "softmax_rate",
     "softmax_response",
     "softmax_slope",
+    "softmax_sums",
+    "softmax_terms",
     "softmax_triple",
 ]
 
@@ -61,11 +73,13 @@ NEEDS = {
     "guarded_sqrt": ("guarded",),
     "segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
-    **dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_moments")),
-    "softmax_slope": ("SERIES",),
+    **dict.fromkeys(
+        ("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_average", "softmax_terms", "softmax_sums")
+    ),
+    "softmax_slope": ("SERIES", "softmax_rate", "softmax_terms", "softmax_sums"),
 }
 #: what a call costs as plain Python, in milliseconds, where that is not nothing
-COSTS = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 25.0) | {"softmax_slope": 40.0}
+COSTS = dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_triple"), 40.0) | {"softmax_slope": 40.0}
 
 
 def angle_minus_sine(t: float) -> float:

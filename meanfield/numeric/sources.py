@@ -30,19 +30,20 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "gap": (("reach", (0,)), ("reach", (1,)), ("smoothed", (0,)), ("variance", (0, 1)), ("rate", (0, 1))),
     "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
-    "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (2,))),
+    "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
 }
 
 
 def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
     """the text of a quadrature function with the integrands' numbers and parameters put in"""
-    first, second, last = integrands[0], integrands[min(1, len(integrands) - 1)], integrands[-1]
+    first, second, third, last = (integrands[min(k, len(integrands) - 1)] for k in range(4))
 
     def listed(which: tuple[Integrand, ...]) -> str:
         return "".join(f", {argument_name(s)}" for s in parameters_of(which))
 
     text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(second.index))
-    text = text.replace("<k>", str(last.index)).replace("<z>", listed((last,)))
+    text = text.replace("<k>", str(third.index)).replace("<z>", listed((third,)))
+    text = text.replace("<m>", str(last.index)).replace("<w>", listed((last,)))
     return text.replace("<x>", listed((first,))).replace("<y>", listed((second,))).replace("<both>", listed(integrands)) + "\n"
 
 

@@ -35,7 +35,7 @@ def _(e: Exchangeable, law: list[sp.Expr]) -> sp.Expr:
     k = homogeneous_degree(e.integrand)
     if k is None:
         raise Inhomogeneous(f"{e.integrand} is not homogeneous in x")
-    return sp.Add(S.Zero, *[i * k + j * (k - 1) + own for i, j, own in e.powers]) * variance / 2
+    return sp.Add(S.Zero, *[i * k + j * (k - 1) for i, j in e.powers]) * variance / 2
 
 
 @of_node.register

@@ -13,15 +13,8 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.gaussian.softmax import (
-    SERIES,
-    SoftmaxExponent,
-    SoftmaxResponse,
-    SoftmaxTriple,
-    softmax_exponent,
-    softmax_response,
-    softmax_triple,
-)
+from meanfield.gaussian.softmax import SoftmaxExponent, SoftmaxResponse, SoftmaxSlope, SoftmaxTriple
+from meanfield.gaussian.softmax_sums import SERIES, softmax_exponent, softmax_response, softmax_slope, softmax_triple
 
 HEADS = {SoftmaxExponent: softmax_exponent, SoftmaxResponse: softmax_response, SoftmaxTriple: softmax_triple}
 
@@ -193,3 +186,16 @@ def test_limits_that_are_known():
     assert np.allclose(compiled.log_apjn, interpreted.log_apjn, rtol=1e-13)
     with pytest.raises(TypeError, match="average = 'quenched'"):
         mf.Attention(average="quenched")
+
+
+def test_derivatives_of_averages():
+    """in v and in n, in double against more digits and against differences"""
+    v, n = sp.symbols("v n", positive=True)
+    for k, (head, value) in enumerate(HEADS.items()):
+        for place, s in enumerate((v, n)):
+            slope = head(v, n).diff(s)
+            assert slope == SoftmaxSlope(v, n, 2 * k + place)
+            found = softmax_slope(1.5, 6.0, 2 * k + place)
+            assert found == pytest.approx(float(slope.subs({v: sp.Rational(3, 2), n: 6}).evalf(15)), rel=1e-12)
+            ends = [value(1.5 + (1 - place) * h, 6.0 + place * h) for h in (1e-4, -1e-4)]
+            assert found == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-5)

@@ -8,7 +8,6 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.exchangeable_tangents import ExchangeableTangent
 from meanfield.gaussian.expectation import Expectation
 
 X, W = np.polynomial.hermite_e.hermegauss(120)
@@ -85,7 +84,7 @@ def test_the_conditional_covariance_of_a_step() -> None:
     assert abs(value - (1 - 2 / np.pi * np.arcsin(0.6 / 1.3))) < 1e-13
 
 
-def test_tangents_count_the_jumps_of_slopes() -> None:
+def test_slopes_count_the_jumps_of_slopes() -> None:
     """E theta(u) theta(v) = 1/2 - arccos(p/q)/(2 pi), E relu(u) relu(v) theta(u) theta(v) its kernel; a fixed second moment"""
     f, p = mf.relu.expression, mf.q - mf.delta
     kernels = {
@@ -94,6 +93,25 @@ def test_tangents_count_the_jumps_of_slopes() -> None:
         ((0, 2),): 0.5,
     }
     for powers, truth in kernels.items():
-        along = ExchangeableTangent.along(Exchangeable(f, powers, mf.q, mf.delta), sp.Rational(1, 3), sp.Rational(2, 7))
-        exact = (sp.diff(truth, mf.q) / 3 + sp.diff(truth, mf.delta) * 2 / 7).subs({mf.q: 1.3, mf.delta: 0.7})
-        assert abs(mf.evaluate(along, q=1.3, delta=0.7) - float(exact)) < 1e-12
+        moment = Exchangeable(f, powers, mf.q, mf.delta)
+        for s in (mf.q, mf.delta):
+            exact = sp.sympify(truth).diff(s).subs({mf.q: 1.3, mf.delta: 0.7})
+            assert abs(mf.evaluate(moment.diff(s), q=1.3, delta=0.7) - float(exact)) < 1e-12
+
+
+def test_slopes() -> None:
+    """of a covariance by the variance, the gap and a parameter, against differences and conditional means in digits; none cancels"""
+    s = sp.Symbol("s", positive=True)
+    f = mf.x / (1 + sp.exp(-s * mf.x))
+    covariance = Exchangeable(f, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta, spread=True)
+    exact = mf.evaluate(covariance.diff(s), q=1, delta=sp.Rational(1, 2), s=sp.Rational(3, 2), digits=5)
+    assert mf.evaluate(covariance.diff(s), q=1.0, delta=0.5, s=1.5) == pytest.approx(float(exact), rel=1e-5)
+    weights = np.array([1, -8, 8, -1]) / 12
+    for by, at in ((mf.q, 1.0), (mf.delta, 0.5), (s, 1.5)):
+        given = {"q": 1.0, "delta": 0.5, "s": 1.5}
+        moved = mf.evaluate(covariance, **{**given, by.name: at + 0.001 * np.array([-2, -1, 1, 2])})
+        assert mf.evaluate(covariance.diff(by), **given) == pytest.approx(weights @ moved / 0.001, rel=1e-10)
+        small = [mf.evaluate(covariance.diff(by), q=1.0, delta=gap, s=1.5) / (1 if by == mf.delta else gap) for gap in (1e-8, 1e-10)]
+        assert small[0] == pytest.approx(small[1], rel=1e-6)
+    with pytest.raises(ValueError, match="a kink of .* moves"):
+        Exchangeable(sp.Max(mf.x - s, 0), [(1, 0), (2, 0)], mf.q, mf.delta).diff(s)
