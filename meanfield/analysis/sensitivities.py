@@ -1,8 +1,8 @@
 r"""Exact derivatives of q_L, c_L and ln J with respect to parameters and to the start, by forward mode.
 
-A stage is differentiated once, symbolically: each named quantity d gets a tangent \dot d, a sum of partial derivatives times the tangents
-of what it is written in. (`analysis.tangents`).
-Values and tangents are lowered together and run over depth; the row e_1^T T_0 ... T_{l-1} carries its tangent along.
+A stage is differentiated once, symbolically: each named quantity has partial derivatives in what it is written in
+(`gaussian.tangents`). Values and partial derivatives are lowered together and computed once per layer; then every direction takes its
+step by the chain rule, and the row e_1^T T_0 ... T_{l-1} carries its tangent along. Gram matrices: `analysis.gram_tangents`.
 """
 
 from __future__ import annotations
@@ -129,17 +129,20 @@ def sensitivity(
 
     Parameters
     ----------
-    net, depth, q, p, c, gap, start, **parameters : as in `mf.propagate`; arrays broadcast.
+    net, depth, q, p, c, gap, q2, start, **parameters : as in `mf.propagate`; arrays broadcast.
     with_respect_to : name or names
-        Parameters of `mf.recursion(net)`; "q" for the variance at the start (c fixed), "gap" for 1 - c there. Left out: all parameters.
+        Parameters of the network; of its start "q" and, if given, "q2" (c fixed), "c", "gap" and "p" (variances fixed). Left out: all
+        parameters, but for a number of tokens n that is the size of a Gram matrix.
 
-    Where tokens are told apart (a causal mask, fixed weights) q, c and J are the means over tokens of `GramRun`.
+    Where tokens are told apart (a mask, fixed weights) q, c and J are the means over tokens of `GramRun`; with q2, q and J are those of
+    the first input.
 
     Raises
     ------
     TypeError, ValueError
-        As `propagate`; a name that is no parameter; an activation that jumps, whose J is infinite; a law without derivative, by its name:
-        masked softmax attention, gated attention in a parameter of its activation.
+        As `propagate`; a name that is no parameter; a parameter of a gated attention unit that moves a kink of its activation.
+    ArithmeticError
+        A derivative is not finite: an activation that jumps, whose J is infinite.
 
     Examples
     --------
@@ -177,7 +180,7 @@ def sensitivity(
         elif name == "q":
             seeds[k, 0], seeds[k, 1] = 1.0, flat[1] / flat[0]  # at fixed correlation
         else:
-            seeds[k, 1] = {"p": -1.0, "c": -flat[0], "gap": flat[0]}[name]
+            seeds[k, 1] = -1.0 if name == "p" else -flat[0] if name == "c" else flat[0]
     table = np.array(flat[2:]).reshape(len(values), count)
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     shapes = [i.shapes(list(values), table) for i in kernel.integrands]

@@ -256,6 +256,7 @@ class ExchangeableSlope(_Moment):
         return mp.fsum(dot * mp.fprod(m for r, (m, _) in enumerate(held) if r != t) for t, (_, dot) in enumerate(held))
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        which = {(1, 0): "q", (0, 1): r"\delta"}.get(tuple(map(int, self.along)), r"\phi")
+        variance, gap = self.along
+        which = "q" if variance else r"\delta" if gap else r"\phi"
         text = rf"\partial_{{{which}}} {super()._latex(printer)}"
         return text if exp is None else rf"\left({text}\right)^{{{exp}}}"

@@ -122,8 +122,9 @@ def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
                 term = w * mp.exp(-y)
                 for k in range(5):
                     g[k], term = g[k] + term, term * y
-            softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), *(a / g[0] for a in g[1:]), terms)
+            r1, r2, r3, r4 = (a / g[0] for a in g[1:])
+            softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, r3, r4, terms)
             sums = sums + terms
             if all(abs(b) < abs(a) * mp.mpf(10) ** (-digits - 5) for a, b in zip(sums, terms, strict=True)):
-                return sums * step
+                return np.asarray(sums * step)
             tau -= step

@@ -35,7 +35,7 @@ def softmax_terms(n: float, power: float, log0: float, r1: float, r2: float, r3:
     out[10], out[11], out[12], out[13], out[14] = a * log0, b * log0, c * log0, d * log0, e * log0
 
 
-def softmax_average(which: float, v: float, n: float, sums: np.ndarray, log_ratio: float) -> float:
+def softmax_average(which: float, v: float, n: float, sums: np.ndarray, log_ratio: float):  # type: ignore[no-untyped-def]
     """omega, mu or beta_3 from sums and the logarithm of E A_1 A_1/E A_1 A_2."""
     if which == 0:
         return log_ratio / v
@@ -44,7 +44,7 @@ def softmax_average(which: float, v: float, n: float, sums: np.ndarray, log_rati
     return n * n * n * sums[2] / 2
 
 
-def softmax_rate(which: float, v: float, n: float, sums: np.ndarray, log_ratio: float) -> float:
+def softmax_rate(which: float, v: float, n: float, sums: np.ndarray, log_ratio: float):  # type: ignore[no-untyped-def]
     """Their derivatives."""
     if which == 0:
         return (sums[5] / sums[0] - sums[6] / sums[1] - log_ratio / v) / v
@@ -107,7 +107,7 @@ def softmax_exponent(v: float, n: float) -> float:
         return 1.0 / (1.0 + 2.0 * v / n)
     sums = np.empty(15)
     softmax_sums(v, n, sums)
-    return softmax_average(0.0, v, n, sums, math.log(sums[0] / sums[1]))
+    return float(softmax_average(0.0, v, n, sums, math.log(sums[0] / sums[1])))
 
 
 def softmax_response(v: float, n: float) -> float:
@@ -118,7 +118,7 @@ def softmax_response(v: float, n: float) -> float:
         return 1.0 / (1.0 + 2.0 * v / n)
     sums = np.empty(15)
     softmax_sums(v, n, sums)
-    return softmax_average(1.0, v, n, sums, 0.0)
+    return float(softmax_average(1.0, v, n, sums, 0.0))
 
 
 def softmax_triple(v: float, n: float) -> float:
@@ -129,7 +129,7 @@ def softmax_triple(v: float, n: float) -> float:
         return 1.0 / (1.0 + 3.0 * v / n)
     sums = np.empty(15)
     softmax_sums(v, n, sums)
-    return softmax_average(2.0, v, n, sums, 0.0)
+    return float(softmax_average(2.0, v, n, sums, 0.0))
 
 
 def softmax_slope(v: float, n: float, which: float) -> float:
@@ -140,4 +140,4 @@ def softmax_slope(v: float, n: float, which: float) -> float:
         return (2.0 * v if which == 1.0 else -2.0 * n) / (n + 2.0 * v) ** 2
     sums = np.empty(15)
     softmax_sums(max(v, 1e-30), n, sums)
-    return softmax_rate(which, v, n, sums, math.log(sums[0] / sums[1]))
+    return float(softmax_rate(which, v, n, sums, math.log(sums[0] / sums[1])))

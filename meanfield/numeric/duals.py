@@ -38,10 +38,10 @@ class Dual(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Dual:
         return Dual(self.value[key], self.dots[(slice(None), *(key if isinstance(key, tuple) else (key,)))])
 
-    def sum(self, axis: Any = None) -> Dual:
+    def sum(self, axis: Any = None) -> Varied:
         return linearly(lambda a: a.sum(axis), self)
 
-    def reshape(self, *shape: int) -> Dual:
+    def reshape(self, *shape: int) -> Varied:
         return linearly(lambda a: a.reshape(*shape), self)
 
     def dots_in(self, dimensions: int) -> Floats:

@@ -224,7 +224,8 @@ class Expectations(Calls):
         powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
         functions = [node.integrand, regular(node.integrand)]
         code = sum((i + 16 * j) * 256**t for t, (i, j) in enumerate(powers))
-        kind, along = "exchangeable", ()
+        kind: str = "exchangeable"
+        along: tuple[sp.Expr, ...] = ()
         if isinstance(node, ExchangeableSlope):
             kind, along = "moved", node.along
             functions += [node.rate, regular(node.rate)]

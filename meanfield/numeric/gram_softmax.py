@@ -135,7 +135,7 @@ class SoftmaxRows:
     @cached_property
     def _seen(self) -> NDArray[np.int64]:
         """for each row, how many tokens there are up to the last that it sees"""
-        some = (plain(self.B) > 0).reshape(-1, *self.B.shape[-2:]).any(0)
+        some = np.asarray((plain(self.B) > 0).reshape(-1, *self.B.shape[-2:]).any(0))
         return np.asarray(self._shape[-1] - some[:, ::-1].argmax(-1))
 
     @cached_property

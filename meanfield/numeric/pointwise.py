@@ -52,14 +52,14 @@ def number_at(e: sp.Expr, values: Mapping[str, Varied]) -> Varied:
     return Dual(value, np.asarray(dots))
 
 
-def _floats(e: sp.Expr, given: Mapping[str, Floats], jumps: bool = False) -> Floats:
+def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats:
     if not given:
         return np.asarray(float(e))
     if jumps:
         return np.full(np.broadcast_shapes(*(v.shape for v in given.values())), np.inf)
     try:
         return np.asarray(evaluate(e, **given))
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         shape = np.broadcast_shapes(*(v.shape for v in given.values()))
         if not shape:
             return np.asarray(_beyond(e, given))

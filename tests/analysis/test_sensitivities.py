@@ -189,3 +189,73 @@ def test_tokens_that_are_told_apart() -> None:
             moved = mf.propagate(net, 3, start=start, **{**values, wrt: values[wrt] + h * steps})
             for mine, end in ((found.dq, moved.q[..., -1]), (found.dgap, moved.gap[..., -1]), (found.dlog_apjn, moved.log_apjn[..., 0])):
                 assert mine[wrt] == pytest.approx(weighted @ end / h, rel=1e-9, abs=1e-10), wrt
+
+
+angle, slope = sp.symbols("angle slope", positive=True)
+LEAKY = mf.Activation(sp.Max(mf.x, 0) - slope * sp.Max(-mf.x, 0))
+MATRIX: dict[str, tuple[mf.Block, dict[str, float]]] = {
+    "masked softmax with rotary positions": (
+        mf.Residual(mf.CausalAttention(4, sigma_Q=sp.Symbol("sigma_Q"), sigma_K=2, frequencies=(1, angle)))
+        >> mf.Residual(mf.RMSNorm() >> mf.MLP(LEAKY)),
+        {"sigma_Q": 0.7, "sigma_V": 0.9, "sigma_O": 1.1, "angle": 0.3, "slope": 0.2, "sigma_1": 0.8, "sigma_2": 1.2, "q": 1.2, "gap": 0.4},
+    ),
+    "inputs of unequal norm": (mf.mlp(LEAKY), {"slope": 0.3, "sigma_w": 1.2, "sigma_b": 0.4, "q": 1.0, "q2": 2.3, "c": 0.3}),
+    "gated units of unequal norm": (
+        mf.Repeat(mf.Residual(mf.GLU(mf.erf), scale=angle), 6),
+        {"angle": 0.4, "sigma_gate": 1.1, "sigma_value": 0.9, "sigma_out": 1.2, "q": 1.0, "q2": 0.3, "p": -0.2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_every_parameter_of_a_gram_matrix(name: str) -> None:
+    net, values = MATRIX[name]
+    wanted = tuple(w for w in values if not ("p" in values and w.startswith("q")))  # q is moved at fixed c
+    found = mf.sensitivity(net, 2, with_respect_to=wanted, **values)
+    assert found.dgap is not None
+    steps, weighted = np.array([-4, -2, -1, 1, 2, 4]) / 4, np.array([-1, 40, -256, 256, -40, 1]) / 90
+    for wrt in wanted:
+        h = 0.005 * abs(values[wrt])
+        moved = mf.propagate(net, 2, **{**values, wrt: values[wrt] + h * steps})
+        for mine, end in ((found.dq, moved.q[..., -1]), (found.dgap, moved.gap[..., -1]), (found.dlog_apjn, moved.log_apjn[..., 0])):
+            assert mine[wrt] == pytest.approx(weighted @ end / h, rel=1e-9, abs=1e-10), wrt
+
+
+def trapezoid(f: Any, deviation: mp.mpf, mean: Any = 0, spacing: float = 0.07, window: int = 17) -> mp.mpf:
+    """E f(tanh(mean + deviation z)), analytic about the real line"""
+    step, count = mp.mpf(spacing), int(window / spacing)
+    return step * mp.fsum(f(mp.tanh(mean + deviation * k * step)) * mp.npdf(k * step) for k in range(-count, count + 1))
+
+
+def test_quadrature_against_differences_of_fifty_digits() -> None:
+    """tanh: q and ln J of two layers, in every parameter, and c of one"""
+    values = {"q": "1.5", "sigma_w": "1.3", "sigma_b": "0.2"}
+    found = mf.sensitivity(mf.mlp(mf.tanh), 2, 1.5, sigma_w=1.3, sigma_b=0.2, with_respect_to=tuple(values))
+    pair = mf.sensitivity(mf.mlp(mf.tanh), 1, 1.5, gap=0.4, sigma_w=1.3, sigma_b=0.2, with_respect_to=("q", "gap"))
+    assert pair.dgap is not None
+
+    def ends(q: mp.mpf, sigma_w: mp.mpf, sigma_b: mp.mpf) -> list[mp.mpf]:
+        log = mp.mpf(0)
+        for _ in range(2):
+            slope = trapezoid(lambda z: (1 - z**2) ** 2, mp.sqrt(q))
+            q, log = sigma_w**2 * trapezoid(lambda z: z**2, mp.sqrt(q)) + sigma_b**2, log + mp.log(sigma_w**2 * slope)
+        return [q, log]
+
+    def gap(q: mp.mpf, apart: mp.mpf) -> mp.mpf:
+        s, t = mp.sqrt(q * (1 - apart)), mp.sqrt(q * apart)
+        step = mp.mpf("0.2")
+        both = step * mp.fsum(trapezoid(lambda z: z, t, s * k * step, 0.2, 10) ** 2 * mp.npdf(k * step) for k in range(-50, 51))
+        second = trapezoid(lambda z: z**2, mp.sqrt(q))
+        return mp.mpf("1.69") * (second - both) / (mp.mpf("1.69") * second + mp.mpf("0.04"))
+
+    with mp.workdps(55):
+        h = mp.mpf(10) ** -25
+        for wrt in values:
+            up, down = (ends(**{k: mp.mpf(v) + side * h * (k == wrt) for k, v in values.items()}) for side in (1, -1))
+            for mine, a, b in zip((found.dq, found.dlog_apjn), up, down, strict=True):
+                assert abs(mine[wrt] - float((a - b) / (2 * h))) < 1e-12 * (1 + abs(mine[wrt])), wrt
+    with mp.workdps(24):
+        h = mp.mpf(10) ** -10
+        for wrt, start in (("q", (h, 0)), ("gap", (0, h))):
+            up, down = (gap(mp.mpf("1.5") + side * start[0], mp.mpf("0.4") + side * start[1]) for side in (1, -1))
+            assert abs(pair.dgap[wrt] - float((up - down) / (2 * h))) < 1e-12, wrt

@@ -113,5 +113,5 @@ def test_slopes() -> None:
         assert mf.evaluate(covariance.diff(by), **given) == pytest.approx(weights @ moved / 0.001, rel=1e-10)
         small = [mf.evaluate(covariance.diff(by), q=1.0, delta=gap, s=1.5) / (1 if by == mf.delta else gap) for gap in (1e-8, 1e-10)]
         assert small[0] == pytest.approx(small[1], rel=1e-6)
-    with pytest.raises(ValueError, match="a kink of .* moves"):
+    with pytest.raises(ValueError, match=r"a kink of .* moves"):
         Exchangeable(sp.Max(mf.x - s, 0), [(1, 0), (2, 0)], mf.q, mf.delta).diff(s)
