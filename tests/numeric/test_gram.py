@@ -310,3 +310,24 @@ def test_latex_of_tokens_told_apart():
         r"A_{ij} &= \begin{cases} \frac{1}{i} & \text{for}\: i \geq j \\0 & \text{otherwise} \end{cases}",
     ):
         assert line in text
+
+
+# -- memory ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_points_go_together_and_stretches_of_layers_are_run_again_with_the_same_bits(monkeypatch):
+    """whatever fits into memory; points that overflow or vanish beside others, inputs that meet up to rounding"""
+    from meanfield.numeric import gram_passes
+
+    settings = {"sigma_w": np.array([0.2, 1.0, 40.0]), "sigma_b": np.array([0.0, 0.1, 0.0]), "c": 0.9, "q2": 0.5}
+    runs = []
+    for kept in (gram_passes.KEPT, 3000):
+        monkeypatch.setattr(gram_passes, "KEPT", kept)
+        runs.append(mf.propagate(mf.mlp(mf.relu), depth=130, q=1.0, **settings))
+    sizes = gram_passes.Passes(runs[0].net, 130, 131, False, 2)
+    assert (sizes.points, sizes.stretch) == (1, 11)
+    for name in runs[0].outline.quantities:
+        assert np.array_equal(*(getattr(run, name) for run in runs), equal_nan=name != "status"), name
+    assert runs[0].status.tolist() == ["ok", "ok", "overflow"]
+    with pytest.raises(ValueError, match=r"GiB .* settings x 131 layers.*record='last'.*sweep.zarr"):
+        mf.propagate(mf.mlp(mf.relu), 130, np.ones((10**4, 1)), q2=np.ones(10**4), p=0.1, sigma_w=1, sigma_b=0)
