@@ -136,12 +136,15 @@ class _Points:
                 pulls.clear()
             flow = self.step(G, self._at(l))
             status[:] = np.where(status == "ok", _words(flow.gram), status)
+            if self.out.tangent is not None and flow.tangent is not None:
+                with np.errstate(over="ignore"):
+                    theta = flow.push(theta) + flow.tangent()
+                status[(status == "ok") & ~np.isfinite(theta).all((-1, -2))] = "overflow"
             good = (status == "ok")[:, None, None]
+            theta = np.where(good, theta, self._harmless)
             X = np.where(good, flow.push(X), self._harmless)
             size = np.abs(X).max((-1, -2))
             X, scale = X / size[:, None, None], scale + np.log(size)
-            if self.out.tangent is not None and flow.tangent is not None:
-                theta = np.where(good, flow.push(theta) + flow.tangent(), self._harmless)
             if self.passes.several:
                 pulls.append(flow.pull)
             G = np.where(good, flow.gram, self._harmless)
