@@ -107,9 +107,9 @@ def prepared_tokens(
     given = np.zeros(()) if delta0 is None else delta0
     begin = {"q": q0, **{name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}}
     grid = arguments.broadcast({**begin, **values})
+    layers = _layers(record, Passes(net, depth, 1, start == "pooled", n), math.prod(grid) if points is None else points)
     if delta0 is not None:
         check_gram(q0, delta0, np.asarray(float(n)))
-    layers = _layers(record, Passes(net, depth, 1, start == "pooled", n), math.prod(grid) if points is None else points)
     G = (q0 - given)[..., None, None] * np.ones((n, n)) + given[..., None, None] * np.eye(n)
     return Gram(net, values, depth, start, layers, begin, grid, G, False)
 
@@ -141,11 +141,11 @@ def prepared_pair(
     value = arguments.number_array({"p": p, "c": c, "gap": gap}[names[0]], names[0])
     begin = {"q": first, "q2": second, names[0]: value}
     grid = arguments.broadcast({**begin, **values})
+    layers = _layers(record, Passes(net, depth, 1, False, 2), math.prod(grid) if points is None else points)
     root = np.sqrt(first) * np.sqrt(second)
     cov = {"p": value, "c": value * root, "gap": (1.0 - value) * root}[names[0]]
     if (np.abs(cov) > root * (1 + 1e-15)).any():
         raise ValueError(f"{names[0]}: |p| must be at most sqrt(q q2), that is |c| <= 1 and 0 <= gap <= 2")
-    layers = _layers(record, Passes(net, depth, 1, False, 2), math.prod(grid) if points is None else points)
     G = np.empty((*arguments.broadcast(begin), 2, 2))
     G[..., 0, 0], G[..., 1, 1] = first, second
     G[..., 0, 1] = G[..., 1, 0] = cov
