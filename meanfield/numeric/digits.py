@@ -55,9 +55,15 @@ def digits_of(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool =
         return +value
 
 
-def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Rational]:
-    """The exact values of a grid point."""
-    return {s: sp.Rational(float(v)) for s, v in zip(order, values, strict=True)}
+def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
+    """The exact values of a grid point, a covariance that is beyond its limit by rounding at the limit."""
+    found: dict[sp.Symbol, sp.Expr] = {s: sp.Rational(float(v)) for s, v in zip(order, values, strict=True)}
+    named = {s.name: s for s in order}
+    if {"p", "q1", "q2"} <= named.keys():
+        p, most = found[named["p"]], found[named["q1"]] * found[named["q2"]]
+        if p**2 > most:
+            found[named["p"]] = sp.sign(p) * sp.sqrt(most)
+    return found
 
 
 def doubles(e: sp.Expr, order: Order, table: Floats) -> Floats:

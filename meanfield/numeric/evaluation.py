@@ -23,6 +23,7 @@ from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
+from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
 
 __all__ = ["FAINT", "among", "evaluate", "summand"]
@@ -33,6 +34,8 @@ Floats = NDArray[np.float64]
 CANCELLED = 1e-13
 #: relative error of a quadrature at which an integrand whose own terms cancel takes digits
 NOISE = 1e-11
+#: milliseconds of plain Python that compiled code does at a time, a hundredth of that or less: Ctrl-C is heard in between
+PART = 20_000.0
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
 FEW = 20
 #: smallest number that counts as a normal double
@@ -78,14 +81,25 @@ class Program:
         table = np.ascontiguousarray(table)
         out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
         shapes = [i.shapes([s.name for s in self.order], table, detail) for i in self.integrands]
-        cost = table.shape[1] * self.work.milliseconds(shapes)
-        whole = _WHOLE.get()
+        each, count, whole = self.work.milliseconds(shapes), table.shape[1], _WHOLE.get()
         if whole is None:
-            small = patient(cost, is_kept(self.source, "grid"), self.source)
+            small = patient(count * each, is_kept(self.source, "grid"), self.source)
         else:
             slow = [np.zeros((1, SMOOTH + 1))] * len(self.integrands)
             small = patient(whole * self.work.milliseconds(slow), False)
-        execute(self.source, "grid", (table, out, bound, *shapes), small)
+
+        def run(part: slice) -> None:
+            own = [s if len(s) == 1 else s[part] for s in shapes]
+            execute(self.source, "grid", (np.ascontiguousarray(table[:, part]), out[part], bound[part], *own), small)
+
+        # a point at which the interpreter gives up is compiled, and of several it takes the others with it, by themselves or not
+        size = (1 if whole is not None else max(1, count)) if small else max(1, int(PART / each))
+        parts = [slice(first, first + size) for first in range(0, count, size)]
+        if small or len(parts) == 1:
+            for part in parts:
+                run(part)
+        else:
+            share(run, parts, "evaluate", lambda: None)
         return out, bound * 2.0**-53
 
 

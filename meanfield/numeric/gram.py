@@ -22,7 +22,7 @@ from meanfield.numeric.gram_laws import entry_laws, joined, one_law
 from meanfield.numeric.gram_softmax import SoftmaxRows
 from meanfield.numeric.pointwise import Lasting, number_at
 
-__all__ = ["Flow", "flow_of"]
+__all__ = ["Flow", "Map", "Step", "flow_of"]
 
 Map = Callable[[Varied], Varied]
 

@@ -3,8 +3,8 @@ r"""Gram matrices, of tokens that are told apart or two inputs of unequal norm, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,97 +14,30 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.evaluation import among
 from meanfield.numeric.fingerprint import fingerprint
-from meanfield.numeric.gram import flow_of
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
-from meanfield.numeric.gram_runs import GramRun, March, PairRun, pair_outline, token_outline
+from meanfield.numeric.gram_passes import Passes
+from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
 from meanfield.numeric.outlines import Outline, available_memory, axes_of, layers_of
 from meanfield.numeric.runs import bound_parameters, check_gram, initial_moments
-from meanfield.progress import track
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
 Floats = NDArray[np.float64]
 
 
-def _status(G: Floats) -> NDArray[np.str_]:
-    """a word for each grid point"""
-    diagonal = np.diagonal(G, axis1=-2, axis2=-1)
-    with np.errstate(invalid="ignore"):
-        high, low = (diagonal >= 1e300).any(-1), (diagonal <= 1e-300).any(-1)
-        words = np.where(high, "overflow", np.where(low, "underflow", "ok"))
-    return np.where(np.isfinite(G).all((-1, -2)) | high, words, "invalid")
+def _layers(record: str | int | Sequence[int], passes: Passes, count: int) -> NDArray[np.int64]:
+    """The layers that `record` keeps, if so many points of them fit into memory."""
 
+    def check_size(kept: int) -> None:
+        need, n = replace(passes, kept=kept).bytes(count), passes.n
+        if need > 0.8 * available_memory():
+            raise ValueError(
+                f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers, Gram matrices of {n} x {n}), more than the "
+                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, out='sweep.zarr' to "
+                "keep it on disk, or split the grid"
+            )
 
-def _march(net: Block, G: Floats, depth: int, layers: NDArray[np.int64], pooled: bool, values: Mapping[str, Floats]) -> March:
-    """Run a Gram matrix of shape (*grid, n, n) through `depth` repeats."""
-    grid, n = G.shape[:-2], G.shape[-1]
-    step = flow_of(net)
-    several = layers.size > 1 or depth == 0
-    kept = {int(l): k for k, l in enumerate(layers)}
-    gram, backward, forward = (np.full((*grid, len(layers), *shape), np.nan) for shape in ((n, n), (n,), (n,)))
-    tangent: Floats | None = np.full(gram.shape, np.nan)
-    status = np.full(grid, "ok", dtype="U9")
-    alike = np.full((*grid, len(layers)), np.nan)
-    seed = np.ones((n, n)) if pooled else np.eye(n)
-    X, scale, theta = np.broadcast_to(np.eye(n), G.shape), np.zeros(grid), G
-    pulls: list[Callable[[Floats], Floats]] = []
-    fine = np.eye(n)
-
-    def keep(l: int) -> None:
-        k = kept.get(l)
-        if k is not None:
-            good = status == "ok"
-            gram[..., k, :, :] = np.where(good[..., None, None], G, np.nan)
-            if tangent is not None:
-                tangent[..., k, :, :] = np.where(good[..., None, None], theta, np.nan)
-            ends = (X * seed).sum(-1) if not pooled else X.sum(-1)
-            with np.errstate(divide="ignore"):
-                forward[..., k, :] = np.where(good[..., None], np.log(ends) + scale[..., None], np.nan)
-
-    keep(0)
-    for l in track(range(depth), "propagate", depth):
-        flow = step(G, {**values, "l": np.asarray(float(l)), "L": np.asarray(float(depth))})
-        word = _status(flow.gram)
-        status = np.where(status == "ok", word, status)
-        good = (status == "ok")[..., None, None]
-        X = np.where(good, flow.push(X), fine)
-        size = np.abs(X).max((-1, -2))
-        X, scale = X / size[..., None, None], scale + np.log(size)
-        if tangent is not None:
-            if flow.tangent is None:
-                tangent = None
-            else:
-                theta = np.where(good, flow.push(theta) + flow.tangent(), fine)
-        if several:
-            pulls.append(flow.pull)
-        G = np.where(good, flow.gram, fine)  # what went wrong stays harmless and is shown as NaN
-        keep(l + 1)
-    if not several:
-        backward[..., 0, :] = forward[..., 0, :]
-        return March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
-    g, scale = np.broadcast_to(seed, G.shape), np.zeros(grid)
-    whole = (status == "ok")[..., None]
-    for l in range(depth, -1, -1):
-        if l in kept:
-            with np.errstate(divide="ignore"):
-                own = np.diagonal(g, axis1=-2, axis2=-1)
-                backward[..., kept[l], :] = np.where(whole, np.log(own) + scale[..., None], np.nan)
-                pairs = (g.sum((-1, -2)) - own.sum(-1)) / max(n - 1, 1)
-                alike[..., kept[l]] = np.where(whole[..., 0], pairs / own.sum(-1), np.nan)
-        if l:
-            g = np.where(whole[..., None], pulls[l - 1](g), fine)
-            size = np.abs(g).max((-1, -2))
-            g, scale = g / size[..., None, None], scale + np.log(size)
-    return March(layers, gram, backward, alike, forward, tangent, status if grid else str(status))
-
-
-def _check_size(count: int, depth: int, n: int, kept: int) -> None:
-    need = 8.0 * count * n * n * (2 * kept + (3 * depth if kept > 1 else 6))
-    if need > 0.8 * available_memory():
-        raise ValueError(
-            f"the result needs {need / 2**30:.3g} GiB ({count} settings, Gram matrices of {n} x {n}, {depth} repeats), more than the "
-            f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', out='sweep.zarr' to keep it on disk, or split the grid"
-        )
+    return layers_of(record, passes.depth, check_size)
 
 
 @dataclass(frozen=True)
@@ -141,9 +74,9 @@ class Gram:
     def run(self, points: int) -> GramRun | PairRun:
         """Do it; `points` are in the whole grid, of which this may be a chunk."""
         n = self.gram.shape[-1]
-        G = np.broadcast_to(self.gram, (*self.grid, n, n))
+        passes = Passes(self.net, self.depth, self.layers.size, self.start == "pooled", n)
         with among(None if points == 1 else points * max(self.depth, 1) * n * n):
-            march = _march(self.net, G, self.depth, self.layers, self.start == "pooled", self.parameters)
+            march = passes.march(self.layers, self.gram, self.parameters, self.grid)
         axes = axes_of({**self.begin, **self.parameters}, self.grid)
         if self.pair:
             return PairRun(self.net, self.parameters, self.depth, march, axes)
@@ -174,9 +107,9 @@ def prepared_tokens(
     given = np.zeros(()) if delta0 is None else delta0
     begin = {"q": q0, **{name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}}
     grid = arguments.broadcast({**begin, **values})
+    layers = _layers(record, Passes(net, depth, 1, start == "pooled", n), math.prod(grid) if points is None else points)
     if delta0 is not None:
         check_gram(q0, delta0, np.asarray(float(n)))
-    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid) if points is None else points, depth, n, kept))
     G = (q0 - given)[..., None, None] * np.ones((n, n)) + given[..., None, None] * np.eye(n)
     return Gram(net, values, depth, start, layers, begin, grid, G, False)
 
@@ -208,11 +141,11 @@ def prepared_pair(
     value = arguments.number_array({"p": p, "c": c, "gap": gap}[names[0]], names[0])
     begin = {"q": first, "q2": second, names[0]: value}
     grid = arguments.broadcast({**begin, **values})
+    layers = _layers(record, Passes(net, depth, 1, False, 2), math.prod(grid) if points is None else points)
     root = np.sqrt(first) * np.sqrt(second)
     cov = {"p": value, "c": value * root, "gap": (1.0 - value) * root}[names[0]]
     if (np.abs(cov) > root * (1 + 1e-15)).any():
         raise ValueError(f"{names[0]}: |p| must be at most sqrt(q q2), that is |c| <= 1 and 0 <= gap <= 2")
-    layers = layers_of(record, depth, lambda kept: _check_size(math.prod(grid) if points is None else points, depth, 2, kept))
     G = np.empty((*arguments.broadcast(begin), 2, 2))
     G[..., 0, 0], G[..., 1, 1] = first, second
     G[..., 0, 1] = G[..., 1, 0] = cov

@@ -2,8 +2,8 @@ r"""What comes out of Gram matrices over depth: of tokens that are told apart, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,26 @@ class March:
     forward: Floats
     tangent: Floats | None
     status: Any
+
+    @classmethod
+    def empty(cls, layers: NDArray[np.int64], count: int, n: int, tangent: bool) -> March:
+        """Of so many points, before it begins."""
+        gram, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (n,), (), (n,)))
+        theta = np.full_like(gram, np.nan) if tangent else None
+        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype="U9"))
+
+    def of(self, points: slice) -> March:
+        """Some of its points: views."""
+        return self._each(lambda a: a[points])
+
+    def shaped(self, grid: tuple[int, ...]) -> March:
+        """Its points as a grid; the status of a single one is a word."""
+        whole = self._each(lambda a: a.reshape((*grid, *a.shape[1:])))
+        return whole if grid else replace(whole, status=str(whole.status))
+
+    def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> March:
+        arrays = {name: a for name, a in vars(self).items() if name != "layers" and a is not None}
+        return replace(self, **{name: change(a) for name, a in arrays.items()})
 
 
 @dataclass(frozen=True, repr=False)

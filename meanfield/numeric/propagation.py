@@ -107,7 +107,7 @@ def propagate(
     -------
     Run
         In (q, p). Where tokens are told apart (a causal mask, fixed attention weights) a GramRun with their n x n Gram matrix, from
-        tokens that start permutation-symmetric; with q2 a PairRun. These keep every layer's factors while they run, n^2 numbers each.
+        tokens that start permutation-symmetric; with q2 a PairRun.
     Sweep
         The same quantities as dask arrays, with the same bits: with the path of a store, or where an argument is lazy.
 

@@ -27,6 +27,7 @@ __all__ = ["Table", "table_of"]
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
+LINE = 8  # numbers of a line of the processor's cache, across which loads take twice as long
 ASKED, NONE = -1.0, -2.0  # what the directory says of a panel that a kernel needs, and of one that there cannot be
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
@@ -44,7 +45,7 @@ class Table:
     def __init__(self, f: sp.Expr, slope: sp.Expr | None) -> None:
         self.f, self.slope = f, slope
         found = kept(self._name)
-        self.numbers = _empty() if found is None else np.frombuffer(found).copy()
+        self.numbers = _empty() if found is None else _joined(np.frombuffer(found))
 
     @property
     def _name(self) -> str:
@@ -59,8 +60,9 @@ class Table:
             except (Impossible, ValueError):
                 self.numbers[entry] = NONE
                 continue
-            self.numbers[entry] = self.numbers.size
-            self.numbers = np.concatenate([self.numbers, coefficients])
+            gap = np.zeros(-(self.numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
+            self.numbers[entry] = self.numbers.size + gap.size
+            self.numbers = _joined(self.numbers, gap, coefficients)
         if asked.size:
             keep(self._name, self.numbers.tobytes())
         return bool(asked.size)
@@ -149,6 +151,14 @@ class _Integrand:
         size = np.maximum(np.abs(self.value(far)), np.abs(self.value(-far)))
         last = int(np.flatnonzero(size > 1e-19 * size.max())[-1])
         return math.inf if last > 19000 else float(far[last]) + 1.0
+
+
+def _joined(*parts: Floats) -> Floats:
+    """one after another, from the beginning of a line of cache on"""
+    size = sum(part.size for part in parts)
+    memory = np.empty(size + LINE)
+    first = -(memory.ctypes.data // memory.itemsize) % LINE
+    return np.concatenate(parts, out=memory[first : first + size])
 
 
 def _empty() -> Floats:

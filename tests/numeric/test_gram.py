@@ -310,3 +310,23 @@ def test_latex_of_tokens_told_apart():
         r"A_{ij} &= \begin{cases} \frac{1}{i} & \text{for}\: i \geq j \\0 & \text{otherwise} \end{cases}",
     ):
         assert line in text
+
+
+# -- memory ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_points_go_together_and_stretches_of_layers_are_run_again_with_the_same_bits(monkeypatch):
+    """whatever fits into memory"""
+    from meanfield.numeric import gram_passes
+
+    settings = {"sigma_w": np.array([0.2, 1.0, 1.2]), "sigma_b": np.array([0.0, 0.1, 0.0]), "c": 0.5, "q2": 0.5}
+    net, runs = mf.mlp(mf.Activation(mf.x / 2 + mf.x**2 / 5)), []
+    for kept in (gram_passes.KEPT, 1500):
+        monkeypatch.setattr(gram_passes, "KEPT", kept)
+        runs.append(mf.propagate(net, depth=18, q=1.0, **settings))
+    sizes = gram_passes.Passes(net, 18, 19, False, 2)
+    assert (sizes.points, sizes.stretch) == (1, 5)
+    for name in runs[0].outline.quantities:
+        assert np.array_equal(*(getattr(run, name) for run in runs), equal_nan=name != "status"), name
+    with pytest.raises(ValueError, match=r"GiB .* settings x 19 layers.*record='last'.*sweep.zarr"):
+        mf.propagate(net, 18, np.ones((10**4, 1)), q2=np.ones(10**4), p=0.1, sigma_w=1, sigma_b=0)

@@ -1,0 +1,201 @@
+r"""Gram matrices over depth: forward through the layers with perturbations and the tangent kernel, and gradients back from the end.
+
+The way back needs what each layer was on the way forth. Of a grid as many points go together as keep that within bounds; of a point that
+is too large for it only the Gram matrices at some layers are kept, and the stretches between them are gone through again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.blocks.algebra import Block, Parallel, Serial
+from meanfield.blocks.stacking import Repeat, Residual
+from meanfield.numeric.gram import Map, Step, flow_of
+from meanfield.numeric.gram_laws import has_tangent, joined, one_law
+from meanfield.numeric.gram_runs import March
+from meanfield.progress import track
+
+__all__ = ["Passes"]
+
+Floats = NDArray[np.float64]
+
+#: bytes that are kept for the way back, entries of Gram matrices that go together, at most
+KEPT, TOGETHER = 1 << 27, 1 << 18
+#: matrices that one part of a network keeps at a layer, at most: masked softmax its weights and their variances
+MATRICES = 8
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Gram matrices of n tokens or inputs through the layers of a network, so many of which are kept."""
+
+    net: Block
+    depth: int
+    kept: int
+    pooled: bool
+    n: int
+
+    @property
+    def several(self) -> bool:
+        """Whether gradients are wanted anywhere but at the input, where perturbations say the same."""
+        return self.kept > 1 or self.depth == 0
+
+    @cached_property
+    def stretch(self) -> int:
+        """How many layers are kept for the way back."""
+        layer = self.n**2 * 8 * _matrices(self.net)
+        return max(1, self.depth if layer * self.depth <= KEPT else max(math.isqrt(self.depth), KEPT // layer))
+
+    @property
+    def points(self) -> int:
+        """How many points of a grid go together."""
+        layers = self.stretch if self.several else 1
+        return max(1, min(KEPT // (self.n**2 * 8 * _matrices(self.net) * layers), TOGETHER // self.n**2))
+
+    def bytes(self, count: int) -> float:
+        """What so many points take, and what is kept meanwhile."""
+        result = count * self.kept * (self.n * self.n * (1 + has_tangent(self.net)) + 2 * self.n + 1)
+        layers = 2 * self.stretch if self.several else 1
+        return 8.0 * (result + count * self.n**2 + min(count, self.points) * self.n**2 * layers * _matrices(self.net))
+
+    def march(self, layers: NDArray[np.int64], gram: Floats, values: Mapping[str, Floats], grid: tuple[int, ...]) -> March:
+        """Every point of a grid, from Gram matrices and values that broadcast with it."""
+        count, n = math.prod(grid), self.n
+        start = np.broadcast_to(gram, (*grid, n, n)).reshape(count, n, n)
+        given = {name: v.reshape(()) if v.size == 1 else np.broadcast_to(v, grid).reshape(count) for name, v in values.items()}
+        out = March.empty(layers, count, n, has_tangent(self.net))
+        step = flow_of(self.net)
+        parts = [slice(first, first + self.points) for first in range(0, count, self.points)]
+        for part in track(parts, "propagate", len(parts)):
+            own = {name: v[part] if v.ndim else v for name, v in given.items()}
+            _Points(self, step, own, out.of(part)).run(start[part])
+        return out.shaped(grid)
+
+
+def _matrices(block: Block) -> int:
+    if one_law(block) or block.pattern is not None:
+        return MATRICES
+    if isinstance(block, Serial):
+        return sum(map(_matrices, joined(block)))
+    if isinstance(block, Parallel):
+        return MATRICES + sum(map(_matrices, block.branches))
+    if isinstance(block, Residual):
+        return MATRICES + _matrices(block.branch)
+    return block.times * _matrices(block.block) if isinstance(block, Repeat) else MATRICES
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Points that go together, and where their results belong."""
+
+    passes: Passes
+    step: Step
+    values: Mapping[str, Floats]
+    out: March
+
+    def run(self, G: Floats) -> None:
+        starts, pulls = self._forth(G)
+        if self.passes.several:
+            self._back(starts, pulls)
+        else:
+            self.out.backward[:, 0] = self.out.forward[:, 0]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {int(l): k for k, l in enumerate(self.out.layers)}
+
+    @cached_property
+    def _harmless(self) -> Floats:
+        """what takes the place of a matrix that went wrong, which is shown as NaN"""
+        return np.eye(self.passes.n)
+
+    @property
+    def _seed(self) -> Floats:
+        """gradients at the output"""
+        return np.ones((self.passes.n, self.passes.n)) if self.passes.pooled else self._harmless
+
+    def _at(self, l: int) -> dict[str, Floats]:
+        return {**self.values, "l": np.asarray(float(l)), "L": np.asarray(float(self.passes.depth))}
+
+    def _forth(self, G: Floats) -> tuple[list[Floats], list[Map]]:
+        """Gram matrices at the start of stretches, and the way back through the last of these"""
+        status, depth, stretch = self.out.status, self.passes.depth, self.passes.stretch
+        X, scale, theta = np.broadcast_to(self._harmless, G.shape), np.zeros(len(G)), G
+        starts: list[Floats] = []
+        pulls: list[Map] = []
+        self._keep(0, G, X, scale, theta)
+        for l in track(range(depth), "propagate", depth):
+            if self.passes.several and l % stretch == 0:
+                starts.append(G)
+                pulls.clear()
+            flow = self.step(G, self._at(l))
+            status[:] = np.where(status == "ok", _words(flow.gram), status)
+            if self.out.tangent is not None and flow.tangent is not None:
+                with np.errstate(over="ignore"):
+                    theta = flow.push(theta) + flow.tangent()
+                status[(status == "ok") & ~np.isfinite(theta).all((-1, -2))] = "overflow"
+            good = (status == "ok")[:, None, None]
+            theta = np.where(good, theta, self._harmless)
+            X = np.where(good, flow.push(X), self._harmless)
+            size = np.abs(X).max((-1, -2))
+            X, scale = X / size[:, None, None], scale + np.log(size)
+            if self.passes.several:
+                pulls.append(flow.pull)
+            G = np.where(good, flow.gram, self._harmless)
+            self._keep(l + 1, G, X, scale, theta)
+        return starts, pulls
+
+    def _keep(self, l: int, G: Floats, X: Floats, scale: Floats, theta: Floats) -> None:
+        k = self._places.get(l)
+        if k is None:
+            return
+        good = self.out.status == "ok"
+        self.out.gram[:, k] = np.where(good[:, None, None], G, np.nan)
+        if self.out.tangent is not None:
+            self.out.tangent[:, k] = np.where(good[:, None, None], theta, np.nan)
+        with np.errstate(divide="ignore"):
+            self.out.forward[:, k] = np.where(good[:, None], np.log((X * self._seed).sum(-1)) + scale[:, None], np.nan)
+
+    def _back(self, starts: list[Floats], pulls: list[Map]) -> None:
+        depth, stretch, n = self.passes.depth, self.passes.stretch, self.passes.n
+        whole = self.out.status == "ok"
+        g, scale = np.broadcast_to(self._seed, (len(whole), n, n)), np.zeros(len(whole))
+        for l in range(depth, -1, -1):
+            k = self._places.get(l)
+            if k is not None:
+                own = np.diagonal(g, axis1=-2, axis2=-1)
+                with np.errstate(divide="ignore"):
+                    self.out.backward[:, k] = np.where(whole[:, None], np.log(own) + scale[:, None], np.nan)
+                pairs = (g.sum((-1, -2)) - own.sum(-1)) / max(n - 1, 1)
+                self.out.alike[:, k] = np.where(whole, pairs / own.sum(-1), np.nan)
+            if l == 0:
+                return
+            if not pulls:
+                pulls = self._again(starts[(l - 1) // stretch], l - stretch, l, whole)
+            g = np.where(whole[:, None, None], pulls.pop()(g), self._harmless)
+            size = np.abs(g).max((-1, -2))
+            g, scale = g / size[:, None, None], scale + np.log(size)
+
+    def _again(self, G: Floats, start: int, stop: int, whole: NDArray[np.bool_]) -> list[Map]:
+        """the way back through a stretch of layers, run once more"""
+        pulls = []
+        for l in range(start, stop):
+            flow = self.step(np.where(whole[:, None, None], G, self._harmless), self._at(l))
+            pulls.append(flow.pull)
+            G = flow.gram
+        return pulls
+
+
+def _words(G: Floats) -> NDArray[np.str_]:
+    """what became of each point"""
+    diagonal = np.diagonal(G, axis1=-2, axis2=-1)
+    with np.errstate(invalid="ignore"):
+        high, low = (diagonal >= 1e300).any(-1), (diagonal <= 1e-300).any(-1)
+        words = np.where(high, "overflow", np.where(low, "underflow", "ok"))
+    return np.where(np.isfinite(G).all((-1, -2)) | high, words, "invalid")
