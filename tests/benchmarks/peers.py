@@ -64,7 +64,8 @@ def normal_density(z):
 def step_in(space: dict[str, Any], decorate: Callable[[Any], Any] = lambda f: f, hoisted: bool = True) -> Any:
     """the generated step on whatever numbers the namespace is for; parameters alone are worked out beforehand where that is asked for"""
     arguments = ", ".join(["q", "delta", *(CASE["held"] if hoisted else CASE["given"]), "l", "L"])
-    lines = [*([] if hoisted else CASE["hoisted"]), *CASE["body"], f"return q, delta, {', '.join(CASE['results'])}"]
+    body = CASE["selected" if "where" in space else "body"]
+    lines = [*([] if hoisted else CASE["hoisted"]), *body, f"return q, delta, {', '.join(CASE['results'])}"]
     own = set(space)
     exec(PRIMITIVES, space)
     for name in space.keys() - own - {"__builtins__"}:
@@ -90,7 +91,8 @@ def turned(row: list[Any], t: Any) -> list[Any]:
 
 def arrays(module: Any) -> dict[str, Any]:
     functions = {name: getattr(module, name, None) for name in FUNCTIONS} | {"atan": module.arctan, "atan2": module.arctan2}
-    return {"math": SimpleNamespace(**functions), "min": module.minimum, "maximum": module.maximum, "abs": module.abs}
+    own = {name: getattr(module, name) for name in ("maximum", "abs", "where")}
+    return {"math": SimpleNamespace(**functions), "min": module.minimum} | own
 
 
 def numpy() -> Callable[[], Any]:

@@ -21,6 +21,7 @@ static inline double angle_minus_sine(double t) {
   double b = 2.505210838512761e-08 + s*-1.605904382195064e-10 + u*(7.647163292687179e-13 + s*-2.8114489197231916e-15);
   double c = 8.219617574391419e-18 + s*-1.9495555003914384e-20 + u*3.533158292227539e-23;
   return t*s*(a + u*u*(b + u*u*c)); }
+static inline double where(int c, double a, double b) { return c ? a : b; }
 static inline double guarded(double x, double s) { return x < 0 ? 0 : x; }
 static inline double guarded_sqrt(double x, double s) { return sqrt(guarded(x, s)); }
 static inline double acute_angle(double y, double x) { return atan2(y, x); }
@@ -59,7 +60,7 @@ def library(case: dict[str, Any], flags: str, block: int, folder: Path) -> str:
         "LOAD": load,
         "UPDATE": update,
         "READ": " ".join(f"double {name} = V_{name}[i];" for name in held),
-        "STEP": " ".join(_statement(line, seen) for line in case["body"]),
+        "STEP": " ".join(_statement(line, seen) for line in case["selected"]),
         "BLOCK": str(block),
     }
     source = SOURCE
