@@ -41,6 +41,9 @@ def guarded(x, scale):
 def guarded_sqrt(x, scale):
     return math.sqrt(maximum(x, 0.0))
 
+def inverse_root(x):
+    return 1.0/math.sqrt(x)
+
 def acute_angle(y, x):
     return math.atan2(y, x)
 
@@ -77,6 +80,8 @@ def step_in(space: dict[str, Any], decorate: Callable[[Any], Any] = lambda f: f,
 def prepared(space: dict[str, Any], values: Any) -> list[Any]:
     """what the step needs beside its state: the parameters and what follows from them alone"""
     own = dict(space) | dict(zip(CASE["given"], values, strict=True))
+    if "guarded" not in own:
+        exec(PRIMITIVES, own)
     for line in CASE["hoisted"]:
         exec(line, own)
     return [own[name] for name in CASE["held"]]
