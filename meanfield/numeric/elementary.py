@@ -16,7 +16,8 @@ __all__ = ["FUNCTIONS"]
 
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # small multiples of the first are exact
-ROUNDER, ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000  # adding 1.5 * 2^52 rounds to a whole number and leaves it in the low bits
+ROUNDER = 6755399441055744.0  # adding 1.5 * 2^52 rounds to a whole number and leaves it in the low bits
+ONE, HALF = 0x3FF0000000000000, 0x3FE0000000000000  # the bits of 1 and 1/2
 SMALLEST, TINY = 2.2250738585072014e-308, 5e-324
 TAN_EIGHTH = 0.41421356237309503  # of a turn of pi
 
@@ -70,22 +71,18 @@ def polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     return result
 
 
-def _power_of_two(k: Value) -> Value:
-    return double((k + 1023) << 52)
-
-
 def _reduced(x: Value, low: Value | float = 0.0) -> tuple[Value, Value]:
-    """a whole number k and e^r - 1 with x + low = k ln 2 + r"""
+    """a number whose last bits are a whole k, and e^r - 1 with x + low = k ln 2 + r"""
     t = fma(x, 1.4426950408889634, ROUNDER)
     k = t - ROUNDER
     r = fma(-k, LN2_LOW, fma(-k, LN2_HIGH, x)) + low
-    return bits(t) - ROUNDER_BITS, fma(r * r, polynomial(r, EXP), r)
+    return bits(t), fma(r * r, polynomial(r, EXP), r)
 
 
 def _exp(x: Value, low: Value | float = 0.0) -> Value:
     k, e = _reduced(where(x < -746.0, -746.0, where(x > 710.0, 710.0, x)), low)
-    half = ((k + 4096) >> 1) - 2048  # two factors: their product may be subnormal or infinite
-    return (e + 1.0) * _power_of_two(half) * _power_of_two(k - half)
+    half = (k >> 1) << 52  # two factors: their product may be subnormal or infinite
+    return (e + 1.0) * double(half + ONE) * double((k << 52) - half + ONE)
 
 
 def exp(x: Value) -> Value:
@@ -94,7 +91,7 @@ def exp(x: Value) -> Value:
 
 def expm1(x: Value) -> Value:
     k, e = _reduced(where(x < -40.0, -40.0, where(x > 710.0, 710.0, x)))
-    half = _power_of_two(k - 1)
+    half = double((k << 52) + HALF)
     return where(abs(x) < 2.0**-54, x, 2.0 * fma(half, e, half - 0.5))
 
 

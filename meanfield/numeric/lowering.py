@@ -16,6 +16,7 @@ from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.printing import KernelPrinter, source_name
+from meanfield.numeric.radicals import radicals
 from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.sources import argument_name, lookup_sources, primitive_sources, quadrature_sources, rule_import
 from meanfield.symbols import known
@@ -41,7 +42,7 @@ class Lowering(Expectations):
         keys = list(named)
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
-            values = [arcs(e, 2 * q - delta) for e in values]
+            values = radicals([arcs(e, 2 * q - delta) for e in values])
         temporaries, reduced = sp.cse(values, symbols=numbered_symbols("t", cls=sp.Dummy, real=True), order="none")
         assignments = dict(temporaries)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))

@@ -27,6 +27,7 @@ __all__ = [
     "guarded",
     "guarded_sqrt",
     "heaviside",
+    "inverse_root",
     "normal_cdf",
     "normal_density",
     "root_angle",
@@ -122,6 +123,11 @@ def guarded(x: float, scale: float) -> float:
 def guarded_sqrt(x: float, scale: float) -> float:
     """The square root of such a difference."""
     return math.sqrt(guarded(x, scale))
+
+
+def inverse_root(x: float) -> float:
+    """1/sqrt(x)."""
+    return 1.0 / math.sqrt(x)
 
 
 def heaviside(x: float, at_zero: float) -> float:

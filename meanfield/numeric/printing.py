@@ -24,6 +24,7 @@ PRIMITIVES: Final = {
     "AcuteAngle": primitives.acute_angle,
     "FlatAngle": primitives.flat_angle,
     "Guarded": primitives.guarded,
+    "InverseRoot": primitives.inverse_root,
     "RootAngle": primitives.root_angle,
     "Segment": primitives.segment,
     "sign": primitives.sign,
@@ -110,6 +111,9 @@ class KernelPrinter(PythonCodePrinter):
         if name in self._calls:
             return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")
+
+    def _print_Root(self, expr: sp.Function) -> str:
+        return f"math.sqrt({self._print(expr.args[0])})"
 
     _print_Heaviside = _print_sign = _print_AngleMinusSine = _print_Function
 

@@ -41,6 +41,9 @@ def guarded(x, scale):
 def guarded_sqrt(x, scale):
     return math.sqrt(maximum(x, 0.0))
 
+def inverse_root(x):
+    return 1.0/math.sqrt(x)
+
 def acute_angle(y, x):
     return math.atan2(y, x)
 
@@ -64,7 +67,8 @@ def normal_density(z):
 def step_in(space: dict[str, Any], decorate: Callable[[Any], Any] = lambda f: f, hoisted: bool = True) -> Any:
     """the generated step on whatever numbers the namespace is for; parameters alone are worked out beforehand where that is asked for"""
     arguments = ", ".join(["q", "delta", *(CASE["held"] if hoisted else CASE["given"]), "l", "L"])
-    lines = [*([] if hoisted else CASE["hoisted"]), *CASE["body"], f"return q, delta, {', '.join(CASE['results'])}"]
+    body = CASE["selected" if "where" in space else "body"]
+    lines = [*([] if hoisted else CASE["hoisted"]), *body, f"return q, delta, {', '.join(CASE['results'])}"]
     own = set(space)
     exec(PRIMITIVES, space)
     for name in space.keys() - own - {"__builtins__"}:
@@ -76,6 +80,8 @@ def step_in(space: dict[str, Any], decorate: Callable[[Any], Any] = lambda f: f,
 def prepared(space: dict[str, Any], values: Any) -> list[Any]:
     """what the step needs beside its state: the parameters and what follows from them alone"""
     own = dict(space) | dict(zip(CASE["given"], values, strict=True))
+    if "guarded" not in own:
+        exec(PRIMITIVES, own)
     for line in CASE["hoisted"]:
         exec(line, own)
     return [own[name] for name in CASE["held"]]
@@ -90,7 +96,8 @@ def turned(row: list[Any], t: Any) -> list[Any]:
 
 def arrays(module: Any) -> dict[str, Any]:
     functions = {name: getattr(module, name, None) for name in FUNCTIONS} | {"atan": module.arctan, "atan2": module.arctan2}
-    return {"math": SimpleNamespace(**functions), "min": module.minimum, "maximum": module.maximum, "abs": module.abs}
+    own = {name: getattr(module, name) for name in ("maximum", "abs", "where")}
+    return {"math": SimpleNamespace(**functions), "min": module.minimum} | own
 
 
 def numpy() -> Callable[[], Any]:

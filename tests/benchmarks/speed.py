@@ -9,6 +9,7 @@ Environments are made on first use below $MEANFIELD_BENCHMARKS, else in the user
 
 from __future__ import annotations
 
+import ast
 import datetime
 import json
 import os
@@ -100,10 +101,12 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
     step, load = re.search(r"def step_0\((.*?)\):\n(.*?)\n    return (.*?)\n", text, re.S), re.search(r"def load\(.*?\n\n\n", text, re.S)
     assert step
     assert load
+    body = [line.strip().removesuffix(" if delta < math.inf else delta") for line in step[2].split("\n")]  # peers keep no status
     return {
         "given": re.findall(r"    (\w+) = float\(values\[\d+, g\]\)", load[0]),
         "hoisted": [line.strip() for line in load[0].split("\n") if re.match(r"    \w+ = (?!float\(values)", line)],
-        "body": [line.strip().removesuffix(" if delta < math.inf else delta") for line in step[2].split("\n")],  # peers keep no status
+        "body": body,
+        "selected": [_selecting(line) for line in body],
         "held": step[1].split(", ")[2:-2],
         "results": step[3].split(", ")[2:],
         "source": kernel.compiled(lanes),
@@ -111,6 +114,20 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
         "layers": kernel.layers,
         "kept": kernel.kept,
     }
+
+
+def _selecting(line: str) -> str:
+    """the line with its choices as calls, for those who work on whole arrays or vectors"""
+    target, _, value = line.partition(" = ")
+    tree = ast.parse(value, mode="eval").body
+    values = tree.elts if isinstance(tree, ast.Tuple) else [tree]
+    return f"{target} = {', '.join(ast.unparse(_Selecting().visit(v)) for v in values)}"
+
+
+class _Selecting(ast.NodeTransformer):
+    def visit_IfExp(self, node: ast.IfExp) -> ast.Call:
+        self.generic_visit(node)
+        return ast.Call(ast.Name("where", ast.Load()), [node.test, node.body, node.orelse], [])
 
 
 def drawn(names: tuple[str, ...], count: int) -> dict[str, np.ndarray]:

@@ -21,8 +21,10 @@ static inline double angle_minus_sine(double t) {
   double b = 2.505210838512761e-08 + s*-1.605904382195064e-10 + u*(7.647163292687179e-13 + s*-2.8114489197231916e-15);
   double c = 8.219617574391419e-18 + s*-1.9495555003914384e-20 + u*3.533158292227539e-23;
   return t*s*(a + u*u*(b + u*u*c)); }
+static inline double where(int c, double a, double b) { return c ? a : b; }
 static inline double guarded(double x, double s) { return x < 0 ? 0 : x; }
 static inline double guarded_sqrt(double x, double s) { return sqrt(guarded(x, s)); }
+static inline double inverse_root(double x) { return 1/sqrt(x); }
 static inline double acute_angle(double y, double x) { return atan2(y, x); }
 static inline double flat_angle(double y, double x) { return atan(y/x); }
 static inline double root_angle(double u, double v) { return atan2(sqrt(u), sqrt(v)); }
@@ -59,7 +61,7 @@ def library(case: dict[str, Any], flags: str, block: int, folder: Path) -> str:
         "LOAD": load,
         "UPDATE": update,
         "READ": " ".join(f"double {name} = V_{name}[i];" for name in held),
-        "STEP": " ".join(_statement(line, seen) for line in case["body"]),
+        "STEP": " ".join(_statement(line, seen) for line in case["selected"]),
         "BLOCK": str(block),
     }
     source = SOURCE

@@ -1,0 +1,96 @@
+r"""Roots of lowered expressions as few different ones: what a processor takes longest for, beside quotients.
+
+\sqrt a \sqrt b is one root where neither is used apart from the other, and powers of 1/\sqrt a are products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sympy as sp
+
+from meanfield.numeric.arcs import Guarded, size_of_difference
+
+__all__ = ["InverseRoot", "Root", "radicals"]
+
+
+class Root(sp.Function):  # type: ignore[misc]
+    r"""\sqrt x of a product, which sympy would take apart."""
+
+    nargs = 1
+    is_real = True
+
+
+class InverseRoot(sp.Function):  # type: ignore[misc]
+    r"""1/\sqrt x."""
+
+    nargs = 1
+    is_real = True
+
+
+def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
+    """Expressions that mean the same."""
+    return _powers(_paired(values))
+
+
+def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
+    """with one root of two that always come together, of sums that a number keeps from 0: their product is none that vanishes early"""
+    beside: dict[sp.Expr, set[sp.Expr]] = {}
+    for factors in _terms(values):
+        bases = {f.base for f in factors if _is_half(f) and _above_zero(f.base)}
+        for base in bases:
+            beside[base] = beside.get(base, bases) & bases
+    pairs = {frozenset((a, b)) for a, common in beside.items() for b in common - {a} if beside[b] == common and len(common) == 2}
+
+    def together(product: sp.Mul) -> sp.Expr:
+        for a, b in map(tuple, pairs):
+            powers = {f.base: f.exp for f in product.args if _is_half(f)}
+            if a in powers and b in powers and powers[a] * powers[b] > 0:
+                sign = sp.sign(powers[a])
+                rest = [f for f in product.args if not (_is_half(f) and f.base in (a, b))]
+                root = Root(_guarded(a) * _guarded(b)) ** sign
+                product = sp.Mul(*rest, a ** (powers[a] - sign / 2), b ** (powers[b] - sign / 2), root)
+        return product
+
+    return [e.replace(lambda t: t.is_Mul, together) for e in values] if pairs else values
+
+
+def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
+    """with quotients by nothing but different powers of a root as products with those of its inverse"""
+    found: dict[sp.Expr, set[sp.Expr]] = {}
+    for factors in _terms(values):
+        below = [f for f in factors if f.is_Pow and f.exp.is_negative]
+        if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2:
+            found.setdefault(below[0].base, set()).add(below[0].exp)
+    bases = {base for base, powers in found.items() if len(powers) > 1 and any(k.q == 2 for k in powers)}
+
+    def inverse(power: sp.Pow) -> sp.Expr:
+        return InverseRoot(_guarded(power.base)) ** (-2 * power.exp)
+
+    def among(t: sp.Basic) -> bool:
+        return bool(t.is_Pow and t.base in bases and t.exp in found[t.base])
+
+    return [e.replace(among, inverse) for e in values] if bases else values
+
+
+def _terms(values: list[sp.Expr]) -> Iterator[tuple[sp.Expr, ...]]:
+    """the factors of every product in them, and of every power that is in none"""
+    for e in values:
+        for t in [sp.Tuple(e), *sp.preorder_traversal(e)]:
+            if t.is_Mul:
+                yield t.args
+            else:
+                yield from ((part,) for part in t.args if part.is_Pow)
+
+
+def _is_half(e: sp.Expr) -> bool:
+    return bool(e.is_Pow and e.exp.is_Rational and e.exp.q == 2)
+
+
+def _above_zero(e: sp.Expr) -> bool:
+    return bool(e.is_Add and e.as_coeff_Add()[0].is_positive)
+
+
+def _guarded(e: sp.Expr) -> sp.Expr:
+    size = size_of_difference(e)
+    return e if size is None else Guarded(e, size)
