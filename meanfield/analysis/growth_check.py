@@ -189,8 +189,11 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         exponent = _number(g.exponent, values)
         nu = {"1 - c": min(1.0, -exponent / 2), "q": settling if settling > 0 else 0.5}.get(g.quantity, 0.5)
 
+        second = [0, 1, 2] if g.coefficient is not None else []  # e' = e + h e^theta: ln l/l in all orders, which short runs see
+
         def columns_of_power(l: Floats) -> list[Floats]:
-            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
+            beside = [np.log(l) ** j * l ** (-2 * nu) for j in second]
+            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu, *beside]
 
         def columns_of_q(l: Floats) -> list[Floats]:
             return [l, l ** (1 - nu), np.log(l) * l ** (1 - nu), np.log(l), np.ones_like(l)]

@@ -291,7 +291,8 @@ def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
     """the power of q in the order of a remainder; of one that is no power, none"""
     if remainder == 0 or remainder.has(sp.exp):
         return otherwise
-    return sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)]).as_base_exp()[1] if remainder.has(q) else S.Zero
+    power = sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)])
+    return power.as_base_exp()[1] if power.has(q) else S.Zero
 
 
 @cache
