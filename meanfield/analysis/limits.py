@@ -254,8 +254,8 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
             pass
     still, exact = steady(f)
     if still != f:
-        found, rest = _wide(still)
-        return found, rest if exact else max(rest, -S.Half)
+        known_terms, rest = _wide(still)
+        return known_terms, rest if exact else max(rest, -S.Half)
     for count in (2, 3, 4):
         try:
             expansion = node.asymptotic(count)
