@@ -54,8 +54,7 @@ def cases(decides: sp.Expr | None) -> tuple[Case, ...]:
             continue
         terms = sp.Poly(numerator, s).as_dict()
         k = max(power for (power,) in terms)
-        alone = set(terms) == {(0,), (k,)} and not any(s in c.free_symbols for c in terms.values())  # not in an expectation either
-        if not alone or sign(terms[k,]) != -(sign(terms[0,]) or 0):
+        if set(terms) != {(0,), (k,)} or sign(terms[k,]) != -(sign(terms[0,]) or 0):
             continue
         edge = tidied(-terms[0,] / terms[k,])
 

@@ -42,6 +42,8 @@ DEFAULTS: dict[str, float] = {"n": 8}
 BETWEEN = 3
 #: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
+#: factors of e in q after which what depends on it has settled
+QUIET = 30
 #: points of a fit
 POINTS = 60
 #: depth at which a logarithm is told from powers of l that are nearly as slow
@@ -106,9 +108,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     free = {name: float(v) for name, v in given.items() if name not in law.parameters}
     fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
     rates = [abs(_number(g.rate, free)) for g in (law.q, law.gap, law.apjn) if g.kind == "exponential"]
-    exponential = bool(rates)
+    exponential, slowest = bool(rates), min((r for r in rates if 0 < r < math.inf), default=1.0)
     if exponential:
-        slowest = min((r for r in rates if 0 < r < math.inf), default=1.0)
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
     start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
@@ -118,10 +119,12 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if last < 100:
         raise ValueError(f"the run ends after {last} layers: {run.status}")
     series = {"q": np.log(run.q), "1 - c": np.full_like(run.q, np.nan) if single else _log(run.gap), "J": run.log_apjn_forward}
+    if exponential and law.gap.kind == "power":  # what q leaves at first is gone
+        series["1 - c"][run.layers < min(QUIET / slowest, run.layers[last - 1] / 16)] = np.nan
     settling = min(0.5, -_number(law.gap.exponent, free) / 2) if law.gap.kind == "power" else 0.5
     if law.apjn.settling is not None:
         settling = min(settling, _number(law.apjn.settling, free))
-    fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling)]
+    fits = [f for g in (law.q, law.gap, law.apjn) for f in _fits(g, run.layers, series[g.quantity], free, settling, law.q.kind == "power")]
     if law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in fits):
         fits += _logarithm(law.apjn, rec, max(depth, FAR), *start, {**given, **fixed}, free)
     return Check(law, free, tuple(fits), run)
@@ -174,7 +177,7 @@ def _number(e: sp.Expr, values: dict[str, float]) -> float:
     return float(sp.N(e.xreplace(slow), 15))
 
 
-def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float) -> list[Fit]:
+def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float, slow_q: bool) -> list[Fit]:
     """the constants of one quantity; corrections shrink with sqrt(1 - c), as l^-settling, if not with 1/sqrt(l)"""
     good = np.flatnonzero((layers > 0) & np.isfinite(logs) & ((g.quantity != "1 - c") | (logs > -600)))
     if g.kind in ("bounded", "undetermined") or len(good) < 100:
@@ -189,8 +192,11 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         exponent = _number(g.exponent, values)
         nu = {"1 - c": min(1.0, -exponent / 2), "q": settling if settling > 0 else 0.5}.get(g.quantity, 0.5)
 
+        second = [0, 1, 2] if g.coefficient is not None else []  # e' = e + h e^theta: ln l/l in all orders, which short runs see
+
         def columns_of_power(l: Floats) -> list[Floats]:
-            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu]
+            beside = [np.log(l) ** j * l ** (-2 * nu) for j in second]
+            return [np.log(l), np.ones_like(l), l**-nu, np.log(l) * l**-nu, *beside]
 
         def columns_of_q(l: Floats) -> list[Floats]:
             return [l, l ** (1 - nu), np.log(l) * l ** (1 - nu), np.log(l), np.ones_like(l)]
@@ -226,7 +232,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         if g.log_coefficient is not None and g.log_squared_coefficient is None and slow > 1.5 * s:  # else it is not told from powers
             fit("log_coefficient", _number(g.log_coefficient, values), y - (rate * l) ** s, beside, least=0.1)
     elif g.kind == "exponential" and math.isfinite(predicted := _number(g.rate, values)):
-        fit("rate", predicted, y, lambda l: [l, np.ones_like(l)])
+        fit("rate", predicted, y, lambda l: [l, np.ones_like(l), *([np.sqrt(l), np.log(l)] if slow_q else [])])
     return found
 
 

@@ -32,6 +32,7 @@ from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.oscillations import steady
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -41,6 +42,8 @@ x = known("x")
 
 #: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
 _FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
+#: a variance from which on oscillations are averages over many periods
+_PERIODS = 10**4
 #: a change of q in a repeat, relative, that is none
 _NONE = sp.Float("1e-28")
 
@@ -127,7 +130,10 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int:
     step = closed(after)
 
     def drift(v: sp.Expr) -> sp.Expr:
-        value = valued(step.xreplace({variance: v}), 35) / v - 1
+        here = step.xreplace({variance: v})
+        if v >= _PERIODS:
+            here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
+        value = valued(here, 35) / v - 1
         return value if abs(value) > _NONE else S.Zero
 
     first = drift(S.One)

@@ -23,6 +23,7 @@ from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.local_expansions import at_infinity
+from meanfield.gaussian.oscillations import steady
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
@@ -179,9 +180,6 @@ class Limit:
             return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
         if a == 0:
             return self._settled(f, g, (v0, v), (d0, d), gap)
-        if a > 0 and _is_trigonometric(f) and _is_trigonometric(g):  # apart by many periods: independent, but for what exp(-v) leaves
-            value = self._single(f, variance) * self._single(g, variance) + REST * v**-ORDER
-            return self._single(f * g, variance) - value if gap else value
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
         found, rest = _pair_terms(f, g, a > 0)
         put = {p: rho, q: S.One}
@@ -241,16 +239,6 @@ def _is_composed(e: sp.Expr) -> bool:
 
 
 @cache
-def _is_trigonometric(f: sp.Expr) -> bool:
-    """whether a function is a sum of sines and cosines with constant coefficients"""
-    if f.has(sp.sin, sp.cos):
-        terms = sp.Add.make_args(sp.expand(f.rewrite(sp.exp)))
-        waves = [t.as_independent(x)[1] for t in terms]
-        return all(w == 1 or (isinstance(w, sp.exp) and sp.re(w.args[0].diff(x)) == 0 and not w.args[0].diff(x).has(x)) for w in waves)
-    return not f.has(x)
-
-
-@cache
 def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
     """(coefficient, exponent, power of the logarithm) of E f(u) as its variance grows, and the exponent of what is left out"""
     node = Expectation(f, q)
@@ -264,6 +252,10 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
             return _unfolded([(constant * c, a) for a, c in found.items()], LOG), -sp.Integer(ORDER)
         except NoExpansion:
             pass
+    still, exact = steady(f)
+    if still != f:
+        known_terms, rest = _wide(still)
+        return known_terms, rest if exact else max(rest, -S.Half)
     for count in (2, 3, 4):
         try:
             expansion = node.asymptotic(count)
@@ -291,7 +283,8 @@ def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
     """the power of q in the order of a remainder; of one that is no power, none"""
     if remainder == 0 or remainder.has(sp.exp):
         return otherwise
-    return sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)]).as_base_exp()[1] if remainder.has(q) else S.Zero
+    power = sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)])
+    return power.as_base_exp()[1] if power.has(q) else S.Zero
 
 
 @cache
@@ -308,6 +301,13 @@ def _narrow(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Ex
 @cache
 def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...], sp.Expr]:
     """(function of p at q = 1, its derivative, degree) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
+    (still, exact), (other, exact_other) = steady(f), steady(g)
+    if wide and (still, other) != (f, g):  # apart by many periods: what oscillates is independent
+        found, rest = _pair_terms(still, other, wide)
+        sizes = [max((e for _, e, _ in _wide(h**2)[0]), default=S.Zero) / 2 for h in (still, other)]
+        return found, rest if exact and exact_other else max(rest, max(S.Zero, *sizes) - S.Half)
+    if wide and not (f.has(x) and g.has(x)):
+        return tuple((c, S.Zero, e) for c, e, _ in _wide(f * g)[0]), _wide(f * g)[1]
     node = PairExpectation(f * g.xreplace({x: y}), q, p, q)
     constant, node = node.as_independent(q, p)
     if not isinstance(node, PairExpectation):

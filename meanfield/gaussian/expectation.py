@@ -81,6 +81,11 @@ class Node(sp.Expr):
         f = self.integrand if old in (x, y) else self.integrand._subs(old, new)
         return self.func(f, *[a._subs(old, new) for a in self.args[1:]])
 
+    def _eval_is_polynomial(self, syms: set[sp.Basic]) -> bool:
+        return self.free_symbols.isdisjoint(syms)  # else sympy takes it as a constant, bound symbols hiding the others
+
+    _eval_is_rational_function = _eval_is_algebraic_expr = _eval_is_polynomial
+
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         """The closed form in the library's own symbols, radicands factored, and what these symbols stand for; None if there is none."""
         raise TypeError(f"{type(self).__name__} states no closed form")

@@ -19,7 +19,7 @@ from meanfield.gaussian.pieces import NotClosed, branch, edges
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["Tails", "product_mean", "tails"]
+__all__ = ["Tails", "product_mean", "steady", "tails"]
 
 x, y = known("x"), known("y")
 
@@ -47,7 +47,7 @@ class Tails:
 
 
 def _linear(argument: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    if not argument.is_polynomial(x) or sp.degree(argument, x) != 1 or argument.free_symbols != {x}:
+    if not argument.is_polynomial(x) or sp.degree(argument, x) != 1:
         raise _NoHarmonics
     slope, offset = sp.Poly(argument, x).all_coeffs()
     return slope, offset
@@ -103,11 +103,22 @@ def _split(h: Harmonics) -> tuple[dict[sp.Expr, sp.Expr], Harmonics]:
     moving: Harmonics = {}
     for frequency, terms in h.items():
         present = {g: c for g, c in terms.items() if c != 0}
-        if abs(float(frequency)) < 1e-12:
+        if frequency.is_number and abs(float(frequency)) < 1e-12:
             still |= present
         elif present:
             moving[frequency] = present
     return still, moving
+
+
+@cache
+def steady(f: sp.Expr) -> tuple[sp.Expr, bool]:
+    r"""The part of f without oscillations, and whether the others have polynomials before them: then E f(u) is that part's but for
+    O(e^{-\nu^2 q/2}), if not, but for O(q^{-1/2}). f itself where an oscillation is inside another function."""
+    try:
+        still, moving = _split(harmonics(f))
+    except _NoHarmonics:
+        return f, True
+    return _real_part(still), all(g.is_polynomial(x) for terms in moving.values() for g in terms)
 
 
 def _tail(f: sp.Expr) -> Tails:

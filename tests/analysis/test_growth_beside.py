@@ -170,3 +170,45 @@ def test_attention_alone_keeps_what_all_tokens_share() -> None:
     law = mf.growth(mf.LayerNorm() >> mf.Attention(6, 1, HALF, sp.Rational(4, 5), 1))
     assert law.q.limit == sp.Rational(16, 25)
     assert (law.apjn.kind, law.apjn.terms) == ("bounded", ((sp.Rational(1, 6), 0),))
+
+
+SINES = {
+    "beside tanh": (sp.sin(x) + sp.tanh(x), 1 + HALF, HALF, 1),
+    "times tanh": (sp.sin(x) * sp.tanh(x), HALF, HALF, 1),
+}
+
+
+@pytest.mark.parametrize("name", SINES)
+def test_sines_beside_other_functions(name: str) -> None:
+    """far out E phi^2 and E phi'^2 are means over a period, and what oscillates is independent of all else"""
+    f, A, C, limit = SINES[name]
+    law = mf.growth(mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0)))
+    assert (law.q.rate, sp.exp(law.apjn.rate), law.gap.limit) == (A, 1 + C, limit)
+    assert law.check(depth=2000).agrees
+
+
+def test_snake_on_a_stream_with_an_open_frequency() -> None:
+    """x + sin(a x)^2: q doubles, E phi'^2 -> 1 + a^2/2; two tokens keep the correlation that the first repeats leave"""
+    a, weight = sp.Symbol("a", positive=True), sp.Symbol("sigma_w", positive=True)
+    law = mf.growth(mf.Residual(mf.Activate(mf.Activation(x + sp.sin(a * x) ** 2)) >> mf.Linear()))
+    assert sp.expand(sp.exp(law.q.rate) - 1 - weight**2) == 0
+    assert sp.expand(sp.exp(law.apjn.rate) - 1 - weight**2 * (1 + a**2 / 2)) == 0
+    assert (law.gap.kind, law.gap.limit) == ("bounded", None)
+
+
+def test_a_remainder_that_is_a_logarithm() -> None:
+    """sqrt(1 + x^2) = |x| + 1/(2 |x|) + ...: the kernel of |x| up to O(log q)"""
+    law = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.sqrt(1 + x**2))) >> mf.Linear(1, 0)))
+    assert (law.gap.kind, law.gap.exponent, law.gap.coefficient) == ("power", -2, 9 * sp.pi**2 / 2)
+
+
+def test_gated_unit_behind_a_saturating_norm_with_open_gate() -> None:
+    """an expectation in sigma_gate is no polynomial in it"""
+    law = mf.growth(mf.Residual(mf.Derf(1) >> mf.GLU(mf.silu)))
+    gate = sp.Symbol("sigma_gate", positive=True)
+    assert (law.q.kind, law.apjn.kind) == ("power", "stretched")
+    assert law.apjn.log_coefficient is not None
+    assert not mf.E(sp.tanh(x) ** 2, gate**2).is_polynomial(gate)
+    branch, slope = (float(sp.N(mf.E(f**2, 1))) for f in (mf.silu.expression, mf.silu.expression.diff(x)))
+    put = dict.fromkeys(law.apjn.rate.free_symbols, 1)
+    assert float(sp.N(law.apjn.rate.xreplace(put))) == pytest.approx(16 / np.pi**2 * (branch + slope) ** 2 / branch, rel=1e-9)
