@@ -47,7 +47,7 @@ class Expectations(Calls):
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
-        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
+        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, Exchangeable):
