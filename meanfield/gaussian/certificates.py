@@ -18,7 +18,8 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian import balls
-from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, product
+from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
+from meanfield.gaussian.closed import unguarded
 from meanfield.gaussian.moments import cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
@@ -64,9 +65,9 @@ _POINTS = 5
 
 
 def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:
-    """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in mf.q and mf.p."""
+    """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in mf.q and mf.p, where it holds."""
     try:
-        return _by_derivative(f, moment, result)
+        return _by_derivative(f, moment, *unguarded(result))
     except NotClosed:
         parts = powers(f)
     claims = [_evaluated(f, moment, result)]
@@ -77,25 +78,25 @@ def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:
     return Certificate(tuple(claims))
 
 
-def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:
+def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic) -> Certificate:
     """a closed form of a sum of atoms by its derivative and one value"""
     atoms = atoms_of(f)
     if moment == "kernel":
         slope = derivative(atoms)
-        return Certificate((_price(result, cross(slope, slope, (q, p, q))), _independent(result, mean(atoms, q))))
+        return Certificate((_price(result, cross(slope, slope, (q, p, q)), where), _independent(result, mean(atoms, q), where)))
     if moment == "second_moment":
-        f, atoms = f**2, tuple(t for a in atoms for b in atoms for t in product(a, b))
+        f, atoms = f**2, products(atoms, atoms)
     slope = tuple(replace(t, k=t.k + 1) for t in derivative(atoms))
-    rate = _Claimed("dM/dq = E[u g'(u)]/(2q)", sp.diff(result, q), mean(slope, q) / (2 * q))
-    return Certificate((rate.checked(), _integrated(f, atoms, result)))
+    rate = _Claimed("dM/dq = E[u g'(u)]/(2q)", sp.diff(result, q), mean(slope, q) / (2 * q), where)
+    return Certificate((rate.checked(), _integrated(f, atoms, result, where)))
 
 
-def _price(result: sp.Expr, slopes: sp.Expr) -> Claim:
-    return _Claimed("dC/dp = E f'(u) f'(v)", sp.diff(result, p), slopes).checked()
+def _price(result: sp.Expr, slopes: sp.Expr, where: sp.Basic = sp.true) -> Claim:
+    return _Claimed("dC/dp = E f'(u) f'(v)", sp.diff(result, p), slopes, where).checked()
 
 
-def _independent(result: sp.Expr, mean: sp.Expr) -> Claim:
-    return _Claimed("C(q, 0) = (E f(u))^2", result.subs(p, 0), mean**2).checked()
+def _independent(result: sp.Expr, mean: sp.Expr, where: sp.Basic = sp.true) -> Claim:
+    return _Claimed("C(q, 0) = (E f(u))^2", result.subs(p, 0), mean**2, where).checked()
 
 
 def _evaluated(f: sp.Expr, moment: str, result: sp.Expr) -> Claim:
@@ -122,11 +123,12 @@ def _is_the_integral(*law: sp.Rational) -> str:
 
 @dataclass(frozen=True)
 class _Claimed:
-    """left = right, to be checked"""
+    """left = right, to be checked where they hold"""
 
     statement: str
     left: sp.Expr
     right: sp.Expr
+    where: sp.Basic
 
     def checked(self) -> Claim:
         """identically, or by an enclosure of the difference at random points"""
@@ -135,7 +137,7 @@ class _Claimed:
             return Claim(self.statement, "infinite on one side", False, float("inf"))
         if in_normal_form(difference):
             return Claim(self.statement, "identically", True, 0.0)
-        points = _points(self.statement, sp.Tuple(self.left, self.right), _POINTS)
+        points = [_within(self.where, point) for point in _points(self.statement, sp.Tuple(self.left, self.right), _POINTS)]
         return _settled(self.statement, [partial(_both, self.left, self.right, point) for point in points])
 
 
@@ -155,6 +157,13 @@ def _points(seed: str, e: sp.Basic, count: int) -> list[dict[sp.Basic, sp.Ration
     return points
 
 
+def _within(where: sp.Basic, point: dict[sp.Basic, sp.Rational]) -> dict[sp.Basic, sp.Rational]:
+    """a point, q and p so small that a condition on them holds"""
+    while where.subs(point) == sp.false:
+        point = {**point, q: point[q] / 2, p: point[p] / 2}
+    return point
+
+
 def _rational(value: float) -> sp.Rational:
     return sp.Rational(round(value * 10**6), 10**6)
 
@@ -165,10 +174,11 @@ def _both(left: sp.Expr, right: sp.Expr, point: dict[sp.Basic, sp.Rational]) -> 
     return tuple(mp.mpf(sp.N(e.subs(point), mp.mp.dps)._to_mpmath(mp.mp.prec)) for e in (left, right))
 
 
-def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr) -> Claim:
+def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr, where: sp.Basic) -> Claim:
     """the moment against its integral, at one random point"""
     point = _points("M", sp.Tuple(result, f), 1)[0]
-    variance = point[q] = _rational(random.Random(str(f)).uniform(0.5, 2))
+    point = _within(where, {**point, q: _rational(random.Random(str(f)).uniform(0.5, 2))})
+    variance = point[q]
     values = {s: v for s, v in point.items() if s not in (q, p, x)}
 
     def sides() -> tuple[Any, Any]:

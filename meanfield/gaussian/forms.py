@@ -32,7 +32,8 @@ def paired(e: sp.Expr) -> sp.Expr:
             if partner is not None and powers[partner] == k:
                 even = sp.expand((base + mirror) / 2)
                 odd = sp.expand(base - even)
-                return merge(t / (base**k * partner**k) * (sp.factor(even) ** 2 - odd**2) ** k)
+                root = sp.Mul(*[f**n for f, n in _positive_factors(even)])
+                return merge(t / (base**k * partner**k) * (root**2 - odd**2) ** k)
         return t
 
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
@@ -43,6 +44,8 @@ def literature(e: sp.Expr) -> sp.Expr:
     r"""One normal CDF for z and -z, roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2,
     e^{z + pw} \pm e^{z - pw} as cosh and sinh.
     """
+    if isinstance(e, sp.Piecewise):
+        return e.func(*[(literature(value), where) for value, where in e.args])
     return paired(_hyperbolic(_arccosines(_folded(e))))
 
 
@@ -266,8 +269,9 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     What is left of an arc-cosine kernel, A \theta + B \sin\theta + C with \theta = arccos(1 - delta/q), still cancels in
     A(0) (\theta - \sin\theta); that difference is a named function.
     """
-    angular, plain = _Difference(), []
-    arcs = []
+    angular = _Difference()
+    plain: list[sp.Expr] = []
+    arcs: list[sp.Expr] = []
     try:
         for term in sp.Add.make_args(paired(kernel)):
             difference = angular(term)

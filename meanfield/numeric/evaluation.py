@@ -249,6 +249,7 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     if program.integrands:
         return _quadrature(e, order, table, error)
     out, bound = program(table)
+    _refuse_infinite(e, order, table[:, np.isnan(out)])
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
@@ -258,6 +259,19 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     out[poor] = doubles(e, order, table[:, poor])
     bound[poor] = _rounding(out[poor])
     return out, bound
+
+
+def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> None:
+    """expectations of what grows like exp(a x^2), beyond the variances for which they are finite"""
+    for column in table.T:
+        at = point(order, column)
+        for node in (e, *e.atoms(Node)):
+            form = node.closed() if isinstance(node, Node) else node
+            wheres = () if form is None else [t.args[-1].cond for t in form.atoms(sp.Piecewise)]
+            where = next((c for c in wheres if c.subs(at) == sp.false), None)
+            if where is not None:
+                values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
+                raise ValueError(f"{values}: {node} is finite only for {where}")
 
 
 def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, closed: bool = False) -> tuple[Floats, Floats]:

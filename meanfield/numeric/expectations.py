@@ -47,6 +47,7 @@ class Expectations(Calls):
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
+        e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
         return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
