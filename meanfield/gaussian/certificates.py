@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -100,21 +101,22 @@ def _independent(result: sp.Expr, mean: sp.Expr, where: sp.Basic = sp.true) -> C
 
 
 def _evaluated(f: sp.Expr, moment: str, result: sp.Expr) -> Claim:
-    """a moment against its integral, at one random point"""
-    point = _points("M", sp.Tuple(result, f), 1)[0]
-    g, v, c = f.subs({s: value for s, value in point.items() if s not in (q, p, x)}), point[q], point[p]
-    with mp.workdps(DIGITS + 10):
-        if moment == "kernel":
-            expected = product_mean_of(g, g, law_of(v, c, v, S.Zero, S.Zero), mp.mp.prec)
-        else:
-            expected = mean_of(g if moment == "mean" else g**2, S.Zero, v, mp.mp.prec)
-        left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - expected) / (1 + abs(expected)))
-    return Claim(
-        _is_the_integral(v, *((c,) if moment == "kernel" else ())),
-        f"to {DIGITS} digits at a random point, within {left:.0e}",
-        left < 10.0**-DIGITS,
-        left,
-    )
+    """a moment against its integral, at the first of some random points at which that settles"""
+    points = [_within(unguarded(result)[1], point) for point in _points("M", sp.Tuple(result, f), _POINTS)]
+    for point in points:
+        v, c = point[q], point[p]
+        with mp.workdps(DIGITS + 10), suppress(ArithmeticError):
+            expected = _integral(f.subs({s: value for s, value in point.items() if s not in (q, p, x)}), moment, v, c)
+            left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - expected) / (1 + abs(expected)))
+            statement = _is_the_integral(v, *((c,) if moment == "kernel" else ()))
+            return Claim(statement, f"to {DIGITS} digits at a random point, within {left:.0e}", left < 10.0**-DIGITS, left)
+    return Claim("M is the integral", f"which settles at none of {len(points)} random points", False, float("inf"))
+
+
+def _integral(f: sp.Expr, moment: str, v: sp.Rational, c: sp.Rational) -> mp.mpf:
+    if moment == "kernel":
+        return product_mean_of(f, f, law_of(v, c, v, S.Zero, S.Zero), mp.mp.prec)
+    return mean_of(f if moment == "mean" else f**2, S.Zero, v, mp.mp.prec)
 
 
 def _is_the_integral(*law: sp.Rational) -> str:
@@ -158,10 +160,9 @@ def _points(seed: str, e: sp.Basic, count: int) -> list[dict[sp.Basic, sp.Ration
 
 
 def _within(where: sp.Basic, point: dict[sp.Basic, sp.Rational]) -> dict[sp.Basic, sp.Rational]:
-    """a point, q and p so small that a condition on them holds"""
-    while where.subs(point) == sp.false:
-        point = {**point, q: point[q] / 2, p: point[p] / 2}
-    return point
+    """a point at which a condition holds: at smaller q and p, at larger or smaller parameters"""
+    nearby = ({s: v / 4**n if s in (q, p) else v * f for s, v in point.items()} for n in range(40) for f in (S(2) ** n, S(2) ** -n))
+    return next((at for at in nearby if where.subs(at) != sp.false), point)
 
 
 def _rational(value: float) -> sp.Rational:

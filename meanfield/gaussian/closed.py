@@ -47,10 +47,10 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
     result = _closed(lambda a: mean_of(a, q, S.Zero if centred else M), f)
-    if result is not None or not centred or f.has(sp.DiracDelta) or sp.count_ops(f) > LONGEST:
+    if result is not None or f.has(sp.DiracDelta) or sp.count_ops(f) > LONGEST:
         return result
-    found = mean_of_powers(f, q)
-    return _even(f) if found is None else found
+    found = mean_of_powers(f, q, S.Zero if centred else M)
+    return _even(f) if found is None and centred else found
 
 
 def _even(f: sp.Expr) -> sp.Expr | None:

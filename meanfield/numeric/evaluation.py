@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
+from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import SMOOTH
 from meanfield.numeric.digits import digits_of, doubles, point, vanishing
 from meanfield.numeric.integrands import Integrand
@@ -245,6 +247,9 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
+    if e.has(sp.hyper) or _too_steep(e.as_coeff_Mul()[1]):
+        out = doubles(e, order, table)
+        return out, _rounding(out)
     program = _program(e, order)
     if program.integrands:
         return _quadrature(e, order, table, error)
@@ -259,6 +264,12 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     out[poor] = doubles(e, order, table[:, poor])
     bound[poor] = _rounding(out[poor])
     return out, bound
+
+
+def _too_steep(node: sp.Expr) -> bool:
+    """a kernel of powers that has no quadrature, and a hypergeometric form"""
+    parts = node.separated() if isinstance(node, PairExpectation) else None
+    return parts is not None and any(map(is_steep, parts)) and node.closed() is not None
 
 
 def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> None:

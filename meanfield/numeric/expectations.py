@@ -16,6 +16,7 @@ from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import GAP_W, GAP_X
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import is_smooth
+from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.settling import Settled, lost, settled
 from meanfield.gaussian.singularities import mended, regular, standardised
 from meanfield.gaussian.special import AngleDifference
@@ -173,6 +174,8 @@ class Expectations(Calls):
                 raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
             return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
         f, g = parts
+        if is_steep(f) or is_steep(g):
+            raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)
         k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0:

@@ -168,6 +168,25 @@ def test_certificates_of_powers_and_of_what_cancels() -> None:
     assert not certify(snake.expression, "mean", snake.mean(q) + q / 10**20).holds
 
 
+def test_derivatives_of_powers_and_powers_about_a_mean() -> None:
+    """E phi' phi' of a root is finite though E phi'^2 is not; with an open power the condition stands beside the form"""
+    root, power = mf.Activation(sp.sqrt(sp.Abs(x))), mf.Activation(sp.Max(x, 0) ** sp.Symbol("k", positive=True))
+    slopes = root.derivative.kernel(q, p)
+    assert root.derivative.second_moment(q) == sp.oo
+    assert root.derivative.derive("kernel").certificate.holds
+    law = {"q": 1.3, "p": -0.4}
+    assert mf.evaluate(slopes, **law) == pytest.approx(mf.evaluate(root.kernel(q, p).diff(p), **law), rel=1e-14)
+    third = mf.Activation(sp.cbrt(sp.Max(x, 0)))
+    assert mf.evaluate(third.derivative.kernel(q, p), **law) == pytest.approx(mf.evaluate(third.kernel(q, p).diff(p), **law), rel=1e-14)
+    second = power.derivative.second_moment(q)
+    assert second.args[0].cond == (sp.Symbol("k", positive=True) > R(1, 2))
+    assert mf.evaluate(second, q=1.3, k=2.0) == pytest.approx(2 * 1.3, rel=1e-14)
+    with pytest.raises(ValueError, match="finite only for k > 1/2"):
+        mf.evaluate(second, q=1.3, k=0.4)
+    about = float(sp.N(power.mean(q, mean=R(7, 10)).subs({q: R(13, 10), "k": 2, sp.Symbol("k", positive=True): 2}), 20))
+    assert about == pytest.approx(number(mf.Activation(sp.Max(x, 0) ** 2).mean(q, mean=R(7, 10)), x, q=1.3), rel=1e-14)
+
+
 def test_each_step_is_an_equation_told_once() -> None:
     """relu's kernel: both sides of each step are equal numbers, and each step has a source"""
     steps = mf.Activation(sp.Max(x - 1, 0) - x / 3).derive("kernel").steps
