@@ -247,7 +247,7 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
-    if e.has(sp.hyper) or _too_steep(e.as_coeff_Mul()[1]):
+    if e.has(sp.hyper, sp.erfi) or _too_steep(e.as_coeff_Mul()[1]):
         out = doubles(e, order, table)
         return out, _rounding(out)
     program = _program(e, order)
