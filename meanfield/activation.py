@@ -17,6 +17,7 @@ from meanfield.gaussian.growth import divergence, sampled
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import is_smooth, slope
+from meanfield.gaussian.powers import powers
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -99,12 +100,13 @@ class Activation:
 
     @property
     def derivative(self) -> Activation:
-        """phi' as a distribution, an activation again: where phi jumps it holds a delta, whose second moment is infinite.
+        """phi' as a distribution, an activation again: where phi jumps it holds a delta, whose second moment is infinite, as that of the
+        derivative of sqrt|x| is.
 
         Raises
         ------
         ValueError
-            phi' is a function that is not square-integrable, as that of sqrt|x|: E phi'(u)^2 is infinite.
+            phi' is neither square-integrable nor a power of |x|, as that of log(1 + sqrt|x|), or no function: that of floor.
 
         >>> import meanfield as mf
         >>> mf.gelu.derivative.second_moment(mf.q).subs(mf.q, 1).n(10)
@@ -293,10 +295,17 @@ class Activation:
 @lru_cache(maxsize=256)
 def _derivative(f: sp.Expr) -> Activation:
     result = slope(f)
+    name = "" if x in result.free_symbols else "constant"
     try:
-        return Activation(result, name="" if x in result.free_symbols else "constant")
+        return Activation(result, name=name)
     except ValueError as reason:
-        raise ValueError(f"expression = {f}: its derivative is no activation: {reason}") from None
+        power = powers(result)
+        if power is None or (power.degree + 1).is_nonpositive:
+            raise ValueError(f"expression = {f}: its derivative is no activation: {reason}") from None
+    phi = object.__new__(Activation)  # a root has a slope of infinite variance, as a step has
+    object.__setattr__(phi, "expression", result)
+    object.__setattr__(phi, "name", name)
+    return phi
 
 
 def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:

@@ -1,12 +1,13 @@
 r"""An activation as a finite sum of atoms  c x^k exp(B x - A x^2/2) G(x).
 
-G is a product of at most two gates: smoothed steps \Phi(s (x - a)/w), with w = 0 the step itself, or a delta. Steps and error
-functions are thus one family, trigonometric functions are exponentials with imaginary B, and the sum is closed under products
-(while two gates are enough), differentiation and Gaussian expectation (`meanfield.gaussian.moments`).
+G is a product of at most two gates, or of three at 0: smoothed steps \Phi(s (x - a)/w), with w = 0 the step itself, or a delta. Steps and
+error functions are thus one family, trigonometric functions are exponentials with imaginary B, and the sum is closed under products
+(while so few gates are enough), differentiation and Gaussian expectation (`meanfield.gaussian.moments`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -16,7 +17,7 @@ from meanfield.gaussian.pieces import NotClosed, declare, stepped
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 
-__all__ = ["Atom", "Gate", "NotClosed", "atoms_of", "derivative", "product"]
+__all__ = ["Atom", "Gate", "NotClosed", "atoms_of", "derivative", "product", "products"]
 
 x = known("x")
 
@@ -96,8 +97,10 @@ def _gates(gates: tuple[Gate, ...], g: Gate) -> list[tuple[sp.Expr, tuple[Gate, 
         if sum_of is not None:
             rest = gates[:i] + gates[i + 1 :]
             return [(c * d, more) for c, single in sum_of for d, more in (_gates(rest, single[0]) if single else [(S.One, rest)])]
-    if len(gates) == 2:
-        raise NotClosed(f"the product of {gates[0]}, {gates[1]} and {g} is the probability of an orthant in more than two dimensions")
+    if len(gates) == 3 or (len(gates) == 2 and any(h.a != 0 for h in (*gates, g))):
+        *others, last = map(str, (*gates, g))
+        dimensions = "three dimensions" if len(gates) == 3 else "two dimensions, not through 0"
+        raise NotClosed(f"the product of {', '.join(others)} and {last} is the probability of an orthant in more than {dimensions}")
     return [(S.One, tuple(sorted((*gates, g), key=str)))]
 
 
@@ -109,7 +112,12 @@ def product(f: Atom, g: Atom) -> list[Atom]:
     return [Atom(f.c * g.c * c, f.k + g.k, f.B + g.B, f.A + g.A, gates) for c, gates in found]
 
 
-def _collected(atoms: list[Atom]) -> tuple[Atom, ...]:
+def products(f: Iterable[Atom], g: Iterable[Atom]) -> tuple[Atom, ...]:
+    """The product of two sums of atoms of one variable, not collected."""
+    return tuple(t for a in f for b in g for t in product(a, b))
+
+
+def _collected(atoms: Iterable[Atom]) -> tuple[Atom, ...]:
     total: dict[tuple[int, sp.Expr, sp.Expr, tuple[Gate, ...]], sp.Expr] = {}
     for atom in atoms:
         t = _fixed(atom)
@@ -134,8 +142,8 @@ def _raised(base: tuple[Atom, ...], n: int) -> tuple[Atom, ...]:
     if n == 1:
         return base
     half = _raised(base, n // 2)
-    square = _collected([t for u in half for v in half for t in product(u, v)])
-    return square if n % 2 == 0 else _collected([t for u in square for v in base for t in product(u, v)])
+    square = _collected(products(half, half))
+    return square if n % 2 == 0 else _collected(products(square, base))
 
 
 def _factor(f: sp.Expr) -> tuple[Atom, ...]:
@@ -170,7 +178,7 @@ def _sum(e: sp.Expr) -> tuple[Atom, ...]:
     for term in sp.Add.make_args(sp.expand_mul(sp.expand(e, power_exp=False))):
         partial: tuple[Atom, ...] = (Atom(),)
         for f in sp.Mul.make_args(term):
-            partial = tuple(t for u in partial for v in _factor(f) for t in product(u, v))
+            partial = products(partial, _factor(f))
         atoms += partial
     return _collected(atoms)
 
@@ -186,10 +194,8 @@ def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:
             growth = sp.exp(-t.A * x**2 / 2)
             if t.A.has(sp.I):
                 raise NotClosed(f"{growth} oscillates ever faster: its expectation is a root of a complex number")
-            if t.A.is_negative:
-                bounds = f"for variances below {-1 / t.A}, that of its square below {-1 / t.A / 2}"
-                raise NotClosed(f"{growth} grows too fast: its expectation is finite only {bounds}")
-            raise NotClosed(f"whether {growth} grows is unknown: {declare(t.A)}")
+            if not t.A.is_negative:
+                raise NotClosed(f"whether {growth} grows is unknown: {declare(t.A)}")
     return atoms
 
 

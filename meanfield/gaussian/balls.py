@@ -57,6 +57,7 @@ def _functions(flint: Any) -> dict[type, Callable[..., Any]]:
     half = flint.arb(1) / 2
     return {
         sp.exp: lambda z: z.exp(),
+        sp.Abs: lambda z: flint.acb(abs(z)),
         sp.erf: lambda z: z.erf(),
         sp.erfc: lambda z: z.erfc(),
         sp.erfi: lambda z: z.erfi(),
@@ -130,10 +131,12 @@ def mean_enclosure(f: sp.Expr, atoms: tuple[Atom, ...], variance: sp.Rational, v
     q = enclosure(variance, {}).real
     weights = [(abs(enclosure(t.c, values)), t.k, abs(enclosure(t.B, values))) for t in atoms]
     aim = flint.arb(2) ** (-flint.ctx.prec)
-    reach = 8 * (q.sqrt() + 1).upper()
-    while True:  # beyond `reach` each |atom| x density falls at least like exp(-x^2/(4 q))
-        falls = all(reach / (2 * q) > k / reach + b for _, k, b in weights)
-        tail = sum((c * reach**k * (b * reach - reach * reach / (2 * q)).exp() for c, k, b in weights), flint.arb(0)) * 4 * q / reach
+    steepest = max((enclosure(-t.A, values).real.upper() for t in atoms if t.A.is_negative), default=flint.arb(0))
+    wide = q / (1 - steepest * q)  # the variance of a Gaussian that grows times the density
+    reach = 8 * (wide.sqrt() + 1).upper()
+    while True:  # beyond `reach` each |atom| x density falls at least like exp(-x^2/(4 wide))
+        falls = all(reach / (2 * wide) > k / reach + b for _, k, b in weights)
+        tail = sum((c * reach**k * (b * reach - reach * reach / (2 * wide)).exp() for c, k, b in weights), flint.arb(0)) * 4 * wide / reach
         if falls and tail < aim:
             break
         reach = (reach * 5 / 4).mid()

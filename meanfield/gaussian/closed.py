@@ -1,7 +1,8 @@
 r"""Closed forms of Gaussian expectations, derived once per expression and cached: E f(u), E f(u)^2-like products, E f(u) g(v), gaps.
 
 Everything here is a function of the library's own symbols q, p, q1, q2, delta (and m for a mean); callers put in their arguments.
-`None` means that the expression leaves the algebra and an expectation stays unevaluated.
+A form that holds for some variances only is the one piece of a Piecewise. `None` means that the expression leaves the algebra and an
+expectation stays unevaluated.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from functools import cache
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian import moments
-from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of
+from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, products
 from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
+from meanfield.gaussian.moments import Weighted, cross_of, mean_of, total
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
-__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
+__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross", "unguarded"]
 
-x, q, p, q1, q2 = known("x"), known("q"), known("p"), known("q1"), known("q2")
+x, q, p, q1, q2, delta = (known(name) for name in ("x", "q", "p", "q1", "q2", "delta"))
 
 #: operations up to which a function is searched for symmetry
 LONGEST = 40
@@ -44,11 +46,11 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 @cache
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
-    result = _closed(lambda a: moments.mean(a, q, S.Zero if centred else M), f)
-    if result is not None or not centred or f.has(sp.DiracDelta) or sp.count_ops(f) > LONGEST:
+    result = _closed(lambda a: mean_of(a, q, S.Zero if centred else M), f)
+    if result is not None or f.has(sp.DiracDelta) or sp.count_ops(f) > LONGEST:
         return result
-    found = mean_of_powers(f, q)
-    return _even(f) if found is None else found
+    found = mean_of_powers(f, q, S.Zero if centred else M)
+    return _even(f) if found is None and centred else found
 
 
 def _even(f: sp.Expr) -> sp.Expr | None:
@@ -62,44 +64,65 @@ def _even(f: sp.Expr) -> sp.Expr | None:
 @cache
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
-    return _closed(lambda a, b: moments.square(a, b, q, S.Zero if centred else M), f, g)
+    first, second = _atoms(f), _atoms(g)
+    if first is not None and second is not None and collide(first, second):
+        return S.Infinity
+    return _closed(lambda a, b: mean_of(products(a, b), q, S.Zero if centred else M), f, g)
 
 
 @cache
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
-    result = _closed(lambda a, b: moments.cross(a, b, (q, p, q), means), f, g)
+    result = _closed(lambda a, b: cross_of(a, b, (q, p, q), means), f, g)
     return cross_of_powers(f, g, q, p, q) if result is None and means == (S.Zero, S.Zero) else result
 
 
 @cache
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
-    result = _closed(lambda a, b: moments.cross(a, b, (q1, p, q2), means), f, g)
+    result = _closed(lambda a, b: cross_of(a, b, (q1, p, q2), means), f, g)
     return cross_of_powers(f, g, q1, p, q2) if result is None and means == (S.Zero, S.Zero) else result
 
 
-def _closed(moment: Callable[..., sp.Expr], *functions: sp.Expr) -> sp.Expr | None:
+def _closed(question: Callable[..., Weighted], *functions: sp.Expr) -> sp.Expr | None:
+    """the value of the moments asked for, under the condition that they are finite"""
     atoms = [_atoms(f) for f in functions]
     if None in atoms:
         return None
     try:
-        return moment(*atoms)
+        weighted = question(*atoms)
+        return guarded(total(weighted), finite(weighted))
     except NotClosed:
         return None
+
+
+def guarded(form: sp.Expr, where: sp.Basic) -> sp.Expr:
+    """A closed form, with its condition where it has one: it is undefined elsewhere."""
+    return form if where == sp.true else sp.Piecewise((form, where))
+
+
+def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
+    """A closed form and where it holds."""
+    return form.args[0] if isinstance(form, sp.Piecewise) else (form, sp.true)
 
 
 @cache
 def gap(f: sp.Expr) -> sp.Expr | None:
     """E f(u)^2 - E f(u) f(v) as a function of q and delta = q - p, free of cancellation."""
-    if product_mean(f, f) is S.Infinity:
+    second, kernel = product_mean(f, f), cross(f, f)
+    if second is S.Infinity:
         return S.Infinity
-    kernel = cross(f, f)
-    return None if kernel is None or kernel.has(sp.hyper) else gap_of(kernel)
+    if kernel is None or kernel.has(sp.hyper):
+        return None
+    result = gap_of(unguarded(kernel)[0])
+    return None if result is None else guarded(result, sp.true if second is None else unguarded(second)[1])
 
 
 @cache
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)
-    return None if kernel is None or kernel.has(sp.hyper) else shifted(kernel)
+    if kernel is None or kernel.has(sp.hyper):
+        return None
+    form, where = unguarded(kernel)
+    return guarded(shifted(form), where.xreplace({p: q - delta}))

@@ -8,11 +8,12 @@ import sympy as sp
 from sympy import S
 
 from meanfield.faces import latex
-from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of
+from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
 from meanfield.gaussian.certificates import Certificate, certify
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, square_of, total
+from meanfield.gaussian.finiteness import finite
+from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, pairs, total
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import Powers, powers
 from meanfield.gaussian.special import NormalCDF, NormalDensity
@@ -31,6 +32,10 @@ RULES = {
     "condition": ("a delta fixes its variable: its density times the conditional expectation", "definition"),
     "density": ("a normal density is the exponential of a quadratic", "definition"),
     "orthant": (r"$\mathbb{E}[\Phi\Phi]$ is a bivariate normal probability; $1/4 + \arcsin(r)/2\pi$ at the origin", "Sheppard 1899"),
+    "pairs": (
+        r"under a centred Gaussian $\prod_{i \leq 3} (G_i - 1/2)$, $G_i$ steps or normal CDFs through 0, is odd: what is left are pairs",
+        "David 1953",
+    ),
     "symmetry": (r"$u$ and $-u$ have one distribution: $\mathbb{E} f(u) = \mathbb{E}[f(u) + f(-u)]/2$", "definition"),
     "powers": (r"a homogeneous function is $a |x|^k + b \,\mathrm{sign}(x) |x|^k$", "definition"),
     "absolute": ("absolute moments of two normals are hypergeometric in their correlation", "Nabeya 1951"),
@@ -115,14 +120,17 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> D
 def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
     """what the engine did, each equation once"""
     atoms = atoms_of(f)
-    question = {"mean": lambda: mean_of(atoms, q), "second_moment": lambda: square_of(atoms, atoms, q)}
-    asked = question.get(moment, lambda: cross_of(atoms, atoms, (q, p, q)))()
+    single = {"mean": lambda: atoms, "second_moment": lambda: products(atoms, atoms)}.get(moment, tuple)()
+    asked = mean_of(single, q) if moment != "kernel" else cross_of(atoms, atoms, (q, p, q))
+    finite(asked)
     trace: Trace = {}
     total(asked, trace)
     steps = [
         DerivationStep("atoms", f, sp.Add(*[_atom(t) for t in atoms])),
         DerivationStep("linearity", quantity, sp.Add(*[c * _expression(t) for c, t in asked])),
     ]
+    for t in single:
+        steps.append(DerivationStep("pairs", Expectation(_atom(t), q), sp.Add(*[Expectation(_atom(u), q) for u in pairs(t, q)])))
     for step in trace.values():
         after = sp.Add(step.rest, *[c * _expression(t) for c, t in step.terms])
         steps.append(DerivationStep(step.rule, _expression(step.before), after))

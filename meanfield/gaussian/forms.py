@@ -12,8 +12,8 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
-from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine
-from meanfield.gaussian.tidying import tidy
+from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF
+from meanfield.gaussian.tidying import tidy, upright
 from meanfield.symbols import known
 
 __all__ = ["angles", "gap_of", "literature", "shifted"]
@@ -32,7 +32,8 @@ def paired(e: sp.Expr) -> sp.Expr:
             if partner is not None and powers[partner] == k:
                 even = sp.expand((base + mirror) / 2)
                 odd = sp.expand(base - even)
-                return merge(t / (base**k * partner**k) * (sp.factor(even) ** 2 - odd**2) ** k)
+                root = sp.Mul(*[f**n for f, n in _positive_factors(even)])
+                return merge(t / (base**k * partner**k) * (root**2 - odd**2) ** k)
         return t
 
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
@@ -40,10 +41,19 @@ def paired(e: sp.Expr) -> sp.Expr:
 
 @cache
 def literature(e: sp.Expr) -> sp.Expr:
-    r"""Roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2, e^{z + pw} \pm e^{z - pw} as cosh
-    and sinh.
+    r"""One normal CDF for z and -z, roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2,
+    e^{z + pw} \pm e^{z - pw} as cosh and sinh.
     """
-    return paired(_hyperbolic(_arccosines(e)))
+    if isinstance(e, sp.Piecewise):
+        return e.func(*[(literature(value), where) for value, where in e.args])
+    return paired(_hyperbolic(_arccosines(_folded(e))))
+
+
+def _folded(e: sp.Expr) -> sp.Expr:
+    r"""each normal CDF at z and -z as one of the two, where that is shorter"""
+    if not e.has(NormalCDF, BivariateNormalCDF):
+        return e
+    return min((e, tidy(upright(e))), key=sp.count_ops)
 
 
 def _arccosines(e: sp.Expr) -> sp.Expr:
@@ -123,18 +133,27 @@ def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
         if not t.has(p, asin):
             return t
         if isinstance(t, sp.Pow) and not t.exp.is_Integer and t.base.is_polynomial(p) and sp.degree(t.base, p) > 1:
-            return sp.Mul(*[rebuild(f) ** (k * t.exp) for f, k in _positive_factors(t.base)])
+            return sp.Mul(*[_radicand(f, value) ** (k * t.exp) for f, k in _positive_factors(t.base)])
         rebuilt = t.func(*[rebuild(a) for a in t.args])
         return sp.expand(rebuilt) if isinstance(t, sp.Add) and t.is_polynomial(p) else rebuilt
 
     return rebuild(e)
 
 
+def _radicand(f: sp.Expr, value: sp.Expr) -> sp.Expr:
+    """an irreducible factor of a radicand at p = value; one that is even in p by (q - p)(q + p), which is small at both ends"""
+    if not (f.is_polynomial(p) and f.has(q) and sp.degree(f, p) == 2 and f.coeff(p, 1) == 0):
+        return _at(f, value)
+    c = f.coeff(p, 2)
+    return -c * sp.expand(q - value) * sp.expand(q + value) + sp.expand(f + c * (q - p) * (q + p))
+
+
 def _right_triangle(ratio: sp.Expr, value: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     r"""opposite, adjacent and hypotenuse of arcsin(a/m), the adjacent side as \sqrt{(m - a)(m + a)} in factors"""
     a, m = sp.fraction(sp.together(ratio))
-    factors = _positive_factors(sp.expand(m - a)) + _positive_factors(sp.expand(m + a))
-    adjacent = sp.Mul(*[_at(f, value) ** (k / 2) for f, k in factors])
+    sides = (m - a, m + a) if m.is_polynomial() else (m**2 - a**2,)
+    factors = [factor for side in sides for factor in _positive_factors(sp.expand(side))]
+    adjacent = sp.Mul(*[_radicand(f, value) ** (k / 2) for f, k in factors])
     return _at(a, value), adjacent, m
 
 
@@ -250,20 +269,29 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     What is left of an arc-cosine kernel, A \theta + B \sin\theta + C with \theta = arccos(1 - delta/q), still cancels in
     A(0) (\theta - \sin\theta); that difference is a named function.
     """
-    difference = _Difference()
+    angular = _Difference()
+    plain: list[sp.Expr] = []
+    arcs: list[sp.Expr] = []
     try:
-        e = difference(paired(kernel))
+        for term in sp.Add.make_args(paired(kernel)):
+            difference = angular(term)
+            (arcs if difference.has(angular.theta, sqrt(2 * q - delta)) else plain).append(difference)
     except NoDifference:
         return None
+    return sp.Add(*plain, _arc_cosine(sp.Add(*arcs), angular.theta))
+
+
+def _arc_cosine(e: sp.Expr, angle: sp.Symbol) -> sp.Expr:
+    r"""A difference in \theta and \sin\theta, the part \theta - \sin\theta apart."""
     theta = 2 * sp.atan2(sqrt(delta), sqrt(2 * q - delta))
-    if not e.has(difference.theta):
+    if not e.has(angle):
         return e
     sine = sp.Dummy("sine", positive=True)  # q sin(theta) = sqrt(delta) sqrt(2 q - delta)
     poly = sp.expand(sp.expand(e).xreplace({sqrt(2 * q - delta): sine * q / sqrt(delta)}))
-    a, b = poly.coeff(difference.theta, 1), poly.coeff(sine, 1)
-    rest = sp.expand(poly - a * difference.theta - b * sine)
-    if rest.has(sine, difference.theta) or a.has(sine) or sp.expand(a.subs(delta, 0) + b.subs(delta, 0)) != 0:
-        return e.xreplace({difference.theta: theta})
+    a, b = poly.coeff(angle, 1), poly.coeff(sine, 1)
+    rest = sp.expand(poly - a * angle - b * sine)
+    if rest.has(sine, angle) or a.has(sine) or sp.expand(a.subs(delta, 0) + b.subs(delta, 0)) != 0:
+        return e.xreplace({angle: theta})
     a0 = a.subs(delta, 0)
     sine_value = sqrt(delta) * sqrt(2 * q - delta) / q
     return sp.factor(rest) + a0 * AngleMinusSine(theta) + sp.factor(sp.expand(a - a0)) * theta + sp.factor(sp.expand(b + a0)) * sine_value

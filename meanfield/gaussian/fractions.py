@@ -67,7 +67,7 @@ class Fractions:
         left = {}
         for f, k in den.items():
             while k and self._divides(f, num):
-                num, k = num.exquo(f), k - 1
+                num, k = num.exquo(f).copy(), k - 1  # sympy's division hashes a quotient before it is complete
             if k:
                 left[f] = k
         whole = self.ring(size)

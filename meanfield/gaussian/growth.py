@@ -26,6 +26,9 @@ class _Unknown(Exception):
 
 
 _DIGITS: Final = 40
+#: powers of the distance to a singularity below which a function, or its square, is not integrable there
+_NOT_INTEGRABLE: Final = -0.999
+_NOT_SQUARE_INTEGRABLE: Final = -0.499
 #: faster than every exponential of a polynomial
 _TOWER = sp.Dummy("tower")
 
@@ -137,21 +140,27 @@ def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
     }
 
 
-def _pole(f: sp.Expr) -> str | None:
-    """a point next to which f grows like |x - r|^a with a <= -1/2, on one side or both, so that its square is not integrable"""
-    values = sampled(f)
-    g = f.xreplace(values)
+def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr, float]:
+    """the point next to which f grows fastest at these parameters, and the a of its growth |x - r|^a there, on one side or both"""
+    g, worst = f.xreplace(values), (S.Zero, 0.0)
     for r in places(g):
-        steepest = 0.0
         for side in (1, -1):
             near = [abs(g.xreplace({x: r + side * sp.Rational(1, 10**k)}).evalf(_DIGITS)) for k in (10, 14)]
             if all(v.is_Float and v > 0 for v in near):
-                steepest = min(steepest, float(sp.log(near[0] / near[1], 10)) / 4)
-        if steepest < -0.499:
-            kind = "a pole" if steepest < -0.999 else "a singularity that is not square-integrable"
-            given = f" for {', '.join(f'{s} = {v}' for s, v in values.items())}" if values else ""
-            return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}{given}"
-    return None
+                worst = min(worst, (r, round(float(sp.log(near[0] / near[1], 10)) / 4, 4)), key=lambda found: found[1])
+    return worst
+
+
+def _pole(f: sp.Expr) -> str | None:
+    """a point next to which the square of f is not integrable, at small parameters and at large ones"""
+    values = sampled(f)
+    r, power = _steepest(f, values)
+    large = {s: v if s.is_integer else 8 * v for s, v in values.items()}
+    if power >= _NOT_SQUARE_INTEGRABLE or (large and _steepest(f, large)[1] >= _NOT_SQUARE_INTEGRABLE):
+        return None
+    kind = "a pole" if power < _NOT_INTEGRABLE else "a singularity that is not square-integrable"
+    given = f" for {', '.join(f'{s} = {v}' for s, v in values.items())}" if values else ""
+    return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}{given}"
 
 
 def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:

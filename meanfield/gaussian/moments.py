@@ -15,17 +15,18 @@ one equation a step.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import sympy as sp
 from sympy import S, exp, pi, sqrt
 
-from meanfield.gaussian.atoms import Atom, Gate, NotClosed, product
+from meanfield.gaussian.atoms import Atom, Gate, NotClosed, derivative, product
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
-__all__ = ["Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "square", "square_of", "total"]
+__all__ = ["Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "pairs", "total"]
 
 Pair = tuple[sp.Expr, sp.Expr]
 Covariance = tuple[sp.Expr, sp.Expr, sp.Expr]
@@ -47,6 +48,10 @@ class Moment:
         k, G, m, cov, B, A = self.k, self.G, self.m, self.cov, self.B, self.A
         return Moment((k[1], k[0]), (G[1], G[0]), (m[1], m[0]), (cov[2], cov[1], cov[0]), (B[1], B[0]), (A[1], A[0]))
 
+    def put(self, values: dict[sp.Expr, sp.Expr]) -> Moment:
+        m, cov, B, A = (tuple(e.xreplace(values) for e in part) for part in (self.m, self.cov, self.B, self.A))
+        return replace(self, m=m, cov=cov, B=B, A=A)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -56,6 +61,10 @@ class Step:
     before: Moment
     terms: tuple[tuple[sp.Expr, Moment], ...]
     rest: sp.Expr = S.Zero
+
+    def put(self, values: dict[sp.Expr, sp.Expr]) -> Step:
+        terms = tuple((c.xreplace(values), t.put(values)) for c, t in self.terms)
+        return Step(self.rule, self.before.put(values), terms, self.rest.xreplace(values))
 
 
 Trace = dict[Moment, Step]
@@ -164,7 +173,7 @@ class _Engine:
     def __init__(self, weighted: Weighted, trace: Trace) -> None:
         parts = (e for c, t in weighted for e in (c, *t.m, *t.cov, *t.B, *t.A, *(e for g in t.G if g is not None for e in (g.a, g.w))))
         self.algebra = Algebra(*dict.fromkeys(parts))
-        self.trace = trace
+        self.weighted, self.trace = weighted, trace
         self._values: dict[Moment, Terms] = {}
 
     def _lowest(self, t: Moment) -> Moment:
@@ -188,18 +197,50 @@ class _Engine:
 
 
 def total(weighted: Weighted, trace: Trace | None = None) -> sp.Expr:
-    """The value of a sum of moments; what was rewritten on the way is put into `trace`."""
-    engine = _Engine(weighted, {} if trace is None else trace)
+    """The value of a sum of moments, where it is `finite`; what was rewritten on the way is put into `trace`.
+
+    A growing Gaussian, A < 0, is the analytic continuation of a falling one: a symbol stands for its A until the end.
+    """
+    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if a.is_negative}
+    back = {symbol: a for a, symbol in growing.items()}
+    steps: Trace = {}
+    engine = _Engine([(c, replace(t, A=(growing.get(t.A[0], t.A[0]), growing.get(t.A[1], t.A[1])))) for c, t in weighted], steps)
     try:
-        return engine.algebra.write(engine.sum(weighted))
+        result = engine.algebra.write(engine.sum(engine.weighted))
     except NestedRoot as reason:
         raise NotClosed(f"the result holds {reason}") from None
+    if trace is not None:
+        trace.update({t.put(back): step.put(back) for t, step in steps.items()})
+    return result.xreplace(back).replace(lambda t: t.is_Pow and t.base.is_Add, _over_one) if back else result
+
+
+def _over_one(t: sp.Pow) -> sp.Expr:
+    """a power of 1 - 2 q/5 as one of (5 - 2 q)/5"""
+    above, below = sp.fraction(sp.together(t.base))
+    return above**t.exp / below**t.exp if below.is_positive else t
+
+
+def pairs(t: Atom, q: sp.Expr, m: sp.Expr = S.Zero) -> list[Atom]:
+    r"""A product of three gates at 0 by products of two, with one expectation under a centred Gaussian (David 1953).
+
+    With x^k, k odd, Stein's identity takes one gate or lowers k; at even k the odd part of G_1 G_2 G_3, \prod (G_i - 1/2), has mean 0.
+    """
+    if len(t.G) < 3:
+        return [t]
+    if m != 0 or t.B != 0:
+        raise NotClosed(f"the product of {', '.join(map(str, t.G))} is an orthant in three dimensions, not through the mean")
+    if t.k % 2:
+        bell = Atom(t.c * q / (1 + t.A * q), A=t.A)
+        lower = derivative((Atom(k=t.k - 1, G=t.G),))
+        return [pair for u in lower for v in product(bell, u) for pair in pairs(v, q)]
+    two = [replace(t, c=t.c / 2, G=gates) for gates in itertools.combinations(t.G, 2)]
+    return [*two, replace(t, c=-t.c / 4, G=())]
 
 
 def mean_of(atoms: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> Weighted:
     """E f(u), u ~ N(m, q), for f a sum of atoms; the second variable of a moment is u again where an atom has two gates."""
     weighted = []
-    for t in atoms:
+    for t in (pair for atom in atoms for pair in pairs(atom, q, m)):
         first, second = (*t.G, None, None)[:2]
         law = ((m, m), (q, q, q)) if second is not None else ((m, S.Zero), (q, S.Zero, S.One))
         weighted.append((t.c, Moment((t.k, 0), (first, second), *law, (t.B, S.Zero), (t.A, S.Zero))))
@@ -218,22 +259,9 @@ def _only(t: Atom) -> Gate | None:
     return t.G[0] if t.G else None
 
 
-def square_of(f: Iterable[Atom], g: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> Weighted:
-    """E f(u) g(u), u ~ N(m, q)."""
-    return mean_of((t for a in f for b in g for t in product(a, b)), q, m)
+def mean(atoms: Iterable[Atom], q: sp.Expr) -> sp.Expr:
+    return total(mean_of(atoms, q))
 
 
-def mean(atoms: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
-    return total(mean_of(atoms, q, m))
-
-
-def cross(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance, m: Pair = (S.Zero, S.Zero)) -> sp.Expr:
-    return total(cross_of(f, g, cov, m))
-
-
-def square(f: tuple[Atom, ...], g: tuple[Atom, ...], q: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
-    """Infinite for two deltas."""
-    peaks = [[gate.a for t in atoms for gate in t.G if gate.density] for atoms in (f, g)]
-    if any(sp.expand(a - b) == 0 for a in peaks[0] for b in peaks[1]):
-        return S.Infinity
-    return total(square_of(f, g, q, m))
+def cross(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance) -> sp.Expr:
+    return total(cross_of(f, g, cov))

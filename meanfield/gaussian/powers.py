@@ -2,7 +2,7 @@ r"""Moments of homogeneous functions of any degree: f(x) = a |x|^k + b sign(x) |
 
 For u and v of variances q1, q2 and correlation r (Nabeya 1951, Ann. Inst. Stat. Math. 3)
 
-    E |u|^k = (2q)^{k/2} \Gamma((k+1)/2)/\sqrt\pi,
+    E |u|^k = (2q)^{k/2} \Gamma((k+1)/2)/\sqrt\pi  (times 1F1(-k/2; 1/2; -m^2/2q) about a mean m: Winkelbauer 2012, arXiv:1209.4340),
     E |u|^j |v|^k = 2^{(j+k)/2}/\pi \Gamma((j+1)/2) \Gamma((k+1)/2) q1^{j/2} q2^{k/2} 2F1(-j/2, -k/2; 1/2; r^2),
 
 and with the signs of both 2 r \Gamma(j/2+1) \Gamma(k/2+1) 2F1((1-j)/2, (1-k)/2; 3/2; r^2) in place of the last four factors.
@@ -19,7 +19,7 @@ from sympy import Rational, S
 from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["Powers", "cross_of_powers", "mean_of_powers", "powers"]
+__all__ = ["Powers", "cross_of_powers", "is_steep", "mean_of_powers", "powers"]
 
 x = known("x")
 
@@ -41,8 +41,14 @@ class Powers:
         """That of a positive degree: a delta has no power."""
         return Powers(self.degree - 1, self.degree * self.odd, self.degree * self.even)
 
-    def mean(self, variance: sp.Expr) -> sp.Expr:
-        return self.even * (2 * variance) ** (self.degree / 2) * sp.gamma((self.degree + 1) / 2) / sp.sqrt(sp.pi)
+    def mean(self, variance: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
+        k, scale = self.degree, (2 * variance) ** (self.degree / 2) / sp.sqrt(sp.pi)
+        if m == 0:
+            return scale * self.even * sp.gamma((k + 1) / 2)
+        far = -(m**2) / (2 * variance)
+        even = sp.gamma((k + 1) / 2) * sp.hyper((-k / 2,), (S.Half,), far)
+        odd = m * sp.sqrt(2 / variance) * sp.gamma(k / 2 + 1) * sp.hyper(((1 - k) / 2,), (Rational(3, 2),), far)
+        return scale * (self.even * even + self.odd * odd)
 
     def cross(self, other: Powers, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr) -> sp.Expr:
         j, k = self.degree, other.degree
@@ -55,9 +61,9 @@ class Powers:
 
 @cache
 def powers(f: sp.Expr) -> Powers | None:
-    """f as powers of |x| where it is homogeneous with a finite E f^2; None of any other function."""
+    """f as powers of |x| where it is homogeneous; None of any other function."""
     k = homogeneous_degree(f)
-    if k is None or not (2 * k + 1).is_positive:
+    if k is None:
         return None
     try:
         _, values = pieces_of(f)
@@ -67,13 +73,31 @@ def powers(f: sp.Expr) -> Powers | None:
     return None if right.is_real is False or left.is_real is False else Powers(k, (right + left) / 2, (right - left) / 2)
 
 
-def mean_of_powers(f: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
-    """E f(u), u ~ N(0, variance)."""
+def is_steep(f: sp.Expr) -> bool:
+    """Whether f is a power of |x| whose square is not known to be integrable at 0: no panels resolve it."""
+    found = powers(f) if f.has(sp.Pow) else None
+    return found is not None and not (2 * found.degree + 1).is_nonnegative
+
+
+def _guarded(form: sp.Expr, *factors: Powers) -> sp.Expr:
+    """a form with the condition that each factor is integrable at 0, where it is not known to be"""
+    where = sp.And(*[f.degree > -1 for f in factors])
+    return form if where == sp.true else sp.Piecewise((form, where))
+
+
+def mean_of_powers(f: sp.Expr, variance: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr | None:
+    """E f(u), u ~ N(m, variance); infinite where a power of one sign is not integrable at 0."""
     found = powers(f)
-    return None if found is None else found.mean(variance)
+    if found is None:
+        return None
+    if (found.degree + 1).is_nonpositive:
+        return S.Infinity if found.even.is_positive and (found.even**2 - found.odd**2).is_nonnegative else None
+    return _guarded(found.mean(variance, m), found)
 
 
 def cross_of_powers(f: sp.Expr, g: sp.Expr, v1: sp.Expr, cov: sp.Expr, v2: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v)."""
     first, second = powers(f), powers(g)
-    return None if first is None or second is None else first.cross(second, v1, cov, v2)
+    if first is None or second is None or (first.degree + 1).is_nonpositive or (second.degree + 1).is_nonpositive:
+        return None
+    return _guarded(first.cross(second, v1, cov, v2), first, second)

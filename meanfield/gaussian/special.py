@@ -199,11 +199,7 @@ class AngleDifference(_Elementary):
     nargs = 5
 
     def definition(self) -> sp.Expr:
-        a, ra, b, rb, _ = self.args
-        return sp.atan2(a * rb - b * ra, ra * rb + a * b)
-
-    def by_half(self) -> sp.Expr:
-        r"""For numbers: the tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)."""
+        r"""The tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)."""
         _, ra, _, rb, difference = self.args
         return 2 * sp.atan2(difference, ra + rb)
 

@@ -209,10 +209,15 @@ class Algebra:
     # -- and back ------------------------------------------------------------------------------------------------------------
     def write(self, terms: Terms) -> sp.Expr:
         """The expression: collected on heads and exponentials, each coefficient factored."""
-        groups: dict[tuple[Heads, Exponent], list[sp.Expr]] = {}
+        groups: dict[tuple[Heads, Exponent], list[list[sp.Expr]]] = {}
         for (heads, exponent, roots), c in self._waves(terms).items():
-            groups.setdefault((heads, exponent), []).append(self._coefficient(roots, c))
-        return sp.Add(*[sp.Add(*cs) * self._head(heads) * exp(self._sum(exponent)) for (heads, exponent), cs in groups.items()])
+            groups.setdefault((heads, exponent), []).append(self._factors(roots, c))
+        return sp.Add(*[self._group(heads, exponent, parts) for (heads, exponent), parts in groups.items()])
+
+    def _group(self, heads: Heads, exponent: Exponent, parts: list[list[sp.Expr]]) -> sp.Expr:
+        """one product where there is one coefficient: a number times a sum alone would be multiplied out"""
+        factors = parts[0] if len(parts) == 1 else [sp.Add(*[sp.Mul(*part) for part in parts])]
+        return sp.Mul(*factors, self._head(heads), exp(self._sum(exponent)))
 
     def _head(self, heads: Heads) -> sp.Expr:
         return sp.Mul(*[h**k for h, k in heads])
@@ -243,18 +248,21 @@ class Algebra:
         return f.as_expr(*self._variables)
 
     def _coefficient(self, roots: Roots, c: FracElement) -> sp.Expr:
+        return sp.Mul(*self._factors(roots, c))
+
+    def _factors(self, roots: Roots, c: FracElement) -> list[sp.Expr]:
         content, above = self._fractions.factored(c.numer)
         size, below = self._fractions.factored(c.denom)
         powers = Counter(dict(above))
         powers.subtract(dict(below))
-        result = Rational(content, size)
+        result = [Rational(content, size)]
         for r in roots:
             root = sqrt(self._expression(r))
             if powers.get(r, 0) < 0:  # r^(1/2)/r = r^(-1/2)
                 powers[r] += 1
                 root = 1 / root
-            result *= root
-        return result * sp.Mul(*[self._expression(f) ** k for f, k in powers.items() if k])
+            result.append(root)
+        return result + [self._expression(f) ** k for f, k in powers.items() if k]
 
 
 @cache

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
+from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import SMOOTH
 from meanfield.numeric.digits import digits_of, doubles, point, vanishing
 from meanfield.numeric.integrands import Integrand
@@ -259,10 +261,14 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
+    if e.has(sp.hyper, sp.erfi) or _too_steep(e.as_coeff_Mul()[1]):
+        out = doubles(e, order, table)
+        return out, _rounding(out)
     program = _program(e, order)
     if program.integrands:
         return _quadrature(e, order, table, error)
     out, bound = program(table)
+    _refuse_infinite(e, order, table[:, np.isnan(out)])
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
@@ -272,6 +278,25 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     out[poor] = doubles(e, order, table[:, poor])
     bound[poor] = _rounding(out[poor])
     return out, bound
+
+
+def _too_steep(node: sp.Expr) -> bool:
+    """a kernel of powers that has no quadrature, and a hypergeometric form"""
+    parts = node.separated() if isinstance(node, PairExpectation) else None
+    return parts is not None and any(map(is_steep, parts)) and node.closed() is not None
+
+
+def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> None:
+    """expectations of what grows like exp(a x^2), beyond the variances for which they are finite"""
+    for column in table.T:
+        at = point(order, column)
+        for node in (e, *e.atoms(Node)):
+            form = node.closed() if isinstance(node, Node) else node
+            wheres = () if form is None else [t.args[-1].cond for t in form.atoms(sp.Piecewise)]
+            where = next((c for c in wheres if c.subs(at) == sp.false), None)
+            if where is not None:
+                values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
+                raise ValueError(f"{values}: {node} is finite only for {where}")
 
 
 def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, closed: bool = False) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import GAP_W, GAP_X
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import is_smooth
+from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.settling import Settled, lost, settled
 from meanfield.gaussian.singularities import mended, regular, standardised
 from meanfield.gaussian.special import AngleDifference
@@ -46,7 +47,8 @@ class Expectations(Calls):
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
-        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
+        e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
+        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, (Exchangeable, ExchangeableSlope)):
@@ -169,6 +171,8 @@ class Expectations(Calls):
                 raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
             return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
         f, g = parts
+        if is_steep(f) or is_steep(g):
+            raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)
         k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0:

@@ -146,6 +146,11 @@ class _Bound:
         return (Abs(x) * self(y) + Abs(y) * self(x)) / (x**2 + y**2) + FUNCTION_ULPS * Abs(e)
 
     @of.register
+    def _(self, e: sp.gamma) -> sp.Expr:
+        z = Abs(e.args[0])  # |digamma(z)| < 1/z + log(1 + z) for z > 0
+        return Abs(e) * (self(z) * (1 / z + sp.log(1 + z)) + FUNCTION_ULPS)
+
+    @of.register
     def _(self, e: AngleMinusSine) -> sp.Expr:
         t = e.args[0]
         return Abs(e) * (3 * self(t) / Abs(t) + FUNCTION_ULPS)

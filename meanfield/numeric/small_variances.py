@@ -73,7 +73,7 @@ def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
     """whether a form loses digits at small variances, in floating point of 53 bits against many"""
     if any(f.free_symbols != {x} or not is_smooth(f) for f in functions) or not form.free_symbols <= {q, delta}:
         return False
-    form = form.replace(lambda t: isinstance(t, AngleDifference), AngleDifference.by_half)
+    form = form.replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
     value = sp.lambdify((q, delta), form, [{"expm1": mp.expm1}, "mpmath"])
     try:
         return any(_lost(value, *point) > LOST for point in PROBED)

@@ -168,6 +168,25 @@ def test_certificates_of_powers_and_of_what_cancels() -> None:
     assert not certify(snake.expression, "mean", snake.mean(q) + q / 10**20).holds
 
 
+def test_derivatives_of_powers_and_powers_about_a_mean() -> None:
+    """E phi' phi' of a root is finite though E phi'^2 is not; with an open power the condition stands beside the form"""
+    root, power = mf.Activation(sp.sqrt(sp.Abs(x))), mf.Activation(sp.Max(x, 0) ** sp.Symbol("k", positive=True))
+    slopes = root.derivative.kernel(q, p)
+    assert root.derivative.second_moment(q) == sp.oo
+    assert root.derivative.derive("kernel").certificate.holds
+    law = {"q": 1.3, "p": -0.4}
+    assert mf.evaluate(slopes, **law) == pytest.approx(mf.evaluate(root.kernel(q, p).diff(p), **law), rel=1e-14)
+    third = mf.Activation(sp.cbrt(sp.Max(x, 0)))
+    assert mf.evaluate(third.derivative.kernel(q, p), **law) == pytest.approx(mf.evaluate(third.kernel(q, p).diff(p), **law), rel=1e-14)
+    second = power.derivative.second_moment(q)
+    assert second.args[0].cond == (sp.Symbol("k", positive=True) > R(1, 2))
+    assert mf.evaluate(second, q=1.3, k=2.0) == pytest.approx(2 * 1.3, rel=1e-14)
+    with pytest.raises(ValueError, match="finite only for k > 1/2"):
+        mf.evaluate(second, q=1.3, k=0.4)
+    about = float(sp.N(power.mean(q, mean=R(7, 10)).subs({q: R(13, 10), "k": 2, sp.Symbol("k", positive=True): 2}), 20))
+    assert about == pytest.approx(number(mf.Activation(sp.Max(x, 0) ** 2).mean(q, mean=R(7, 10)), x, q=1.3), rel=1e-14)
+
+
 def test_each_step_is_an_equation_told_once() -> None:
     """relu's kernel: both sides of each step are equal numbers, and each step has a source"""
     steps = mf.Activation(sp.Max(x - 1, 0) - x / 3).derive("kernel").steps
@@ -247,7 +266,8 @@ REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
     "clip of unknown order": (sp.Min(sp.Max(x, s), t), "kernel", r"sign of -?s [-+] t"),
     "steps of unknown order": (H(x - s) * H(t - x), "mean", r"order of the thresholds s and t is unknown: write one parameter as another"),
     "parabola with unknown roots": (H(x**2 - s), "mean", r"which roots of .* declare s"),
-    "erf^3": (erf(x) ** 3, "second_moment", "orthant in more than two dimensions"),
+    "erf^3": (erf(x) ** 3, "second_moment", "orthant in more than three dimensions"),
+    "erf^3 beside 0": (erf(x) * erf(2 * x) * erf(x - 1), "mean", "orthant in more than two dimensions, not through 0"),
     "erf^2": (erf(x) ** 2, "kernel", "orthant in more than two dimensions"),
     "x erf step": (x * erf(x) * H(x), "kernel", "orthant in more than two dimensions"),
     "cos relu": (sp.cos(x) * sp.Max(x, 0), "kernel", "complex argument"),
@@ -256,7 +276,7 @@ REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
     "tanh": (sp.tanh(x), "kernel", r"tanh\(x\) is not made of"),
     "relu sin": (sp.Max(sp.sin(x), 0), "mean", "changes at points that have no closed form"),
     "chirp": (sp.cos(x**2), "mean", "oscillates ever faster"),
-    "growing": (exp(x**2 / 10), "mean", "finite only for variances below 5"),
+    "growing steps": (exp(x**2 / 10) * H(x), "kernel", "beside a Gaussian that grows"),
 }
 
 
@@ -275,6 +295,37 @@ def test_two_smooth_gates_close_in_one_variable(f: sp.Expr) -> None:
     for mean in (0, R(3, 10)):
         truth, _ = on_grid(sp.sqrt(2 * sp.pi) * f, (0.7, 0, 0.7), float(mean))
         assert abs(number(act.mean(q, mean=mean), f, q=0.7) ** 2 * 2 * math.pi - truth) < 1e-12 * truth
+
+
+THREE_GATES = {
+    "relu erf": (sp.Max(x, 0) * erf(x), "second_moment", "4*q**2/(pi*(2*q + 1)*sqrt(4*q + 1)) + q*asin(2*q/(2*q + 1))/pi"),
+    "Phi^3": (PHI**3, "mean", "3*asin(q/(q + 1))/(4*pi) + 1/8"),
+    "x^3 erf step gauss": (x**3 * erf(a * x) ** 2 * H(x) * exp(-(x**2)), "mean", None),
+    "odd powers of gates": (x**3 * PHI**2 * erf(2 * x), "mean", None),
+}
+
+
+@pytest.mark.parametrize("name", THREE_GATES)
+def test_three_gates_at_the_origin_close_in_one_variable(name: str) -> None:
+    f, moment, text = THREE_GATES[name]
+    told = mf.Activation(f).derive(moment)
+    assert told.certificate.holds
+    assert text is None or str(told.result) == text
+    assert "pairs" in [step.rule for step in told.steps]
+
+
+def test_a_growing_gaussian_has_its_closed_form_where_it_is_finite() -> None:
+    act = mf.Activation(exp(x**2 / 5))
+    assert act.second_moment(q) == sp.Piecewise((sqrt(5) / sqrt(5 - 4 * q), q < R(5, 4)))
+    assert act.kernel(q, p) == sp.Piecewise((5 / sqrt((5 - 2 * q) ** 2 - 4 * p**2), q + sp.Abs(p) < R(5, 2)))
+    both = mf.Activation(sp.cos(a * x) * exp(x**2 / 9) + sp.Max(x, 0))
+    for told in (act.derive("kernel"), both.derive("mean"), both.derive("second_moment"), both.derive("kernel")):
+        assert told.certificate.holds
+    assert not certify(both.expression, "kernel", both.kernel(q, p).args[0][0] + p / 10**20).holds
+    assert mf.evaluate(act.gap(q, mf.delta), q=1.0, delta=1e-200) == pytest.approx(4 / math.sqrt(5) * 1e-200, rel=1e-14)
+    for moment, at, bound in ((act.second_moment(q), {"q": [1.0, 1.3]}, "q < 5/4"), (act.kernel(q, p), {"q": 2.0, "p": -0.6}, r"q \+ Abs")):
+        with pytest.raises(ValueError, match=f"finite only for {bound}"):
+            mf.evaluate(moment, **at)
 
 
 INFINITE = {

@@ -266,7 +266,7 @@ def test_the_reason_why_a_square_has_no_mean(f: sp.Expr, named: str) -> None:
         mf.Activation(f)
 
 
-@pytest.mark.parametrize("f", [sp.sqrt(sp.Abs(x)), sp.log(1 + sp.sqrt(sp.Abs(x))), sp.cbrt(sp.Max(x, 0))], ids=str)
+@pytest.mark.parametrize("f", [sp.log(1 + sp.sqrt(sp.Abs(x))), sp.cbrt(sp.Max(x, 0)) + x], ids=str)
 def test_a_steep_root_says_that_its_slope_has_no_square(f: sp.Expr) -> None:
     with pytest.raises(ValueError, match=r"derivative is no activation: .*not square-integrable at x = 0"):
         _ = mf.Activation(f).derivative
