@@ -24,6 +24,8 @@ __all__ = ["rounding_bound"]
 FUNCTION_ULPS = 4
 #: quadrature is good for this many units relative to the value (means of squares, gaps) or to the second moment (kernels, means)
 QUADRATURE_ULPS = 64
+#: beside which nothing else has a logarithm
+LEAST = sp.Float(1e-300)
 
 
 def _nothing(call: sp.Expr) -> sp.Expr:
@@ -72,7 +74,9 @@ class _Bound:
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
-        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
+        size = self.size(e)
+        faint = sp.Max(0, -sp.log(Abs(size) + LEAST))  # e^{-k} is known to k roundings of its exponent
+        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
 
     def _relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
