@@ -86,6 +86,8 @@ class _Bound:
             return _of_chosen(e, self._relative)
         if isinstance(e, sp.Mul):
             return sp.Add(*map(self._relative, e.args)) + _operations(e)
+        if isinstance(e, (sp.exp, sp.cosh)):  # neither cosh nor sinh is divided by the other where both overflow
+            return self(e.args[0]) + FUNCTION_ULPS
         return self(e) / Abs(e) if self(e) != 0 else S.Zero
 
     @of.register
@@ -111,7 +113,7 @@ class _Bound:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
         if k.is_negative:
-            passed = Abs(k) * Abs(e) * (self(base) / Abs(base))
+            passed = Abs(k) * Abs(e) * self._relative(base)
         elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
             passed = k * Abs(e) * self._relative(base)
         else:
