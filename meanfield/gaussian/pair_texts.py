@@ -264,19 +264,23 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
     outer_y = np.empty(CAPACITY)
     outer_w = np.empty(CAPACITY)
+    along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
     if rho < 1e-16:
+        along_second = False
         count = 1
         outer_y[0] = m1
         outer_w[0] = 1.0
+    elif along_second:
+        count = nodes_of_two(second, first, m2, abs(b), t, m1, math.copysign(a, p), s, window, outer_y, outer_w)
     else:
         count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
     if count < 0:
         return math.nan
     total = 0.0
     for i in range(count):
-        value = smoothed_<i>(first, outer_y[i], s, window, y, w<x>)
-        other = smoothed_<j>(second, m2 + (outer_y[i] - m1) * (b / a), t, window, y, w<y>)
-        total += outer_w[i] * value * other
+        u = m1 + (outer_y[i] - m2) * (a / b) if along_second else outer_y[i]
+        v = outer_y[i] if along_second else m2 + (outer_y[i] - m1) * (b / a)
+        total += outer_w[i] * smoothed_<i>(first, u, s, window, y, w<x>) * smoothed_<j>(second, v, t, window, y, w<y>)
     return total
 ''',
 }

@@ -99,7 +99,8 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     if growth * s > 0.03 or shape[LOW] < mu < shape[HIGH]:
         return False
     if smooth > 0.0:
-        return bool(s < 0.03 * d)
+        steepening = (1.0 + abs(mu) / d) ** 2 if smooth > 1.0 else 1.0  # as tanh(x + x^3) next to its limits
+        return bool(s * steepening < 0.03 * d)
     i = int(np.searchsorted(breaks, mu))
     if i == 0 or i == breaks.size:
         return False

@@ -80,7 +80,7 @@ class Shape:
 
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
-        head = (self.smooth, self.d, self.growth, detail * self.detail, self.parity, self.radius, self.analytic)
+        head = (self.detail if self.smooth else 0.0, self.d, self.growth, detail * self.detail, self.parity, self.radius, self.analytic)
         return np.array(
             [
                 *head,

@@ -60,16 +60,28 @@ def _complement(e: sp.Add) -> sp.Expr:
     constant = e.as_independent(x)[0]
     for term in e.args:
         c, head = term.as_independent(x, as_Add=False)
-        rest = e - term - constant
-        if head.is_Pow and isinstance(head.base, sp.tanh) and head.exp == 2 and constant == -c:
-            return rest + constant / sp.cosh(head.base.args[0]) ** 2
-        if isinstance(head, exp) and constant == -c:
+        whole = _nearly(constant, c)
+        if whole is None or c == 0:
+            continue
+        rest = e - term - whole
+        if head.is_Pow and isinstance(head.base, sp.tanh) and head.exp == 2 and whole == -c:
+            return rest + whole / sp.cosh(head.base.args[0]) ** 2
+        if isinstance(head, exp) and whole == -c:
             return rest + c * expm1(head.args[0])
-        if isinstance(head, sp.tanh) and constant in (c, -c) and c != 0:
-            return rest + 2 * constant / (1 + exp(-2 * c / constant * head.args[0]))
-        if isinstance(head, sp.erf) and constant in (c, -c) and c != 0:
-            return rest + 2 * constant * NormalCDF(sp.sqrt(2) * c / constant * head.args[0])
+        if isinstance(head, sp.tanh):
+            return rest + 2 * whole / (1 + exp(-2 * c / whole * head.args[0]))
+        if isinstance(head, sp.erf):
+            return rest + 2 * whole * NormalCDF(sp.sqrt(2) * c / whole * head.args[0])
     return e
+
+
+def _nearly(constant: sp.Expr, c: sp.Expr) -> sp.Expr | None:
+    """c or -c, whichever the constant is, or is beside something small: 10^4 + 10^-5 - 10^4 tanh^2 x holds its last term's complement"""
+    for whole in (c, -c):
+        apart = constant - whole
+        if apart == 0 or (apart.is_number and whole.is_number and bool(sp.Abs(apart) < sp.Abs(whole) / 100)):
+            return whole
+    return None
 
 
 def _remainders(e: sp.Expr, sign: int) -> sp.Expr:
@@ -185,7 +197,7 @@ class _Outward:
         r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""
         if any(t.base.has(x) and t.exp.is_Rational and t.exp.q == 2 and t.exp < 0 for t in e.atoms(sp.Pow)):
             numerator, denominator = sp.fraction(sp.together(e))
-            if isinstance(numerator, sp.Add):
+            if isinstance(numerator, sp.Add) and numerator != e:
                 kept = self.conjugate(numerator)
                 return e if kept == numerator else kept / denominator
         parts = [t.as_independent(x, as_Add=False) for t in e.args]

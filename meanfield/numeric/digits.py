@@ -20,7 +20,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.special import BivariateNormalCDF
 from meanfield.symbols import known
 
-__all__ = ["digits_of", "doubles", "point", "vanishing"]
+__all__ = ["digits_of", "doubles", "has_a_sign", "point", "vanishing"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -118,6 +118,24 @@ def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
         if (here & asked & ~found).any() and _is_nothing(e, {s: value}):
             found |= here & asked
     return found
+
+
+def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:
+    """Whether the value is no 0 however small it is: a multiple of a mean of what is nowhere of the other sign."""
+    _, node = e.subs(point).as_coeff_Mul()
+    if isinstance(node, Gap):  # E (f(u) - f(v))^2 / 2, 0 only where f is constant or v = -u
+        return bool(0 < node.args[2] < 2 * node.args[1])
+    if isinstance(node, Expectation):
+        return _of_one_sign(node.integrand)
+    if not isinstance(node, PairExpectation) or (parts := node.separated()) is None:
+        return False
+    (f, g), (v1, cov, v2, m1, m2) = parts, node.args[1:]
+    alike = f == g and v1 == v2 and m1 == m2 and cov > 0  # the mean of a square, E f given what u and v share
+    return bool(alike or (cov**2 < v1 * v2 and _of_one_sign(f) and _of_one_sign(g)))
+
+
+def _of_one_sign(f: sp.Expr) -> bool:
+    return all(t.is_nonnegative or (t.is_Pow and t.exp.is_even) for t in f.as_coeff_Mul()[1].as_ordered_factors())
 
 
 def _is_nothing(e: sp.Expr, put: dict[sp.Symbol, sp.Expr]) -> bool:

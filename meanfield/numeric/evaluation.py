@@ -19,7 +19,7 @@ from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import SMOOTH
-from meanfield.numeric.digits import digits_of, doubles, point, vanishing
+from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -340,6 +340,8 @@ def _rounding(v: Floats) -> Floats:
 
 def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any]) -> float:
     """0 where that is the value; where it is only too small for a double, or not known to be 0, the smallest one"""
+    if has_a_sign(e, point):
+        return 5e-324
     try:
         precise = digits_of(e, point, 20)
     except ArithmeticError:

@@ -24,6 +24,8 @@ __all__ = ["rounding_bound"]
 FUNCTION_ULPS = 4
 #: quadrature is good for this many units relative to the value (means of squares, gaps) or to the second moment (kernels, means)
 QUADRATURE_ULPS = 64
+#: beside which nothing else has a logarithm
+LEAST = sp.Float(1e-300)
 
 
 def _nothing(call: sp.Expr) -> sp.Expr:
@@ -72,7 +74,9 @@ class _Bound:
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
-        return self.size(e) * (QUADRATURE_ULPS + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
+        size = self.size(e)
+        faint = sp.Max(0, -sp.log(Abs(size) + LEAST))  # e^{-k} is known to k roundings of its exponent
+        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
 
     def _relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
@@ -82,6 +86,8 @@ class _Bound:
             return _of_chosen(e, self._relative)
         if isinstance(e, sp.Mul):
             return sp.Add(*map(self._relative, e.args)) + _operations(e)
+        if isinstance(e, (sp.exp, sp.cosh)):  # neither cosh nor sinh is divided by the other where both overflow
+            return self(e.args[0]) + FUNCTION_ULPS
         return self(e) / Abs(e) if self(e) != 0 else S.Zero
 
     @of.register
@@ -107,7 +113,7 @@ class _Bound:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
         if k.is_negative:
-            passed = Abs(k) * Abs(e) * (self(base) / Abs(base))
+            passed = Abs(k) * Abs(e) * self._relative(base)
         elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
             passed = k * Abs(e) * self._relative(base)
         else:

@@ -135,3 +135,38 @@ def test_layers_lose_no_digits_of_closed_gaps(f: sp.Expr, largest: float) -> Non
     for v, d, value in zip(run.q[:, 0], run.gap[:, 0] * run.q[:, 0], found, strict=True):
         truth = mf.evaluate(gap, q=R(v), delta=R(d), digits=20)
         assert abs(value - truth) <= 1e-12 * truth, (v, d)
+
+
+# what a bound was once too small for, infinite or never found
+ODD_POINTS = {
+    "a narrow variable beside a wide one": (
+        (sp.log(1 + sp.exp(mf.x)) * sp.tanh(mf.x), lambda phi: phi.kernel(mf.q1, mf.p, mf.q2, mean=-2)),
+        {"q1": 1e-6, "p": -1e-3, "q2": 9.0},
+    ),
+    "nearly the complement of a square of tanh": (
+        (sp.tanh(10**4 * mf.x) + mf.x / 10**5, lambda phi: phi.gap(mf.q, mf.delta)),
+        {"q": 1e9, "delta": 1e8},
+    ),
+    "roots over 1": ((mf.activations["squareplus"](0.7).expression, lambda phi: phi.gap(mf.q, mf.delta)), {"q": 2.0, "delta": 1e-9}),
+    "slanted poles": ((mf.gelu_tanh.expression, lambda phi: phi.second_moment(mf.q, mean=-5)), {"q": 0.003}),
+    "mish far out": ((mf.mish.expression, lambda phi: phi.gap(mf.q, mf.delta)), {"q": 2.094e8, "delta": 6e-4}),
+}
+
+
+@pytest.mark.parametrize("case", ODD_POINTS)
+def test_bounds_at_odd_points(case: str) -> None:
+    (f, moment), at = ODD_POINTS[case]
+    e = moment(mf.Activation(f))
+    value, bound = mf.evaluate(e, error=True, **at)
+    truth = mf.evaluate(e, digits=20, **at)
+    assert abs(value - truth) <= bound <= 1e-12 * abs(truth)
+
+
+def test_a_faint_gap_needs_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """of a dead zone that no input leaves: known to be no 0, its square is a mean of squares"""
+    from meanfield.numeric import evaluation
+
+    monkeypatch.setattr(evaluation, "digits_of", lambda *_: pytest.fail("digits were asked for"))
+    gap = mf.Activation(sp.Max(0, mf.x - sp.Rational(1, 2)) ** 2 / (1 + mf.x**2)).gap(mf.q, mf.delta)
+    with pytest.raises(OverflowError, match="2 of 2 values"):
+        mf.evaluate(gap, q=1e-7, delta=[1e-8, 1.9e-7])
