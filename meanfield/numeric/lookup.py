@@ -89,7 +89,7 @@ def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> i
     return max(at, 0)
 
 
-def product(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
+def dot(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
     a = b = c = d = 0.0
     for j in range(0, X_TERMS, 4):
         a = coefficients[j] * polynomials[j] + a
@@ -107,7 +107,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         if at == 0:
             return math.nan
         kept[0] = v
-        kept[1] = product(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2])
+        kept[1] = dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2])
     return float(kept[1])
 
 
@@ -225,7 +225,7 @@ def _polynomials(x: float) -> np.ndarray:
 
 #: what a generated file holds of this one
 CONSTANTS = ("FIRST", "PANELS", "CENTRES", "LOW", "HIGH", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
-FUNCTIONS = (fill, panel_of, product, mean_in, summed, pair_in, cross_in, gap_in)
+FUNCTIONS = (fill, panel_of, dot, mean_in, summed, pair_in, cross_in, gap_in)
 
 #: what takes the place of these in plain Python
 AT_ONCE = {"panel_of": panel_at_once, "mean_in": mean_at_once, "pair_in": pair_at_once}
