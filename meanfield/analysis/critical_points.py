@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.symbols import parameter
 
 __all__ = ["Critical"]
@@ -69,8 +69,7 @@ class Critical(dict[str, Any]):
     def latex(self) -> str:
         r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there are none."""
         if not self:
-            words = self.reason.replace("_", r"\_").replace("^", r"\^{}").replace("<", "$<$").replace(">", "$>$")
-            return rf"\text{{{words}}}"
+            return rf"\text{{{escaped(self.reason)}}}"
         if self.squares:
             lines = [rf"{latex(parameter(name))}^{{2}} &= {latex(value)}" for name, value in self.squares.items()]
             lines += [] if self.exact is None else [rf"q &= {latex(self.exact)}"]

@@ -81,6 +81,9 @@ class Node(sp.Expr):
         f = self.integrand if old in (x, y) else self.integrand._subs(old, new)
         return self.func(f, *[a._subs(old, new) for a in self.args[1:]])
 
+    def _eval_is_polynomial(self, syms: set[sp.Symbol]) -> bool:
+        return not self.free_symbols & syms  # sympy's own answer does not know q from a bound variable
+
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         """The closed form in the library's own symbols, radicands factored, and what these symbols stand for; None if there is none."""
         raise TypeError(f"{type(self).__name__} states no closed form")
