@@ -10,6 +10,7 @@ here anything is tabulated that can be evaluated: kinks, jumps, products of diff
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -224,6 +225,9 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
         return sp.Function(name)(*law)
 
     def replaced(node: Node) -> sp.Expr:
+        return sp.Add(*[c * one(term) for c, term in _without_parameters(node)])
+
+    def one(node: Node) -> sp.Expr:
         args: tuple[sp.Expr, ...]
         if isinstance(node, PairExpectation):
             factor, plain, args = _pair(node)
@@ -257,6 +261,40 @@ def along(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
         inner = sp.Add(*[sp.Function(f"{call.func}{suffix}")(*call.args) * along(a, s) for suffix, a in rates])
         total += outer.diff(symbol) * inner
     return total.xreplace(back)
+
+
+def _without_parameters(node: Node) -> list[tuple[sp.Expr, sp.Expr]]:
+    """A node as a sum of c times nodes whose functions hold no parameter, where it is a polynomial in the parameters; itself elsewhere."""
+    if isinstance(node, Gap):
+        terms = _terms(node.integrand)
+        total = sp.Add(*[c for c, _ in terms])
+        alone = [(c * (2 * c - total), Gap(g, *node.args[1:])) for c, g in terms]
+        return alone + [(c * k, Gap(f + g, *node.args[1:])) for (c, f), (k, g) in itertools.combinations(terms, 2)]
+    if isinstance(node, PairExpectation):
+        parts = node.separated()
+        if parts is None:
+            raise _Parametric
+        pairs = itertools.product(*map(_terms, parts))
+        return [(c * k, PairExpectation(f * g.xreplace({x: y}), *node.args[1:])) for (c, f), (k, g) in pairs]
+    return [(c, Expectation(g, *node.args[1:])) for c, g in _terms(node.integrand)]
+
+
+def _terms(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    """f as a sum of c g(x), parameters in c only, where it is one; (1, f) elsewhere, or where they are a scale of x"""
+    if not standardised(f)[1].free_symbols - {x}:
+        return [(sp.S.One, f)]
+    folded = sp.piecewise_fold(f)
+    branches = folded.args if isinstance(folded, sp.Piecewise) else ((folded, sp.true),)
+    found: dict[sp.Expr, list[sp.Expr]] = {}
+    for i, (branch, condition) in enumerate(branches):
+        for term in sp.Add.make_args(sp.expand(branch)):
+            c, g = term.as_independent(x, as_Add=False)
+            if condition.free_symbols - {x} or g.free_symbols - {x}:
+                return [(sp.S.One, f)]
+            number, c = c.as_coeff_Mul()
+            found.setdefault(c, [sp.S.Zero] * len(branches))[i] += number * g
+    conditions = [condition for _, condition in branches]
+    return [(c, sp.Piecewise(*zip(values, conditions, strict=True))) for c, values in found.items()]
 
 
 def _plain(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
