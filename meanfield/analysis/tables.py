@@ -227,7 +227,10 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
     def replaced(node: Node) -> sp.Expr:
         return sp.Add(*[c * one(term) for c, term in _without_parameters(node)])
 
-    def one(node: Node) -> sp.Expr:
+    def one(term: sp.Expr) -> sp.Expr:
+        number, node = term.as_independent(Node, as_Add=False)
+        if not isinstance(node, Node):
+            return term.replace(lambda t: isinstance(t, Node), one)
         args: tuple[sp.Expr, ...]
         if isinstance(node, PairExpectation):
             factor, plain, args = _pair(node)
@@ -241,8 +244,8 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
                 raise _Parametric
         coefficient, own = plain.as_independent(q, delta, as_Add=False)
         if not isinstance(own, Node):
-            return factor * plain.xreplace(dict(zip((q, delta), args, strict=False)))
-        return factor * coefficient * named(own, *args)
+            return number * factor * plain.xreplace(dict(zip((q, delta), args, strict=False)))
+        return number * factor * coefficient * named(own, *args)
 
     try:
         return e.replace(lambda t: isinstance(t, Node), replaced)

@@ -12,6 +12,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis import contours, tabled, tables
+from meanfield.analysis.maps import map_of
 from meanfield.gaussian.pair_expectation import Gap
 
 WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)
@@ -41,6 +42,15 @@ def test_each_setting(phi: mf.Activation) -> None:
     diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
     assert diagram.q.shape == (37, 27)
     settings_agree(net, ("sigma_w", "sigma_b"), diagram, 6)
+
+
+def test_a_parameter_inside_a_function() -> None:
+    """of a polynomial in it the tables are without it"""
+    phi = mf.Activation(sp.tanh(mf.x) + sp.Symbol("a", positive=True) * sp.sin(mf.x))
+    net = mf.Activate(phi) >> mf.Linear(sigma_b=0.2)
+    assert tabled._functions(map_of(net)).identical is not None
+    diagram = mf.phase_diagram(net, a=np.linspace(0.2, 1.5, 4), sigma_w=np.linspace(0.4, 0.6, 4))
+    settings_agree(net, ("a", "sigma_w"), diagram, 1)
 
 
 def test_critical_line() -> None:
