@@ -75,7 +75,7 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(tables, "values_of", counted)
     monkeypatch.setattr(tables, "kept", lambda name: None)
-    tables._table.cache_clear()
+    tables.table_of.cache_clear()
     tabled._functions.cache_clear()
     mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
     assert len(calls) > 8
