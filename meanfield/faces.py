@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-__all__ = ["Labelled", "dataset", "html", "latex", "plot"]
+__all__ = ["Labelled", "dataset", "escaped", "html", "latex", "plot"]
 
 
 #: where the rules are
@@ -28,6 +28,15 @@ RULES = (
     "meanfield.reporting.tables",
     "meanfield.plotting",
 )
+
+#: what LaTeX has its own way of writing
+_ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
+_ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
+
+
+def escaped(text: str) -> str:
+    """A sentence as LaTeX text."""
+    return "".join(_ESCAPES.get(c, c) for c in text)
 
 
 def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:

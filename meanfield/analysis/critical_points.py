@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy as sp
 
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.symbols import parameter
 
 __all__ = ["Critical"]
@@ -69,14 +69,20 @@ class Critical(dict[str, Any]):
     def latex(self) -> str:
         r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there are none."""
         if not self:
-            words = self.reason.replace("_", r"\_").replace("^", r"\^{}").replace("<", "$<$").replace(">", "$>$")
-            return rf"\text{{{words}}}"
-        if self.squares:
-            lines = [rf"{latex(parameter(name))}^{{2}} &= {latex(value)}" for name, value in self.squares.items()]
-            lines += [] if self.exact is None else [rf"q &= {latex(self.exact)}"]
-        else:
-            lines = [rf"{latex(parameter(name))} &= {latex(sp.sympify(value))}" for name, value in self.items()]
+            return rf"\text{{{escaped(self.reason)}}}"
+        lines = [_line(rf"{latex(parameter(name))}^{{2}}", square, self[name]) for name, square in self.squares.items()]
+        named = [name for name in self if name not in self.squares]
+        lines += [_line(latex(parameter(name)), self.exact if name == "q" else None, self[name], square=False) for name in named]
+        lines += [] if self.status == "ok" else [rf"& \text{{{escaped(self.reason)}}}"]
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
         return self.latex()
+
+
+def _line(name: str, formula: sp.Expr | None, value: Any, square: bool = True) -> str:
+    """a formula, its value where that is one more thing to know, or the value alone"""
+    if formula is None:
+        return rf"{name} &= {latex(sp.sympify(value))}"
+    known = not isinstance(value, float) or not formula.atoms(sp.Function, sp.Symbol, sp.Pow)
+    return rf"{name} &= {latex(formula)}" + ("" if known else rf" \approx {latex(sp.Float(value**2 if square else value, 6))}")

@@ -33,6 +33,8 @@ q = known("q")
 LOWEST, HIGHEST = 1e-10, 1e10
 #: a square below this part of its terms is 0
 ZERO = 1e-18
+#: parameters this close to those of a degenerate point are its own
+NEAR = 1e-5
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
 
@@ -115,8 +117,8 @@ class _Problem:
     def at(self, variance: sp.Expr) -> Critical:
         """chi = 1 and q' = q at a given q"""
         e = self.equations
-        names = ("chi", "fixed")[: len(self.open)]
-        squares = linear_solution(tuple(getattr(e, name) for name in names), self.open)
+        names = ("chi", "fixed")
+        squares = linear_solution(tuple(getattr(e, name) for name in names[: len(self.open)]), self.open)
         if squares is None:
             return self._by_newton(names, variance)
         squares = {s: square.subs(q, variance) for s, square in squares.items()}
@@ -166,13 +168,8 @@ class _Problem:
         points = [
             p for p in (self._polished(squares, getattr(self.equations, name), curve, root) for root in found.roots) if p.status != "none"
         ]
-        origin = self._origin()
         points.sort(key=lambda p: (p.status != "ok", p.q))
-        points += [origin] if origin is not None else []
-        if not points:
-            return Critical({}, "none", self._without(name, found.first, found.last))
-        points[0].others = tuple(points[1:])
-        return points[0]
+        return self._ordered(points, self._without(name, found.first, found.last))
 
     def _without(self, name: str, first: int, last: int) -> str:
         """why there is no root"""
@@ -273,20 +270,32 @@ class _Problem:
             raise ValueError(f"q = {variance}: {names} cannot be solved for in symbols here, give a number")
         unknown = self.open if variance is not None else (*self.open, q)
         given = self._numbers() | ({} if variance is None else {"q": float(variance)})
-        found = solutions(tuple(getattr(self.free, name) for name in system), unknown, given)
+        scaled = {"chi": self.free.chi, "fixed": self.free.fixed / q, "marginal": self.free.marginal}
+        found = solutions(tuple(scaled[name] for name in system), unknown, given)
         points = []
         for values, residual, determined in found:
             named = {s.name: v for s, v in zip(unknown, values, strict=True)}
-            at = named.get("q", None if variance is None else float(variance))
+            at = named.get("q", float(variance or 0))
+            if not LOWEST <= at <= HIGHEST:  # on the way to q = 0, where all of them hold in the limit
+                continue
             put = {s: sp.Rational(v) for s, v in zip(unknown, values, strict=True)} | ({q: variance} if variance is not None else {})
             along = 1 + float(self.equations.marginal.subs(put, simultaneous=True))
             status = "line" if not determined else "ok" if along <= 1 + MARGINAL else "unstable"
             reason = {"line": "one point of a family: the equations do not determine each parameter", "ok": "chi = 1 and q' = q"}
             text = reason.get(status, f"q leaves this fixed point: dq'/dq = {along:.6g} > 1")
             points.append(Critical(named, status, text, q=at, chi=1.0, chi_parallel=along, residuals={"largest": residual}))
-        if not points:
-            return Critical({}, "none", f"no solution for {', '.join(s.name for s in unknown)} was found from any start")
         points.sort(key=lambda p: (p.status == "unstable", p.q))
+        wanted = {"chi": "chi = 1", "fixed": "q' = q", "marginal": "dq'/dq = 1"}
+        missed = f"no {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
+        return self._ordered(points, missed, variance is None)
+
+    def _ordered(self, points: list[Critical], missed: str, anywhere: bool = True) -> Critical:
+        """the first of the points, that at q = 0 (where q may be anywhere) the last of them; or why there are none"""
+        origin = self._origin() if anywhere else None
+        if origin is not None:  # to the precision of Newton's method a little of its neighbourhood is a family of solutions
+            points = [p for p in points if p.status != "line" or any(abs(p[s] - origin[s]) > NEAR for s in origin if s != "q")] + [origin]
+        if not points:
+            return Critical({}, "none", missed)
         points[0].others = tuple(points[1:])
         return points[0]
 

@@ -17,13 +17,16 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.analysis.curves import DIGITS
+from meanfield.analysis.shaped import NoShape
 from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
 from meanfield.blocks.norms import LayerNorm, RMSNorm
 from meanfield.blocks.stacking import Repeat, Residual
 
-__all__ = ["LayerMap", "NetworkMap", "increasing", "largest", "network_map"]
+__all__ = ["LayerMap", "NetworkMap", "crossing", "increasing", "largest", "network_map"]
 
+#: digits beyond those of an answer, and steps of a search for one
+SPARE, STEPS = 10, 200
 #: a map of one nonlinear layer
 LayerMap = Callable[[Any], Any]
 #: (x, r) -> the largest value over subnetworks that start from x
@@ -127,11 +130,31 @@ def _layers(block: Block) -> int:
 
 
 def increasing(f: LayerMap, value: float, start: mp.mpf, name: str) -> mp.mpf:
-    """The argument beyond `start` at which a function that increases from there reaches a value, to 25 digits."""
-    with mp.workdps(DIGITS + 10):
-        high = start + mp.mpf(1) / 8
-        while f(high) < value:
-            high = start + 2 * (high - start)
-            if high > 1e12:
-                raise ValueError(f"{name} = {value}: no map of the layers gives this network so much")
-        return mp.findroot(lambda t: f(t) - value, (start, high), solver="anderson", tol=mp.mpf(10) ** (-2 * DIGITS), maxsteps=200)
+    """The argument beyond `start` at which a function that increases from there reaches a value."""
+    with mp.workdps(DIGITS + SPARE):
+        step = mp.ldexp(1, -40)
+        while f(start + step) < value:
+            step *= 2
+            if step > 1e12:
+                raise NoShape(f"{name} = {value}: no map of the layers gives this network so much")
+        return crossing(lambda t: f(t) - value, start, start + step)
+
+
+def crossing(f: LayerMap, low: mp.mpf, high: mp.mpf) -> mp.mpf:
+    """Where a monotone function changes its sign between two points, to 25 digits (the method of Anderson and Bjorck 1973)."""
+    with mp.workdps(DIGITS + SPARE):
+        below, above = f(low), f(high)
+        for _ in range(STEPS):
+            if above == 0:
+                return high
+            at = high - above * (high - low) / (above - below)
+            value, step = f(at), abs(at - high)
+            if value * above < 0:
+                low, below = high, above
+            else:
+                left = 1 - value / above
+                below *= left if left > 0 else mp.mpf(1) / 2
+            high, above = at, value
+            if step <= abs(at) * mp.mpf(10) ** -DIGITS:
+                return at
+    raise ArithmeticError(f"no sign change was enclosed between {float(low)} and {float(high)} in {STEPS} steps")

@@ -2,8 +2,8 @@ r"""The input scale and shift of a shaped activation, followed from where it is 
 
 As the excess (the slope C'(1) - 1, or the curvature C''(1)) goes to 0, alpha does, and beta to a root of an equation in the derivatives
 of phi: of (phi'')^2 + 2 phi' phi^(3) with deep kernel shaping, of (phi'')^2 +- sqrt(2) phi' phi^(3) with tailored transformations; alpha
-is sqrt(2 excess) |phi'/phi''| and sqrt(excess) |phi'/phi''|. The solution with the smallest shift is followed to the excess asked for,
-in doubles, and then polished. A kink in phi' or phi'' has a limit of its own, beta - kink ~ alpha: solutions are looked for around it.
+is sqrt(2 excess) |phi'/phi''| and sqrt(excess) |phi'/phi''|. Each solution is followed to the excess asked for, in doubles, and then
+polished. A kink in phi' or phi'' has a limit of its own, beta - kink ~ alpha: solutions are looked for around it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from meanfield.activation import Activation
 from meanfield.analysis.curves import DIGITS, precise
+from meanfield.analysis.shaped import NoShape
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.landmarks import landmarks
 from meanfield.gaussian.pieces import slope, without_deltas
 from meanfield.symbols import known
 
-__all__ = ["DKS", "TAT", "Conditions", "alpha", "beta", "centre", "excess", "moment", "number", "solved", "tilted"]
+__all__ = ["DKS", "TAT", "Conditions", "alpha", "beta", "centre", "excess", "moment", "number", "solutions", "tilted"]
 
 Floats = NDArray[np.float64]
 x = known("x")
@@ -41,6 +42,8 @@ SMALL = 0.3
 SCALES, SHIFTS = (1.0, 3.0, 0.3, 10.0), (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0)
 #: alpha elsewhere
 ANYWHERE = (1.0, 0.3, 0.1)
+#: how close, in ln alpha and in beta/alpha, two solutions are one
+CLOSE = 1e-2
 #: half the width of the rule for doubles, its nodes on each unit, and the step of differences
 HALF, GAUSS, STEP = 10, np.polynomial.legendre.leggauss(16), 1e-5
 
@@ -77,19 +80,30 @@ def number(e: sp.Expr, values: dict[sp.Symbol, mp.mpf]) -> mp.mpf:
     return precise(e.replace(lambda t: isinstance(t, Expectation), plain), values)
 
 
-def solved(phi: Activation, equations: tuple[sp.Expr, sp.Expr], value: mp.mpf, how: Conditions) -> tuple[mp.mpf, mp.mpf, list[float]]:
-    """alpha, beta and the residuals of the equations, which are in units of the excess, at 25 digits."""
+def solutions(
+    phi: Activation, equations: tuple[sp.Expr, sp.Expr], value: mp.mpf, how: Conditions
+) -> list[tuple[mp.mpf, mp.mpf, list[float]]]:
+    """alpha, beta and the residuals of the equations, which are in units of the excess, at 25 digits: the smallest shift first."""
     system = _System(phi, equations)
+    points: list[Floats] = []
     for start in _starts(phi, float(value), how):
         point = system.followed(start, float(value))
-        found = None if point is None else system.polished(point, value)
-        if found is not None:
-            return found
-    raise ValueError(f"phi = {phi!r}: no input scale and shift meet the conditions at an excess of {float(value):.6g} per layer")
+        if point is not None and not any(_same(point, other) for other in points):
+            points.append(point)
+    points.sort(key=lambda point: (round(abs(point[1]), 6), -point[1]))
+    found = [answer for point in points if (answer := system.polished(point, value)) is not None]
+    if not found:
+        raise NoShape(f"no input scale and shift of {phi!r} meet the conditions at an excess of {float(value):.6g} per layer")
+    return found
+
+
+def _same(point: Floats, other: Floats) -> bool:
+    """one solution, to well beyond the steps of Newton's method and well below the scale of the function"""
+    return bool(abs(point[0] - other[0]) < CLOSE and abs(point[1] - other[1]) < CLOSE * np.exp(point[0]))
 
 
 def _starts(phi: Activation, value: float, how: Conditions) -> list[tuple[float, float]]:
-    """(alpha, beta): from the limit, the smallest shift first; next to kinks; then anywhere"""
+    """(alpha, beta): from the limit; next to kinks; then anywhere"""
     f = phi.expression
     slopes = itertools.accumulate(range(3), lambda g, _: without_deltas(slope(g)), initial=f)
     first, second, third = (sp.lambdify(x, g, ["numpy", "scipy"]) for g in itertools.islice(slopes, 1, None))
@@ -104,7 +118,6 @@ def _starts(phi: Activation, value: float, how: Conditions) -> list[tuple[float,
                 a = size * float(abs(first(b) / second(b)))
                 if np.isfinite(a) and a > 0:
                     starts.append((a, b))
-    starts.sort(key=lambda start: (round(abs(start[1]), 6), -start[1]))
     starts += [(size * a, k + b * size * a) for k in _kinks_of(phi) for b in SHIFTS for a in SCALES]
     return starts + [(a, b) for b in SHIFTS for a in ANYWHERE]
 

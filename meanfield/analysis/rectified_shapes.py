@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from meanfield.activation import Activation
 from meanfield.analysis.curves import DIGITS, precise, rational
-from meanfield.analysis.depth_maps import NetworkMap
+from meanfield.analysis.depth_maps import NetworkMap, crossing
 from meanfield.analysis.maps import derivative, values_of
 from meanfield.analysis.near_linear import alpha, beta, moment, tilted
 from meanfield.analysis.roots import positive_roots
-from meanfield.analysis.shaped import Shaped
+from meanfield.analysis.shaped import NoShape, Shaped
 from meanfield.catalogue import activations
 from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.symbols import known
@@ -52,8 +52,8 @@ def by_shape(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
     with mp.workdps(DIGITS):
         steepest = rise(mp.mpf(0))
         if not steepest > psi:
-            raise ValueError(f"zeta = {zeta}: it takes a slope C'(1) = {float(psi):.6g} per layer, {s.name} = 0 has {float(steepest):.6g}")
-        found = _between(lambda t: rise(t) - psi)
+            raise NoShape(f"zeta = {zeta} takes a slope C'(1) = {float(psi):.6g} per layer, {s.name} = 0 has {float(steepest):.6g}")
+        found = crossing(lambda t: rise(t) - psi, mp.mpf(0), mp.mpf(1))
         delta, size = (sp.N(e.subs(s, rational(found)), DIGITS)._to_mpmath(mp.mp.prec) for e in (-mean, spread))
         missed = float(abs(rise(found) - psi))
         gamma = 1 / mp.sqrt(size)
@@ -80,7 +80,7 @@ def _by_shift(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
         if roots:
             break
     else:
-        raise ValueError(f"zeta = {zeta}: no scale of {phi!r} has the slope {float(psi):.6g} per layer")
+        raise NoShape(f"zeta = {zeta}: no scale of {phi!r} has the slope {float(psi):.6g} per layer")
     with mp.workdps(DIGITS):
         a = mp.findroot(lambda t: precise(left, {alpha: t, target: psi}), mp.mpf(roots[0].at), tol=mp.mpf(10) ** -40)
         values = {alpha: a, beta: mp.mpf(shift)}
@@ -88,7 +88,7 @@ def _by_shift(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
         along = gamma**2 * precise(tilted(f * slope) - mean * tilted(slope), values)
         missed = float(abs(precise(left, {alpha: a, target: psi})))
     note = f"Q'(1) = {float(along):.6g}: a homogeneous function has one shape, which C'(1) takes"
-    return Shaped(phi, float(a), float(shift), float(gamma), float(delta), float(psi), zeta, {"C'(1)": missed}, note)
+    return Shaped(phi, float(a), float(shift), float(gamma), float(delta), float(psi), zeta, {"C'(1)": missed}, "partial", note)
 
 
 def by_value(compose: NetworkMap, eta: float) -> Shaped:
@@ -96,7 +96,7 @@ def by_value(compose: NetworkMap, eta: float) -> Shaped:
     phi = activations["leaky_relu"](None)
     (s,) = phi.expression.free_symbols - {x}
     p = known("p")
-    c_map = sp.lambdify([s, p], phi.kernel(1, p) / phi.second_moment(1), "mpmath")
+    c_map = sp.lambdify([s, p], phi.kernel(1, p) / phi.second_moment(1), "mpmath", cse=True)
 
     def reached(slope: mp.mpf) -> mp.mpf:
         return compose(mp.mpf(0), lambda c: mp.re(c_map(slope, min(c, mp.mpf(1)))))
@@ -104,15 +104,10 @@ def by_value(compose: NetworkMap, eta: float) -> Shaped:
     with mp.workdps(DIGITS):
         most = reached(mp.mpf(0))
         if most < eta:
-            raise ValueError(f"eta = {eta}: ReLU itself reaches only C_f(0) = {float(most):.6g} in this network")
-        found = _between(lambda t: reached(t) - eta)
+            raise NoShape(f"eta = {eta}: ReLU itself reaches only C_f(0) = {float(most):.6g} in this network")
+        found = crossing(lambda t: reached(t) - eta, mp.mpf(0), mp.mpf(1))
         gamma = mp.sqrt(2 / (1 + found**2))
         missed, local = float(abs(reached(found) - eta)), float(c_map(found, mp.mpf(0)))
     own = Activation(phi.expression.subs(s, sp.Rational(float(found))), name=f"{phi!r}")
     named = {s.name: float(found)}
     return Shaped(own, 1.0, 0.0, float(gamma), 0.0, local, eta, {"C_f(0)": missed}, parameters=named)
-
-
-def _between(f: object) -> mp.mpf:
-    """the root between 0 and 1"""
-    return mp.findroot(f, (mp.mpf(0), mp.mpf(1)), solver="anderson", tol=mp.mpf(10) ** (4 - 2 * DIGITS), maxsteps=200)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,15 +11,19 @@ import sympy as sp
 
 from meanfield import faces
 from meanfield.activation import Activation
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.symbols import known
 
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["Shaped"]
+__all__ = ["NoShape", "Shaped", "answered"]
 
 x = known("x")
+
+
+class NoShape(Exception):
+    """Why no shape meets the conditions."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,8 +38,10 @@ class Shaped:
     local : what each layer has been given: the slope C'(1), the curvature C''(1), or C(0).
     network : what the network then has, over its subnetworks.
     residuals : by how much each condition is missed, at 25 digits.
-    status : "ok", or which condition could not be asked for.
+    status : "ok", "partial" (a condition could not be asked for), or "none" (no shape meets them: then all numbers are nan).
+    reason : a sentence.
     parameters : what was solved for inside phi (the slope of a leaky ReLU).
+    others : further solutions, by growing |input_shift|.
 
     Examples
     --------
@@ -52,21 +60,31 @@ class Shaped:
     network: float
     residuals: dict[str, float] = field(default_factory=dict)
     status: str = "ok"
+    reason: str = "each condition holds"
     parameters: dict[str, float] = field(default_factory=dict)
+    others: tuple[Shaped, ...] = ()
 
     @property
     def activation(self) -> Activation:
+        """The shaped function; a ValueError with the reason where there is none."""
+        if self.status == "none":
+            raise ValueError(self.reason)
         a, b, c, d = map(sp.Rational, self._numbers)
         return Activation(c * (self.phi.expression.subs(x, a * x + b) + d), name=f"shaped {self.phi!r}")
 
     def __repr__(self) -> str:
-        numbers = (self.output_scale, self.input_scale, self.input_shift, self.output_shift)
-        c, a, b, d = (f"{v:.6g}" for v in numbers)
-        note = "" if self.status == "ok" else f", {self.status}"
-        return f"Shaped({c} ({self.phi!r}({a} x + {b}) + {d}){note})"
+        if self.status == "none":
+            return f"Shaped(none: {self.reason})"
+        inside = f"{_factor(self.input_scale)}x{_term(self.input_shift)}"
+        outside = f"{_factor(self.output_scale)}({self.phi!r}({inside}){_term(self.output_shift)})"
+        notes = [f"{name} = {value:.6g}" for name, value in self.parameters.items()]
+        notes += [] if self.status == "ok" else [f"{self.status}: {self.reason}"]
+        return f"Shaped({', '.join([outside, *notes])})"
 
     def latex(self) -> str:
-        r"""The shaped function with six digits."""
+        r"""The shaped function with six digits, or why there is none."""
+        if self.status == "none":
+            return rf"\text{{{escaped(self.reason)}}}"
         a, b, c, d = (sp.Float(v, 6) if v not in (0, 1) else sp.Integer(v) for v in self._numbers)
         inside = self.phi.expression.replace(lambda t: t.is_Rational and t.q > 10**9, lambda t: sp.Float(t, 6))  # a slope solved for
         return rf"\hat\phi(x) = {latex(c)} \left({latex(inside.subs(x, a * x + b) + d)}\right)"
@@ -82,3 +100,19 @@ class Shaped:
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
+
+
+def _factor(value: float) -> str:
+    return "" if value == 1 else f"{value:.6g} "
+
+
+def _term(value: float) -> str:
+    return "" if value == 0 else f" {'-' if value < 0 else '+'} {abs(value):.6g}"
+
+
+def answered(phi: Activation, network: float, solve: Callable[[], Shaped]) -> Shaped:
+    """What was solved for, or that it has no solution."""
+    try:
+        return solve()
+    except NoShape as why:
+        return Shaped(phi, *(math.nan,) * 5, network, status="none", reason=str(why))

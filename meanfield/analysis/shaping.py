@@ -3,11 +3,14 @@ r"""Activations shaped for a network's depth: gamma (phi(alpha x + beta) + delta
 Deep kernel shaping (Martens et al. 2021, arXiv:2110.01765) asks for Q(1) = 1, Q'(1) = 1, C(0) = 0, C'(1) = psi, tailored
 transformations (Zhang et al. 2022, arXiv:2203.08120) for Q(1) = 1, Q'(1) = 1, C'(1) = 1, C''(1) = kappa, or a slope of leaky ReLU; psi,
 kappa and the slope are such that the largest slope C_f'(1), curvature C_f''(1) or value C_f(0) over subnetworks f is what is asked for.
-With u = alpha z + beta everything is a moment of phi over N(beta, alpha^2), gamma and delta follow, and two equations are left.
+With u = alpha z + beta everything is a moment of phi over N(beta, alpha^2), gamma and delta follow, and two equations are left. They
+have several solutions: the answer is the one with the smallest |beta|, beta > 0 of a mirrored pair, the others are in `others`. The
+published program (github.com/google-deepmind/dks) keeps what its random starts find first: mostly the same, or one of the others.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mpmath as mp
@@ -16,9 +19,10 @@ import sympy as sp
 from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.analysis.depth_maps import increasing, network_map
-from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess, moment, number, solved, tilted
+from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess, moment, number, solutions, tilted
 from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
-from meanfield.analysis.shaped import Shaped
+from meanfield.analysis.shaped import NoShape, Shaped, answered
+from meanfield.catalogue import activations
 from meanfield.symbols import known
 
 __all__ = ["deep_kernel_shaping", "tailored", "tailored_leaky_relu"]
@@ -43,33 +47,44 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     Raises
     ------
     TypeError, ValueError
-        An argument out of range, or no input scale and shift meet the conditions.
+        An argument out of range. That no input scale and shift meet the conditions is a status.
 
     Examples
     --------
     >>> import meanfield as mf
     >>> mf.deep_kernel_shaping(mf.erf, 100)
-    Shaped(15.909 (erf(0.0782941 x + 0.58348) + -0.587871))
+    Shaped(15.909 (erf(0.0782941 x + 0.58348) - 0.587871))
     >>> mf.deep_kernel_shaping(mf.leaky_relu(None), 100).parameters
     {'slope': 0.85188...}
     """
     _checked(phi, zeta, "zeta", 1.0)
     compose = network_map(net)
-    psi = increasing(lambda t: compose(mp.mpf(1), lambda y: t * y), zeta, mp.mpf(1), "zeta")
-    if homogeneous(phi):
-        return by_shape(phi, psi, zeta)
-    _without_parameters(phi)
+    if not homogeneous(phi):
+        _without_parameters(phi)
+
+    def solve() -> Shaped:
+        psi = increasing(lambda t: compose(mp.mpf(1), lambda y: t * y), zeta, mp.mpf(1), "zeta")
+        return by_shape(phi, psi, zeta) if homogeneous(phi) else _steep(phi, psi, zeta)
+
+    return answered(phi, zeta, solve)
+
+
+def _steep(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
+    """Q'(1) = 1 and C'(1) = psi, where gamma and delta make Q(1) = 1 and C(0) = 0"""
     f, slope = phi.expression - centre, phi.derivative.expression
     mean = moment(f)
     spread = moment(f**2) - mean**2
     along = tilted(f * slope) - mean * tilted(slope)
     rise = alpha**2 * moment(slope**2)
     equations = ((along / spread - 1) / excess, (rise / spread - 1) / excess - 1)
-    a, b, residuals = solved(phi, equations, psi - 1, DKS)
-    values = {alpha: a, beta: b}
-    gamma, delta = 1 / mp.sqrt(number(spread, values)), -number(mean, values)
-    found = dict(zip(("Q'(1)", "C'(1)"), residuals, strict=True))
-    return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(psi), float(zeta), found)
+
+    def shaped(a: mp.mpf, b: mp.mpf, residuals: list[float]) -> Shaped:
+        values = {alpha: a, beta: b}
+        gamma, delta = 1 / mp.sqrt(number(spread, values)), -number(mean, values)
+        found = dict(zip(("Q'(1)", "C'(1)"), residuals, strict=True))
+        return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(psi), float(zeta), found)
+
+    return _first([shaped(*found) for found in solutions(phi, equations, psi - 1, DKS)])
 
 
 def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
@@ -86,32 +101,50 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
     Raises
     ------
     TypeError, ValueError
-        An argument out of range, a kink in phi, or no input scale and shift meet the conditions.
+        An argument out of range. A kink in phi, or that no input scale and shift meet the conditions, is a status.
 
     Examples
     --------
     >>> import meanfield as mf
     >>> mf.tailored(mf.erf, 50)
-    Shaped(16.6144 (erf(0.0717879 x + 0.545828) + -0.56079))
+    Shaped(16.6144 (erf(0.0717879 x + 0.545828) - 0.56079))
+    >>> mf.tailored(mf.relu, 50)
+    Shaped(none: relu has a kink or a jump, so that C''(1) is infinite; a leaky ReLU is tailored by its slope)
     """
     _checked(phi, tau, "tau", 0.0)
     _without_parameters(phi)
     compose = network_map(net)
+
+    def solve() -> Shaped:
+        kappa = increasing(lambda t: compose(mp.mpf(0), lambda y: y + t), tau, mp.mpf(0), "tau")
+        return _curved(phi, kappa, tau)
+
+    return answered(phi, tau, solve)
+
+
+def _curved(phi: Activation, kappa: mp.mpf, tau: float) -> Shaped:
+    """Q(1) = 1 and C''(1) = kappa, where gamma and delta make Q'(1) = C'(1) = 1"""
     f, slope, curve = phi.expression - centre, phi.derivative.expression, phi.derivative.derivative.expression
     if curve.has(sp.DiracDelta):
-        raise ValueError(f"phi = {phi!r}: it has a kink, so that C''(1) is infinite; a leaky ReLU is tailored by its slope")
+        raise NoShape(f"{phi!r} has a kink or a jump, so that C''(1) is infinite; a leaky ReLU is tailored by its slope")
     if curve == 0:
-        raise ValueError(f"phi = {phi!r}: it is linear, so that C''(1) = 0 at any scale and shift")
-    kappa = increasing(lambda t: compose(mp.mpf(0), lambda y: y + t), tau, mp.mpf(0), "tau")
+        raise NoShape(f"{phi!r} is linear, so that C''(1) = 0 at any scale and shift")
     rise = alpha**2 * moment(slope**2)
     shift = (rise - tilted(f * slope)) / (alpha**2 * moment(curve))
     second = moment(f**2) + 2 * shift * moment(f) + shift**2
     equations = ((second / rise - 1) / excess, alpha**4 * moment(curve**2) / rise / excess - 1)
-    a, b, residuals = solved(phi, equations, kappa, TAT)
-    values = {alpha: a, beta: b}
-    gamma, delta = 1 / mp.sqrt(number(rise, values)), number(shift, values)
-    found = dict(zip(("Q(1)", "C''(1)"), residuals, strict=True))
-    return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(kappa), float(tau), found)
+
+    def shaped(a: mp.mpf, b: mp.mpf, residuals: list[float]) -> Shaped:
+        values = {alpha: a, beta: b}
+        gamma, delta = 1 / mp.sqrt(number(rise, values)), number(shift, values)
+        found = dict(zip(("Q(1)", "C''(1)"), residuals, strict=True))
+        return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(kappa), float(tau), found)
+
+    return _first([shaped(*found) for found in solutions(phi, equations, kappa, TAT)])
+
+
+def _first(found: list[Shaped]) -> Shaped:
+    return replace(found[0], others=tuple(found[1:]))
 
 
 def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
@@ -128,7 +161,7 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     Raises
     ------
     TypeError, ValueError
-        An argument out of range, or an eta beyond that of ReLU (slope 0).
+        An argument out of range. An eta beyond that of ReLU (slope 0) is a status.
 
     Examples
     --------
@@ -139,7 +172,8 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     eta = _real(eta, "eta")
     if not 0 < eta < 1:
         raise ValueError(f"eta = {eta}: expected a number between 0 and 1")
-    return by_value(network_map(net), eta)
+    compose = network_map(net)
+    return answered(activations["leaky_relu"](None), eta, lambda: by_value(compose, eta))
 
 
 def _real(value: Any, name: str) -> float:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap, identical, is_closed
 from meanfield.analysis.stepping import Steps
-from meanfield.analysis.tables import Table, along, callables, tabulated
+from meanfield.analysis.tables import Table
+from meanfield.analysis.tabulated import along, callables, tabulated
 from meanfield.symbols import known
 
 __all__ = ["Tabled"]

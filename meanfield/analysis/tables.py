@@ -10,7 +10,7 @@ here anything is tabulated that can be evaluated: kinks, jumps, products of diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,17 +18,14 @@ import numpy as np
 import sympy as sp
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
-from sympy.core.function import AppliedUndef
 
 from meanfield.analysis.maps import values_of
-from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.pair_expectation import Gap
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
 
-__all__ = ["Table", "along", "callables", "tabulated"]
+__all__ = ["BY_DIFFERENCE", "BY_VARIANCE", "Table", "table_of"]
 
 Floats = NDArray[np.float64]
 q, delta, x, y = known("q"), known("delta"), known("x"), known("y")
@@ -211,82 +208,6 @@ def _places(v: Floats) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
 
 
 @lru_cache(maxsize=256)
-def _table(node: sp.Expr) -> Table:
+def table_of(node: sp.Expr) -> Table:
+    """The table of a node without parameters, one in a process."""
     return Table(node)
-
-
-def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
-    """The expression with tables for its expectations, which join `tables` by name; None where a parameter stays inside one."""
-
-    def named(own: sp.Expr, *law: sp.Expr) -> sp.Expr:
-        name = next((n for n, t in tables.items() if t.node == own), f"table_{len(tables)}")
-        tables[name] = _table(own)
-        return sp.Function(name)(*law)
-
-    def replaced(node: Node) -> sp.Expr:
-        args: tuple[sp.Expr, ...]
-        if isinstance(node, PairExpectation):
-            factor, plain, args = _pair(node)
-        else:
-            c, g, a = _plain(node.integrand)
-            if isinstance(node, Gap):
-                plain, factor, args = Gap(g, q, delta), c**2, (a**2 * node.args[1], a**2 * node.args[2])
-            elif isinstance(node, Expectation) and node.mean == 0:
-                plain, factor, args = Expectation(g, q), c, (a**2 * node.variance,)
-            else:
-                raise _Parametric
-        coefficient, own = plain.as_independent(q, delta, as_Add=False)
-        if not isinstance(own, Node):
-            return factor * plain.xreplace(dict(zip((q, delta), args, strict=False)))
-        return factor * coefficient * named(own, *args)
-
-    try:
-        return e.replace(lambda t: isinstance(t, Node), replaced)
-    except _Parametric:
-        return None
-
-
-def along(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
-    """The derivative of an expression with tables in it; those of a table are named after it."""
-    calls = {t: sp.Dummy("table", real=True) for t in e.atoms(AppliedUndef)}
-    outer, back = e.xreplace(calls), {symbol: call for call, symbol in calls.items()}
-    total = outer.diff(s)
-    for symbol in sorted(outer.free_symbols & back.keys(), key=str):
-        call = back[symbol]
-        rates = zip((BY_VARIANCE, BY_DIFFERENCE), call.args, strict=False)
-        inner = sp.Add(*[sp.Function(f"{call.func}{suffix}")(*call.args) * along(a, s) for suffix, a in rates])
-        total += outer.diff(symbol) * inner
-    return total.xreplace(back)
-
-
-def _plain(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
-    """(c, g, a) with f(x) = c g(a x) and g free of parameters"""
-    c, g, a = standardised(f)
-    if g.free_symbols - {x} or g.has(sp.DiracDelta):
-        raise _Parametric
-    return c, g, a
-
-
-def _pair(node: PairExpectation) -> tuple[sp.Expr, sp.Expr, tuple[sp.Expr, sp.Expr]]:
-    """E f(u) g(v) of equal variances as a factor, the node of functions without parameters, and its variance and difference"""
-    _, v, covariance, other, *means = node.args
-    parts = node.separated()
-    if parts is None or v != other or any(m != 0 for m in means):
-        raise _Parametric
-    (c, f, a), (k, g, b) = map(_plain, parts)
-    if a != b:
-        raise _Parametric
-    plain = PairExpectation(f * g.xreplace({x: y}), q, q - delta, q)
-    return c * k, plain, (a**2 * v, a**2 * sp.expand(v - covariance))
-
-
-def callables(tables: dict[str, Table]) -> dict[str, Callable[..., Floats]]:
-    """What the names in expressions stand for."""
-    own: dict[str, Callable[..., Floats]] = dict(tables)
-    for name, table in tables.items():
-        own |= {f"{name}{BY_VARIANCE}": table.by_variance, f"{name}{BY_DIFFERENCE}": table.by_difference}
-    return own
-
-
-class _Parametric(Exception):
-    """An expectation holds a parameter that varies over the grid, or is no plain mean, gap or product."""

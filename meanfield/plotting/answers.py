@@ -166,7 +166,12 @@ def plot_shaped(shaped: Shaped, ax: matplotlib.axes.Axes | None = None) -> matpl
     """The shaped function and the one it was made from, over four standard deviations of its argument on either side."""
     ax = given(ax)
     at = np.linspace(-4, 4, 401)
-    for phi, label, style in ((shaped.phi, r"$\phi(x)$", "--"), (shaped.activation, r"$\hat\phi(x)$", "-")):
+    curves = [(shaped.phi, r"$\phi(x)$", "--")]
+    if shaped.status == "none":
+        ax.set_title("no shape meets the conditions", fontsize="medium")
+    else:
+        curves.append((shaped.activation, r"$\hat\phi(x)$", "-"))
+    for phi, label, style in curves:
         ax.plot(at, real_function(phi.expression)(at), linestyle=style, color=DISTINCT[0 if style == "-" else 1], label=label)
     ax.set(xlabel="$x$")
     ax.legend(frameon=False)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from meanfield import faces
+from meanfield.faces import escaped
 from meanfield.reference.description import Description
 from meanfield.reference.initialisation import Initialisation
 from meanfield.reference.measurement import Measurement
 from meanfield.reporting.quantities import RUNS, Quantity
 from meanfield.reporting.tables import labelled
-from meanfield.reporting.tabular import Table, escaped, number, picked
+from meanfield.reporting.tabular import Table, number, picked
 
 if TYPE_CHECKING:
     import xarray

@@ -15,7 +15,7 @@ from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.blocks.laws import Law
 from meanfield.blocks.stacking import Repeat, Residual
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.gains import Gain
 from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expansions import Expansion
@@ -24,7 +24,6 @@ from meanfield.recurrence import Recursion, recursion
 from meanfield.reporting.breaking import aligned, fitted
 from meanfield.reporting.gram_formulas import gram_lines
 from meanfield.reporting.pages import Page
-from meanfield.reporting.tabular import escaped
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 

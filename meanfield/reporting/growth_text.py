@@ -11,12 +11,11 @@ from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.signs import agree
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.reporting.breaking import WIDTH, aligned, width
 from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
-from meanfield.reporting.tabular import escaped
 
 __all__ = ["conditional", "reasons"]
 

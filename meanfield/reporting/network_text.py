@@ -19,10 +19,9 @@ from meanfield.blocks.gau import GAU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.softmax import Quenched
 from meanfield.blocks.stacking import Repeat, Residual
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.reporting.breaking import WIDTH, width
 from meanfield.reporting.literature import References
-from meanfield.reporting.tabular import escaped
 from meanfield.symbols import known
 
 __all__ = ["activations_of", "roles", "statements", "structure"]

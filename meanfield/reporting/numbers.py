@@ -15,11 +15,11 @@ from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.budgets import Budget, Cost
-from meanfield.faces import html, latex
+from meanfield.faces import escaped, html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS
-from meanfield.reporting.tabular import Table, escaped, number, picked
+from meanfield.reporting.tabular import Table, number, picked
 from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes
 from meanfield.scaling.gradients import GradientCheck

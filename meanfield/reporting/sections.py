@@ -14,7 +14,7 @@ from meanfield.activation import Activation
 from meanfield.analysis.growth_laws import GrowthLaw, growth
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import Attention, TokenMixing
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expectation import Node
 from meanfield.numeric.gram_runs import GramRun, PairRun
@@ -28,7 +28,7 @@ from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, roles, statements, structure
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
-from meanfield.reporting.tabular import escaped, number, table
+from meanfield.reporting.tabular import number, table
 
 __all__ = ["PREAMBLE_TEXT", "parameter_table", "sections"]
 

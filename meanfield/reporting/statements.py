@@ -15,14 +15,14 @@ from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.catalogue.families import Catalogue
-from meanfield.faces import latex
+from meanfield.faces import escaped, latex
 from meanfield.gaussian.certificates import Certificate, Claim
 from meanfield.gaussian.derivation import DerivationStep
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import law_lines
 from meanfield.reporting.growth_text import conditional
-from meanfield.reporting.tabular import escaped, number, picked, table
+from meanfield.reporting.tabular import number, picked, table
 from meanfield.scaling.deepnet import Optimizer
 from meanfield.scaling.modular import Module
 from meanfield.scaling.rules import Step

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Table", "escaped", "number", "picked", "table"]
-
-_ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
-_ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
+__all__ = ["Table", "number", "picked", "table"]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], columns: str) -> str:
@@ -46,11 +43,6 @@ class Table:
         return "\n".join(
             ["<table>", *([row(self.header, "th")] if any(self.header) else []), *(row(r, "td") for r in self.rows), "</table>"]
         )
-
-
-def escaped(text: str) -> str:
-    """A sentence as LaTeX text."""
-    return "".join(_ESCAPES.get(c, c) for c in text)
 
 
 def number(value: float, digits: int = 7) -> str:

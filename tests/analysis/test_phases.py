@@ -12,6 +12,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis import contours, tabled, tables
+from meanfield.analysis.maps import map_of
 from meanfield.gaussian.pair_expectation import Gap
 
 WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)
@@ -43,6 +44,15 @@ def test_each_setting(phi: mf.Activation) -> None:
     settings_agree(net, ("sigma_w", "sigma_b"), diagram, 6)
 
 
+def test_a_parameter_inside_a_function() -> None:
+    """of a polynomial in it the tables are without it"""
+    phi = mf.Activation(sp.tanh(mf.x) + sp.Symbol("a", positive=True) * sp.sin(mf.x))
+    net = mf.Activate(phi) >> mf.Linear(sigma_b=0.2)
+    assert tabled._functions(map_of(net)).identical is not None
+    diagram = mf.phase_diagram(net, a=np.linspace(0.2, 1.5, 4), sigma_w=np.linspace(0.4, 0.6, 4))
+    settings_agree(net, ("a", "sigma_w"), diagram, 1)
+
+
 def test_critical_line() -> None:
     net = mf.mlp(mf.tanh)
     diagram = mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES)
@@ -65,7 +75,7 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(tables, "values_of", counted)
     monkeypatch.setattr(tables, "kept", lambda name: None)
-    tables._table.cache_clear()
+    tables.table_of.cache_clear()
     tabled._functions.cache_clear()
     mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
     assert len(calls) > 8
