@@ -176,12 +176,18 @@ def broad_nodes(
     first, last = int(np.searchsorted(breaks, -end)), int(np.searchsorted(breaks, end))
     if first == 0 or last == breaks.size:
         return -1
-    own, kinks = np.empty(last - first + 2), np.zeros(last - first + 2)
-    own[0] = -end
-    own[last - first + 1] = end
+    every, sharps = np.empty(last - first + 18), np.zeros(last - first + 18)
+    for i in range(9):  # where the step is
+        every[2 * i] = begin + i * step / 8.0
+        every[2 * i + 1] = -every[2 * i]
     for i in range(first, last):
-        own[i - first + 1] = breaks[i]
-        kinks[i - first + 1] = sharp[i]
+        every[i - first + 18] = breaks[i]
+        sharps[i - first + 18] = sharp[i]
+    order = np.argsort(every)
+    own, kinks = np.empty(every.size), np.zeros(every.size)
+    for i in range(every.size):
+        own[i] = every[order[i]]
+        kinks[i] = sharps[order[i]]
     k = along(mu, s, own, kinks, np.full(own.size, blur), window, 3.0 / row[FINE], y, w)
     if k < 0:
         return -1

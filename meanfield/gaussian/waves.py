@@ -34,6 +34,7 @@ Floats = NDArray[np.float64]
 
 _SAMPLED = 5  # values of each phase at which the amplitude is looked at
 _FAR = (1.0, 7.0, 1e2, 1e4, 1e8)  # distances at which the phases are, against where the amplitude is smooth
+_STEPS = (0.0, 0.5, 2.0, 8.0)  # periods within which an edge that moves with the phase may come to rest
 _SERIES = (1024, 96)  # points of Fourier series in one phase, and in each of two
 _NONE = 1e-15  # of the largest: a harmonic that is none
 
@@ -91,8 +92,12 @@ class _Far:
         beyond = max((abs(r) for roots in lone.values() for r in roots), default=0.0)
         for edge in lone:
             moving = wave(edge)
-            if moving is not None and not all(self._rests(moving, sign, beyond) for sign in (-1, 1)):
-                raise _Unknown
+            if moving is not None:
+                moves = (beyond + step * max(self._lengths) for step in _STEPS)
+                rest = next((r for r in moves if self._rests(moving, -1, r) and self._rests(moving, 1, r)), None)
+                if rest is None:
+                    raise _Unknown
+                beyond = rest
         return beyond
 
     def _rests(self, edge: Wave, sign: int, beyond: float) -> bool:
