@@ -32,7 +32,7 @@ from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, expanded, small, stepped
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.oscillations import steady
+from meanfield.gaussian.harmonics import steady
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.periods import period
-from meanfield.gaussian.pieces import edges, without_deltas
+from meanfield.gaussian.pieces import branch, edges, without_deltas
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
 from meanfield.symbols import known
 
-__all__ = ["FEW", "jump_between", "kinks_of", "midpoints"]
+__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges"]
 
 x = known("x")
 
@@ -23,18 +25,53 @@ Floats = NDArray[np.float64]
 
 _SCANNED = 40.0  # roots of kinks are all found up to here
 FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
+_LASTING = 90  # periods of an edge on either side of 0 within which a function that has none itself is known
 
 
 def kinks_of(f: sp.Expr) -> tuple[float, ...]:
-    """where f changes its branch, and where a logarithm or a root in it is singular; of a function with a period those of a few periods"""
-    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
-    every = {*edges(f), *(a for a in inner if a.has(x) and not isinstance(a, sp.Abs))}  # where that is 0, it has an edge
+    """where f changes its branch, and where a logarithm or a root in it is singular; where that is so without end, within some periods"""
     whole = period(f)
+    if whole is not None:
+        length = float(whole)
+        one = _distinct(sorted(t % length for edge in _singular_edges(f) for t in _within(edge, length)), length)
+        return tuple(t + n * length for n in range(-REPEATS, REPEATS) for t in one)
+    return tuple(sorted(set().union(*roots_of_edges(f).values())))
+
+
+@cache
+def roots_of_edges(f: sp.Expr) -> dict[sp.Expr, set[float]]:
+    """The edges of a function without a period, and where they are 0."""
+    return {edge: _along(edge, f) for edge in _singular_edges(f)}
+
+
+def _singular_edges(f: sp.Expr) -> set[sp.Expr]:
+    """expressions at whose zeros f changes its branch, or a logarithm or a root in it is singular"""
+    inner = {a.args[0] for a in f.atoms(sp.log)} | {a.base for a in f.atoms(sp.Pow) if a.exp.is_number and not a.exp.is_Integer}
+    return {*edges(f), *(a for a in inner if a.has(x) and not isinstance(a, sp.Abs))}  # where that is 0, it has an edge
+
+
+def _along(edge: sp.Expr, f: sp.Expr) -> set[float]:
+    """the roots of an edge of f, which has no period"""
+    whole = period(edge)
     if whole is None:
-        return tuple(sorted(set().union(*(_roots(edge, f) for edge in every))))
+        return _roots(edge, f)
     length = float(whole)
-    one = _distinct(sorted(t % length for edge in every for t in _within(edge, length)), length)
-    return tuple(t + n * length for n in range(-REPEATS, REPEATS) for t in one)
+    return {
+        t + n * length for t in _distinct(sorted(t % length for t in _within(edge, length)), length) for n in range(-_LASTING, _LASTING)
+    }
+
+
+def branches(f: sp.Expr, points: list[sp.Expr]) -> list[sp.Expr]:
+    """The analytic branches of f around points that are no kinks, each found once: where no edge has another sign, it is the same."""
+    if f.has(sp.asin, sp.acos, sp.atan):  # whose turns no edge counts
+        return [branch(f, point) for point in points]
+    at = np.array([float(point) for point in points])
+    signs = np.array([np.sign(real_function(edge)(at)) for edge in edges(f)]).reshape(-1, len(points))
+    found: dict[tuple[float, ...], sp.Expr] = {}
+    for point, key in zip(points, map(tuple, signs.T), strict=True):
+        if key not in found:
+            found[key] = branch(f, point)
+    return [found[key] for key in map(tuple, signs.T)]
 
 
 def _distinct(roots: list[float], length: float) -> list[float]:
@@ -99,13 +136,27 @@ def midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
     return iter([sp.Float(m) for m in (kinks[0] - 1.0, *inner, kinks[-1] + 1.0)])
 
 
+@lru_cache(maxsize=512)
+def _precise(piece: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
+    numeric = sp.lambdify(x, piece.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition()), "mpmath")
+
+    def value(z: mp.mpf) -> mp.mpf:
+        try:
+            return mp.mpmathify(numeric(z))
+        except (ZeroDivisionError, ValueError):  # infinite there
+            return mp.nan
+
+    return value
+
+
 def jump_between(left: sp.Expr, right: sp.Expr, at: float) -> float:
     """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
     step, rounding = 1e-6, 1e-15 * max(1.0, abs(at))
 
-    def values(z: float) -> list[sp.Expr]:
+    def values(z: float) -> list[mp.mpf]:
         """real parts: next to a branch point that is not exactly there, a piece may not be real"""
-        return [sp.re(sp.N(piece.xreplace({x: sp.Float(z, 30)}), 25)) for piece in (left, right)]
+        with mp.workdps(30):
+            return [mp.re(_precise(piece)(mp.mpf(z))) for piece in (left, right)]
 
     def change(z: float) -> float:
         return float(sum(abs(b - a) for a, b in zip(values(at), values(z), strict=True)))

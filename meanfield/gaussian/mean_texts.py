@@ -97,10 +97,4 @@ def quiet_<i>(shape, mu, q<x>):
     """1 where f_<i> is summed by its Taylor series and never called, else 0."""
     return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS] else 0.0
 ''',
-    "reaches": r'''
-def reaches_<i>(shape, mu, s<x>):
-    """1 where panels resolve f_<i> as far as N(mu, s^2) matters, else 0."""
-    breaks = breaks_of(shape)
-    return 1.0 if shape[SMOOTH] > 0.0 or shape[PERIOD] > 0.0 or (breaks[0] < mu - FAINT * s and mu + FAINT * s < breaks[-1]) else 0.0
-''',
 }

@@ -91,7 +91,7 @@ def panels(a: float, b: float, mu: float, s: float, window: float, longest: floa
     if not a < b or k < 0:
         return k
     m = math.ceil((b - a) / (longest * s))
-    if k + m * LEGENDRE_X.size > CAPACITY:
+    if k + m * LEGENDRE_X.size > y.size:
         return -1
     start = (a - mu) / s
     r = (b - a) / (2 * m)

@@ -5,58 +5,6 @@ from __future__ import annotations
 __all__ = ["PAIRS"]
 
 PAIRS = {
-    "near": r'''
-def near_<i>(shape, settled, mirrored, mu, wide, narrow<x>):
-    """E h_<i>(X, Y) for independent X and Y of variances wide and narrow, the mean mu in X, or where mirrored in Y.
-
-    The trapezoidal rule in Y, halved until it settles, or a Gauss rule where Y is narrow; h_<i> varies with X as shape does at X + Y and
-    X - Y.
-    """
-    a = math.sqrt(wide)
-    s = math.sqrt(narrow)
-    if not (0.0 < a < math.inf and s < math.inf):
-        return math.nan
-    centre, start = (0.0, mu) if mirrored > 0.0 else (mu, 0.0)
-    back = -a if mirrored > 0.0 else a
-    y = np.empty(CAPACITY)
-    w = np.empty(CAPACITY)
-    width = max(shape[WIDTH], settled[WIDTH])
-    smooth = sharp_near(shape, 0.0, math.inf) < 0 and s < 0.02 * min(shape[WIDTH], settled[WIDTH])
-    h = (0.5 if s < 8.0 * width else max(4.0 * width / s, 1e-3)) / shape[DETAIL]
-    before = math.nan
-    total = 0.0
-    size = 0.0
-    fresh = 1
-    while WINDOW / h < CAPACITY:
-        most = HERMITE_X.size // 2 if smooth else math.floor(WINDOW / h)
-        for k in range(-most, most + 1):
-            if k % fresh == 0 and fresh > 1:
-                continue
-            z = HERMITE_X[k + most] if smooth else h * k
-            t = start + s * z
-            first = centre + t
-            second = t if mirrored > 0.0 else centre - t
-            count = nodes_of_two(shape, shape, first, a, 0.0, second, back, 0.0, FAINT, y, w)
-            if count < 0:
-                return math.nan
-            density = (HERMITE_W[k + most] if smooth else math.exp(-0.5 * z * z)) / math.sqrt(2.0 * math.pi)
-            inner = 0.0  # sums of sums: millions of terms in a row round to 1e-12
-            around = 0.0
-            for i in range(count):
-                term = w[i] * h_<i>(y[i] - t, t<x>)
-                inner += term
-                around += abs(term)
-            total += density * inner
-            size += density * around
-        if smooth:
-            return total
-        if abs(total * h - before) <= 1e-12 * size * h:  # what is left is the square of that
-            return total * h
-        before = total * h
-        h *= 0.5
-        fresh = 2
-    return math.nan
-''',
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
     """E f_<i>(mu + s xi)."""
@@ -90,8 +38,9 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             return math.nan
         j = sharp_near(shape, mu, WINDOW * s)
         origin = breaks_of(shape)[j] if j >= 0 else mu
-        jump = jumps_of(shape)[j] if j >= 0 else 0.0
-        reference = f_<i>(origin - max(1e-15 * abs(origin), 1e-300)<x>) if j >= 0 else f_<i>(mu<x>)
+        beside = max(1e-15 * abs(origin), 1e-300)
+        reference = f_<i>(origin - beside<x>) if j >= 0 else f_<i>(mu<x>)
+        jump = f_<i>(origin + beside<x>) - reference if j >= 0 and jumps_of(shape)[j] != 0.0 else 0.0
         finite = abs(reference) < math.inf
         taken = reference if finite and j >= 0 and sharp_of(shape)[j] == 2.0 else 0.0
         back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0

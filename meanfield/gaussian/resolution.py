@@ -17,7 +17,7 @@ from sympy.printing.numpy import NumPyPrinter, SciPyPrinter
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["REACH", "Real", "graded_ends", "march", "panel_ends", "real_function", "rounding_shows", "vectorised"]
+__all__ = ["REACH", "Real", "graded_ends", "march", "panel_ends", "real_function", "resolves", "rounding_shows", "vectorised"]
 
 x = known("x")
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
 REACH = 1e20  # the line is cut up to here
-_PANELS = 200  # at most so many panels on either side of 0
+_PANELS = 500  # at most so many panels on either side of 0
 _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
 _NEARBY = 20.0
@@ -49,9 +49,9 @@ _NUMPY = {name: value for name, value in vars(np).items() if not name.startswith
 
 
 @lru_cache(maxsize=512)
-def vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[..., NDArray[Any]]:
     """g over arrays, real or complex"""
-    z, printer = sp.Symbol("z"), NumPyPrinter
+    symbols, printer = sp.symbols(f"z:{len(variables)}"), NumPyPrinter
     heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1}
     if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
         from scipy import special  # as long to import as all else takes
@@ -59,8 +59,9 @@ def vectorised(g: sp.Expr) -> Callable[[NDArray[Any]], NDArray[Any]]:
         heads |= {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "log1p": special.log1p}
         printer = SciPyPrinter
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
-    numeric = sp.lambdify(z, g.xreplace({x: z}), [heads, _NUMPY], printer=printer(settings))
-    return lambda values: numeric(values) + 0 * values
+    put = dict(zip(variables, symbols, strict=True))
+    numeric = sp.lambdify(symbols, g.xreplace(put), [heads, _NUMPY], printer=printer(settings))
+    return lambda *values: numeric(*values) + 0 * sum(values)
 
 
 def real_function(piece: sp.Expr) -> Real:
@@ -88,7 +89,7 @@ def _rounding(here: float) -> float:
     return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
 
 
-def _resolved(f: Real, size: float, a: float, b: float) -> bool:
+def resolves(f: Real, size: float, a: float, b: float) -> bool:
     """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
     values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
     if not np.isfinite(values).all():
@@ -155,7 +156,7 @@ def march(f: Real, size: float, start: float, stop: float) -> list[float]:
     ends, length = [start], 0.25
     while direction * (stop - ends[-1]) > 0 and len(ends) < _PANELS:
         length = min(3.0 * length, direction * (stop - ends[-1]))
-        while not _resolved(f, size, ends[-1], ends[-1] + direction * length):
+        while not resolves(f, size, ends[-1], ends[-1] + direction * length):
             length /= 2
             if length < _SMALLEST * max(1.0, abs(ends[-1])):
                 return _merged(f, size, ends)

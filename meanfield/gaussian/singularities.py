@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of, taylor
 from meanfield.gaussian.growth import finite_below, places
-from meanfield.gaussian.kinks import FEW, jump_between, kinks_of, midpoints
+from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
-from meanfield.gaussian.oscillations import tails
-from meanfield.gaussian.periods import period
+from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.pieces import branch, is_smooth, slope, without_deltas
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, real_function, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS, WINDOW
@@ -159,7 +158,7 @@ def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     # at those that are no kinks g may still have a value of its own: panels end there
     narrow = _narrow(g, written)
     cuts = tuple(sorted({*written, *narrow}))
-    pieces = [branch(g, m) for m in midpoints(cuts)]
+    pieces = branches(g, list(midpoints(cuts)))
     functions = [real_function(piece) for piece in pieces]
     size = max(map(size_near, functions))
     ends = (-np.inf, *cuts, np.inf)
@@ -173,7 +172,7 @@ def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in found.singular]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
-    if not resolved and tails(g) is None:
+    if not resolved and wave(g) is None:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(

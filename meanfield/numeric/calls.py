@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from meanfield.gaussian.cells import Cell
+from meanfield.gaussian.periods import wave
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import mended, poles, regular
+from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.work import Work
@@ -25,7 +27,7 @@ class Calls:
 
     by_quadrature: bool = False  # also where there is a closed form
     careful: bool = False  # count the rounding of integrands
-    patient: bool = False  # also what takes minutes in plain Python: two inputs of an endless oscillation less than a period apart
+    widely: bool = True  # also what oscillates for ever under Gaussians that are wide against a period
     tabled: bool = False  # moments are read from tables: only where `tabulates`
     stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
     unchecked: bool = False  # nobody asks how much a closed form cancels
@@ -39,11 +41,11 @@ class Calls:
         """The scale on which a quadrature call is exact: its value for a gap, the second moment or its root where signs may cancel."""
         name = type(call).__name__
         kind, integrands = name.partition("_")[0], self.calls[name]
-        if kind in ("gap", "exchangeable", "moved"):
+        if kind in ("gap", "broadgap", "exchangeable", "moved"):
             return sp.Abs(call)
-        if kind == "near":
-            m, wide, narrow = call.args[1:]
-            return self.call("square", integrands[1:], m, wide + narrow)
+        if kind in ("broadmean", "broadcross"):
+            second = self.call("broadsquare", integrands, *call.args[:2])
+            return sp.sqrt(second) if kind == "broadmean" else second
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self.call("square", integrands[:1], m1, v1) * self.call("square", integrands[1:], m2, v2))
@@ -57,7 +59,7 @@ class Calls:
         """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
         E |r(u) f(v)| and so on by Cauchy's inequality."""
         name = type(call).__name__
-        if not self.careful or name.startswith(("exchangeable", "moved")):
+        if not self.careful or name.startswith(("exchangeable", "moved", "broad")):
             return sp.S.Zero
         kind, integrands = name.partition("_")[0], self.calls[name]
 
@@ -72,9 +74,6 @@ class Calls:
             varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
             sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
             return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
-        if kind == "near":
-            m, v = call.args[1], call.args[2] + call.args[3]
-            return 2 * of("noise", 1, m, v) * sp.sqrt(of("square", 1, m, v))
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             first, second = (0, m1, v1), (1, m2, v2)
@@ -88,6 +87,16 @@ class Calls:
     def integrand(self, g: sp.Expr) -> Integrand:
         g = mended(almost_everywhere(g))
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
+
+    def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:
+        """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known."""
+        g = mended(almost_everywhere(h))
+        found = wave(g)
+        if derivative and found is not None:
+            g, found = mended(almost_everywhere(regular(g))), found.along(regular)
+        if wave_row(g, found) is None:
+            return None
+        return self.integrands.setdefault(sp.Tuple(g, sp.oo), Integrand(g, len(self.integrands), wave=found))
 
     def written_about(self, cell: Cell) -> Integrand:
         """A function about one of its singularities, for what is in its cell."""
@@ -105,7 +114,7 @@ class Calls:
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _EVERY else integrands[:1]))])
         self.calls[name] = integrands
-        self.centred = self.centred and not (kind in ("mean", "cross") and args[0] != 0)
+        self.centred = self.centred and not (kind in ("mean", "cross", "broadmean", "broadcross") and args[0] != 0)
         return sp.Function(name, real=True)(*args, *parameters_of(integrands))
 
     def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:

@@ -106,10 +106,8 @@ class Program:
 
 
 @lru_cache(maxsize=512)
-def _program(
-    e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False, patient: bool = False
-) -> Program:
-    lowering = Lowering(by_quadrature, careful, patient)
+def _program(e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False, widely: bool = False) -> Program:
+    lowering = Lowering(by_quadrature, careful, widely)
     taken = {"math", "np", "expression", "grid"}
     given = {s: parameter_name(s.name, taken) for s in order}
     lowered = lowering.numeric(e)
@@ -154,8 +152,9 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     ValueError
         Missing or unused names (both lists shown), values outside the range of a parameter.
     ArithmeticError
-        A value that quadrature cannot resolve in float64, at a large variance: of a function without a period that oscillates for ever
-        inside another one, as x sin(sin x), or has kinks without end, as x |sin x|; its kernel near correlation 1 or -1. The gap for tiny
+        A value that quadrature cannot resolve in float64. At a large variance: of a function that oscillates for ever and is not slow in
+        x and periodic in one or two phases, as sin(x^2) or tanh(x sin x), or has kinks that move; the gap of one with kinks or jumps
+        without end, as x |sin x|, for tiny delta; kernels of it for two unequal variances. The gap for tiny
         delta of one with roots or logarithms at places k without a closed form; of one that is finite and not 0 there, as
         exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
     OverflowError
@@ -313,10 +312,10 @@ def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: 
             f"{int(np.isnan(out).sum())} of {out.size} values count where the normal density is no double, the function grows so "
             "fast: pass digits="
         )
-    patient = bool(np.isnan(out).any()) and _program(e, order, closed, patient=True).source != program.source
+    widely = bool(np.isnan(out).any()) and _program(e, order, closed, widely=True).source != program.source
     noisy = any(shape.noisy for shape in shapes)
-    if patient or error or noisy:
-        program = _program(e, order, closed, careful=error or noisy, patient=patient)
+    if widely or error or noisy:
+        program = _program(e, order, closed, careful=error or noisy, widely=widely)
         again = slice(None) if error or noisy else np.isnan(out)
         out[again], bound[again] = program(table[:, again])
     if noisy and not closed:

@@ -10,16 +10,22 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.periods import Wave
 from meanfield.gaussian.singularities import Shape, mended, shape_of
+from meanfield.gaussian.waves import wave_row
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
 
-__all__ = ["Integrand", "shape_row"]
+__all__ = ["WAVED", "Integrand", "shape_row"]
 
 Floats = NDArray[np.float64]
 
 x = known("x")
+#: how far x and the second phase of a wave are from the first
+WAVED = ("c", "d")
+
+_PANELS = 100
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Integrand:
 
     expression: sp.Expr
     index: int
-    pair: sp.Expr | None = None  # of x and y: varies with x as the expression does at x + y and x - y
+    wave: Wave | None = None  # how it oscillates, where it is read as slow in x and periodic in phases
     with_poles: bool = False  # a slope, that is no integrand itself
     about: tuple[float, float, float] | None = None  # the mean of its inputs and the cell that counts, where it is not written about 0
 
@@ -41,8 +47,18 @@ class Integrand:
         """How it looks, without parameters."""
         return shape_of(self.expression, self.with_poles)
 
+    @property
+    def span(self) -> float:
+        """How far from 0 it is known by so few panels that these are cheap."""
+        breaks = np.array(self.shape.breaks)
+        return float(min(-breaks[breaks < 0][::-1][:_PANELS][-1], breaks[breaks > 0][:_PANELS][-1]))
+
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
+        if self.wave is not None:
+            row = wave_row(self.expression, self.wave, detail)
+            assert row is not None
+            return row[None]
         if not self.parameters:
             return shape_row(self.expression, detail, self.with_poles, self.about)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy.utilities.iterables import numbered_symbols
 
+from meanfield.gaussian.periods import PHASES, Wave
 from meanfield.gaussian.stable import side
 from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
-from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.integrands import WAVED, Integrand
 from meanfield.numeric.printing import KernelPrinter, source_name
 from meanfield.numeric.radicals import radicals
 from meanfield.numeric.rounding import rounding_bound
@@ -23,7 +24,7 @@ from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
 
-x, y, q, delta = known("x"), known("y"), known("q"), known("delta")
+x, q, delta = known("x"), known("q"), known("delta")
 
 
 @dataclass
@@ -75,7 +76,6 @@ class Lowering(Expectations):
         if self.tabled:
             return "\n\n".join([*primitive_sources(self.used), *lookup_sources(self.calls)])
         sources = [self._integrand_source(i) for i in self.integrands.values()]
-        sources += [self._pair_source(i) for i in self.integrands.values() if i.pair is not None]
         sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
         parts = primitive_sources(self.used)
         if sources:
@@ -84,6 +84,8 @@ class Lowering(Expectations):
 
     def _integrand_source(self, integrand: Integrand) -> str:
         """the integrand as a function, each side of 0 in the form that is stable there"""
+        if integrand.wave is not None:
+            return self._wave_source(integrand, integrand.wave)
         printer = KernelPrinter({x: "x", **{s: argument_name(s) for s in integrand.parameters}})
         right, left = (printer.doprint(side(integrand.expression, sign)) for sign in (1, -1))
         signature = ", ".join(["x", *map(argument_name, integrand.parameters)])
@@ -92,12 +94,13 @@ class Lowering(Expectations):
         self.used |= printer.used
         return "\n".join(lines) + "\n"
 
-    def _pair_source(self, integrand: Integrand) -> str:
-        """what is integrated over two variables, in terms of the functions of one"""
-        printer = KernelPrinter({x: "x", y: "y"}, {f"f_{i.index}": [] for i in self.integrands.values()})
-        text = printer.doprint(integrand.pair)
+    def _wave_source(self, integrand: Integrand, wave: Wave) -> str:
+        """a wave as a function of its first phase, and of how far x and the second phase are from there"""
+        printer = KernelPrinter(dict(zip((x, *PHASES), ("x", "y", "z"), strict=True)))
+        lines = [f"def f_{integrand.index}(y, {', '.join(WAVED)}):", f'    """{integrand.expression}"""', "    x = y + c", "    z = y + d"]
+        lines += ["    if x > 0.0:"] + [f"    {'    ' * (sign > 0)}return {printer.doprint(side(wave.pattern, sign))}" for sign in (1, -1)]
         self.used |= printer.used
-        return f"def h_{integrand.index}(x, y):\n    return {text}\n"
+        return "\n".join(lines) + "\n"
 
     def _rounding_source(self, integrand: Integrand) -> str:
         """the rounding error of the integrand in units of 2^-53, as a function"""

@@ -9,7 +9,7 @@ import sympy as sp
 from meanfield.gaussian import quadrature
 from meanfield.numeric import lookup, primitives
 from meanfield.numeric.calls import parameters_of
-from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.integrands import WAVED, Integrand
 from meanfield.numeric.printing import source_name
 
 __all__ = ["argument_name", "lookup_sources", "primitive_sources", "quadrature_sources", "rule_import"]
@@ -21,8 +21,14 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "square": (("reach", (0,)),),
     "noise": (("reach", (0,)),),
     "quiet": (),
-    "reaches": (),
-    "near": (),
+    "averaged": (),
+    "scattered": (),
+    "placed": (("smoothed", (0,)),),
+    "mirrored": (("smoothed", (0,)),),
+    "broadmean": (("reach", (0,)),),
+    "broadsquare": (("reach", (0,)),),
+    "broadcross": (("broadmean", (0,)), ("placed", (0,)), ("mirrored", (0,)), ("averaged", (0,))),
+    "broadgap": (("reach", (1,)), ("variance", (0, 1)), ("placed", (0,)), ("mirrored", (0,)), ("averaged", (0,)), ("scattered", (0,))),
     "smoothed": (("reach", (0,)),),
     "variance": (("reach", (0,)),),
     "cross": (("reach", (0,)), ("mean", (0,)), ("smoothed", (0,))),
@@ -39,7 +45,7 @@ def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
     first, second, third, last = (integrands[min(k, len(integrands) - 1)] for k in range(4))
 
     def listed(which: tuple[Integrand, ...]) -> str:
-        return "".join(f", {argument_name(s)}" for s in parameters_of(which))
+        return "".join(f", {name}" for name in (WAVED if which[0].wave else map(argument_name, parameters_of(which))))
 
     text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(second.index))
     text = text.replace("<k>", str(third.index)).replace("<z>", listed((third,)))
