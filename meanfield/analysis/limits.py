@@ -22,8 +22,8 @@ from sympy import Rational, S
 from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
-from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.harmonics import steady
+from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
