@@ -60,7 +60,7 @@ def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
     found: dict[sp.Expr, set[sp.Expr]] = {}
     for factors in _terms(values):
         below = [f for f in factors if f.is_Pow and f.exp.is_negative]
-        if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2:
+        if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2 and not below[0].base.is_number:
             found.setdefault(below[0].base, set()).add(below[0].exp)
     bases = {base for base, powers in found.items() if len(powers) > 1 and any(k.q == 2 for k in powers)}
 

@@ -49,3 +49,4 @@ def test_powers_of_an_inverse_root() -> None:
     values = check(w / sp.sqrt(a), q / a ** sp.Rational(3, 2), sp.sqrt(a), 1 / (sp.sqrt(a) * (1 + q)))
     assert values == [w * InverseRoot(a), q * InverseRoot(a) ** 3, sp.sqrt(a), InverseRoot(a) / (1 + q)]
     assert check(1 / sp.sqrt(a), sp.sqrt(a)) == [1 / sp.sqrt(a), sp.sqrt(a)]
+    assert check(q / sp.pi, d / sp.sqrt(sp.pi)) == [q / sp.pi, d / sp.sqrt(sp.pi)]
