@@ -16,6 +16,7 @@ from meanfield.analysis.maps import derivative, values_of
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.special import written_out
 
 __all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued"]
 
@@ -118,7 +119,7 @@ def _solved(unknown: Implicit, digits: int) -> sp.Float:
         raise ArithmeticError(f"{unknown.equation} = 0 has no root {unknown.name}") from None
     if found.at == 0:
         return sp.Float(0, digits)
-    plain = unknown.equation.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    plain = written_out(unknown.equation)
     direct = None if plain.has(Node) else sp.lambdify(unknown.variable, plain, "mpmath")
 
     def value(s: mp.mpf, places: int) -> mp.mpf:

@@ -14,6 +14,7 @@ from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.series import REST
+from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.recurrence import explicit
 
@@ -53,7 +54,7 @@ def closed(e: sp.Expr) -> sp.Expr:
 def agree(first: sp.Expr, second: sp.Expr) -> bool:
     """Whether two expressions are equal where symbols are positive: to 20 digits, at a few points over four decades of each."""
     difference = closed(first - second)
-    difference = difference.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    difference = written_out(difference)
     return all(_numeric_sign(difference.xreplace(point)) == 0 for point in islice(_points(sorted(difference.free_symbols, key=str)), 2, 5))
 
 
@@ -82,7 +83,7 @@ def sign(e: sp.Expr) -> int | None:
                 return 0
             if found.is_positive or found.is_negative:
                 return 1 if found.is_positive else -1
-    e = e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
+    e = written_out(e)
     edges = (s.edge.free_symbols for s in e.free_symbols if isinstance(s, Beside))
     symbols = sorted(e.free_symbols.union(*edges), key=lambda s: (isinstance(s, Beside), s.sort_key()))
     elementary = not e.has(Node, FinitePart, Implicit) and all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function))

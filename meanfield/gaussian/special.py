@@ -23,7 +23,13 @@ __all__ = [
     "NormalDensity",
     "Reciprocal",
     "exponentials",
+    "written_out",
 ]
+
+
+def written_out(e: sp.Expr) -> sp.Expr:
+    """e with the definitions of its heads in their place; constants print their digits themselves."""
+    return e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
 
 
 class _Elementary(sp.Function):
