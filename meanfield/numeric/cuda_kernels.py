@@ -190,7 +190,7 @@ def _max(a: float, b: float) -> float:
 
 
 def _rounded(text: str) -> str:
-    """the source with every product of its functions, every minimum and every maximum as a call of `math`, and arrays of the thread's own"""
+    """the source with products, minima and maxima of its functions as calls of `math`, and arrays as the own of a thread"""
     tree = ast.parse(text)
     for f in tree.body:
         if isinstance(f, ast.FunctionDef):
@@ -212,7 +212,7 @@ class _Rounding(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         if ast.unparse(node.func) == "np.empty":
-            return ast.parse(f"cuda.local.array({ast.unparse(node.args[0])}, np.float64)", mode="eval").body  # type: ignore[return-value]
+            return ast.parse(f"cuda.local.array({ast.unparse(node.args[0])}, np.float64)", mode="eval").body
         if not isinstance(node.func, ast.Name) or node.func.id not in ("min", "max"):
             return node
         name = node.func.id
