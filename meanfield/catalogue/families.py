@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ def _told(name: str, value: Any) -> str:
 class Catalogue(Mapping[str, Any]):
     """Activations by name, each built when it is first asked for; an alias gives the same object.
 
-    Every public function of the modules declares one, under its name.
+    Every public function of the modules declares one, under its name. Capitals and underscores do not matter: torch's class names do.
     """
 
     def __init__(self, modules: Iterable[ModuleType], aliases: Mapping[str, str]) -> None:
@@ -70,18 +71,21 @@ class Catalogue(Mapping[str, Any]):
             own = {k: f for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__}
             self._declared.update({name: f for name, f in own.items() if not name.startswith("_")})
         self._aliases = dict(aliases)
+        self._folded = {_folded(name): self._aliases.get(name, name) for name in self}
         self._built: dict[str, Activation] = {}
 
     def __getitem__(self, name: str) -> Any:
-        name = self._aliases.get(name, name)
+        if name not in self:
+            near = difflib.get_close_matches(_folded(str(name)), self._folded, n=3)
+            meant = f" (did you mean {' or '.join(self._folded[n] for n in near)}?)" if near else ""
+            raise KeyError(f"{name!r} is no activation of the catalogue{meant}: {', '.join(self)}")
+        name = self._folded[_folded(name)]
         if name not in self._built:
-            if name not in self._declared:
-                raise KeyError(f"{name!r} is no activation of the catalogue: {', '.join(self)}")
             self._built[name] = _built(name, self._declared[name])
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._declared or name in self._aliases
+        return isinstance(name, str) and _folded(name) in self._folded
 
     def __iter__(self) -> Iterator[str]:
         yield from self._declared
@@ -98,6 +102,10 @@ class Catalogue(Mapping[str, Any]):
         """The names whose default member has no symbols."""
         symbolic = {k for k, f in self._declared.items() if any(p.default is None for p in inspect.signature(f).parameters.values())}
         return [name for name in self if self._aliases.get(name, name) not in symbolic]
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").casefold()
 
 
 def _built(name: str, declaration: Declaration) -> Activation:

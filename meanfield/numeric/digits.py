@@ -18,6 +18,7 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
+from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
 __all__ = ["digits_of", "doubles", "has_a_sign", "point", "vanishing"]
@@ -71,10 +72,16 @@ def doubles(e: sp.Expr, order: Order, table: Floats) -> Floats:
     fast, out = _closed(e, order) if table.shape[1] else None, np.empty(table.shape[1])
     for g, column in enumerate(table.T):
         value = None if fast is None else fast(column)
+        if value is None and _nothing(e):
+            value = mp.mpf(0)
         if value is None:
             value = digits_of(e, point(order, column), _DOUBLE)
         out[g] = math.copysign(5e-324, value) if value and abs(value) < 1e-320 else float(value)
     return out
+
+
+#: whether no number of digits would tell an expression from 0
+_nothing = lru_cache(maxsize=64)(in_normal_form)
 
 
 @lru_cache(maxsize=64)
