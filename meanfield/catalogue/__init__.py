@@ -30,7 +30,7 @@ _ALIASES = {
     "bent_identity": "bentid",
     "arctan": "atan",
     "arcsinh": "asinh",
-    "gaussian": "gauss",
+    "Gaussian": "gauss",  # without the capital it is a package
 }
 
 #: name -> activation; one that has parameters is the member with default parameters, and is called for another
