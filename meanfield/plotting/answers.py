@@ -101,7 +101,9 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
             bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
     if not (diagram.phase == "divergent").any():
         return []
-    ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
+    ends = (np.pad(v, 1, "reflect", reflect_type="odd") / 2 + np.pad(v, 1, "edge") / 2 for v in (x, y))  # cells reach beyond their centres
+    divergent = np.pad(diagram.phase == "divergent", 1, "edge").T.astype(float)
+    ax.contourf(*ends, divergent, [0.5, 1.5], colors="none", hatches=["///"])
     return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$")]
 
 
