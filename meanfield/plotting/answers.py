@@ -116,12 +116,14 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     Raises
     ------
     ValueError
-        An unknown quantity.
+        An unknown quantity, or fixed points that were not looked for.
     ImportError
         matplotlib is not installed.
     """
     if quantity not in ("c", "q"):
         raise ValueError(f"quantity = {quantity!r}: expected one of c, q")
+    if found.status == "unresolved":
+        raise ValueError(found.reason)
     ax = given(ax)
     inside = [f for f in found if f.q > 0]
     if quantity == "c":
