@@ -21,7 +21,8 @@ class Critical(dict[str, Any]):
     ----------
     status : str
         "ok"; "unstable": q* is a fixed point that q leaves (chi_parallel > 1); "every q": any variance will do; "line": one
-        parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such point, and the mapping is empty.
+        parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such point, and the mapping is empty;
+        "unresolved": none was looked for, and it is empty too.
     reason : str
         A sentence.
     q, chi, chi_parallel : number or expression
@@ -60,7 +61,7 @@ class Critical(dict[str, Any]):
         self.others: tuple[Critical, ...] = rest.get("others", ())
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"{name}: {self.reason}" if self.status == "none" else name)
+        raise KeyError(name if self else f"{name}: {self.reason}")
 
     def __repr__(self) -> str:
         inside = super().__repr__()

@@ -93,6 +93,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
         raise ValueError(f"{len(open_)} parameters are open ({opened}): give values to all but one or two of them. {listed}")
     if any(s.name == "n" for s in open_):
         raise ValueError("n is open: the number of tokens is not solved for, give it a value")
+    if step.unresolved:
+        return Critical({}, "unresolved", step.unresolved)
     problem = _Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     if problem.equations.chi.has(sp.oo, sp.zoo):
         return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")

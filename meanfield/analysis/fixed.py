@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,10 @@ Floats = NDArray[np.float64]
 LOWEST, HIGHEST = 1e-12, 1e12
 #: the least 1 - c that is told from c = 1
 NARROWEST = 1e-40
-#: the same where q depends on c
-COUPLED = 1e-10
+#: the same where q depends on c, and at how many 1 - c all variances are looked for
+COUPLED, SCANS = 1e-10, 9
+#: Newton steps along a branch; a zero of ln (1 - c')/(1 - c) is one to this; how far from it its variance is bracketed
+NEWTON, RESIDUAL, NEARBY = 30, 1e-9, 1.01
 
 
 def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
@@ -48,7 +50,8 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     -------
     FixedPoints
         A tuple of FixedPoint, one for each pair (q*, c*); its `status` and `reason` say where there is none (q grows or shrinks
-        without bound) and where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0).
+        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and where they are not looked for (a gated
+        attention unit, whose step takes integrals over finitely many features).
 
     Raises
     ------
@@ -88,7 +91,7 @@ class _Search:
         new, slope, _, bound = self.steps.identical(at)
         return np.log(new / at), at * slope / new - 1, bound / new + 1e-15
 
-    def growth_at(self, eps: float, at: Floats) -> tuple[Floats, Floats, Floats]:
+    def growth_at(self, eps: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
         """the same at 1 - c = eps"""
         new, _, jacobian, bound = self.steps.pair(at, eps * at)
         return np.log(new / at), at * (jacobian[0, 0] + eps * jacobian[0, 1]) / new - 1, bound / new + 1e-15
@@ -107,6 +110,8 @@ class _Search:
 
     # -- fixed points -----------------------------------------------------------------------------------------------------
     def result(self) -> FixedPoints:
+        if self.step.unresolved:
+            return FixedPoints((), "unresolved", self.step.unresolved, self.steps)
         at_rest = _number(at_zero(self._with_parameters(self.step.q_identical)))
         low = min(LOWEST, at_rest / 1e3) if 0 < at_rest < math.inf else LOWEST
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
@@ -162,28 +167,38 @@ class _Search:
 
     # -- where q' depends on c --------------------------------------------------------------------------------------------
     def _coupled(self) -> list[FixedPoint]:
-        """fixed points with c < 1: along 1 - c the roots in q are followed, and on each branch those of c are found"""
-        known_roots: dict[float, tuple[Root, ...]] = {}
-
-        def variances(eps: float) -> tuple[Root, ...]:
-            if eps not in known_roots:
-                known_roots[eps] = positive_roots(lambda at: self.growth_at(eps, at), LOWEST, HIGHEST, per_decade=2).roots
-            return known_roots[eps]
-
-        def branch(k: int, eps: Floats) -> tuple[Floats, Floats, Floats]:
-            at = np.array([roots[k].at if len(roots := variances(float(e))) > k else math.nan for e in eps])
-            out = np.full((3, eps.size), math.nan)
-            there = ~np.isnan(at)
-            if there.any():
-                out[:, there] = self._along(at[there], eps[there])
-            return out[0], out[1], out[2]
-
-        count = max(len(variances(float(e))) for e in np.geomspace(COUPLED, self.widest, 9))
-        points = []
-        for k in range(count):
-            for r in positive_roots(lambda eps, k=k: branch(k, eps), COUPLED, self.widest, per_decade=2).roots:  # type: ignore[misc]
-                points.append(self._joint(variances(r.at)[k], r))
+        """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c"""
+        scanned = np.geomspace(COUPLED, self.widest, SCANS)
+        known_roots = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
+        points: list[FixedPoint] = []
+        for k in range(max(map(len, known_roots))):
+            starts = np.array([roots[k].at if len(roots) > k else np.nan for roots in known_roots])
+            follow = partial(self._followed, scanned, starts)
+            for r in positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2).roots:  # type: ignore[misc]
+                if r.residual > RESIDUAL:  # from one branch to another
+                    continue
+                at = float(follow(np.array([r.at]))[0])
+                root = min(self._variances(r.at, at / NEARBY, at * NEARBY), key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
+                point = self._joint(root, r)
+                points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
         return points
+
+    def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> tuple[Root, ...]:
+        return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade).roots
+
+    def _followed(self, scanned: Floats, starts: Floats, eps: Floats) -> Floats:
+        """the variance that stays at each 1 - c, by Newton's method from where it is at the nearest one scanned; nan where that ends"""
+        at: Floats = starts[np.abs(np.log(eps[:, None] / scanned)).argmin(1)]
+        active = np.flatnonzero(np.isfinite(at))
+        for _ in range(NEWTON):
+            if not active.size:
+                break
+            value, slope, bound = self.growth_at(eps[active], at[active])
+            step = -value / slope
+            at[active] *= np.exp(np.clip(step, -1, 1))
+            active = active[np.isfinite(step) & (np.abs(step) > 4e-16 + bound / np.abs(slope))]
+        at[active] = np.nan
+        return at
 
     def _along(self, at: Floats, eps: Floats) -> tuple[Floats, Floats, Floats]:
         """ln (1 - c')/(1 - c) where q' = q, and its slope along that curve"""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.blocks.laws import Law
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
@@ -230,6 +231,12 @@ class StepMap:
     def stages_transfer(self) -> tuple[tuple[sp.Expr, ...], ...]:
         """The entries of the transfer of each stage, row by row."""
         return tuple(tuple(entries) for _, _, *entries in self._explicit)
+
+    @cached_property
+    def unresolved(self) -> str:
+        """Why no points of this map are looked for; empty where they are."""
+        count = len({node for stage in self.stages for e in stage for node in e.atoms(Exchangeable)})
+        return f"{count} integrals over finitely many features make a step too slow for a search; mf.propagate follows it" if count else ""
 
     @cached_property
     def coupled(self) -> bool:

@@ -118,7 +118,8 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     Raises
     ------
     TypeError, ValueError
-        Missing or unknown parameters (with both lists), a value out of range, or not exactly two ascending arrays.
+        Missing or unknown parameters (with both lists), a value out of range, not exactly two ascending arrays, or a network of gated
+        attention units, whose step is too slow for searches.
 
     Examples
     --------
@@ -138,6 +139,8 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     start = arguments.variance_array(q, "q")
     if start.ndim:
         raise ValueError(f"q = an array of shape {start.shape}: expected one number")
+    if step.unresolved:
+        raise ValueError(f"net: {step.unresolved}")
     x, y = (given[name] for name in names)
     fixed = {name: float(v) for name, v in given.items() if name not in names}
 

@@ -87,7 +87,7 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     Attributes
     ----------
     status : str
-        "ok", "none" (no fixed point) or "continuum" (every variance is one).
+        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (they were not looked for).
     reason : str
         A sentence.
     steps : Steps

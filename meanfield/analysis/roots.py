@@ -118,26 +118,28 @@ def _refine(s: _Samples) -> None:
 
 
 def _turning_points(s: _Samples) -> None:
-    """add the points where values of one sign turn back from zero"""
+    """add the points where values of one sign turn back from zero, as long as slopes at both ends could take them there"""
     sign = s.sign
     same = (sign[:-1] == sign[1:]) & (sign[:-1] != 0)
     turning = same & (sign[:-1] * s.slope[:-1] < 0) & (sign[1:] * s.slope[1:] > 0)
     i = np.flatnonzero(turning)
-    a, b, side = s.at[i], s.at[i + 1], sign[i].astype(np.float64)
+    ends, slopes = np.array([s.at[i], s.at[i + 1]]), np.array([s.slope[i], s.slope[i + 1]])
+    side, least = sign[i].astype(np.float64), np.minimum(np.abs(s.value[i]), np.abs(s.value[i + 1]))
     for _ in range(STEPS):
-        open_ = b / a > 1 + 1e-15
+        dip = np.abs(slopes).max(0) * np.log(ends[1] / ends[0])
+        open_ = (ends[1] / ends[0] > 1 + 1e-15) & (2 * dip > least)
         if not open_.any():
             return
-        a, b, side = a[open_], b[open_], side[open_]
-        middle = np.sqrt(a) * np.sqrt(b)
+        ends, slopes, side, least = ends[:, open_], slopes[:, open_], side[open_], least[open_]
+        middle = np.sqrt(ends[0]) * np.sqrt(ends[1])
         value, slope, bound = s.f(middle)
         s.at, s.value, s.slope, s.bound = (
             np.concatenate(pair) for pair in ((s.at, middle), (s.value, value), (s.slope, slope), (s.bound, bound))
         )
-        down = side * slope < 0
-        a, b = np.where(down, middle, a), np.where(down, b, middle)
-        found = side * value < -bound
-        a, b, side = a[~found], b[~found], side[~found]
+        moved = (side * slope >= 0).astype(int), np.arange(middle.size)  # which end it replaces
+        ends[moved], slopes[moved], least = middle, slope, np.minimum(least, np.abs(value))
+        open_ = side * value >= -bound
+        ends, slopes, side, least = ends[:, open_], slopes[:, open_], side[open_], least[open_]
         order = np.argsort(s.at)
         s.at, s.value, s.slope, s.bound = s.at[order], s.value[order], s.slope[order], s.bound[order]
 

@@ -101,7 +101,9 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
             bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
     if not (diagram.phase == "divergent").any():
         return []
-    ax.contourf(x, y, (diagram.phase == "divergent").T.astype(float), [0.5, 1.5], colors="none", hatches=["///"])
+    ends = (np.pad(v, 1, "reflect", reflect_type="odd") / 2 + np.pad(v, 1, "edge") / 2 for v in (x, y))  # cells reach beyond their centres
+    divergent = np.pad(diagram.phase == "divergent", 1, "edge").T.astype(float)
+    ax.contourf(*ends, divergent, [0.5, 1.5], colors="none", hatches=["///"])
     return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$")]
 
 
@@ -114,12 +116,14 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     Raises
     ------
     ValueError
-        An unknown quantity.
+        An unknown quantity, or fixed points that were not looked for.
     ImportError
         matplotlib is not installed.
     """
     if quantity not in ("c", "q"):
         raise ValueError(f"quantity = {quantity!r}: expected one of c, q")
+    if found.status == "unresolved":
+        raise ValueError(found.reason)
     ax = given(ax)
     inside = [f for f in found if f.q > 0]
     if quantity == "c":

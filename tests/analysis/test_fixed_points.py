@@ -223,3 +223,24 @@ def test_correlations_that_so_many_tokens_can_have() -> None:
     block = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(n=8, softmax_derivative=False), mlp=mf.MLP(mf.gelu))
     values = dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2"], 1.0)
     assert [f.c for f in mf.fixed_points(block, **values)] == [1.0]
+
+
+def test_a_gated_branch() -> None:
+    """q' = q^2/2 and c' = c kappa(c) of relu without a norm"""
+    origin, alike, apart = mf.fixed_points(mf.GLU(mf.relu, 1, 1, 1))
+    assert (origin.q, origin.stable) == (0, True)
+    assert (alike.q, alike.chi_parallel) == (pytest.approx(2, rel=1e-14), pytest.approx(2, rel=1e-14))
+    assert (alike.chi, apart.chi) == (pytest.approx(2, rel=1e-12), pytest.approx(1 / math.pi, rel=1e-12))
+    assert (apart.q, apart.c) == (pytest.approx(2, rel=1e-14), 0)
+
+
+def test_a_step_that_is_too_slow_to_search_says_so() -> None:
+    net = mf.Residual(mf.GAU(mf.relu, s=8, n=4, d=16, e=32, sigma_O=None, sigma_V=None)) >> mf.RMSNorm()
+    found, point = mf.fixed_points(net, sigma_O=1, sigma_V=1), mf.critical(net, q=1)
+    assert (found.status, point.status) == ("unresolved", "unresolved")
+    assert "too slow for a search" in found.reason and found.reason in found.latex()
+    with pytest.raises(KeyError, match="too slow"):
+        point["sigma_O"]
+    with pytest.raises(ValueError, match="too slow"):
+        mf.phase_diagram(net, sigma_O=[1, 2], sigma_V=[1, 2])
+    assert mf.fixed_points(mf.GAU(mf.relu, s=8, n=4, d=16, e=32).diagonal)[1].chi_parallel == pytest.approx(6, rel=1e-12)
