@@ -29,6 +29,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,8 @@ if TYPE_CHECKING:  # what stands here is imported where it is first asked for
     from meanfield.unrolling import Unrolled, unrolled
 
 __version__ = "0.1.0"
+
+imported = time.time()  # before any other module of the package
 
 # symbols, made where they are first asked for: sympy takes most of a second to import
 x: sympy.Symbol

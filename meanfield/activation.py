@@ -78,7 +78,7 @@ class Activation:
         complex_ = sorted(str(s) for s in f.free_symbols if s.is_real is False)
         if complex_:
             raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
-        if f.has(sp.I) or f.is_real is False or not _real_everywhere(f):
+        if f.has(sp.I) or not (_real_everywhere(f) if f.is_real is None else f.is_real):
             raise ValueError(f"expression = {f}: an activation is real on the whole real line")
         reason = divergence(f)
         if reason:

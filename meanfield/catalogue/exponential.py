@@ -32,7 +32,8 @@ def _self_normalising() -> tuple[sp.Expr, sp.Expr]:
     """alpha and lambda such that lambda elu(alpha) has mean 0 and second moment 1 at z ~ N(0, 1)"""
     alpha = known("alpha")
     phi = Activation(elu(alpha))
-    (centred,) = sp.solve(phi.mean(1), alpha)
+    mean = phi.mean(1)
+    centred = -mean.subs(alpha, 0) / mean.diff(alpha)  # it is linear in alpha
     return centred, 1 / sp.sqrt(phi.second_moment(1).subs(alpha, centred))
 
 

@@ -17,7 +17,7 @@ from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
 from meanfield.numeric.leaps import Leap, Rough, State, leap_to
 from meanfield.numeric.store import interpreted
-from meanfield.numeric.tables import Table
+from meanfield.numeric.tables import ASKED, Table
 from meanfield.numeric.trajectory import Kernel
 from meanfield.numeric.waypoints import LN_BIG, Trail, powered
 from meanfield.recurrence import Recursion
@@ -58,8 +58,9 @@ class Ends:
         scratch = np.full(lookup.SCRATCH + lookup.KEPT * len(self.tables), -1.0)
         return [*(t.numbers for t in self.tables), scratch] if self.tables else []
 
-    def extended(self) -> bool:
-        found = [t.extend() for t in self.tables]
+    def extended(self, reading: list[Floats]) -> bool:
+        """Whether tables grew that were asked for more."""
+        found = [t.extend(numbers) for t, numbers in zip(self.tables, reading, strict=False)]
         return any(found)
 
 
@@ -67,19 +68,22 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, ma
     """What a kernel keeps of the repeats in marks, of which the last is the end, by name; None where the state neither comes to rest nor
     is smooth."""
     while True:
+        reading = ends.reading
         try:
-            return _end_of(ends, values, q, delta, pooled, marks)
+            return _end_of(ends, values, q, delta, pooled, marks, reading)
         except TROUBLE:
-            if not ends.extended():
+            if not ends.extended(reading):
                 return None
 
 
-def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64]) -> dict[str, Any]:
+def _end_of(
+    ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64], reading: list[Floats]
+) -> dict[str, Any]:
     m, depth = ends.module, int(marks[-1])
     s = m.workspace(m.SIZE)
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
     m.begin(s, 0, 0.0)
-    trail = Trail(m, marks, pooled, ends.reading, s)
+    trail = Trail(m, marks, pooled, reading, s)
     trouble: Exception = Rough("")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
@@ -95,7 +99,7 @@ def _end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             return _leapt(ends, trail, values, delta)
         except TROUBLE as reason:
             trouble = reason
-            if any((t.numbers == -1.0).any() for t in ends.tables):
+            if any((numbers[: lookup.CENTRES] == ASKED).any() for numbers in reading[:-1]):
                 raise
     raise trouble
 

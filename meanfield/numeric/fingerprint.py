@@ -1,14 +1,31 @@
-"""What a kept file is named by: the content it follows from, and the sources that made it."""
+"""What a kept file is named by: the content it follows from, and the sources that made it.
+
+A process that outlives an edit of its own sources, or that began in the middle of one, has modules of the one text beside files of the
+other. It would find under the name of the new sources what its old ones misread, and leave there what they made: a wrong number that
+no later process could trace. So it shares nothing, and refuses to generate from source that it has not imported itself.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import secrets
+import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import sympy as sp
 
-__all__ = ["fingerprint", "makers"]
+import meanfield
+
+__all__ = ["as_imported", "fingerprint", "makers", "source_of"]
+
+#: seconds by which the clock of a file system may be late
+LATE = 0.01
+_PACKAGE = Path(__file__).parent.parent
 
 
 def fingerprint(text: str) -> str:
@@ -23,6 +40,28 @@ def fingerprint(text: str) -> str:
 @cache
 def makers() -> str:
     """16 digits for the sources that make kernels and their numbers: what they made is made anew where one of them has changed."""
-    package = Path(__file__).parent.parent
-    sources = [f.read_bytes() for folder in ("gaussian", "numeric") for f in sorted((package / folder).rglob("*.py"))]
-    return hashlib.sha256(b"".join([sp.__version__.encode(), *sources])).hexdigest()[:16]
+    content = hashlib.sha256(b"".join([sp.__version__.encode(), *(f.read_bytes() for f in _sources())])).hexdigest()[:16]
+    return content if as_imported() else secrets.token_hex(8)
+
+
+def as_imported() -> bool:
+    """Whether no source that makes kernels and their numbers has been touched since this process imported the package."""
+    return not any(_since(found.st_mtime) or _since(found.st_ctime) for found in (f.stat() for f in _sources()))
+
+
+def _since(moment: float) -> bool:
+    """the import; what lies in the future is a date that came out of an archive"""
+    return meanfield.imported - LATE <= moment <= time.time() + LATE
+
+
+@cache
+def _sources() -> list[Path]:
+    return [f for folder in ("gaussian", "numeric") for f in sorted((_PACKAGE / folder).rglob("*.py"))]
+
+
+def source_of(made: ModuleType | Callable[..., Any]) -> str:
+    """The source of a module or function, which for one of the package is what this process has imported."""
+    file = Path(inspect.getsourcefile(made) or "")
+    if file.is_relative_to(_PACKAGE) and _since(file.stat().st_mtime):
+        raise RuntimeError(f"{file} was edited after this process had imported it: start the process again")
+    return inspect.getsource(made)

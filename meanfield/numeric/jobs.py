@@ -177,8 +177,9 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     kernel = kernel_of(job.rec, job.paired, tabled=True)
 
     def run(part: Job, found: Output) -> bool:
-        _run(part, kernel, found, [t.numbers[None] for t in tables], kernel.work.tabled)
-        extended = [t.extend() for t in tables]
+        read = [t.numbers for t in tables]
+        _run(part, kernel, found, [numbers[None] for numbers in read], kernel.work.tabled)
+        extended = [t.extend(numbers) for t, numbers in zip(tables, read, strict=True)]
         return any(extended)
 
     if count > PROBES:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-
 import sympy as sp
 
 from meanfield.gaussian import quadrature
 from meanfield.numeric import lookup, primitives
 from meanfield.numeric.calls import parameters_of
+from meanfield.numeric.fingerprint import source_of
 from meanfield.numeric.integrands import WAVED, Integrand
 from meanfield.numeric.printing import source_name
 
@@ -63,7 +62,7 @@ def primitive_sources(used: set[str]) -> list[str]:
     needs = dict.fromkeys(name for primitive in sorted(used) for name in primitives.NEEDS.get(primitive, ()))
     constants = [f"{name} = {getattr(primitives, name)!r}" for name in needs if name.isupper()]
     functions = dict.fromkeys([*(name for name in needs if not name.isupper()), *sorted(used)])
-    return ["\n".join(constants), *[inspect.getsource(getattr(primitives, name)) for name in functions]]
+    return ["\n".join(constants), *[source_of(getattr(primitives, name)) for name in functions]]
 
 
 def rule_import() -> str:
@@ -74,7 +73,7 @@ def rule_import() -> str:
 def lookup_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
     """What reads tables, and a function in place of each that sums."""
     constants = "\n".join(f"{name} = {getattr(lookup, name)!r}" for name in lookup.CONSTANTS)
-    sources = [constants, *(inspect.getsource(f) for f in lookup.FUNCTIONS)]
+    sources = [constants, *(source_of(f) for f in lookup.FUNCTIONS)]
     for name, integrands in calls.items():
         own = float(lookup.SCRATCH + lookup.KEPT * integrands[0].index)
         sources.append(lookup.CALLS[name.partition("_")[0]].format(name=name, own=own))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import marshal
 import math
 import os
 import pickle
@@ -13,14 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from meanfield.gaussian import quadrature
 from meanfield.numeric import elementary, lookup
-from meanfield.numeric.fingerprint import fingerprint, makers
+from meanfield.numeric.fingerprint import as_imported, fingerprint, makers
 
 __all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "remembered"]
 
@@ -79,7 +80,9 @@ def kept(name: str) -> bytes | None:
 
 
 def keep(name: str, content: bytes) -> None:
-    """Keep that under a name, whole or not at all."""
+    """Keep that under a name, whole or not at all; nothing that sources have made which are not those that the name says."""
+    if not as_imported():
+        return
     for place in _places():
         try:
             _put(place / f"{name}.bin", hashlib.sha256(content).digest() + content)
@@ -110,27 +113,32 @@ def _put(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
-def _load(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def loaded(text: str, purpose: str) -> ModuleType:
     """The generated source as a module of its own."""
     path = _write(text)
-    return _load(path, f"meanfield_{purpose}_{path.stem}")
+    module = ModuleType(f"meanfield_{purpose}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    exec(_bytecode(text, path), vars(module))
+    return module
+
+
+def _bytecode(text: str, path: Path) -> CodeType:
+    """of the text itself: what Python keeps beside a file is of whatever had its size and date"""
+    name = f"{_stem(text)}-{importlib.util.MAGIC_NUMBER.hex()}"
+    if (found := kept(name)) is not None:
+        earlier: CodeType = marshal.loads(found)
+        if earlier.co_filename == str(path):
+            return earlier
+    code = compile(text, path, "exec", dont_inherit=True)
+    keep(name, marshal.dumps(code))
+    return code
 
 
 @lru_cache(maxsize=512)
 def interpreted(text: str) -> ModuleType:
     """The generated functions as plain Python, where what overflows is infinite as in compiled code."""
-    path = _write(text)
-    module = _load(path, f"meanfield_{path.stem}")
+    module = loaded(text, "interpreted")
     unbounded = {f.__name__: _extended(f, OverflowError, math.inf) for f in (math.exp, math.expm1, math.cosh)}
     logarithm = _extended(math.log, ValueError, math.nan)
     unbounded["log"] = lambda z: logarithm(z) if z else -math.inf

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from threading import Lock
 
 import numpy as np
 import sympy as sp
@@ -22,7 +23,7 @@ from meanfield.numeric.piecewise import Impossible, Pieces, mean_of, pair_of
 from meanfield.numeric.store import keep, kept
 from meanfield.numeric.tabulation import Smooth, gap_panel, mean_panel, pair_panel
 
-__all__ = ["Table", "table_of"]
+__all__ = ["ASKED", "Table", "table_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -46,26 +47,36 @@ class Table:
         self.f, self.slope = f, slope
         found = kept(self._name)
         self.numbers = _empty() if found is None else _joined(np.frombuffer(found))
+        self._lock = Lock()
 
     @property
     def _name(self) -> str:
         return f"table_{fingerprint(f'{makers()} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
-    def extend(self) -> bool:
-        """Add the panels that were asked for; whether there were any."""
-        asked = np.flatnonzero(self.numbers[:CENTRES] == ASKED)
-        for entry in asked:
-            try:
-                coefficients = self._panel(int(entry))
-            except (Impossible, ValueError):
-                self.numbers[entry] = NONE
-                continue
-            gap = np.zeros(-(self.numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
-            self.numbers[entry] = self.numbers.size + gap.size
-            self.numbers = _joined(self.numbers, gap, coefficients)
-        if asked.size:
-            keep(self._name, self.numbers.tobytes())
+    def extend(self, read: Floats) -> bool:
+        """Add the panels that were asked for where these numbers were read; whether there were any. Another thread may have added some
+        of them meanwhile, and reads on in numbers that it was given before: those stay as they are but for what it asks for."""
+        asked = np.flatnonzero(read[:CENTRES] == ASKED)
+        with self._lock:
+            missing = [int(entry) for entry in asked if self.numbers[entry] in (0.0, ASKED)]
+            for entry in missing:
+                self.numbers = self._with(entry)
+            if missing:
+                keep(self._name, self.numbers.tobytes())
         return bool(asked.size)
+
+    def _with(self, entry: int) -> Floats:
+        """the numbers, one panel more, or without hope of it"""
+        numbers = self.numbers.copy()
+        numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
+        try:
+            coefficients = self._panel(entry)
+        except (Impossible, ValueError):
+            numbers[entry] = NONE
+            return _joined(numbers)
+        gap = np.zeros(-(numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
+        numbers[entry] = numbers.size + gap.size
+        return _joined(numbers, gap, coefficients)
 
     @property
     def promising(self) -> bool:
@@ -82,7 +93,6 @@ class Table:
         else:
             if self.slope is None or not self.promising:
                 raise Impossible("a jump")
-            self.numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
             make, g = gap_panel, _Integrand.of(self.slope)
         if not g.row[SMOOTH]:
             coefficients = make(g.pieces(mirrored), k)[0]

@@ -126,13 +126,16 @@ def test_it_means_what_python_means(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("out[0] = y", "y has no value"),
         ("out[0.5] = 1.0", "0.5"),
         ("with x: pass", "with x"),
+        ("a = np.empty((x.size, 4))", r"f: 'np\.empty\(\(x\.size, 4\)\)' is not translated"),
+        ("a = np.zeros((2,))", r"np\.zeros\(\(2,\)\)"),
+        ("a = np.full(x[0], 1.0)", r"np\.full"),
         ("a = x if out[0] > 0.0 else 1.0", "one name for"),
     ],
 )
 def test_what_is_not_translated_is_named(line: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
     with pytest.raises(Untranslatable, match=named):
-        store.compiled(f"import math\n\n\ndef f(x, out):\n    {line}\n", "f")(np.ones(3), np.ones(3))
+        store.compiled(f"import math\n\nimport numpy as np\n\n\ndef f(x, out):\n    {line}\n", "f")(np.ones(3), np.ones(3))
 
 
 def test_arrays_that_code_is_not_made_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.numeric import store, trajectory
+from meanfield.numeric import elementary, fingerprint, store, trajectory
 
 RUN = """
 import numpy as np, meanfield as mf
@@ -36,7 +37,7 @@ def test_two_processes_and_damage(tmp_path: Path) -> None:
     assert first[0] == second[0] != ""
     assert not list(tmp_path.rglob("*.tmp"))
     kept = [f for f in tmp_path.iterdir() if f.is_file()]
-    assert sorted(f.suffix for f in kept) == [".bin", ".bin", ".py"]  # what the laws are, machine code, source
+    assert sorted(f.suffix for f in kept) == [".bin", ".bin", ".bin", ".py"]  # what the laws are, machine code, bytecode, source
     for f in kept:
         f.write_bytes(f.read_bytes()[: f.stat().st_size // 2] if f.suffix != ".py" else b"\xff\x00 broken")
     third = printed(tmp_path)
@@ -52,6 +53,39 @@ def test_a_file_that_is_not_the_text_is_rewritten(tmp_path: Path, monkeypatch: p
         path.write_bytes(damage)
         assert store._write("x = 1\n") == path
         assert path.read_bytes() == b"x = 1\n"
+
+
+def test_what_stale_bytecode_python_would_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """of a file of the same size and date, as of a damaged one that was put right within a second"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    text = "x = 1\n"
+    path = store._write(text)
+    py_compile.compile(str(path))
+    path.write_text("x = 2\n")
+    os.utime(path, (1e9, 1e9))
+    stale = py_compile.compile(str(path))
+    path.write_text(text)
+    os.utime(path, (1e9, 1e9))
+    assert stale is not None
+    assert store.loaded(text, "compiled").x == 1
+
+
+def test_sources_that_are_edited_under_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """it neither reads what the new ones make nor leaves what its old ones do, and does not generate from a mixture"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    name = fingerprint.makers()
+    fingerprint.makers.cache_clear()
+    store.keep("before", b"1")
+    with monkeypatch.context() as patch:
+        patch.setattr(mf, "imported", 0.0)
+        assert fingerprint.makers() != name
+        store.keep("after", b"1")
+        with pytest.raises(RuntimeError, match=r"elementary\.py was edited .* start the process again"):
+            fingerprint.source_of(elementary)
+        assert fingerprint.source_of(store.loaded("x = 1\n", "compiled")) == "x = 1\n"
+    fingerprint.makers.cache_clear()
+    assert (store.kept("before"), store.kept("after")) == (b"1", None)
+    assert fingerprint.makers() == name
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

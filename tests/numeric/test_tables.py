@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def read(table: Table, kind: str, v: float, d: float) -> float:
             found = lookup.cross_in(table.numbers, v, d, 2 * v - d, scratch, place)
         else:
             found = lookup.gap_in(table.numbers, v, d, scratch, place)
-        table.extend()
+        table.extend(table.numbers)
     return found
 
 
@@ -117,6 +118,22 @@ def test_bits_do_not_depend_on_what_else_is_in_the_tables(monkeypatch: pytest.Mo
     kept = next(tmp_path.glob("table_*.bin"))
     kept.write_bytes(kept.read_bytes()[:-8])
     assert store.kept(kept.stem) is None
+
+
+def test_a_table_that_threads_extend_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """each finds its panel, whatever the others have added since it read"""
+    monkeypatch.setattr(tables, "keep", lambda name, content: None)
+    monkeypatch.setattr(tables, "kept", lambda name: None)
+    f = sp.tanh(mf.x)
+    together, alone = Table(f, None), [Table(f, None) for _ in range(6)]
+    read_before = [together.numbers.copy() for _ in alone]
+    for k, numbers in enumerate(read_before):
+        numbers[int(lookup.CROSS) - lookup.FIRST + k] = tables.ASKED
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(together.extend, read_before))
+    for k, table in enumerate(alone):
+        v = 4.0**k
+        assert read(together, "cross", v, 0.3 * v) == read(table, "cross", v, 0.3 * v)
 
 
 def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:

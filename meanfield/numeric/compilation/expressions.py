@@ -233,7 +233,7 @@ class Expressions(ABC):
         assert isinstance(node.func, ast.Name)
         name, given = node.func.id, [self.value(a) for a in node.args]
         if name == "workspace":
-            return self._array(FLOAT, given[0])
+            return self._array(FLOAT, given[0]) if given[0].type == INT else self.refuse(node)
         if name in _ELEMENTARY and self.source.__globals__.get("math") is elementary:
             return self._math(elementary, name, given)
         function = self.source.__globals__.get(name)
@@ -271,6 +271,8 @@ class Expressions(ABC):
 
     def _numpy(self, node: ast.Call, given: list[Typed]) -> Typed:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if name in ("empty", "zeros", "full") and given[0].type != INT:
+            self.refuse(node)  # of more than one axis
         if name == "empty":
             return self._array(FLOAT, given[0])
         if name in ("zeros", "full"):

@@ -9,7 +9,6 @@ makes end with it.
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
 from functools import cache
 from types import FunctionType
@@ -20,6 +19,7 @@ from llvmlite import ir
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
+from meanfield.numeric.fingerprint import source_of
 
 __all__ = ["ENTRY", "translated"]
 
@@ -60,7 +60,7 @@ class _Wider(Exception):
 
 @cache
 def _definitions(module: str) -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    tree = ast.parse(source_of(sys.modules[module]))
     return {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef)}
 
 
