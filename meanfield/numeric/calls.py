@@ -9,7 +9,7 @@ import sympy as sp
 from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.periods import wave
 from meanfield.gaussian.pieces import almost_everywhere
-from meanfield.gaussian.singularities import mended, poles, regular
+from meanfield.gaussian.singularities import poles, regular
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
@@ -85,15 +85,15 @@ class Calls:
         return (1 - quiet) * sum(of("noise", *a) * sp.sqrt(of("square", *b)) for a, b in ((first, second), (second, first)))
 
     def integrand(self, g: sp.Expr) -> Integrand:
-        g = mended(almost_everywhere(g))
+        g = almost_everywhere(g)
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:
         """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known."""
-        g = mended(almost_everywhere(h))
+        g = almost_everywhere(h)
         found = wave(g)
         if derivative and found is not None:
-            g, found = mended(almost_everywhere(regular(g))), found.along(regular)
+            g, found = almost_everywhere(regular(g)), found.along(regular)
         if wave_row(g, found) is None:
             return None
         return self.integrands.setdefault(sp.Tuple(g, sp.oo), Integrand(g, len(self.integrands), wave=found))
@@ -106,7 +106,7 @@ class Calls:
 
     def slope(self, h: sp.Expr) -> Integrand:
         """The derivative, which has a pole where h has a logarithm."""
-        g = mended(almost_everywhere(regular(h)))
+        g = almost_everywhere(regular(h))
         if not poles(g):
             return self.integrand(g)
         return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
