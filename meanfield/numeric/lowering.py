@@ -77,7 +77,7 @@ class Lowering(Expectations):
         if self.tabled:
             return "\n\n".join([*primitive_sources(self.used), *lookup_sources(self.calls)])
         sources = [self._integrand_source(i) for i in self.integrands.values()]
-        sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
+        sources += [self._rounding_source(i) for i in self.rounded]
         parts = primitive_sources(self.used)
         if sources:
             parts += [rule_import(), *sources, *quadrature_sources(self.calls)]
