@@ -17,7 +17,7 @@ from meanfield.gaussian.shape_rows import TERMS
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["NARROWEST", "analytic_radii", "start_of", "taylor"]
+__all__ = ["NARROWEST", "analytic_radii", "analytic_radius", "start_of", "taylor"]
 
 x = known("x")
 
@@ -68,7 +68,7 @@ def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bo
     below = sum(k < 0 for k in kinks)
     left, right = pieces[below], pieces[below + (0.0 in kinks)]
     nothing = (0.0,) * TERMS
-    radius = min([_own_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
+    radius = min([analytic_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
     if radius <= 1e-3:
         return 0.0, False, nothing, nothing
     try:
@@ -94,8 +94,8 @@ def _summed(c: tuple[float, ...]) -> float:
     return math.exp(min((room + moments[first] - moments[n] + weights[first] - weights[n]) / (n - first) for n in left))
 
 
-def _own_radius(piece: sp.Expr) -> float:
-    """how far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
+def analytic_radius(piece: sp.Expr) -> float:
+    """How far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
     radius = analytic_radii(piece, (0.0,))[0]
     if radius > 1e-3 or x not in piece.free_symbols:
         return radius

@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 
 _SCANNED = 40.0  # roots of kinks are all found up to here
 FEW, _MANY = 12, 100  # roots that are all there are, and most that are split at
+_AROUND = 200  # points of a grid that tell how large a function is next to one of them
 _LASTING = 90  # periods of an edge on either side of 0 within which a function that has none itself is known
 
 
@@ -112,7 +113,7 @@ def _found(edge: sp.Expr, grid: Floats) -> set[float]:
         slope = real_function(without_deltas(edge.diff(x)))
         if at(slope, grid[i - 1]) * at(slope, grid[i + 1]) < 0:
             t = root(slope, grid[i - 1], grid[i + 1])
-            roots |= {t} if abs(at(value, t)) <= 1e-14 * np.nanmax(size) else set()
+            roots |= {t} if abs(at(value, t)) <= 1e-14 * np.nanmax(size[max(0, i - _AROUND) : i + _AROUND]) else set()
     return roots
 
 

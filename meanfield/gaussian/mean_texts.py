@@ -88,8 +88,9 @@ def noise_<i>(shape, mu, q<x>):
     w = np.empty(CAPACITY)
     total = 0.0
     for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
-        if w[i] > 0.0:
-            total += w[i] * r_<i>(y[i]<x>) ** 2
+        lost = r_<i>(y[i]<x>)
+        if w[i] > 0.0 and lost == lost:  # no number, where 0 that decays faster meets an overflow
+            total += w[i] * lost * lost
     return math.sqrt(total)
 ''',
     "quiet": r'''

@@ -4,6 +4,39 @@ from __future__ import annotations
 
 __all__ = ["PAIRS"]
 
+#: E a(u) b(v) by what u and v share: the mean of products of <inner>_<i> and <inner>_<j>
+_PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
+    rho = min(abs(p) / scale, 1.0)
+    rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))
+    a = math.sqrt(q1 * rho)
+    b = math.copysign(math.sqrt(q2 * rho), p)
+    s = max(math.sqrt(q1 * rest), 1e-150 * math.sqrt(q1))
+    t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
+    if rho < 1e-16:
+        along_second = False
+        count = 1
+        outer_y[0] = m1
+        outer_w[0] = 1.0
+    elif along_second:
+        count = nodes_of_two(second, first, m2, abs(b), t, m1, math.copysign(a, p), s, window, outer_y, outer_w)
+    else:
+        count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        u = m1 + (outer_y[i] - m2) * (a / b) if along_second else outer_y[i]
+        v = outer_y[i] if along_second else m2 + (outer_y[i] - m1) * (b / a)
+        total += outer_w[i] * <inner>_<i>(first, u, s, window, y, w<x>) * <inner>_<j>(second, v, t, window, y, w<y>)
+    return total
+"""
+
 PAIRS = {
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
@@ -184,13 +217,10 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return math.nan
     if p == 0.0:
         return mean_<i>(first, m1, q1<x>) * mean_<j>(second, m2, q2<y>)
+    if abs(p) > math.sqrt(q1) * math.sqrt(q2) * (1.0 + 1e-15):
+        return math.nan
     m1 = phase(first, m1)
     m2 = phase(second, m2)
-    scale = math.sqrt(q1) * math.sqrt(q2)
-    rho = min(abs(p) / scale, 1.0)
-    rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))
-    if abs(p) > scale * (1.0 + 1e-15):
-        return math.nan
     if m1 == 0.0 and m2 == 0.0:
         analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
         if analytic and math.sqrt(q1) < QUIET * first[RADIUS] and math.sqrt(q2) < QUIET * second[RADIUS]:
@@ -204,32 +234,28 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
                 product += derivatives[n] * others[n] * power
                 power *= p
             return product
-    a = math.sqrt(q1 * rho)
-    b = math.copysign(math.sqrt(q2 * rho), p)
-    s = max(math.sqrt(q1 * rest), 1e-150 * math.sqrt(q1))
-    t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
-    y = np.empty(CAPACITY)
-    w = np.empty(CAPACITY)
-    window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
-    outer_y = np.empty(CAPACITY)
-    outer_w = np.empty(CAPACITY)
-    along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
-    if rho < 1e-16:
-        along_second = False
-        count = 1
-        outer_y[0] = m1
-        outer_w[0] = 1.0
-    elif along_second:
-        count = nodes_of_two(second, first, m2, abs(b), t, m1, math.copysign(a, p), s, window, outer_y, outer_w)
-    else:
-        count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
+'''
+    + _PAIRED.replace("<inner>", "smoothed"),
+    "weight": r'''
+def weight_<i>(shape, mu, s, window, y, w<x>):
+    """E (8 |f_<i>| + r_<i> / 8) at mu + s xi, r_<i> the rounding error of f_<i>: products hold |f f|, 64 times, and |f r|."""
+    count = nodes(shape, mu, s, 0.0, max(window, reach_<i>(shape, mu, s, y, w<x>)), y, w)
     if count < 0:
         return math.nan
     total = 0.0
     for i in range(count):
-        u = m1 + (outer_y[i] - m2) * (a / b) if along_second else outer_y[i]
-        v = outer_y[i] if along_second else m2 + (outer_y[i] - m1) * (b / a)
-        total += outer_w[i] * smoothed_<i>(first, u, s, window, y, w<x>) * smoothed_<j>(second, v, t, window, y, w<y>)
+        if w[i] > 0.0:
+            lost = r_<i>(y[i]<x>)
+            total += w[i] * (8.0 * abs(f_<i>(y[i]<x>)) + (0.125 * lost if lost == lost else 0.0))
     return total
 ''',
+    "weighed": r'''
+def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
+    """What rounding may add to E f_<i>(u) f_<j>(v), in units of 2^-53."""
+    if not (0.0 < q1 < math.inf and 0.0 < q2 < math.inf):
+        return 64.0 * abs(f_<i>(m1<x>) * f_<j>(m2<y>))
+    m1 = phase(first, m1)
+    m2 = phase(second, m2)
+'''
+    + _PAIRED.replace("<inner>", "weight"),
 }

@@ -17,7 +17,7 @@ from sympy.printing.numpy import NumPyPrinter, SciPyPrinter
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["REACH", "Real", "graded_ends", "march", "panel_ends", "real_function", "resolves", "rounding_shows", "vectorised"]
+__all__ = ["REACH", "Real", "graded_ends", "march", "on_both_sides", "panel_ends", "real_function", "resolves", "rounding_shows", "vectorised"]
 
 x = known("x")
 
@@ -66,7 +66,11 @@ def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[
 
 def real_function(piece: sp.Expr) -> Real:
     """an analytic piece on the real line, each side of 0 in its stable form"""
-    right, left = (vectorised(side(piece, sign)) for sign in (1, -1))
+    return on_both_sides(*(vectorised(side(piece, sign)) for sign in (1, -1)))
+
+
+def on_both_sides(right: Real, left: Real) -> Real:
+    """A function of x > 0 and one of x < 0 as one."""
 
     def value(v: Floats) -> Floats:
         with np.errstate(all="ignore"):

@@ -15,18 +15,19 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of, taylor
+from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
 from meanfield.gaussian.growth import finite_below, places
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
-from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
+from meanfield.gaussian.mending import mended_function
+from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two
 from meanfield.gaussian.periods import period, wave
-from meanfield.gaussian.pieces import branch, is_smooth, slope, without_deltas
-from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, real_function, rounding_shows
+from meanfield.gaussian.pieces import branch, slope, without_deltas
+from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS, WINDOW
 from meanfield.symbols import known
 
-__all__ = ["Shape", "mended", "poles", "regular", "shape_of", "size_near", "standardised"]
+__all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised"]
 
 x = known("x")
 
@@ -118,28 +119,6 @@ def regular(f: sp.Expr) -> sp.Expr:
 
 
 @cache
-def mended(g: sp.Expr) -> sp.Expr:
-    """A function that is a quotient of zeros at some points with its Taylor series around there, as (e^x - 1)/x and sin(x - 1)/(x - 1)."""
-    if g.free_symbols != {x} or not is_smooth(g):
-        return g
-    around = []
-    for r in places(g):
-        if r.is_Rational and not g.xreplace({x: r}).has(sp.S.NaN, sp.S.ComplexInfinity, sp.oo):
-            continue
-        radius = analytic_radii(g, (float(r),))[0]
-        if radius < 0.1:  # a pole, or a branch point
-            continue
-        near = sp.Rational(min(radius / 8, 0.5)).limit_denominator(64)
-        series = _polynomial(taylor(g.xreplace({x: x + r}), min(radius / 2, 0.93)))
-        around.append((series.xreplace({x: x - r}), (x > r - near) & (x < r + near)))
-    return sp.Piecewise(*around, (g, True)) if around else g
-
-
-def _polynomial(c: tuple[float, ...]) -> sp.Expr:
-    return sp.horner(sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr())
-
-
-@cache
 def poles(g: sp.Expr) -> tuple[float, ...]:
     """Where a function without parameters is infinite, not only a quotient of zeros."""
     if g.free_symbols != {x}:
@@ -159,7 +138,7 @@ def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     narrow = _narrow(g, written)
     cuts = tuple(sorted({*written, *narrow}))
     pieces = branches(g, list(midpoints(cuts)))
-    functions = [real_function(piece) for piece in pieces]
+    functions = [mended_function(piece) for piece in pieces]
     size = max(map(size_near, functions))
     ends = (-np.inf, *cuts, np.inf)
     size = max([size, *(size_near(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
@@ -217,7 +196,7 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
     one = [k for k in kinks_of(g) if 0.0 <= k < length] or [0.0]
     cuts = (*one, one[0] + length)
     pieces = [branch(g, m) for m in midpoints((one[-1] - length, *cuts))][1:-1]
-    functions = [real_function(piece) for piece in pieces[1:]]
+    functions = [mended_function(piece) for piece in pieces[1:]]
     size = max(map(size_near, functions))
     found = _panels(functions, cuts, size)
     if not {*cuts[1:]} <= {*found.coarse}:
@@ -272,7 +251,7 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(CAPACITY), np.empty(CAPACITY)
 
     def window(s: float) -> float:
-        return WINDOW + 2.0 * trusted.growth * s
+        return FAINT + 2.0 * trusted.growth * s
 
     def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
         count = nodes(shape.row(), mu, s, 0.0, window(s), y, w)

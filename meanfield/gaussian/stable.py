@@ -137,9 +137,13 @@ class _Outward:
     def __init__(self, sign: int) -> None:
         self.sign = sign
         self.decaying: dict[sp.Symbol, sp.Expr] = {}
+        self.other: dict[sp.Expr, sp.Symbol] = {}
 
     def __call__(self, f: sp.Expr) -> sp.Expr:
-        return self.walk(f).xreplace({d: exp(a) for d, a in self.decaying.items()})
+        f = self.walk(f)
+        for a, e in reversed(self.other.items()):  # the inner ones were named first
+            f = f.xreplace({e: exp(a)})
+        return f.xreplace({d: exp(a) for d, a in self.decaying.items()})
 
     def walk(self, e: sp.Expr) -> sp.Expr:
         if not e.has(x) or not e.args:
@@ -153,6 +157,8 @@ class _Outward:
         if isinstance(e, sp.log):
             return self.logarithm(e.args[0])
         walked = [self.walk(a) for a in e.args]
+        if isinstance(e, exp):  # of what is no polynomial: sums as fractions leave it alone
+            return self.other.setdefault(walked[0], sp.Dummy("e", positive=True))
         if isinstance(e, (sp.Mul, sp.Pow)):  # a growing sum as a fraction, so that what grows cancels
             walked = [sp.together(a) if isinstance(a, sp.Add) and self.grows(a) else a for a in walked]
         return e.func(*walked)

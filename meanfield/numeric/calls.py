@@ -9,16 +9,17 @@ import sympy as sp
 from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.periods import wave
 from meanfield.gaussian.pieces import almost_everywhere
-from meanfield.gaussian.singularities import mended, poles, regular
+from meanfield.gaussian.singularities import poles, regular
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import Work
 
 __all__ = ["Calls", "parameters_of"]
 
 #: kinds named after all of their integrands
-_EVERY = ("two", "exchangeable", "moved")
+_EVERY = ("two", "weighed", "exchangeable", "moved")
 
 
 @dataclass
@@ -46,6 +47,9 @@ class Calls:
         if kind in ("broadmean", "broadcross"):
             second = self.call("broadsquare", integrands, *call.args[:2])
             return sp.sqrt(second) if kind == "broadmean" else second
+        if kind in ("cross", "two") and self.careful:  # next to p = -q a function of one side is far below its second moment
+            both, law = (integrands, call.args[:5]) if kind == "two" else (integrands * 2, _law(*call.args[:3]))
+            return self.call("weighed", both, *law) / QUADRATURE_ULPS
         if kind == "two":
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self.call("square", integrands[:1], m1, v1) * self.call("square", integrands[1:], m2, v2))
@@ -56,44 +60,36 @@ class Calls:
         return sp.sqrt(second) if kind == "mean" else second
 
     def noise(self, call: sp.Expr) -> sp.Expr:
-        """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|, or for products
-        E |r(u) f(v)| and so on by Cauchy's inequality."""
-        name = type(call).__name__
-        if not self.careful or name.startswith(("exchangeable", "moved", "broad")):
+        """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|; for a gap by
+        Cauchy's inequality. The size of a product holds it."""
+        kind, integrands = type(call).__name__.partition("_")[0], self.calls[type(call).__name__]
+        if not self.careful or kind not in ("mean", "gap"):
             return sp.S.Zero
-        kind, integrands = name.partition("_")[0], self.calls[name]
 
         def of(kind: str, k: int, *law: sp.Expr) -> sp.Expr:
             return self.call(kind, integrands[k : k + 1], *law)
 
-        if kind == "gap":
-            v, d = call.args[:2]
-            about = integrands[0].about
-            law = (sp.Float(about[0]) if about else sp.S.Zero, v)
-            noise = of("noise", 0, *law)
-            varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
-            sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
-            return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
-        if kind == "two":
-            m1, m2, v1, _, v2 = call.args[:5]
-            first, second = (0, m1, v1), (1, m2, v2)
-        else:
-            first = second = (0, *call.args[:2])
-        quiet = of("quiet", *first) if first == second else of("quiet", *first) * of("quiet", *second)
         if kind == "mean":
-            return (1 - quiet) * of("noise", *first)
-        return (1 - quiet) * sum(of("noise", *a) * sp.sqrt(of("square", *b)) for a, b in ((first, second), (second, first)))
+            law = call.args[:2]
+            return (1 - of("quiet", 0, *law)) * of("noise", 0, *law)
+        v, d = call.args[:2]
+        about = integrands[0].about
+        law = (sp.Float(about[0]) if about else sp.S.Zero, v)
+        noise = of("noise", 0, *law)
+        varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
+        sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
+        return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
 
     def integrand(self, g: sp.Expr) -> Integrand:
-        g = mended(almost_everywhere(g))
+        g = almost_everywhere(g)
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:
         """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known."""
-        g = mended(almost_everywhere(h))
+        g = almost_everywhere(h)
         found = wave(g)
         if derivative and found is not None:
-            g, found = mended(almost_everywhere(regular(g))), found.along(regular)
+            g, found = almost_everywhere(regular(g)), found.along(regular)
         if wave_row(g, found) is None:
             return None
         return self.integrands.setdefault(sp.Tuple(g, sp.oo), Integrand(g, len(self.integrands), wave=found))
@@ -106,7 +102,7 @@ class Calls:
 
     def slope(self, h: sp.Expr) -> Integrand:
         """The derivative, which has a pole where h has a logarithm."""
-        g = mended(almost_everywhere(regular(h)))
+        g = almost_everywhere(regular(h))
         if not poles(g):
             return self.integrand(g)
         return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
@@ -144,11 +140,22 @@ class Calls:
         return [f"{name} = {name}s[g % {name}s.shape[0]]" for name in self.shape_names]
 
     @property
+    def rounded(self) -> list[Integrand]:
+        """Those whose own rounding is asked for."""
+        asked = {i.index for name, own in self.calls.items() if name.startswith(("noise", "weighed")) for i in own}
+        return [i for i in self.integrands.values() if i.index in asked]
+
+    @property
     def work(self) -> Work:
         """What a point costs as plain Python."""
         calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
         calls += [(kind, ()) for kind, *_ in self.moments]
         return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
+
+
+def _law(m: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, ...]:
+    """the means, variances and covariance of two that are alike, v - d being the covariance"""
+    return m, m, v, v - d, v
 
 
 def parameters_of(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:

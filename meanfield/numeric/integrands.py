@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.periods import Wave
-from meanfield.gaussian.singularities import Shape, mended, shape_of
+from meanfield.gaussian.singularities import Shape, shape_of
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
@@ -71,7 +71,7 @@ class Integrand:
 
     def _at(self, values: Floats) -> Shape:
         put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
-        return shape_of(mended(self.expression.xreplace(put)), self.with_poles)
+        return shape_of(self.expression.xreplace(put), self.with_poles)
 
 
 @lru_cache(maxsize=512)

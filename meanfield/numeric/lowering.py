@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy.utilities.iterables import numbered_symbols
 
+from meanfield.gaussian.mending import mended
 from meanfield.gaussian.periods import PHASES, Wave
 from meanfield.gaussian.stable import side
 from meanfield.numeric.arcs import arcs
@@ -76,7 +77,7 @@ class Lowering(Expectations):
         if self.tabled:
             return "\n\n".join([*primitive_sources(self.used), *lookup_sources(self.calls)])
         sources = [self._integrand_source(i) for i in self.integrands.values()]
-        sources += [self._rounding_source(i) for i in self.integrands.values() if f"noise_{i.index}" in self.calls]
+        sources += [self._rounding_source(i) for i in self.rounded]
         parts = primitive_sources(self.used)
         if sources:
             parts += [rule_import(), *sources, *quadrature_sources(self.calls)]
@@ -87,7 +88,7 @@ class Lowering(Expectations):
         if integrand.wave is not None:
             return self._wave_source(integrand, integrand.wave)
         printer = KernelPrinter({x: "x", **{s: argument_name(s) for s in integrand.parameters}})
-        right, left = (printer.doprint(side(integrand.expression, sign)) for sign in (1, -1))
+        right, left = (printer.doprint(mended(integrand.expression, sign)) for sign in (1, -1))
         signature = ", ".join(["x", *map(argument_name, integrand.parameters)])
         lines = [f"def f_{integrand.index}({signature}):", f'    """{integrand.expression}"""']
         lines += [f"    return {right}"] if left == right else ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
@@ -98,7 +99,8 @@ class Lowering(Expectations):
         """a wave as a function of its first phase, and of how far x and the second phase are from there"""
         printer = KernelPrinter(dict(zip((x, *PHASES), ("x", "y", "z"), strict=True)))
         lines = [f"def f_{integrand.index}(y, {', '.join(WAVED)}):", f'    """{integrand.expression}"""', "    x = y + c", "    z = y + d"]
-        lines += ["    if x > 0.0:"] + [f"    {'    ' * (sign > 0)}return {printer.doprint(side(wave.pattern, sign))}" for sign in (1, -1)]
+        right, left = (printer.doprint(mended(integrand.expression, sign, wave.pattern)) for sign in (1, -1))
+        lines += ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
         self.used |= printer.used
         return "\n".join(lines) + "\n"
 
@@ -108,6 +110,6 @@ class Lowering(Expectations):
         taken = {"x", "math", "np", *given.values()}
         lines = [f"def r_{integrand.index}({', '.join(given.values())}):"]
         for sign, where in ((1, "x > 0.0"), (-1, "True")):
-            body = self.body([side(rounding_bound(side(integrand.expression, sign)), sign)], given, {}, set(taken))
+            body = self.body([side(rounding_bound(mended(integrand.expression, sign)), sign)], given, {}, set(taken))
             lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"

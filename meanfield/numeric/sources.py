@@ -34,6 +34,8 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "rate": (("cross", (1,)), ("mean", (1,))),
     "gap": (("reach", (0,)), ("reach", (1,)), ("smoothed", (0,)), ("variance", (0, 1)), ("rate", (0, 1))),
     "two": (("reach", (0,)), ("reach", (1,)), ("mean", (0,)), ("mean", (1,)), ("smoothed", (0,)), ("smoothed", (1,))),
+    "weight": (("reach", (0,)),),
+    "weighed": (("reach", (0,)), ("reach", (1,)), ("weight", (0,)), ("weight", (1,))),
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
     "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
 }

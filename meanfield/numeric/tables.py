@@ -13,7 +13,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.power_sums import QUIET, series_mean
-from meanfield.gaussian.resolution import real_function
+from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
 from meanfield.numeric.fingerprint import fingerprint, makers
@@ -131,7 +131,7 @@ class _Integrand:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(g: sp.Expr) -> _Integrand:
-        return _Integrand(real_function(g), shape_row(g))
+        return _Integrand(mended_function(g), shape_row(g))
 
     @property
     def breaks(self) -> tuple[float, ...]:

@@ -1,0 +1,120 @@
+"""Functions in the form in which floating point keeps their digits: by Taylor series where it finds 0/0, or loses what is left of terms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import mpmath as mp
+import numpy as np
+import sympy as sp
+
+from meanfield.gaussian.analyticity import analytic_radius, taylor
+from meanfield.gaussian.growth import places
+from meanfield.gaussian.kinks import kinks_of
+from meanfield.gaussian.pieces import NotClosed, branch, is_smooth
+from meanfield.gaussian.resolution import Real, on_both_sides, vectorised
+from meanfield.gaussian.shape_rows import TERMS
+from meanfield.gaussian.stable import side
+from meanfield.symbols import known
+
+__all__ = ["mended", "mended_function"]
+
+x = known("x")
+
+#: distances from a place at which a function is looked at, and a relative error there that is more than rounding of a few operations
+_LOOKED, _LOST = tuple(0.7 * 8.0**-k for k in range(7)), 1e-14
+#: what a series lacks of its first term, in bits
+_BITS = 54
+#: how far a function must be analytic around a place
+_NARROW = 1e-3
+_DIGITS = 80
+
+
+@dataclass(frozen=True)
+class _Patch:
+    """What stands for a function from `low` to `high`."""
+
+    low: float
+    high: float
+    series: sp.Expr
+
+
+def mended(g: sp.Expr, sign: int, written: sp.Expr | None = None) -> sp.Expr:
+    """g for sign * x > 0, perhaps written in other symbols too: far out as it neither overflows nor cancels, and by Taylor series around
+    where it has no digits."""
+    far = side(g if written is None else written, sign)
+    here = [p for p in _patches(g) if (p.high if sign > 0 else -p.low) > 0.0]
+    return sp.Piecewise(*((p.series, (x > p.low) & (x < p.high)) for p in here), (far, True)) if here else far
+
+
+@cache
+def mended_function(piece: sp.Expr) -> Real:
+    """A function over arrays, in that form."""
+    return on_both_sides(*(vectorised(mended(piece, sign)) for sign in (1, -1)))
+
+
+@cache
+def _patches(g: sp.Expr) -> tuple[_Patch, ...]:
+    """around 0, and where parts of g are infinite"""
+    if g.free_symbols != {x}:
+        return ()
+    found = []
+    for r in dict.fromkeys((sp.S.Zero, *places(g))):
+        right, left = (_series(_beside(g, r, sign), r, sign) for sign in (1, -1))
+        if right is None and left is None:
+            continue
+        kinks = () if is_smooth(g) else kinks_of(g)
+        at = float(r)
+        if right is not None:
+            found.append(_Patch(at, min([at + right[1], *(k for k in kinks if k > at)]), right[0]))
+        if left is not None:
+            found.append(_Patch(max([at - left[1], *(k for k in kinks if k < at)]), at, left[0]))
+        if right is not None and right == left:
+            found[-2:] = [_Patch(found[-1].low, found[-2].high, right[0])]
+    return tuple(found)
+
+
+def _beside(g: sp.Expr, r: sp.Expr, sign: int) -> sp.Expr:
+    """what g is next to a place, written about it"""
+    try:
+        piece = g if is_smooth(g) else branch(g, r + sign * sp.Rational(1, 10**9))
+    except NotClosed:
+        return sp.S.Zero
+    return piece.xreplace({x: x + r})
+
+
+@cache
+def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
+    """the Taylor series of h(x - r), and from r how far it is taken; None where floating point keeps the digits, or h has no such series"""
+    if x not in h.free_symbols or not _loses(h, r, sign) or (radius := analytic_radius(h)) < _NARROW:
+        return None
+    terms = 2 * TERMS
+    c = taylor(h, min(radius / 2, 1.0), terms)
+    first = next((n for n, a in enumerate(c) if a), terms)
+    if first == terms:
+        return None
+    polynomial = sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr()
+    return sp.horner(polynomial).xreplace({x: x - r}), radius * 2.0 ** (-_BITS / (terms - first))
+
+
+def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
+    """whether floating point finds few digits of h(x - r), or nothing, next to r; its value at r does not matter where it may be infinite"""
+    at = float(r)
+    points = np.array([0.0, *(at + sign * d - at for d in _LOOKED)])
+    g = h.xreplace({x: x - r})
+    value = vectorised(side(g, (at > 0) - (at < 0) or sign))
+    with np.errstate(all="ignore"):
+        found = value(at + points)
+    exact = sp.lambdify(x, h, "mpmath")
+    for z, v in zip(points[1:].tolist(), found[1:].tolist(), strict=True):
+        with mp.workdps(_DIGITS):
+            try:
+                true = mp.re(exact(mp.mpf(z)))
+            except (ArithmeticError, NameError, TypeError, ValueError):
+                return False
+            moved = 1e-16 * abs(at) * abs(mp.diff(exact, z)) if at else 0
+            if 1e-290 < abs(true) and not abs(v - true) <= _LOST * abs(true) + moved:
+                return True
+    return not math.isfinite(found[0])
