@@ -102,9 +102,8 @@ def _logarithm(u: Value, correction: Value | float, shift: Value | float) -> Val
     f = double((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
     s = f / (2.0 + f)
     z = s * s
-    half_square = 0.5 * f * f
-    tail = fma(s, half_square + z * polynomial(z, LOG), fma(k, LN2_LOW, correction))
-    return fma(k, LN2_HIGH, f - (half_square - tail))
+    tail = fma(s * z, polynomial(z, LOG), fma(k, LN2_LOW, correction))
+    return fma(k, LN2_HIGH, fma(2.0, s, tail))
 
 
 def _with_edges(u: Value, result: Value) -> Value:
@@ -114,6 +113,11 @@ def _with_edges(u: Value, result: Value) -> Value:
 def log(x: Value) -> Value:
     small = x < SMALLEST
     return _with_edges(x, _logarithm(where(small, x * 2.0**54, x), 0.0, where(small, -54.0, 0.0)))
+
+
+def logarithm(mantissa: Value, exponent: Value) -> Value:
+    """ln(mantissa 2^(500 exponent)) of a mantissa that is not subnormal"""
+    return _with_edges(mantissa, _logarithm(mantissa, 0.0, 500.0 * exponent))
 
 
 def log1p(x: Value) -> Value:
@@ -232,6 +236,7 @@ FUNCTIONS = (
     exp,
     expm1,
     log,
+    logarithm,
     log1p,
     atan,
     atan2,

@@ -41,9 +41,9 @@ class Output:
     """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
 
     def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
-        rows: list[Floats] = [np.empty((kept, count)) if memory is None else np.asarray(memory[k]).reshape(kept, count) for k in range(6)]
+        rows = np.empty((6, kept, count)) if memory is None else np.asarray(memory).reshape(6, kept, count)  # at once: large pages
         self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
-        self.chi = rows[5][: kept - 1 if kept > 1 else min(depth, 1)]
+        self.chi = rows[5, : kept - 1 if kept > 1 else min(depth, 1)]
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
 
     @property

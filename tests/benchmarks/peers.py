@@ -230,13 +230,16 @@ def meanfield(record: str = "last") -> Callable[[], Any]:
     count, depth = POINTS["q"].size, CASE["depth"]
     marks = {"last": np.array([depth]), "every": np.arange(depth + 1)}.get(record, np.unique([*range(0, depth, 16), depth]))
     out, halt = jobs.Output(count, marks.size, depth), np.zeros(1, dtype=np.int64)
-    run = store.compiled((Path(sys.argv[2]) / CASE["kernel"]).read_text(), "trajectories")
+    kernel = store.compiled((Path(sys.argv[2]) / CASE["kernel"]).read_text(), "trajectories")
     segment = min(depth * CASE["layers"], jobs.SEGMENT // (CASE["lanes"] * CASE["kept"]))
     points = [np.ascontiguousarray(POINTS[name]) for name in ("values", "q", "delta")]
     tables = [POINTS[name] for name in sorted(POINTS) if name.startswith("table_")]
 
+    arguments = (0, count, depth, marks, segment, halt, 0.0, *points, *out.arrays, *tables)
+    run = kernel.form(arguments)
+
     def once() -> np.ndarray:
-        run(0, count, depth, marks, segment, halt, 0.0, *points, *out.arrays, *tables)
+        run(*arguments)
         return np.array([out.q[-1], out.delta[-1], out.forward[-1]])
 
     return once

@@ -17,7 +17,7 @@ ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
 EDGES += [1e16, -1e300, 1.797e308, math.inf, -math.inf, math.nan]
 ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment")
-ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", *ANGLES)}
+ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "logarithm", *ANGLES)}
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,6 +83,12 @@ def test_of_two_arguments() -> None:
         check(
             compiled(elementary.atan2)(y[plain], x[plain]), list(zip(y[plain].tolist(), x[plain].tolist(), strict=True)), math.atan2, signed
         )
+        size, power = np.exp2(draw.uniform(-500, 500, 300)), draw.integers(-9, 9, 300).astype(np.float64)
+        pairs = list(zip(size.tolist(), power.tolist(), strict=True))
+        whole = lambda m, e: mp.log(m) + 500 * e * mp.log(2)  # noqa: E731
+        check(compiled(elementary.logarithm)(size, power), pairs, lambda m, e: math.log(m) + 500 * e * math.log(2), whole)
+    ends = compiled(elementary.logarithm)(np.array([0.0, math.inf, -1.0, math.nan]), np.zeros(4))
+    assert np.array_equal(ends, [-math.inf, math.inf, math.nan, math.nan], equal_nan=True)
     zeros = compiled(elementary.atan2)(y[~plain], x[~plain])
     assert [math.atan2(b, a) for b, a in zip(y[~plain], x[~plain], strict=True)] == pytest.approx(zeros.tolist(), rel=1e-15, nan_ok=True)
 

@@ -22,6 +22,9 @@ __all__ = ["assembled", "loaded", "processor", "types_of"]
 _COUNT = count()
 _LOCK = Lock()  # LLVM and the builders of its code are for one thread at a time
 _C = {FLOAT: ctypes.c_double, INT: ctypes.c_int64, BOOL: ctypes.c_bool}
+_ITEMS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INT}
+_START = ctypes.c_char * 0
+_array = cache(Array)
 #: functions of the C library that code may call
 _MATH = "exp expm1 log log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma hypot fmod"
 _MEMORY = "malloc free memset memcpy memmove"
@@ -35,9 +38,15 @@ def types_of(arguments: tuple[Any, ...]) -> tuple[Type, ...]:
 def _type_of(a: Any) -> Type:
     if not isinstance(a, np.ndarray):
         return FLOAT if isinstance(a, float) else BOOL if isinstance(a, bool) else INT
-    if not a.flags.c_contiguous or a.dtype not in (np.float64, np.int64):
+    item = _ITEMS.get(a.dtype)
+    if item is None or not a.flags.c_contiguous:
         raise TypeError(f"an array of {a.dtype}, strides {a.strides}: compiled code takes float64 and int64 in C order")
-    return Array(FLOAT if a.dtype == np.float64 else INT, a.ndim)
+    return _array(item, a.ndim)
+
+
+def _address(a: np.ndarray) -> int:
+    """where an array begins, in a third of the time that numpy takes to say it if it can be written to"""
+    return ctypes.addressof(_START.from_buffer(a)) if a.flags.writeable else a.ctypes.data
 
 
 @cache
@@ -105,7 +114,7 @@ def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., None]:
     def call(*arguments: Any) -> None:
         given: list[Any] = []
         for a in arguments:
-            given += [a.ctypes.data, *a.shape] if isinstance(a, np.ndarray) else [a]
+            given += [_address(a), *a.shape] if isinstance(a, np.ndarray) else [a]
         run(*given)
 
     call.linked = linked  # type: ignore[attr-defined]  # the code lives as long as this does
