@@ -115,6 +115,6 @@ def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
             except (ArithmeticError, NameError, TypeError, ValueError):
                 return False
             moved = 1e-16 * abs(at) * abs(mp.diff(exact, z)) if at else 0
-            if 1e-290 < abs(true) and not abs(v - true) <= _LOST * abs(true) + moved:
+            if abs(true) > 1e-290 and not abs(v - true) <= _LOST * abs(true) + moved:
                 return True
     return not math.isfinite(found[0])

@@ -15,8 +15,8 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
-    outer_y = np.empty(CAPACITY)
-    outer_w = np.empty(CAPACITY)
+    outer_y = np.empty(4 * CAPACITY)
+    outer_w = np.empty(4 * CAPACITY)
     along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
     if rho < 1e-16:
         along_second = False
@@ -116,8 +116,8 @@ def cross_<i>(shape, mu, q, delta, total<x>):
     mu = phase(shape, mu)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    outer_y = np.empty(CAPACITY)
-    outer_w = np.empty(CAPACITY)
+    outer_y = np.empty(4 * CAPACITY)
+    outer_w = np.empty(4 * CAPACITY)
     window = reach_<i>(shape, mu, math.sqrt(q), y, w<x>)
     s = own_part(q, delta, total)
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
@@ -170,8 +170,8 @@ def gap_<i>(shape, slope, q, delta<x>):
         return result
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    outer_y = np.empty(CAPACITY)
-    outer_w = np.empty(CAPACITY)
+    outer_y = np.empty(4 * CAPACITY)
+    outer_w = np.empty(4 * CAPACITY)
     window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
     s = own_part(q, delta, total)
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from meanfield.gaussian.node_rules import UNIFORM, along, panels, wrapped
+from meanfield.gaussian.panel_rules import UNIFORM, along, panels, wrapped
 from meanfield.gaussian.shape_rows import COUNT, breaks_of, jumps_of, sharp_of
 
 __all__ = [
@@ -30,7 +30,7 @@ CALM = 8.6  # nu w: a harmonic of frequency nu under a Gaussian or a step of wid
 STEP = 8.3  # widths of a step on either side
 BROAD = 1 << 18  # most nodes of one rule
 
-# where a row begins with what
+# where a row holds what
 FAR, NEAR, WIDTH, FIRST, SECOND, ONE, TWO, FINE, HEAD = range(9)
 
 

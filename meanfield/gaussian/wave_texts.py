@@ -169,4 +169,56 @@ def broadgap_<i>(row, sloped, q, delta):
             result += w[i] * 0.5 * (value - other) ** 2
     return result
 """,
+    "blend": r'''
+def blend_<i>_<j>(first, second, m1, m2, q1, p, q2):
+    """E f_<i>(u) f_<j>(v), the first averaged over what leaves it no phase given v."""
+    y = np.empty(BROAD)
+    c = np.empty(BROAD)
+    d = np.empty(BROAD)
+    w = np.empty(BROAD)
+    s = math.sqrt(distance(q1, p, q2) / q2)
+    root = math.sqrt(q2)
+    rate = p / q2
+    window = reach_<i>(near_of(first), m1, math.sqrt(q1), y, w, 0.0, 0.0)
+    reach = reach_<j>(near_of(second), m2, root, y, w, 0.0, 0.0)
+    if math.isnan(window) or math.isnan(reach):
+        return math.nan
+    ends = np.empty(SMOOTHED)
+    count = smoothed_ends(first, s, abs(m1) + reach * root * abs(rate), ends)
+    if count < 0:
+        return math.nan
+    ends = ends[:count]
+    values = np.zeros((count - 1) * LEGENDRE_X.size)
+    for i in range(count - 1):
+        if ends[i] < m1 + reach * root * abs(rate) and ends[i + 1] > m1 - reach * root * abs(rate):
+            for g in range(LEGENDRE_X.size):
+                u = 0.5 * (ends[i] + ends[i + 1] + (ends[i + 1] - ends[i]) * LEGENDRE_X[g])
+                values[i * LEGENDRE_X.size + g] = averaged_<i>(first, u, s, window, y, c, d, w)
+    places = np.empty(count)
+    for i in range(count):
+        places[i] = m2 + (ends[i if rate > 0.0 else count - 1 - i] - m1) / rate
+    row = np.empty(second.size + 4 * count)
+    count = beside(second, places, row)
+    count = broad_nodes(row[:count], 0.0, m2, root, 0.0, reach, y, c, d, w)
+    if count < 0:
+        return math.nan
+    total = 0.0
+    for i in range(count):
+        total += w[i] * f_<j>(y[i], c[i], d[i]) * blended(ends, values, m1 + rate * (y[i] + c[i] - m2))
+    return total
+''',
+    "broadtwo": r'''
+def broadtwo_<i>_<j>(first, second, m1, m2, q1, p, q2):
+    """E f_<i>(u) f_<j>(v) for means m1 and m2, variances q1 and q2 and covariance p, where either leaves the other one no phase."""
+    if not (0.0 < q1 < math.inf and 0.0 < q2 < math.inf):
+        return math.nan
+    if p == 0.0:
+        return broadmean_<i>(first, m1, q1) * broadmean_<j>(second, m2, q2)
+    rest = distance(q1, p, q2)
+    if wide_against(first, math.sqrt(max(rest, 0.0) / q2)):
+        return blend_<i>_<j>(first, second, m1, m2, q1, p, q2)
+    if wide_against(second, math.sqrt(max(rest, 0.0) / q1)):
+        return blend_<j>_<i>(second, first, m2, m1, q2, p, q1)
+    return math.nan
+''',
 }

@@ -40,10 +40,8 @@ _NONE = 1e-15  # of the largest: a harmonic that is none
 
 
 @cache
-def wave_row(f: sp.Expr, found: Wave | None, detail: float = 1.0) -> Floats | None:
+def wave_row(f: sp.Expr, found: Wave, detail: float = 1.0) -> Floats | None:
     """The numbers that `wave_rules` reads of a function and how it oscillates, None where it is not known as far as that takes."""
-    if found is None or period(f) is not None:
-        return None
     try:
         return _Far(f, found).row(detail)
     except (_Unknown, NotClosed, ValueError):
@@ -62,11 +60,12 @@ class _Far:
     wave: Wave
 
     def row(self, detail: float) -> Floats:
-        near, far = shape_of(self.f), self._amplitude
+        far = self._amplitude
         zone = far[0] + (2 * STEP + 2 * (WINDOW + 1.5)) * self._calm
+        near = shape_of(self.f) if period(self.f) is None else self._turning(zone)
         if min(-near.breaks[0], near.breaks[-1]) < zone:
             raise _Unknown
-        rows = near.row(detail), self._phases.row(detail)
+        rows = near.row(detail), self._turning((WINDOW + 1.5) * self._calm).row(detail)
         counts = [-1.0 if self._kinked else float(k) for k in self._harmonics] + [0.0] * (2 - len(self._lengths))
         lengths = [*self._lengths, *[0.0] * (2 - len(self._lengths))]
         head = (len(far), len(rows[0]), self._calm, *lengths, *counts, detail)
@@ -176,9 +175,8 @@ class _Far:
         apart = np.abs(np.subtract.outer(nu, nu))
         return CALM / float(apart[apart > 1e-9 * max(frequencies)].min())
 
-    @cached_property
-    def _phases(self) -> Shape:
-        """what the wave is as a function of its phases, far out"""
+    def _turning(self, reach: float) -> Shape:
+        """what the wave is as a function of its phases, far out, as far as that from 0"""
         start, length = self._amplitude[0], self._lengths[0]
         breaks: dict[float, tuple[int, float]] = {}
         shapes = [shape_of(h) for h in self._lines(start)]
@@ -193,7 +191,7 @@ class _Far:
                     known_sharp, known_jump = breaks.get(place, (0, 0.0))
                     breaks[place] = (max(sharp, known_sharp), max(abs(jump), known_jump))
         one = sorted(breaks.items()) or [(length * i / 4, (0, 0.0)) for i in range(4)]
-        turns = math.ceil((WINDOW + 1.5) * self._calm / length) + 2
+        turns = math.ceil(reach / length) + 2
         every = [(b + n * length, *kind) for n in range(-turns, turns) for b, kind in one]
         places, sharps, jumps = zip(*every, strict=True)
         still = replace(shape_of(self.f), smooth=False, period=0.0, radius=0.0, void=(math.inf, -math.inf))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from meanfield.gaussian.cells import Cell
-from meanfield.gaussian.periods import wave
+from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import poles, regular
 from meanfield.gaussian.waves import wave_row
@@ -19,7 +19,7 @@ from meanfield.numeric.work import Work
 __all__ = ["Calls", "parameters_of"]
 
 #: kinds named after all of their integrands
-_EVERY = ("two", "weighed", "exchangeable", "moved")
+_EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved")
 
 
 @dataclass
@@ -50,9 +50,10 @@ class Calls:
         if kind in ("cross", "two") and self.careful:  # next to p = -q a function of one side is far below its second moment
             both, law = (integrands, call.args[:5]) if kind == "two" else (integrands * 2, _law(*call.args[:3]))
             return self.call("weighed", both, *law) / QUADRATURE_ULPS
-        if kind == "two":
+        if kind in ("two", "broadtwo"):
+            square = kind.replace("two", "square")
             m1, m2, v1, _, v2 = call.args[:5]
-            return sp.sqrt(self.call("square", integrands[:1], m1, v1) * self.call("square", integrands[1:], m2, v2))
+            return sp.sqrt(self.call(square, integrands[:1], m1, v1) * self.call(square, integrands[1:], m2, v2))
         second = self.call("square", integrands, *call.args[:2])
         if kind == "mean" and self.careful:  # a Taylor series is good relative to its sum
             quiet = self.call("quiet", integrands, *call.args[:2])
@@ -88,11 +89,24 @@ class Calls:
         """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known."""
         g = almost_everywhere(h)
         found = wave(g)
-        if derivative and found is not None:
-            g, found = almost_everywhere(regular(g)), found.along(regular)
+        if found is None or period(g) is not None:
+            return None
+        return self._waving(*((almost_everywhere(regular(g)), found.along(regular)) if derivative else (g, found)))
+
+    def broad_two(self, *functions: sp.Expr) -> tuple[Integrand, ...] | None:
+        """Two functions, one of which oscillates for ever at least, as what they are under Gaussians that leave one of them no phase."""
+        two = [almost_everywhere(h) for h in functions]
+        waves = [wave(g) for g in two]
+        periods = next((found.periods for found in waves if found is not None), None)
+        if periods is None:
+            return None
+        found = [self._waving(g, found or Wave(g, periods[:1])) for g, found in zip(two, waves, strict=True)]
+        return tuple(i for i in found if i is not None) if None not in found else None
+
+    def _waving(self, g: sp.Expr, found: Wave) -> Integrand | None:
         if wave_row(g, found) is None:
             return None
-        return self.integrands.setdefault(sp.Tuple(g, sp.oo), Integrand(g, len(self.integrands), wave=found))
+        return self.integrands.setdefault(sp.Tuple(g, sp.oo, *found.periods), Integrand(g, len(self.integrands), wave=found))
 
     def written_about(self, cell: Cell) -> Integrand:
         """A function about one of its singularities, for what is in its cell."""

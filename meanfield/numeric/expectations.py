@@ -158,7 +158,19 @@ class Expectations(Calls):
         return sp.Piecewise((self.call("cross", (self.integrand(g),), *within(near)), near), (far, True))
 
     def _two_of(self, f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
-        return self.call("two", (self.integrand(f), self.integrand(g)), *law)
+        functions, broad = (self.integrand(f), self.integrand(g)), self.broad_two(f, g)
+        if broad is None:
+            return self.call("two", functions, *law)
+        m1, m2, v1, cov, v2 = law
+        near = sp.And(self._reaches(f, m1, v1), self._reaches(g, m2, v2))
+        lost = sp.Or(*[sp.sqrt(a - cov**2 / b) >= sp.Float(i.calm) for a, b, i in ((v1, v2, broad[0]), (v2, v1, broad[1]))])
+        plain = sp.Or(near, sp.Not(lost))
+
+        def within(case: sp.Basic) -> tuple[sp.Expr, ...]:
+            return (m1, m2, *(_where(case, a) for a in (v1, cov, v2)))
+
+        far = self._far("broadtwo", broad, *within(sp.Not(plain)))
+        return sp.Piecewise((self.call("two", functions, *within(plain)), plain), (far, True))
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.periods import Wave
 from meanfield.gaussian.singularities import Shape, shape_of
+from meanfield.gaussian.wave_rules import WIDTH
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
@@ -52,6 +53,11 @@ class Integrand:
         """How far from 0 it is known by so few panels that these are cheap."""
         breaks = np.array(self.shape.breaks)
         return float(min(-breaks[breaks < 0][::-1][:_PANELS][-1], breaks[breaks > 0][:_PANELS][-1]))
+
+    @property
+    def calm(self) -> float:
+        """The deviation under which no phase of a wave is left."""
+        return float(self.shapes((), np.empty((0, 1)))[0][WIDTH])
 
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""

@@ -28,6 +28,8 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "broadsquare": (("reach", (0,)),),
     "broadcross": (("broadmean", (0,)), ("placed", (0,)), ("mirrored", (0,)), ("averaged", (0,))),
     "broadgap": (("reach", (1,)), ("variance", (0, 1)), ("placed", (0,)), ("mirrored", (0,)), ("averaged", (0,)), ("scattered", (0,))),
+    "blend": (("reach", (0,)), ("reach", (1,)), ("averaged", (0,))),
+    "broadtwo": (("broadmean", (0,)), ("broadmean", (1,)), ("blend", (0, 1)), ("blend", (1, 0))),
     "smoothed": (("reach", (0,)),),
     "variance": (("reach", (0,)),),
     "cross": (("reach", (0,)), ("mean", (0,)), ("smoothed", (0,))),

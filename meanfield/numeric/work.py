@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.gaussian.shape_rows import SMOOTH
+from meanfield.gaussian.shape_rows import COUNT, SMOOTH
 
 __all__ = ["Work", "patient"]
 
@@ -20,6 +20,8 @@ __all__ = ["Work", "patient"]
 NEW, KEPT = 600.0, 50.0
 #: in these costs, how long a job may take as plain Python; -1 compiles everything
 PATIENCE = 1.0
+#: the panels of a function that these costs are of
+PANELS = 130
 #: straight-line code of a point or layer, in milliseconds
 STEP = 0.01
 #: quadrature calls in milliseconds, of functions that the trapezoid resolves and of those that take panels (2 vCPU AMD EPYC, 2026-11)
@@ -28,6 +30,7 @@ CALLS = {
     "cross": (12.0, 90.0), "two": (20.0, 180.0), "weighed": (60.0, 540.0), "gap": (15.0, 120.0), "exchangeable": (100.0, 1500.0),
     "moved": (200.0, 3000.0), "broadmean": (50.0, 50.0),
     "broadsquare": (50.0, 50.0), "broadcross": (2000.0, 2000.0), "broadgap": (2000.0, 2000.0),
+    "broadtwo": (2000.0, 2000.0),
 }  # fmt: skip
 
 #: reading a table, and how long quadrature in plain Python must take for tables to be made
@@ -49,8 +52,13 @@ class Work:
 
     def milliseconds(self, shapes: Sequence[NDArray[np.float64]]) -> float:
         """What a point costs where the integrands have these shapes."""
-        smooth = [bool((rows[:, SMOOTH] > 0).all()) for rows in shapes]
-        return STEP + self.other + sum(CALLS[kind][not all(smooth[i] for i in which)] for kind, which in self.calls)
+        panels = [0.0 if (rows[:, SMOOTH] > 0).all() else max(float(rows[:, COUNT].max()) / PANELS, 1.0) for rows in shapes]
+
+        def cost(kind: str, which: tuple[int, ...]) -> float:
+            most = max((panels[i] for i in which), default=0.0)
+            return CALLS[kind][most > 0.0] * max(most, 1.0) ** 2
+
+        return STEP + self.other + sum(cost(*call) for call in self.calls)
 
     @property
     def tabled(self) -> float:
