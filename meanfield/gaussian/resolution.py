@@ -17,7 +17,18 @@ from sympy.printing.numpy import NumPyPrinter, SciPyPrinter
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["REACH", "Real", "graded_ends", "march", "on_both_sides", "panel_ends", "real_function", "resolves", "rounding_shows", "vectorised"]
+__all__ = [
+    "REACH",
+    "Real",
+    "graded_ends",
+    "march",
+    "on_both_sides",
+    "panel_ends",
+    "real_function",
+    "resolves",
+    "rounding_shows",
+    "vectorised",
+]
 
 x = known("x")
 

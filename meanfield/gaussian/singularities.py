@@ -24,7 +24,7 @@ from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.pieces import branch, slope, without_deltas
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
-from meanfield.gaussian.shape_rows import REPEATS, WINDOW
+from meanfield.gaussian.shape_rows import REPEATS
 from meanfield.symbols import known
 
 __all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised"]
