@@ -76,6 +76,8 @@ def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bo
         backward = forward if left == right else taylor(left, min(radius / 2, 1.0), 2 * TERMS)
     except (ValueError, ZeroDivisionError, TypeError):
         return 0.0, False, nothing, nothing
+    if not any(forward[1:]) and not any(backward[1:]):  # all that varies is beyond
+        return 0.0, False, nothing, nothing
     radius = min([radius] + [_summed(c) / QUIET for c in (forward, backward)])
     first, second = (c[:TERMS] for c in (forward, backward))
     return radius, first == second, first, second

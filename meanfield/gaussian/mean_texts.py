@@ -80,7 +80,7 @@ def square_<i>(shape, mu, q<x>):
     + _SUM.replace("<power>", " ** 2"),
     "noise": r'''
 def noise_<i>(shape, mu, q<x>):
-    """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>."""
+    """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>, and what the places of its jumps are unsure of."""
     if not 0.0 < q < math.inf:
         return r_<i>(mu<x>) if q == 0.0 else math.nan
     mu = phase(shape, mu)
@@ -91,7 +91,12 @@ def noise_<i>(shape, mu, q<x>):
         lost = r_<i>(y[i]<x>)
         if w[i] > 0.0 and lost == lost:  # no number, where 0 that decays faster meets an overflow
             total += w[i] * lost * lost
-    return math.sqrt(total)
+    return math.sqrt(total) + unsure(shape, mu, math.sqrt(q), 1.0)
+''',
+    "edges": r'''
+def edges_<i>(shape, mu, q<x>):
+    """What the places of jumps are unsure of, in E f_<i>(u)^2."""
+    return unsure(shape, mu, math.sqrt(q), 2.0) if 0.0 < q < math.inf else 0.0
 ''',
     "quiet": r'''
 def quiet_<i>(shape, mu, q<x>):

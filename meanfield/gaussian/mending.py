@@ -100,7 +100,7 @@ def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
 
 
 def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
-    """whether floating point finds few digits of h(x - r), or nothing, next to r; its value at r does not matter where it may be infinite"""
+    """whether floating point finds few digits of h(x - r) next to r, or no number at r"""
     at = float(r)
     points = np.array([0.0, *(at + sign * d - at for d in _LOOKED)])
     g = h.xreplace({x: x - r})

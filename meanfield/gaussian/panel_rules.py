@@ -11,6 +11,7 @@ __all__ = [
     "LEGENDRE_W",
     "LEGENDRE_X",
     "SETTLED",
+    "STEEP",
     "UNIFORM",
     "along",
     "between",
@@ -23,6 +24,7 @@ __all__ = [
 UNIFORM = 1.5  # periods: a normal variable of that deviation has every phase alike, up to exp(-2 pi^2 1.5^2) = 1e-19
 LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
 SETTLED = 7.9  # deviations of a blur beyond which a kink or a jump leaves 1e-15 of itself: two graded panels
+STEEP = 9.0  # deviations from where on panels are shorter
 LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 
 
@@ -32,7 +34,8 @@ def panels(a: float, b: float, mu: float, s: float, window: float, longest: floa
     b = min(b, mu + window * s)
     if not a < b or k < 0:
         return k
-    m = math.ceil((b - a) / (longest * s))
+    steep = max(1.0, max(a - mu, mu - b) / (STEEP * s))  # far out the density falls by as much on a shorter way
+    m = math.ceil((b - a) / (longest * s) * steep)
     if k + m * LEGENDRE_X.size > y.size:
         return -1
     start = (a - mu) / s

@@ -39,6 +39,7 @@ __all__ = [
     "sharp_of",
     "singular",
     "straight",
+    "unsure",
     "within",
 ]
 
@@ -126,6 +127,16 @@ def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
         for j in range(breaks.size):
             near = near and (sharp[j] == 0.0 or abs(mu - breaks[j]) > WINDOW * s)
     return bool(near)
+
+
+def unsure(shape: np.ndarray, mu: float, s: float, power: float) -> float:
+    """What the rounding of the places of jumps changes in the mean of f, or with power 2 of its square, in units of 2^-53."""
+    breaks, jumps, total = breaks_of(shape), jumps_of(shape), 0.0
+    for j in range(breaks.size):
+        if jumps[j] != 0.0:
+            z = (breaks[j] - mu) / s
+            total += abs(jumps[j]) ** power * abs(breaks[j]) * math.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * s)
+    return total
 
 
 def sharp_near(shape: np.ndarray, mu: float, reach: float) -> int:

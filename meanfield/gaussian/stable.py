@@ -131,6 +131,21 @@ def _towering(e: sp.Mul) -> sp.Expr:
     return rest * exp(sp.Add(*[f.args[0] for f in growing], *logs))
 
 
+def _over_one(e: sp.Expr, sign: int) -> sp.Expr:
+    """1/(1 + |x|) - |x|/(1 + |x|)^2 = 1/(1 + |x|)^2: a sum over the highest power of what it is divided by, where its numerator falls"""
+    terms = sp.Add.make_args(e)
+    for b in sorted(
+        {t.base for t in e.atoms(sp.Pow) if t.exp.is_negative and t.exp.is_Rational and t.base.is_Add}, key=sp.default_sort_key
+    ):
+        k = min(t.as_powers_dict()[b] for t in terms)
+        parts = [(t / b**k).xreplace({sp.Abs(x): sign * x, sp.sign(x): S(sign)}) for t in terms]
+        if k < 0 and all(part.is_polynomial(x) for part in parts):
+            rest = sp.expand(sp.Add(*parts))
+            if sp.degree(rest, x) < max(sp.degree(part, x) for part in parts):
+                return rest * b**k
+    return e
+
+
 class _Outward:
     """Growing exponentials as reciprocals of decaying ones, which then cancel; from the leaves upward."""
 
@@ -151,7 +166,7 @@ class _Outward:
         if isinstance(e, exp) and (rise := _rise(e.args[0], self.sign)):
             return 1 / self.named(-e.args[0]) if rise > 0 else self.named(e.args[0])
         if isinstance(e, sp.Add):
-            e = self.conjugate(e)
+            e = _over_one(self.conjugate(e), self.sign)
         if isinstance(e, sp.Mul):
             e = _towering(e)
         if isinstance(e, sp.log):
@@ -159,9 +174,19 @@ class _Outward:
         walked = [self.walk(a) for a in e.args]
         if isinstance(e, exp):  # of what is no polynomial: sums as fractions leave it alone
             return self.other.setdefault(walked[0], sp.Dummy("e", positive=True))
+        if isinstance(e, sp.Add):
+            return self.limitless(e.func(*walked))
         if isinstance(e, (sp.Mul, sp.Pow)):  # a growing sum as a fraction, so that what grows cancels
             walked = [sp.together(a) if isinstance(a, sp.Add) and self.grows(a) else a for a in walked]
         return e.func(*walked)
+
+    def limitless(self, e: sp.Expr) -> sp.Expr:
+        """a sum whose terms cancel where what decays is 0, as one fraction without them: 1 - 1/(1 + d) = d/(1 + d)"""
+        ends = dict.fromkeys(e.free_symbols & self.decaying.keys(), S.Zero)
+        if not ends or self.grows(e) or all(t.xreplace(ends) == 0 for t in sp.Add.make_args(e)) or sp.expand(e.xreplace(ends)) != 0:
+            return e
+        numerator, denominator = sp.fraction(sp.together(e))
+        return sp.expand(numerator) / denominator
 
     def named(self, argument: sp.Expr) -> sp.Expr:
         """a decaying exponential as a symbol, or a power of one"""

@@ -77,8 +77,8 @@ class Calls:
         about = integrands[0].about
         law = (sp.Float(about[0]) if about else sp.S.Zero, v)
         noise = of("noise", 0, *law)
-        varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53))
-        sloped = 2 * d * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law))
+        varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53)) + of("edges", 0, *law)
+        sloped = d * (2 * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law)) + of("edges", 1, *law))
         return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
 
     def integrand(self, g: sp.Expr) -> Integrand:

@@ -20,6 +20,7 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "square": (("reach", (0,)),),
     "noise": (("reach", (0,)),),
     "quiet": (),
+    "edges": (),
     "averaged": (),
     "scattered": (),
     "placed": (("smoothed", (0,)),),
