@@ -3,6 +3,7 @@ r"""Numbers that an equation defines: a fixed point of q or of c as a sympy expr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 HIGHEST, NARROWEST = 1e60, 1e-14
 #: the least rho: at 0 itself rounding bounds of angles have no meaning
 LEAST = 1e-9
+#: digits of the first values on the way to a root in many, and how many there are at most
+FIRST, MOST = 25, 40
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
 TOUCHING = 1e-14
 
@@ -81,7 +84,7 @@ class Implicit(sp.Expr):  # type: ignore[misc]
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
-        digits = 20 * math.ceil((mp.libmp.prec_to_dps(prec) + 5) / 20)
+        digits = 10 * math.ceil((mp.libmp.prec_to_dps(prec) + 5) / 10)
         return sp.Float._new(_solved(self, digits)._mpf_, prec)
 
     def _enclosed(self) -> Root:
@@ -131,8 +134,23 @@ def _solved(unknown: Implicit, digits: int) -> sp.Float:
         if not found.crossing:
             return _touched(unknown, found, digits)
         ends = (mp.mpf(found.low) * (1 - mp.mpf("1e-14")), mp.mpf(found.high) * (1 + mp.mpf("1e-14")))
-        root = mp.findroot(lambda s: value(s, digits), ends, solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False)
-        return sp.Float(root, digits)
+        return sp.Float(_crossed(value, ends, digits), digits)
+
+
+def _crossed(value: Callable[[mp.mpf, int], mp.mpf], ends: tuple[mp.mpf, mp.mpf], digits: int) -> mp.mpf:
+    """a root by secants, each point with the digits that it can make use of: at many, one takes seconds"""
+    (a, b), places = ends, min(digits, FIRST)
+    fa, fb, last = value(a, places), value(b, places), b - a
+    for _ in range(MOST):
+        if fa == fb:
+            return b
+        step = fb * (b - a) / (fb - fa)
+        a, b, fa = b, b - step, fb
+        if abs(step * step / last) <= mp.mpf(10) ** (-digits) * abs(b):  # what the next step would be
+            return b
+        places, last = min(digits, max(places, math.ceil(-2 * mp.log10(abs(step / b))) + 5)), step
+        fb = value(b, places)
+    raise ArithmeticError(f"a root near {mp.nstr(b, 6)} does not settle at {digits} digits")
 
 
 def _touched(unknown: Implicit, found: Root, digits: int) -> sp.Float:
