@@ -25,8 +25,8 @@ x = known("x")
 _FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
 #: a variance from which on oscillations are averages over many periods
 _PERIODS = 10**4
-#: a change of q in a repeat, relative, that is none
-_NONE = sp.Float("1e-28")
+#: a change of q in a repeat, relative, that is looked at more closely, and one that is none
+_FAINT, _NONE = sp.Float("1e-12"), sp.Float("1e-28")
 
 
 def letters(stage: Stage) -> set[sp.Basic]:
@@ -84,7 +84,9 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
         here = step.xreplace({variance: v})
         if v >= _PERIODS:
             here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
-        value = valued(here, 35) / v - 1
+        value = valued(here, 20) / v - 1
+        if abs(value) < _FAINT:
+            value = valued(here, 35) / v - 1
         return value if abs(value) > _NONE else S.Zero
 
     first = drift(S.One)
