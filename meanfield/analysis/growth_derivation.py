@@ -9,6 +9,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
+from meanfield.analysis.growth_place import expressions, place
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
@@ -20,65 +21,64 @@ from meanfield.analysis.growth_rates import (
     eigenvalues,
     gap_fixed,
     gap_slow,
-    motion,
     slow_exponents,
     tidied,
 )
 from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
-from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
-from meanfield.analysis.repeats import Repeat, expanded, small, stepped
+from meanfield.analysis.repeats import Repeat, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.harmonics import steady
 from meanfield.recurrence import Stage
-from meanfield.symbols import known
 
-__all__ = ["laws", "letters"]
-
-x = known("x")
-
-#: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
-_FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
-#: a variance from which on oscillations are averages over many periods
-_PERIODS = 10**4
-#: a change of q in a repeat, relative, that is none
-_NONE = sp.Float("1e-28")
-
-
-def letters(stage: Stage) -> set[sp.Basic]:
-    """The symbols of a stage."""
-    return set().union(*(e.free_symbols for e in _expressions(stage)))
-
-
-def _expressions(stage: Stage) -> tuple[sp.Expr, ...]:
-    law = stage.law
-    return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
-
-
-# -- where q goes ------------------------------------------------------------------------------------------------------
+__all__ = ["laws"]
 
 
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
-        check_expandable(e for s in stages for e in _expressions(s))
+        check_expandable(e for s in stages for e in expressions(s))
         infinite = _infinite(stages)
         if infinite is not None:
             still = tuple(replace(s, law=replace(s.law, transfer=sp.eye(2))) for s in stages)
             return *laws(still)[:2], unknown_law("J", infinite)
-        place = _place(stages)
-        if isinstance(place, tuple):
-            return _moving(*place)
-        return settled(stages, place)
+        return _followed(stages)
     except Together:
         raise
-    except (Undetermined, NoExpansion) as reason:
+    except NoExpansion as reason:
+        return _of_one_token(stages, reason)
+    except Undetermined as reason:
         return unknown(reason)
     except ArithmeticError as reason:  # a number on the way has no rule that is certain
         return unknown(Undetermined(str(reason)))
+
+
+def _followed(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
+    found = place(stages)
+    return _moving(*found) if isinstance(found, tuple) else settled(stages, found)
+
+
+def _of_one_token(stages: Sequence[Stage], reason: NoExpansion) -> tuple[Growth, Growth, Growth]:
+    """q and J where the laws of two tokens have no expansion, if they do without"""
+    alone = tuple(map(_alone, stages))
+    if any(s.law.transfer[0, 1] != 0 for s in stages) or alone == tuple(stages):
+        return unknown(reason)
+    q, _, apjn = laws(alone)
+    return q, unknown_law("1 - c", reason), apjn
+
+
+def _alone(stage: Stage) -> Stage:
+    """a stage as one token sees it: another is independent of it"""
+    law = stage.law
+    output, transfer = replace(law.output, delta=law.output.q), sp.diag(law.transfer[0, 0], 0)
+    needed, kept = output.q.free_symbols | transfer.free_symbols, []
+    for d in reversed(law.definitions):
+        if d.symbol in needed:
+            needed |= (d.value if d.kernel is None else d.kernel).free_symbols
+            kept.append(d)
+    return replace(stage, law=replace(law, output=output, transfer=transfer, definitions=tuple(reversed(kept))))
 
 
 def _infinite(stages: Sequence[Stage]) -> Undetermined | None:
@@ -88,71 +88,6 @@ def _infinite(stages: Sequence[Stage]) -> Undetermined | None:
             if t.integrand.has(sp.DiracDelta) and t.conditioned().has(sp.oo, sp.zoo):
                 return Undetermined(f"{t} is infinite: J is after one repeat")
     return None
-
-
-def _far(stages: Sequence[Stage], direction: int) -> Repeat:
-    return expanded(stages, x**direction, GAP * x**direction, 2 if direction > 0 else 4)
-
-
-def _place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
-    """the expansion of a repeat where q goes to infinity or to 0, or the fixed point q*"""
-    numeric = not any(letters(s) - _own(s) for s in stages)
-    variance = sp.Dummy("q", positive=True)
-    probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
-    after, _, _ = stepped(stages, probe, probe * GAP)
-    if not {probe, GAP} & after.free_symbols:
-        return closed(after)  # a norm ends the repeat
-    direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
-    for side in (1, -1):
-        if direction in (None, side):
-            repeat = _far(stages, side)
-            move = motion(repeat, side)
-            if move is not None and (move.slow or not vanishes(move.factor - 1)):
-                return repeat, move
-            if move is not None:
-                return variance  # any variance stays
-            if direction is not None:
-                raise Undetermined("the recursion and its expansion disagree about where q goes")
-    fixed = _fixed_variance(stages, variance)
-    try:
-        return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
-    except ArithmeticError:
-        raise Undetermined("q' - q neither crosses nor touches 0 on the way of q") from None
-
-
-def _own(stage: Stage) -> set[sp.Basic]:
-    return {known("q"), known("p"), known("delta"), *(d.symbol for d in stage.law.definitions)}
-
-
-def _direction(after: sp.Expr, variance: sp.Expr) -> int:
-    """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point or stays"""
-
-    step = closed(after)
-
-    def drift(v: sp.Expr) -> sp.Expr:
-        here = step.xreplace({variance: v})
-        if v >= _PERIODS:
-            here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
-        value = valued(here, 35) / v - 1
-        return value if abs(value) > _NONE else S.Zero
-
-    first = drift(S.One)
-    if abs(first) < TOUCHING and all(abs(drift(v)) < TOUCHING for v in (sp.Integer(3), sp.Rational(1, 3))):
-        return 1  # parameters are known as well as doubles
-    side = int(sp.sign(first))
-    return side if side and all(sp.sign(drift(v**side)) == side for v in _FAR) else 0
-
-
-def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:
-    """q* with c = 1"""
-    repeat = expanded(stages, variance, variance / x, 2)
-    after = closed(at_zero := repeat.q.get((S.Zero, 0), S.Zero))
-    if variance not in at_zero.free_symbols:
-        return after
-    slope = after.diff(variance)
-    if variance not in slope.free_symbols:
-        return tidied(after.xreplace({variance: S.Zero}) / (1 - slope))
-    return VarianceRoot(after - variance, variance)
 
 
 # -- q far out or near 0 -----------------------------------------------------------------------------------------------

@@ -13,9 +13,10 @@ import sympy as sp
 
 from meanfield import arguments, faces
 from meanfield.analysis.growth_cases import Case, cases
-from meanfield.analysis.growth_derivation import laws, letters
+from meanfield.analysis.growth_derivation import laws
 from meanfield.analysis.growth_joint import joint_laws
 from meanfield.analysis.growth_modes import unknown
+from meanfield.analysis.growth_place import letters
 from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import joint_limit

@@ -113,7 +113,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if c.has(REST):
         raise Undetermined("the slow drift of q is beyond the terms that the expansions give")
     if j:
-        raise Undetermined("q' - q has a leading logarithm")
+        raise Undetermined(f"q' - q goes as q^({direction * a}) ln(q)^{j}: q grows as no power of l")
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)

@@ -3,6 +3,7 @@ r"""Numbers that an equation defines: a fixed point of q or of c as a sympy expr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -26,6 +27,8 @@ Floats = NDArray[np.float64]
 HIGHEST, NARROWEST = 1e60, 1e-14
 #: the least rho: at 0 itself rounding bounds of angles have no meaning
 LEAST = 1e-9
+#: digits that a root is first known to; of its error, what may stand before the product of two steps; secants at most
+FIRST, SAFE, MOST = 25, 1000, 30
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
 TOUCHING = 1e-14
 
@@ -82,8 +85,10 @@ class Implicit(sp.Expr):  # type: ignore[misc]
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
-        digits = 20 * math.ceil((mp.libmp.prec_to_dps(prec) + 5) / 20)
-        return sp.Float._new(_solved(self, digits)._mpf_, prec)
+        digits = FIRST
+        while digits < mp.libmp.prec_to_dps(prec) + 5:
+            digits *= 2
+        return sp.Float._new(_solved(self, digits)[0]._mpf_, prec)
 
     def _enclosed(self) -> Root:
         """the root in doubles; IndexError where there is none"""
@@ -110,33 +115,52 @@ class Implicit(sp.Expr):  # type: ignore[misc]
 
 
 @cache
-def _solved(unknown: Implicit, digits: int) -> sp.Float:
-    """the root, found in doubles, then refined"""
-
+def _found(unknown: Implicit) -> Root:
     try:
-        found = unknown._enclosed()
+        return unknown._enclosed()
     except IndexError:
         raise ArithmeticError(f"{unknown.equation} = 0 has no root {unknown.name}") from None
+
+
+@cache
+def _solved(unknown: Implicit, digits: int) -> tuple[mp.mpf, mp.mpf | None]:
+    """the root, and the slope where it is crossed: found in doubles, then to twice as many digits from those known"""
+    found = _found(unknown)
     if found.at == 0:
-        return sp.Float(0, digits)
+        return mp.mpf(0), None
     plain = written_out(unknown.equation)
     direct = None if plain.has(Node) else sp.lambdify(unknown.variable, plain, "mpmath")
 
-    def value(s: mp.mpf, places: int) -> mp.mpf:
+    @cache  # seconds each, where there are many digits
+    def value(s: mp.mpf) -> mp.mpf:
         if direct is not None:
             return mp.re(direct(s))
-        number = valued(unknown.equation.subs(unknown.variable, sp.Rational(mp.nstr(s, digits + 5))), places)
+        number = valued(unknown.equation.subs(unknown.variable, sp.Rational(mp.nstr(s, digits + 5))), digits)
         return mp.mpf(number._to_mpmath(mp.mp.prec))
 
     with mp.workdps(digits + 10):
         if not found.crossing:
-            return _touched(unknown, found, digits)
-        ends = (mp.mpf(found.low) * (1 - mp.mpf("1e-14")), mp.mpf(found.high) * (1 + mp.mpf("1e-14")))
-        root = mp.findroot(lambda s: value(s, digits), ends, solver="secant", tol=mp.mpf(10) ** (6 - 2 * digits), verify=False)
-        return sp.Float(root, digits)
+            return _touched(unknown, found, digits), None
+        if digits > FIRST:
+            at, slope = _solved(unknown, digits // 2)
+        else:
+            low, at = (mp.mpf(end) * (1 + mp.mpf(beyond)) for end, beyond in ((found.low, "-1e-14"), (found.high, "1e-14")))
+            slope = (value(at) - value(low)) / (at - low)
+        return _refined(value, at, slope, digits)
 
 
-def _touched(unknown: Implicit, found: Root, digits: int) -> sp.Float:
+def _refined(value: Callable[[mp.mpf], mp.mpf], at: mp.mpf, slope: mp.mpf, digits: int) -> tuple[mp.mpf, mp.mpf]:
+    """a root and its slope by secants, from a point near it: the error is about the product of the last two steps"""
+    last = at
+    for _ in range(MOST):
+        step = value(at) / slope
+        if abs(step * last) <= mp.mpf(10) ** (-digits) * at**2 / SAFE:
+            return at - step, slope
+        slope, at, last = (value(at) - value(at - step)) / step, at - step, step
+    raise ArithmeticError(f"a root near {mp.nstr(at, 6)} does not settle at {digits} digits")
+
+
+def _touched(unknown: Implicit, found: Root, digits: int) -> mp.mpf:
     """where the equation comes nearest to zero, if that is zero to the digits of the parameters"""
     s = unknown.variable
     slope = derivative(unknown.equation, s)
@@ -150,7 +174,7 @@ def _touched(unknown: Implicit, found: Root, digits: int) -> sp.Float:
     )
     if abs(value(unknown.equation, at)) > TOUCHING * at:
         raise ArithmeticError(f"{unknown.equation} comes near 0 at {mp.nstr(at, 6)} and turns back")
-    return sp.Float(at, digits)
+    return at
 
 
 class CorrelationRoot(Implicit):

@@ -162,7 +162,7 @@ class Limit:
             slopes = [node, node.diff(_V), node.diff(_V, 2)]
             return sp.Add(*[d.xreplace({_V: v0}) * (v - v0) ** k / sp.factorial(k) for k, d in enumerate(slopes)]) + REST * (v - v0) ** 3
         found, rest = _wide(f) if a > 0 else _narrow(f)
-        return sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + REST * v**rest
+        return sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + _left(v, rest)
 
     def _conditioned(self, node: sp.Expr) -> sp.Expr:
         value = node.conditioned()
@@ -183,9 +183,8 @@ class Limit:
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
         found, rest = _pair_terms(f, g, a > 0)
         put = {p: rho, q: S.One}
-        value = (
-            sp.Add(*[(self.letter(c.xreplace(put)) + self.letter(c1.xreplace(put)) * shift) * v**e for c, c1, e in found]) + REST * v**rest
-        )
+        terms = [(self.letter(c.xreplace(put)) + self.letter(c1.xreplace(put)) * shift) * v**e for c, c1, e in found]
+        value = sp.Add(*terms) + _left(v, rest)
         return self._single(f * g, variance) - value if gap else value
 
     def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:
@@ -244,7 +243,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
     node = Expectation(f, q)
     constant, node = node.as_independent(q) if not isinstance(node, Node) else (S.One, node)
     if not isinstance(node, Node):
-        return ((constant * node, S.Zero, 0),), -sp.Integer(ORDER)
+        return ((constant * node, S.Zero, 0),), -S.Infinity
     form = node.closed()
     if form is not None and not form.has(*FOR_READING):
         try:
@@ -261,7 +260,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
             expansion = node.asymptotic(count)
         except (ValueError, ArithmeticError) as reason:
             raise NoExpansion(str(reason)) from None
-        rest = _exponent(expansion.remainder, -sp.Integer(ORDER))
+        rest = _exponent(expansion.remainder, -S.Infinity)
         if rest <= -Rational(3, 2):
             break
     logarithm = sp.log(q)
@@ -279,8 +278,13 @@ def _unfolded(terms: list[tuple[sp.Expr, sp.Expr]], logarithm: sp.Expr) -> tuple
     return tuple(found)
 
 
+def _left(v: sp.Expr, rest: sp.Expr) -> sp.Expr:
+    """what is left out of a series in v, if anything is"""
+    return REST * v**rest if rest.is_finite else S.Zero
+
+
 def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
-    """the power of q in the order of a remainder; of one that is no power, none"""
+    """the power of q in the order of a remainder, `otherwise` where nothing or less than every power is left"""
     if remainder == 0 or remainder.has(sp.exp):
         return otherwise
     power = sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)])
@@ -295,7 +299,7 @@ def _narrow(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Ex
     except (ValueError, AttributeError) as reason:
         raise NoExpansion(str(reason)) from None
     constant = Expectation(f, q).as_independent(q)[0]
-    return tuple((constant * c, e, 0) for c, e in expansion.terms), _exponent(expansion.remainder, sp.Integer(ORDER + 1))
+    return tuple((constant * c, e, 0) for c, e in expansion.terms), _exponent(expansion.remainder, S.Infinity)
 
 
 @cache
@@ -314,9 +318,9 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr
         raise NoExpansion(f"{f} and {g} share no law")
     try:
         expansion = node.asymptotic(1) if wide else node.taylor(ORDER)
-        if wide and _exponent(expansion.remainder, -sp.Integer(ORDER)) > -1:
+        if wide and _exponent(expansion.remainder, -S.Infinity) > -1:
             expansion = node.asymptotic(2)
     except (ValueError, ArithmeticError) as reason:
         raise NoExpansion(str(reason)) from None
     found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)
-    return found, _exponent(expansion.remainder, sp.Integer(-ORDER if wide else ORDER + 1))
+    return found, _exponent(expansion.remainder, -S.Infinity if wide else S.Infinity)

@@ -155,13 +155,15 @@ class _Walk(Arithmetic):
             raise Faint
         return leading_sign(series.terms, whole)
 
+    def lasting(self, s: Series, f: sp.Expr) -> Series:
+        """a series that is not exponentially small, which beside powers is nothing"""
+        return Series({}, faint=True) if s.rate and leading_sign(s.rate, f) < 0 else s
+
     def function(self, f: sp.Expr) -> Series:
         """F(argument): by its limits at infinity, or by integrating F'(argument) argument'"""
         if len(f.args) != 1:
             raise NoExpansion(f"no rule for {f.func.__name__}")
-        argument = self.of(f.args[0])
-        if argument.rate and leading_sign(argument.rate, f) < 0:
-            argument = Series({}, faint=True)
+        argument = self.lasting(self.of(f.args[0]), f)
         unbounded = bool(argument.rate) or argument.lowest < 0 or argument.terms.get(S.Zero, S.Zero).has(LOG)
         if isinstance(f, (sp.sin, sp.cos)):
             if unbounded:
@@ -173,7 +175,7 @@ class _Walk(Arithmetic):
                 limit = sp.Integer(side if isinstance(f, sp.erf) else 1 - side)
                 return Series({S.Zero: limit} if limit else {}, faint=not limit)
             if isinstance(f, sp.atan):
-                inverse = self.function_at(sp.atan(x), self.power(argument, S.NegativeOne, f))
+                inverse = self.function_at(sp.atan(x), self.lasting(self.power(argument, S.NegativeOne, f), f))
                 return self.add(constant(side * sp.pi / 2), self.scaled(inverse, S.NegativeOne), f)
             if isinstance(f, sp.asinh):
                 positive = self.scaled(argument, sp.Integer(side))
@@ -198,8 +200,7 @@ class _Walk(Arithmetic):
 
     def tanh(self, s: Series, f: sp.Expr) -> Series:
         """by the addition theorem, so that coefficients are polynomials in tanh of the limit"""
-        if s.rate and leading_sign(s.rate, f) < 0:
-            s = Series({}, faint=True)
+        s = self.lasting(s, f)
         if s.rate or s.lowest < 0 or s.terms.get(S.Zero, S.Zero).has(LOG):
             return self.of(exponentials(f)) if not s.rate and s.lowest >= 0 else constant(sp.Integer(leading_sign(s.terms, f)))
         limit, rest = self.split(s)

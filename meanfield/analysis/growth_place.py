@@ -1,0 +1,110 @@
+r"""Where q goes from 1 over many repeats: to infinity, to 0, or to a fixed point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import sympy as sp
+from sympy import S
+
+from meanfield.analysis.growth_rates import Motion, Undetermined, motion, tidied
+from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
+from meanfield.analysis.repeats import Repeat, expanded, stepped
+from meanfield.analysis.signs import GAP, closed, vanishes
+from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.harmonics import steady
+from meanfield.recurrence import Stage
+from meanfield.symbols import known
+
+__all__ = ["expressions", "letters", "place"]
+
+x = known("x")
+
+#: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
+_FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
+#: a variance from which on oscillations are averages over many periods
+_PERIODS = 10**4
+#: a change of q in a repeat, relative, that is looked at more closely, and one that is none
+_FAINT, _NONE = sp.Float("1e-12"), sp.Float("1e-28")
+
+
+def letters(stage: Stage) -> set[sp.Basic]:
+    """The symbols of a stage."""
+    return set().union(*(e.free_symbols for e in expressions(stage)))
+
+
+def expressions(stage: Stage) -> tuple[sp.Expr, ...]:
+    """What the laws of a stage are written in."""
+    law = stage.law
+    return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
+
+
+def _far(stages: Sequence[Stage], direction: int) -> Repeat:
+    return expanded(stages, x**direction, GAP * x**direction, 2 if direction > 0 else 4)
+
+
+def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
+    """The expansion of a repeat where q goes to infinity or to 0, or the fixed point q*, a symbol where any variance stays."""
+    numeric = not any(letters(s) - _own(s) for s in stages)
+    variance = sp.Dummy("q", positive=True)
+    probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
+    after, _, _ = stepped(stages, probe, probe * GAP)
+    if not {probe, GAP} & after.free_symbols:
+        return closed(after)  # a norm ends the repeat
+    direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
+    for side in (1, -1):
+        if direction in (None, side):
+            repeat = _far(stages, side)
+            move = motion(repeat, side)
+            if move is not None and (move.slow or not vanishes(move.factor - 1)):
+                return repeat, move
+            if direction is not None:
+                slower = f"q' - q is less than every power of q as q goes to {'oo' if side > 0 else 0}: slower than every power of l"
+                raise Undetermined(slower if move is not None else "the recursion and its expansion disagree about where q goes")
+            if move is not None:
+                return variance  # any variance stays
+    fixed = _fixed_variance(stages, variance)
+    try:
+        return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
+    except ArithmeticError:
+        raise Undetermined("q' - q neither crosses nor touches 0 on the way of q") from None
+
+
+def _own(stage: Stage) -> set[sp.Basic]:
+    return {known("q"), known("p"), known("delta"), *(d.symbol for d in stage.law.definitions)}
+
+
+def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
+    """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point, None where it stays"""
+
+    step = closed(after)
+
+    def drift(v: sp.Expr) -> sp.Expr:
+        here = step.xreplace({variance: v})
+        if v >= _PERIODS:
+            here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
+        value = valued(here, 20) / v - 1
+        if abs(value) < _FAINT:
+            value = valued(here, 35) / v - 1
+        return value if abs(value) > _NONE else S.Zero
+
+    first = drift(S.One)
+    if abs(first) < TOUCHING and all(abs(drift(v)) < TOUCHING for v in (sp.Integer(3), sp.Rational(1, 3))):
+        return None  # parameters are known as well as doubles
+    side = int(sp.sign(first))
+    signs = [sp.sign(drift(v**side)) for v in _FAR] if side else []
+    seen = list(itertools.takewhile(lambda s: s == side, signs))  # beyond, it may be too small to be seen
+    return side if side and not any(signs[len(seen) :]) else 0
+
+
+def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:
+    """q* with c = 1"""
+    repeat = expanded(stages, variance, variance / x, 2)
+    after = closed(at_zero := repeat.q.get((S.Zero, 0), S.Zero))
+    if variance not in at_zero.free_symbols:
+        return after
+    slope = after.diff(variance)
+    if variance not in slope.free_symbols:
+        return tidied(after.xreplace({variance: S.Zero}) / (1 - slope))
+    return VarianceRoot(after - variance, variance)
