@@ -10,11 +10,16 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.analysis.elimination import shifted
 from meanfield.analysis.maps import derivative, values_of
+from meanfield.gaussian.expectation import Expectation
+from meanfield.symbols import known
 
 __all__ = ["solutions"]
 
 Floats = NDArray[np.float64]
+
+x = known("x")
 
 #: where each unknown starts
 STARTS = (0.02, 0.3, 1.0, 3.0, 30.0)
@@ -61,7 +66,8 @@ class _Equations:
 
     @cached_property
     def _expressions(self) -> tuple[sp.Expr, ...]:
-        return (*self.system, *(derivative(e, s) * s for e in self.system for s in self.unknown))
+        every = (*self.system, *(derivative(e, s) * s for e in self.system for s in self.unknown))
+        return tuple(e.replace(lambda t: isinstance(t, Expectation), _apart) for e in every)
 
     def __call__(self, at: Floats) -> tuple[Floats, Floats]:
         """values (equations, points) and derivatives by the logarithms of the unknowns"""
@@ -91,3 +97,21 @@ class _Equations:
         ends = self.iterated(point[:, None] * np.exp(np.outer(direction, [-ALONG, ALONG])))
         moved = direction @ np.log(ends / point[:, None])
         return bool(moved.size == 2 and moved[0] < -MET * ALONG and moved[1] > MET * ALONG)
+
+
+def _apart(node: Expectation) -> sp.Expr:
+    """an expectation as a sum of such of functions without parameters, where it is one: their quadrature is prepared once"""
+    for own in shifted(node):
+        terms = [_powers(t) for t in sp.Add.make_args(own.integrand)]
+        if all(terms):
+            return sp.Add(*[c * Expectation(g, own.variance, own.mean) for term in terms for c, g in term])
+    return node
+
+
+def _powers(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    """a product as a sum of c g(x), parameters in c only: those of its factors that hold them are polynomials; empty where they are not"""
+    held, free = sp.sift(sp.Mul.make_args(f), lambda t: bool(t.free_symbols - {x}), binary=True)
+    outer = sp.Mul(*held)
+    if not outer.is_polynomial(x):
+        return []
+    return [(c, sp.Mul(x**k, *free)) for (k,), c in sp.Poly(outer, x).terms()]
