@@ -22,6 +22,7 @@ from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
 from meanfield.analysis.newton import solutions
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.blocks.algebra import Block
+from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
 __all__ = ["critical"]
@@ -210,7 +211,10 @@ class _Problem:
 
     def _origin(self) -> Critical | None:
         """the point q = 0, where phi(0) = 0 and there is no bias"""
-        system = tuple(at_zero(x) for x in (self.equations.chi, self.equations.fixed))
+        try:
+            system = tuple(at_zero(x) for x in (self.equations.chi, self.equations.fixed))
+        except NoExpansion:  # it depends on the value of an unknown
+            return None
         unsolved = tuple(x for x in system if x.free_symbols & set(self.open))
         if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
             return None
@@ -288,7 +292,9 @@ class _Problem:
             points.append(Critical(named, status, text, q=at, chi=1.0, chi_parallel=along, residuals={"largest": residual}))
         points.sort(key=lambda p: (p.status == "unstable", p.q))
         wanted = {"chi": "chi = 1", "fixed": "q' = q", "marginal": "dq'/dq = 1"}
-        missed = f"no {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
+        missed = (
+            f"no positive {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
+        )
         return self._ordered(points, missed, variance is None)
 
     def _ordered(self, points: list[Critical], missed: str, anywhere: bool = True) -> Critical:

@@ -5,6 +5,7 @@ On identical inputs a repeat is critical at q where dc'/dc = 1 at c = 1 (chi) an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
-__all__ = ["Equations", "derived", "equations", "exact_root", "in_squares", "linear_solution", "relation", "squared"]
+__all__ = ["Equations", "derived", "equations", "exact_root", "in_squares", "linear_solution", "relation", "shifted", "squared"]
 
 q, x = known("q"), known("x")
 
@@ -50,14 +51,27 @@ def _closed(node: Node) -> sp.Expr:
 
 
 def _rescaled(node: Node) -> sp.Expr:
-    """E c g(a u) with the scale of its argument in the variance: a rule is found once for a function without parameters"""
-    if not isinstance(node, Expectation) or node.mean != 0 or not node.integrand.free_symbols - {x} or node.integrand.has(sp.DiracDelta):
+    """E c g(a (u - s)) with scale and shift of its argument in the law of u: a rule is found once for a function without parameters"""
+    if not isinstance(node, Expectation) or not node.integrand.free_symbols - {x} or node.integrand.has(sp.DiracDelta):
         return node
-    for f in (node.integrand, node.integrand.xreplace({x: -x})):
-        c, g, a = standardised(f)
-        if not g.free_symbols - {x}:
-            return c * Expectation(g, a**2 * node.variance)
+    for own in shifted(node):
+        for sign in (1, -1):
+            c, g, a = standardised(own.integrand.xreplace({x: sign * x}))
+            if not g.free_symbols - {x}:
+                return c * Expectation(g, a**2 * own.variance, a * sign * own.mean)
     return node
+
+
+def shifted(node: Expectation) -> Iterator[Expectation]:
+    """The expectation as it is, then over u - s for each s where a sum in it that is linear in u, and holds a parameter, vanishes."""
+    yield node
+    f = node.integrand
+    slopes = {t: t.diff(x) for t in f.atoms(sp.Add) if t.has(x) and t.free_symbols - {x}}
+    places = {sp.expand(x - t / slope) for t, slope in slopes.items() if slope != 0 and not slope.has(x)}
+    for s in sorted(places, key=sp.default_sort_key):
+        moved = f.xreplace({x: x + s}).replace(lambda t: isinstance(t, sp.Add), lambda t: sp.expand_mul(t, deep=False))
+        if isinstance(there := Expectation(moved, node.variance, node.mean - s), Expectation):
+            yield there
 
 
 def squared(s: sp.Symbol) -> sp.Symbol:

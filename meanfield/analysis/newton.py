@@ -3,68 +3,115 @@ r"""Positive solutions of a few equations by Newton's method in logarithms, from
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.analysis.elimination import shifted
 from meanfield.analysis.maps import derivative, values_of
+from meanfield.gaussian.expectation import Expectation
+from meanfield.symbols import known
 
 __all__ = ["solutions"]
 
 Floats = NDArray[np.float64]
 
+x = known("x")
+
 #: where each unknown starts
 STARTS = (0.02, 0.3, 1.0, 3.0, 30.0)
 STEPS = 60
-#: the longest step in a logarithm
-LONGEST = 1.0
+#: the longest step in a logarithm, and how near to 0 and infinity solutions are looked for
+LONGEST, LOWEST, HIGHEST = 1.0, 1e-12, 1e12
 #: residuals and last steps of what has converged
 CONVERGED, SETTLED = 1e-11, 1e-9
 #: singular values of the Jacobian in this ratio: the equations do not determine each unknown
 SINGULAR = 1e-7
+#: how far along its null direction a family of solutions is left and met again
+ALONG, MET = 1.0, 0.5
 
 
 def solutions(
     system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...], given: dict[str, float]
 ) -> list[tuple[tuple[float, ...], float, bool]]:
-    """Distinct solutions, each with its residual and whether the Jacobian there determines every unknown."""
-    names = [s.name for s in unknown]
-    expressions = (*system, *(derivative(e, s) * s for e in system for s in unknown))
-    at = np.array(list(itertools.product(STARTS, repeat=len(unknown)))).T
-    m, k = len(system), len(unknown)
-
-    def evaluated(points: Floats) -> tuple[Floats, Floats]:
-        rows, _ = values_of(expressions, dict(zip(names, points, strict=True)) | given)
-        return rows[:m], rows[m:].reshape(m, k, points.shape[1])
-
+    """Distinct solutions of equations with terms of size 1, each with its residual and whether the Jacobian determines every unknown."""
+    equations = _Equations(system, unknown, given)
     with np.errstate(all="ignore"):
+        at = equations.iterated(np.array(list(itertools.product(STARTS, repeat=len(unknown)))).T)
+        if not at.size:
+            return []
+        value, jacobian = equations(at)
+        found: list[tuple[tuple[float, ...], float, bool]] = []
+        for g in np.argsort(np.abs(value).max(0)):
+            residual = float(np.abs(value[:, g]).max())
+            if not residual <= CONVERGED:
+                break
+            if any(np.allclose(at[:, g], other, rtol=1e-6, atol=0) for other, _, _ in found):
+                continue
+            _, sizes, directions = np.linalg.svd(jacobian[:, :, g])
+            determined = len(system) >= len(unknown) and bool(sizes.min() > SINGULAR * sizes.max())
+            if determined or (all(d for _, _, d in found) and equations.family(at[:, g], directions[-1])):
+                found.append((tuple(map(float, at[:, g])), residual, determined))
+    return found
+
+
+@dataclass(frozen=True)
+class _Equations:
+    system: tuple[sp.Expr, ...]
+    unknown: tuple[sp.Symbol, ...]
+    given: dict[str, float]
+
+    @cached_property
+    def _expressions(self) -> tuple[sp.Expr, ...]:
+        every = (*self.system, *(derivative(e, s) * s for e in self.system for s in self.unknown))
+        return tuple(e.replace(lambda t: isinstance(t, Expectation), _apart) for e in every)
+
+    def __call__(self, at: Floats) -> tuple[Floats, Floats]:
+        """values (equations, points) and derivatives by the logarithms of the unknowns"""
+        named = dict(zip((s.name for s in self.unknown), at, strict=True))
+        rows, _ = values_of(self._expressions, named | self.given, 1.0)
+        m = len(self.system)
+        return rows[:m], rows[m:].reshape(m, len(self.unknown), at.shape[1])
+
+    def iterated(self, at: Floats) -> Floats:
+        """where Newton's steps of least size settle; what moves on goes to a limit that is no solution"""
         for _ in range(STEPS):
-            value, jacobian = evaluated(at)
+            value, jacobian = self(at)
             good = np.isfinite(value).all(0) & np.isfinite(jacobian).all((0, 1))
             at, value, jacobian = at[:, good], value[:, good], jacobian[:, :, good]
             if not at.size:
-                return []
+                return at
             step = -(np.linalg.pinv(np.moveaxis(jacobian, 2, 0), rcond=1e-12) @ value.T[:, :, None])[:, :, 0].T
             at = at * np.exp(np.clip(step, -LONGEST, LONGEST))
-            inside = ((at > 1e-12) & (at < 1e12)).all(0)
+            inside = ((at > LOWEST) & (at < HIGHEST)).all(0)
             at, step = at[:, inside], step[:, inside]
             if not at.size:
-                return []
-        at = at[:, np.abs(step).max(0) < SETTLED]  # what still moves goes to a limit that is no solution
-        if not at.size:
-            return []
-        value, jacobian = evaluated(at)
-    found: list[tuple[tuple[float, ...], float, bool]] = []
-    for g in np.argsort(np.abs(value).max(0)):
-        residual = float(np.abs(value[:, g]).max())
-        if not residual <= CONVERGED:
-            break
-        point = at[:, g]
-        if any(np.allclose(point, other, rtol=1e-6, atol=0) for other, _, _ in found):
-            continue
-        sizes = np.linalg.svd(jacobian[:, :, g], compute_uv=False)
-        determined = m >= k and bool(sizes.min() > SINGULAR * sizes.max())
-        if determined or not any(not d for _, _, d in found):
-            found.append((tuple(map(float, point)), residual, determined))
-    return found
+                return at
+        return at[:, np.abs(step).max(0) < SETTLED]
+
+    def family(self, point: Floats, direction: Floats) -> bool:
+        """Whether solutions go on to both sides: where the equations hold in a limit alone, steps from one side come back."""
+        ends = self.iterated(point[:, None] * np.exp(np.outer(direction, [-ALONG, ALONG])))
+        moved = direction @ np.log(ends / point[:, None])
+        return bool(moved.size == 2 and moved[0] < -MET * ALONG and moved[1] > MET * ALONG)
+
+
+def _apart(node: Expectation) -> sp.Expr:
+    """an expectation as a sum of such of functions without parameters, where it is one: their quadrature is prepared once"""
+    for own in shifted(node):
+        terms = [_powers(t) for t in sp.Add.make_args(own.integrand)]
+        if all(terms):
+            return sp.Add(*[c * Expectation(g, own.variance, own.mean) for term in terms for c, g in term])
+    return node
+
+
+def _powers(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
+    """a product as a sum of c g(x), parameters in c only: those of its factors that hold them are polynomials; empty where they are not"""
+    held, free = sp.sift(sp.Mul.make_args(f), lambda t: bool(t.free_symbols - {x}), binary=True)
+    outer = sp.Mul(*held)
+    if not outer.is_polynomial(x):
+        return []
+    return [(c, sp.Mul(x**k, *free)) for (k,), c in sp.Poly(outer, x).terms()]

@@ -193,6 +193,8 @@ def sensitivity(
         small,
     )
     q_last, delta_last, log_last, dq, ddelta, dlog = out
+    if not np.isfinite(log_last).all() and all(np.isfinite(a).all() for a in (q_last, delta_last, dq, ddelta)):
+        raise ArithmeticError("ln J is not finite: an activation jumps, so that J is infinite, or has no slope anywhere, so that J = 0")
     if not all(np.isfinite(a).all() for a in out):
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
     if delta0 is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 from analysis.oracle_points import CASES, DIGITS, critical_variance
@@ -133,6 +134,23 @@ def test_parameters_inside_expectations() -> None:
     family = mf.critical(mf.Residual(mf.MLP(mf.relu), skip=sp.Rational(1, 2)), q=1)
     assert family.status == "line"
     assert family["sigma_1"] * family["sigma_2"] == pytest.approx(math.sqrt(1.5), rel=1e-10)
+
+
+def test_a_threshold() -> None:
+    theta = sp.Symbol("theta", real=True)
+    point = mf.critical(mf.mlp(mf.Activation(sp.tanh(mf.x - theta))), sigma_w=1.6, sigma_b=0.3)
+    z = np.linspace(-12, 12, 2001)
+    weight, u = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), np.sqrt(point["q"]) * z - point["theta"]
+    assert 1.6**2 * (weight * np.cosh(u) ** -4).sum() == pytest.approx(1, rel=1e-11)
+    assert 1.6**2 * (weight * np.tanh(u) ** 2).sum() + 0.09 == pytest.approx(point["q"], rel=1e-11)
+
+
+def test_a_limit_is_no_point() -> None:
+    """chi = 1 as the skip grows without bound, and nowhere else"""
+    block = mf.post_norm(
+        norm=mf.RMSNorm(), attention=mf.Attention(8, 1, 1, 1, 1), mlp=mf.MLP(mf.relu, 1, 1), skip=sp.Symbol("mu", positive=True)
+    )
+    assert mf.critical(block).status == "none"
 
 
 def test_no_answer() -> None:
