@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from meanfield.numeric.tracing import Value, bits, copysign, double, fma, sqrt, where
+from meanfield.numeric.tracing import Value, bits, copysign, double, fma, inverse_root_guess, sqrt, where
 
 __all__ = ["FUNCTIONS"]
 
@@ -26,6 +26,8 @@ EXP = (
     *(0.5000000000000001, 0.16666666666666669, 0.041666666666623824, 0.008333333333330039, 0.0013888888917367081),
     *(0.00019841269863171557, 2.4801521057868204e-05, 2.7557268276905696e-06, 2.7620201591031547e-07, 2.5100472505694996e-08),
 )
+#: (1/sqrt(1 - e) - 1)/e, |e| <= 2^-13
+INVERSE_ROOT = (0.5, 0.37500000407, 0.3125)
 #: (ln((1 + s)/(1 - s)) - 2 s)/s^3 in s^2, |s| <= (sqrt(2) - 1)/(sqrt(2) + 1)
 LOG = (
     *(0.666666666666667, 0.39999999999899505, 0.28571428625975764, 0.22222211134749734),
@@ -83,6 +85,15 @@ def _exp(x: Value, low: Value | float = 0.0) -> Value:
     k, e = _reduced(where(x < -746.0, -746.0, where(x > 710.0, 710.0, x)), low)
     half = (k >> 1) << 52  # two factors: their product may be subnormal or infinite
     return (e + 1.0) * double(half + ONE) * double((k << 52) - half + ONE)
+
+
+def inverse_root(x: Value) -> Value:
+    guess = inverse_root_guess(x)
+    if guess is None:
+        return 1.0 / sqrt(x)
+    e = fma(-x * guess, guess, 1.0)
+    e = where(e < 1.0, e, 1.0)  # of 0 and infinity the guess is exact
+    return fma(guess * e, polynomial(e, INVERSE_ROOT), guess)
 
 
 def exp(x: Value) -> Value:
@@ -233,6 +244,7 @@ def erf(x: Value) -> Value:
 #: what takes the place of the functions of `math` and of primitives in compiled recursions
 FUNCTIONS = (
     fma,
+    inverse_root,
     exp,
     expm1,
     log,

@@ -56,19 +56,21 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
 
 
 def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
-    """with quotients by nothing but different powers of a root as products with those of its inverse"""
+    """with quotients by nothing but different powers of a root as products with those of its inverse, and the root too where it is not 0"""
     found: dict[sp.Expr, set[sp.Expr]] = {}
     for factors in _terms(values):
-        below = [f for f in factors if f.is_Pow and f.exp.is_negative]
-        if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2 and not below[0].base.is_number:
+        below = [f for f in factors if f.is_Pow and f.exp.is_negative and not f.base.is_number]
+        if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2:
             found.setdefault(below[0].base, set()).add(below[0].exp)
     bases = {base for base, powers in found.items() if len(powers) > 1 and any(k.q == 2 for k in powers)}
+    away = {base for base in bases if _above_zero(base) and size_of_difference(base) is None}
 
     def inverse(power: sp.Pow) -> sp.Expr:
-        return InverseRoot(_guarded(power.base)) ** (-2 * power.exp)
+        whole = sp.ceiling(power.exp) if power.exp.is_positive else 0
+        return power.base**whole * InverseRoot(_guarded(power.base)) ** (2 * (whole - power.exp))
 
     def among(t: sp.Basic) -> bool:
-        return bool(t.is_Pow and t.base in bases and t.exp in found[t.base])
+        return bool(t.is_Pow and t.base in bases and (t.exp in found[t.base] or (t.base in away and _is_half(t))))
 
     return [e.replace(among, inverse) for e in values] if bases else values
 

@@ -3,8 +3,8 @@ r"""One step of a recursion as lines of source: the stages of a repeat, the prod
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import sympy as sp
 
@@ -17,6 +17,7 @@ __all__ = ["Part", "hoisted", "phases", "stage_lines"]
 
 
 _STATE = ("q", "delta", "q, delta")
+_PLAIN = {"math", "min", "max", "abs"}
 
 
 @dataclass(frozen=True)
@@ -101,20 +102,53 @@ def _product(first: dict[str, str], second: dict[str, str], k: int, taken: set[s
     return out
 
 
-def hoisted(lines: list[str], fixed: set[str]) -> tuple[list[str], list[str]]:
-    """the lines that need nothing but parameters, and the others; q and delta, after a norm perhaps constants, are set in the step"""
-    fixed, before, others = set(fixed), [], []
+def hoisted(lines: list[str], fixed: set[str], taken: set[str]) -> tuple[list[str], list[str]]:
+    """the lines that need nothing but parameters, with such parts of the others as lines of their own, and the others; q and delta, after a
+    norm perhaps constants, are set in the step"""
+    fixed, before, others = {*fixed, *_PLAIN}, [], []
     for line in lines:
         target, _, value = line.partition(" = ")
         names = _names(value)
-        if names and names <= fixed | {"math", "min", "max", "abs"} and target not in _STATE:
+        if names and names <= fixed and target not in _STATE:
             before.append(line)
             fixed.add(target)
         else:
-            others.append(line)
+            parts = _Parts(fixed, taken, before)
+            rest = ast.unparse(parts.visit(ast.parse(line)))
+            others.append(rest if parts.found else line)
     return before, others
 
 
+class _Parts(ast.NodeTransformer):
+    """Names parts of a line that need nothing but what is fixed, and more than one operation or a slow one."""
+
+    def __init__(self, fixed: set[str], taken: set[str], before: list[str]) -> None:
+        self.fixed, self.taken, self.before, self.found = fixed, taken, before, False
+
+    def visit(self, node: ast.AST) -> Any:
+        if not isinstance(node, ast.expr) or not self._worth(node):
+            return self.generic_visit(node)
+        text, self.found = ast.unparse(node), True
+        for line in self.before:
+            name, _, same = line.partition(" = ")
+            if same == text:
+                return ast.Name(name, ast.Load())
+        name = source_name("held", self.taken)
+        self.before.append(f"{name} = {text}")
+        self.fixed.add(name)
+        return ast.Name(name, ast.Load())
+
+    def _worth(self, node: ast.expr) -> bool:
+        names = _names_in(node)
+        if not names - _PLAIN or not names <= self.fixed:
+            return False
+        nodes = [n for n in ast.walk(node) if isinstance(n, (ast.BinOp, ast.Call)) and _names_in(n)]
+        return len(nodes) > 1 or any(isinstance(n, ast.Call) or isinstance(n.op, ast.Div) for n in nodes)
+
+
 def _names(text: str) -> set[str]:
-    nodes: Iterable[ast.AST] = ast.walk(ast.parse(text))
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
+    return _names_in(ast.parse(text))
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Value", "bits", "copysign", "double", "fma", "sqrt", "where"]
+__all__ = ["Value", "bits", "copysign", "double", "fma", "inverse_root_guess", "sqrt", "where"]
 
 
 class Value:
-    """A double, a 64-bit whole number or a truth value of the code that is being written."""
+    """A double, a 64-bit whole number or a truth value of the code that is being written; `seed` gives what guesses 1/sqrt(x)."""
 
-    def __init__(self, builder: Any, value: Any, fused: bool) -> None:
-        self.builder, self.value, self.fused = builder, value, fused
+    def __init__(self, builder: Any, value: Any, fused: bool, seed: Any = None) -> None:
+        self.builder, self.value, self.fused, self.seed = builder, value, fused, seed
 
-    def _of(self, value: Any) -> Value:
-        return Value(self.builder, value, self.fused)
+    def of(self, value: Any) -> Value:
+        """another value of the same code"""
+        return Value(self.builder, value, self.fused, self.seed)
 
     def constant(self, other: Value | float) -> Any:
         """the other operand in the type of this one"""
@@ -26,7 +27,7 @@ class Value:
 
     def _binary(self, floating: str, whole: str, a: Value | float, b: Value | float) -> Value:
         operation = whole if hasattr(self.value.type, "width") else floating
-        return self._of(getattr(self.builder, operation)(self.constant(a), self.constant(b)))
+        return self.of(getattr(self.builder, operation)(self.constant(a), self.constant(b)))
 
     def __add__(self, other: Value | float) -> Value:
         return self._binary("fadd", "add", self, other)
@@ -47,28 +48,28 @@ class Value:
         return self._binary("fmul", "mul", other, self)
 
     def __truediv__(self, other: Value | float) -> Value:
-        return self._of(self.builder.fdiv(self.value, self.constant(other)))
+        return self.of(self.builder.fdiv(self.value, self.constant(other)))
 
     def __rtruediv__(self, other: Value | float) -> Value:
-        return self._of(self.builder.fdiv(self.constant(other), self.value))
+        return self.of(self.builder.fdiv(self.constant(other), self.value))
 
     def __neg__(self) -> Value:
-        return self._of(self.builder.fneg(self.value))
+        return self.of(self.builder.fneg(self.value))
 
     def __lshift__(self, places: int) -> Value:
-        return self._of(self.builder.shl(self.value, self.constant(places)))
+        return self.of(self.builder.shl(self.value, self.constant(places)))
 
     def __rshift__(self, places: int) -> Value:
-        return self._of(self.builder.lshr(self.value, self.constant(places)))
+        return self.of(self.builder.lshr(self.value, self.constant(places)))
 
     def __and__(self, mask: Value | int) -> Value:
-        return self._of(self.builder.and_(self.value, self.constant(mask)))
+        return self.of(self.builder.and_(self.value, self.constant(mask)))
 
     def __or__(self, mask: int) -> Value:
-        return self._of(self.builder.or_(self.value, self.constant(mask)))
+        return self.of(self.builder.or_(self.value, self.constant(mask)))
 
     def _compared(self, how: str, other: Value | float) -> Value:
-        return self._of(self.builder.fcmp_ordered(how, self.value, self.constant(other)))
+        return self.of(self.builder.fcmp_ordered(how, self.value, self.constant(other)))
 
     def __lt__(self, other: Value | float) -> Value:
         return self._compared("<", other)
@@ -85,7 +86,7 @@ class Value:
     __hash__ = None  # type: ignore[assignment]
 
     def __abs__(self) -> Value:
-        return self._of(_called(self, "llvm.fabs", self.value))
+        return self.of(_called(self, "llvm.fabs", self.value))
 
 
 def _called(x: Value, name: str, *values: Any) -> Any:
@@ -106,7 +107,7 @@ def fma(a: Value | float, b: Value | float, c: Value | float) -> Value:
     x = _first(a, b, c)
     if not x.fused:
         return a * b + c  # type: ignore[return-value]
-    return Value(x.builder, _called(x, "llvm.fma", *(x.constant(v) for v in (a, b, c))), True)
+    return x.of(_called(x, "llvm.fma", *(x.constant(v) for v in (a, b, c))))
 
 
 def where(condition: Value, a: Value | float, b: Value | float) -> Value:
@@ -114,27 +115,32 @@ def where(condition: Value, a: Value | float, b: Value | float) -> Value:
     from llvmlite import ir
 
     values = [v.value if isinstance(v, Value) else ir.DoubleType()(float(v)) for v in (a, b)]
-    return Value(condition.builder, condition.builder.select(condition.value, *values), condition.fused)
+    return condition.of(condition.builder.select(condition.value, *values))
 
 
 def sqrt(x: Value) -> Value:
-    return Value(x.builder, _called(x, "llvm.sqrt", x.value), x.fused)
+    return x.of(_called(x, "llvm.sqrt", x.value))
+
+
+def inverse_root_guess(x: Value) -> Value | None:
+    """1/sqrt(x) to 14 bits, where the processor has that."""
+    return None if x.seed is None else x.of(x.builder.call(x.seed(), [x.value]))
 
 
 def copysign(size: Value | float, sign: Value | float) -> Value:
     x = _first(size, sign)
-    return Value(x.builder, _called(x, "llvm.copysign", x.constant(size), x.constant(sign)), x.fused)
+    return x.of(_called(x, "llvm.copysign", x.constant(size), x.constant(sign)))
 
 
 def bits(x: Value) -> Value:
     """The 64 bits of a double as a whole number."""
     from llvmlite import ir
 
-    return Value(x.builder, x.builder.bitcast(x.value, ir.IntType(64)), x.fused)
+    return x.of(x.builder.bitcast(x.value, ir.IntType(64)))
 
 
 def double(i: Value) -> Value:
     """The double of those 64 bits."""
     from llvmlite import ir
 
-    return Value(i.builder, i.builder.bitcast(i.value, ir.DoubleType()), i.fused)
+    return i.of(i.builder.bitcast(i.value, ir.DoubleType()))

@@ -126,7 +126,7 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     for part in parts:
         if split and same:
             del part.results["chi"]
-    prepared = [hoisted(part.lines, {*parameters, *lowering.used, "L"}) for part in parts]
+    prepared = [hoisted(part.lines, {*parameters, *lowering.used, "L"}, taken) for part in parts]
     held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for before, _ in prepared for line in before)]))
     labels = list(parts[0].results)
     size = SCRATCH + KEPT * len(lowering.integrands)

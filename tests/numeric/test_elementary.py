@@ -17,7 +17,7 @@ ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
 EDGES += [1e16, -1e300, 1.797e308, math.inf, -math.inf, math.nan]
 ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment")
-ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "logarithm", *ANGLES)}
+ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "inverse_root", "logarithm", *ANGLES)}
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +73,16 @@ def test_of_one_argument(name: str) -> None:
         check(compiled(ONE[name])(x), [(v,) for v in x.tolist()], getattr(math, name), exact)
 
 
+def test_inverse_roots() -> None:
+    draw = np.random.default_rng(7)
+    x = np.concatenate([draw.uniform(1, 4, 300), 10 ** draw.uniform(-320, 308, 300)])
+    value = compiled(elementary.inverse_root)
+    with mp.workdps(50):
+        assert max(abs(y * mp.sqrt(mp.mpf(v)) - 1) for v, y in zip(x.tolist(), value(x).tolist(), strict=True)) < 1.5 * 2**-52
+    ends = np.array([0.0, math.inf, 5e-324, -1.0, math.nan])
+    assert np.array_equal(value(ends), [math.inf, 0.0, 4.49891379454319638e161, math.nan, math.nan], equal_nan=True)
+
+
 def test_of_two_arguments() -> None:
     draw = np.random.default_rng(4)
     wide = draw.choice([-1, 1], (2, 300)) * 10 ** draw.uniform(-300, 300, (2, 300))
@@ -117,6 +127,6 @@ def test_angles_of_what_is_not_negative() -> None:
 
 def test_a_vector_has_the_bits_of_its_parts() -> None:
     x = np.random.default_rng(5).standard_normal(67)
-    for f in (elementary.exp, elementary.erfc, elementary.atan, elementary.log1p):
+    for f in (elementary.exp, elementary.erfc, elementary.atan, elementary.log1p, elementary.inverse_root):
         value = compiled(f)
         assert np.array_equal(value(x), np.concatenate([value(x[i : i + 1].copy()) for i in range(67)]), equal_nan=True)

@@ -47,6 +47,7 @@ def test_a_product_that_could_vanish_before_its_factors_stays_two() -> None:
 def test_powers_of_an_inverse_root() -> None:
     a = 1 + 4 * q
     values = check(w / sp.sqrt(a), q / a ** sp.Rational(3, 2), sp.sqrt(a), 1 / (sp.sqrt(a) * (1 + q)))
-    assert values == [w * InverseRoot(a), q * InverseRoot(a) ** 3, sp.sqrt(a), InverseRoot(a) / (1 + q)]
+    assert values == [w * InverseRoot(a), q * InverseRoot(a) ** 3, a * InverseRoot(a), InverseRoot(a) / (1 + q)]
+    assert check(w / sp.sqrt(q), w / q, sp.sqrt(q)) == [w * InverseRoot(q), w * InverseRoot(q) ** 2, sp.sqrt(q)]  # q may be 0
     assert check(1 / sp.sqrt(a), sp.sqrt(a)) == [1 / sp.sqrt(a), sp.sqrt(a)]
     assert check(q / sp.pi, d / sp.sqrt(sp.pi)) == [q / sp.pi, d / sp.sqrt(sp.pi)]

@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import binding
 
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type
+from meanfield.numeric.compilation.seeds import FEATURES, planted
 from meanfield.numeric.compilation.translation import ENTRY, translated
 
 __all__ = ["assembled", "loaded", "processor", "types_of"]
@@ -46,7 +47,7 @@ def _type_of(a: Any) -> Type:
 
 def _address(a: np.ndarray) -> int:
     """where an array begins, in a third of the time that numpy takes to say it if it can be written to"""
-    return ctypes.addressof(_START.from_buffer(a)) if a.flags.writeable else a.ctypes.data
+    return ctypes.addressof(_START.from_buffer(a.data)) if a.flags.writeable else a.ctypes.data
 
 
 @cache
@@ -89,7 +90,8 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         blocks = function.__globals__.get("LANES", 1) > 1
         machine = _machine(near=blocks)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        optimised = binding.parse_assembly(translated(function, types, fused, exact, blocks))
+        seeded = set(features.split(",")) >= FEATURES
+        optimised = binding.parse_assembly(translated(function, types, fused, exact, blocks, seeded))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)
@@ -97,6 +99,7 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         tuning.slp_vectorization = tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
         passes = binding.create_pass_builder(machine, tuning)
         passes.getModulePassManager().run(optimised, passes)
+        planted(optimised, passes)
         code: bytes = machine.emit_object(optimised)
         return code
 

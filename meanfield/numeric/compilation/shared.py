@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type, Typed, Untranslatable, llvm
+from meanfield.numeric.compilation.seeds import seed
 from meanfield.numeric.tracing import Value
 
 __all__ = ["Loop", "Shared"]
@@ -32,11 +34,12 @@ class Loop:
 @dataclass
 class Shared:
     """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
-    every other operation is as it stands, `blocks` where loops are over points."""
+    every other operation is as it stands, `blocks` where loops are over points, `seeded` where it has a first guess of 1/sqrt(x)."""
 
     fused: bool
     exact: bool
     blocks: bool
+    seeded: bool
     module: ir.Module = field(default_factory=ir.Module)
     functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)
     constants: dict[int, tuple[Any, ir.GlobalVariable]] = field(default_factory=dict)
@@ -62,7 +65,8 @@ class Shared:
             made.linkage = "internal"
             made.attributes.add("alwaysinline")
             builder = ir.IRBuilder(made.append_basic_block())
-            builder.ret(f(*(Value(builder, a, self.fused) for a in made.args)).value)
+            guess = partial(seed, self.module) if self.seeded else None
+            builder.ret(f(*(Value(builder, a, self.fused, guess) for a in made.args)).value)
             self.functions[f] = made, FLOAT
         return self.functions[f][0]
 

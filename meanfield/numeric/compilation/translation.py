@@ -26,10 +26,10 @@ __all__ = ["ENTRY", "translated"]
 ENTRY = "entry"
 
 
-def translated(function: FunctionType, types: tuple[Type, ...], fused: bool, exact: bool, blocks: bool) -> str:
+def translated(function: FunctionType, types: tuple[Type, ...], fused: bool, exact: bool, blocks: bool, seeded: bool) -> str:
     """Source of the module whose one function, ENTRY, calls that one for arguments of those types, arrays as a pointer and their lengths;
     with multiply-add where the processor has it, every other operation as it stands if `exact`."""
-    shared = Shared(fused, exact, blocks)
+    shared = Shared(fused, exact, blocks, seeded)
     found, _ = _function(shared, function, types)
     entry = ir.Function(shared.module, ir.FunctionType(ir.VoidType(), found.function_type.args), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block())
