@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 
 #: layer-points that a thread does at a time
 CHUNK = 250_000
-#: what layer-points of very deep networks, one by one, may cost at most beside those in closed form
-LONGEST = 2e11
+#: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
+LONGEST, ALONE, SECONDS = 1e10, 10, 5e-9
 #: repeats within which points are looked for that go bad, of which more repeats say nothing else
 SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
@@ -177,18 +177,20 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
     return points[~bad]
 
 
-def _check_hours(job: Job, kernel: Kernel) -> None:
+def _check_patience(job: Job, kernel: Kernel) -> None:
+    """Refuse layers that were to be spared, where one by one they take minutes or days."""
     layers, count = job.depth * kernel.layers, job.q0.shape[0]
-    if layers >= DEEP and layers * count * kernel.weight > LONGEST:
+    cost = layers * max(count * kernel.weight, ALONE)
+    if layers >= DEEP and job.marks.size <= SOME and cost > LONGEST:
         raise ArithmeticError(
-            f"depth = {job.depth}: {count} settings neither come to rest nor are smooth in the logarithm of depth, and {layers} layers one "
-            "by one would take hours: pass a smaller depth"
+            f"depth = {job.depth}: {count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as "
+            f"rounding shows, and {layers} layers one by one would take some {cost * SECONDS / 60:.3g} minutes: pass a smaller depth"
         )
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
     kernel = kernel_of(job.rec, job.paired)
-    _check_hours(job, kernel)
+    _check_patience(job, kernel)
     shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
     part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's
     _run(part, kernel, out, shapes, kernel.work.milliseconds(shapes))
@@ -203,7 +205,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     if not tables or not worth or not all(t.promising for t in tables):
         return np.arange(count)
     kernel = kernel_of(job.rec, job.paired, tabled=True)
-    _check_hours(job, kernel)
+    _check_patience(job, kernel)
 
     def run(part: Job, found: Output) -> bool:
         read = [t.numbers for t in tables]

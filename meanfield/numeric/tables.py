@@ -12,8 +12,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.power_sums import QUIET, series_mean
 from meanfield.gaussian.mending import mended_function
+from meanfield.gaussian.power_sums import QUIET, series_mean
 from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
 from meanfield.numeric.fingerprint import fingerprint, makers
