@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +26,10 @@ Floats = NDArray[np.float64]
 
 #: layer-points that a thread does at a time
 CHUNK = 250_000
-#: layer-points that are not run one by one where that was to be spared
-LONGEST = 2e11
+#: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
+LONGEST, ALONE, SECONDS = 1e10, 10, 5e-9
+#: repeats within which points are looked for that go bad, of which more repeats say nothing else
+SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
 SOME = 10_000
 #: points of a grid that tables are made for first
@@ -118,8 +121,13 @@ def _check_moments(job: Job) -> None:
 
 def _fill(job: Job, out: Output) -> None:
     """Run every point in the first way that answers it: without its layers one by one, from tables, by quadrature."""
+    _run_through((_ends, _from_tables, _by_quadrature), job, out)
+
+
+def _run_through(ways: Sequence[Callable[[Job, Output], NDArray[np.int64]]], job: Job, out: Output) -> None:
+    """Each way is given the points that those before it leave unanswered."""
     left = np.arange(job.q0.shape[0])
-    for way in (_ends, _from_tables, _by_quadrature):
+    for way in ways:
         if not left.size:
             return
         part, found = (job, out) if left.size == job.q0.shape[0] else (job.of(left), job.of(left).output())
@@ -151,16 +159,38 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
         else:
             for name, value in found.items():
                 getattr(out, name)[..., g] = value
-    if layers * len(left) > LONGEST:
+    return _lasting(job, out, np.array(left, dtype=np.int64))
+
+
+def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the points that do not go bad soon; the others are answered by that."""
+    if not points.size:
+        return points
+    before = job.marks[job.marks < SOON]
+    part = replace(job.of(points), depth=SOON, marks=np.append(before, SOON))
+    found = part.output()
+    _run_through((_from_tables, _by_quadrature), part, found)
+    bad = (found.status > 0) & (found.status < 4)
+    for mine, theirs in zip(out.arrays[:6], found.arrays[:6], strict=True):
+        mine[: before.size, points[bad]] = theirs[: before.size, bad]
+    out.status[points[bad]], out.good[points[bad]] = found.status[bad], found.good[bad]
+    return points[~bad]
+
+
+def _check_patience(job: Job, kernel: Kernel) -> None:
+    """Refuse layers that were to be spared, where one by one they take minutes or days."""
+    layers, count = job.depth * kernel.layers, job.q0.shape[0]
+    cost = layers * max(count * kernel.weight, ALONE)
+    if layers >= DEEP and job.marks.size <= SOME and cost > LONGEST:
         raise ArithmeticError(
-            f"depth = {job.depth}: {len(left)} of {every.size} settings neither come to rest nor are smooth in the logarithm of depth, and "
-            f"{layers} layers one by one would take hours: pass a smaller depth"
+            f"depth = {job.depth}: {count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as "
+            f"rounding shows, and {layers} layers one by one would take some {cost * SECONDS / 60:.3g} minutes: pass a smaller depth"
         )
-    return np.array(left, dtype=np.int64)
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
     kernel = kernel_of(job.rec, job.paired)
+    _check_patience(job, kernel)
     shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
     part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's
     _run(part, kernel, out, shapes, kernel.work.milliseconds(shapes))
@@ -175,6 +205,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     if not tables or not worth or not all(t.promising for t in tables):
         return np.arange(count)
     kernel = kernel_of(job.rec, job.paired, tabled=True)
+    _check_patience(job, kernel)
 
     def run(part: Job, found: Output) -> bool:
         read = [t.numbers for t in tables]

@@ -120,7 +120,7 @@ def propagate(
     ImportError
         Before any work: device="cuda" without numba-cuda, a sweep without dask, xarray or Zarr.
     ArithmeticError
-        A depth that would take hours layer by layer, of a network that is not smooth in the logarithm of depth.
+        A depth that would take minutes to days layer by layer, of a network that is not smooth in the logarithm of depth.
 
     Examples
     --------

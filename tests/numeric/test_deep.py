@@ -123,7 +123,7 @@ def test_a_product_that_is_marginal() -> None:
 
 def test_what_is_neither_smooth_nor_at_rest() -> None:
     """rounding alone moves q of a critical ReLU network: a depth that steps cannot reach is refused"""
-    with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of 1 settings"):
+    with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of the settings"):
         mf.propagate(mf.mlp(mf.relu), 10**12, 1.0, c=0.5, sigma_w=math.sqrt(2), sigma_b=0, record="last")
 
 
@@ -197,3 +197,17 @@ def test_out(tmp_path: Path) -> None:
         mf.propagate(net, 10**10, 1.0, **settings)
     with pytest.raises(ValueError, match="Gram"):
         mf.propagate(net, 2, 1.0, q2=2.0, c=0.5, sigma_w=1, sigma_b=0, out=file)
+
+
+def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
+    """and what would take a quadrature at each of a billion layers is refused"""
+    net, start = mf.residual_mlp(mf.gelu), {"p": 0.4, "sigma_w": np.array([1.1, 1.2]), "sigma_b": 0.2}
+    few = mf.propagate(net, 2000, 1.0, record=[0, 64, 256, 2000], **start)
+    deep = mf.propagate(net, 10**9, 1.0, record=[64, 256, 10**6], **start)
+    assert few.status.tolist() == deep.status.tolist() == ["overflow", "overflow"]
+    for name in ("q", "gap", "log_apjn_forward"):
+        np.testing.assert_array_equal(getattr(deep, name)[:, :2], getattr(few, name)[:, 1:3])
+        assert np.isnan(getattr(deep, name)[:, 2:]).all()
+    assert np.isnan(deep.log_apjn).all()
+    with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):
+        mf.propagate(mf.mlp(mf.activations["arctan"]), 10**9, 1.0, record="last", sigma_w=1.0, sigma_b=0.0)
