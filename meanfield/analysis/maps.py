@@ -20,7 +20,7 @@ from meanfield.blocks.laws import Law
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name

@@ -18,8 +18,8 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.pieces import Delta, deltas, gathered, slope
 from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.slopes import Delta, deltas, gathered, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 

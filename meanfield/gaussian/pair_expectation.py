@@ -12,8 +12,8 @@ from meanfield import arguments
 from meanfield.gaussian import closed, pair_expansions
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.pieces import deltas, gathered, slope
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
+from meanfield.gaussian.slopes import deltas, gathered, slope
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]

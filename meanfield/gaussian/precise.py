@@ -25,7 +25,7 @@ from meanfield.gaussian.correlated import mean_of_pair
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
-from meanfield.gaussian.pieces import almost_everywhere
+from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 

@@ -21,9 +21,10 @@ from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midp
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.node_rules import CAPACITY, nodes, nodes_of_two
 from meanfield.gaussian.periods import period, wave
-from meanfield.gaussian.pieces import branch, is_smooth, slope, without_deltas
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, real_function, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS, WINDOW
+from meanfield.gaussian.slopes import slope
+from meanfield.gaussian.smoothness import branch, is_smooth, without_deltas
 from meanfield.symbols import known
 
 __all__ = ["Shape", "mended", "poles", "regular", "shape_of", "size_near", "standardised"]
