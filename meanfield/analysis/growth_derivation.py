@@ -134,6 +134,8 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int:
         if v >= _PERIODS:
             here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
         value = valued(here, 35) / v - 1
+        if value is S.NaN:
+            raise Undetermined(f"E phi(u)^2 is infinite at q = {v}, and q comes there")
         return value if abs(value) > _NONE else S.Zero
 
     first = drift(S.One)

@@ -23,7 +23,7 @@ from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.symbols import known
 
-__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross", "unguarded"]
+__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "guarded", "mean", "product_mean", "stable_cross", "unguarded"]
 
 x, q, p, q1, q2, delta = (known(name) for name in ("x", "q", "p", "q1", "q2", "delta"))
 

@@ -317,7 +317,7 @@ def _growth(g: sp.Expr, f: Real, direction: float) -> float:
         return 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         bound = finite_below(g)
-        below = "" if bound is None else f"; it is finite only for variances below {bound}"
+        below = "" if bound is None else f"; it is finite only for variances below {bound}" if bound else "; it is finite for no variance"
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|){below}")
     return float(finite[-1])
 
