@@ -8,6 +8,7 @@ import operator
 import mpmath as mp
 import sympy as sp
 
+from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import is_zero
 
 __all__ = ["settled"]
@@ -37,7 +38,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
 
 def _is_zero(e: sp.Expr) -> bool:
     """by algebra, as for the gap of an even function at correlation -1"""
-    return is_zero(e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition()).rewrite(sp.exp))
+    return is_zero(written_out(e).rewrite(sp.exp))
 
 
 def _real(value: sp.Expr, digits: int) -> sp.Expr:

@@ -15,6 +15,7 @@ from meanfield.gaussian.periods import period
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
 from meanfield.gaussian.smoothness import branch, edges, without_deltas
+from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 
 __all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges"]
@@ -138,7 +139,7 @@ def midpoints(kinks: tuple[float, ...]) -> Iterator[sp.Expr]:
 
 @lru_cache(maxsize=512)
 def _precise(piece: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
-    numeric = sp.lambdify(x, piece.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition()), "mpmath")
+    numeric = sp.lambdify(x, written_out(piece), "mpmath")
 
     def value(z: mp.mpf) -> mp.mpf:
         try:

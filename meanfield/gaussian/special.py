@@ -23,6 +23,7 @@ __all__ = [
     "NormalDensity",
     "Reciprocal",
     "exponentials",
+    "written_out",
 ]
 
 
@@ -228,6 +229,12 @@ class Reciprocal(_Elementary):
 
     def definition(self) -> sp.Expr:
         return 1 / self.args[0]
+
+
+def written_out(e: sp.Expr) -> sp.Expr:
+    """Named functions and constants by their definitions, and those that stand in these by theirs."""
+    plain = e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition())
+    return plain if plain == e else written_out(plain)
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:

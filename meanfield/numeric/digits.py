@@ -17,7 +17,7 @@ from meanfield import arguments
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.special import BivariateNormalCDF
+from meanfield.gaussian.special import BivariateNormalCDF, written_out
 from meanfield.symbols import known
 
 __all__ = ["digits_of", "doubles", "has_a_sign", "point", "vanishing"]
@@ -80,7 +80,7 @@ def doubles(e: sp.Expr, order: Order, table: Floats) -> Floats:
 @lru_cache(maxsize=64)
 def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | None:
     """a closed form as a function of doubles, None where it settles at no precision; None where there is no such form"""
-    form = e.doit().replace(lambda t: hasattr(t, "definition"), lambda t: t.definition())
+    form = written_out(e.doit())
     if form.has(Node, BivariateNormalCDF, sp.Integral, sp.hyper):
         return None
     function = sp.lambdify(order, form, "mpmath")
