@@ -16,8 +16,9 @@ from meanfield.gaussian.expectation import Expectation, Node, derived
 from meanfield.gaussian.growth import divergence, sampled
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import is_smooth, slope
 from meanfield.gaussian.powers import powers
+from meanfield.gaussian.slopes import slope
+from meanfield.gaussian.smoothness import is_smooth
 from meanfield.symbols import known
 
 __all__ = ["Activation"]

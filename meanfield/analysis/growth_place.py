@@ -85,6 +85,8 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
         if v >= _PERIODS:
             here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
         value = valued(here, 20) / v - 1
+        if value is S.NaN:
+            raise Undetermined(f"E phi(u)^2 is infinite at q = {v}, and q comes there")
         if abs(value) < _FAINT:
             value = valued(here, 35) / v - 1
         return value if abs(value) > _NONE else S.Zero

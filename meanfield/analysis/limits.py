@@ -25,8 +25,8 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import deltas, slope
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
+from meanfield.gaussian.slopes import deltas, slope
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "check_expandable", "small_gap"]

@@ -7,6 +7,7 @@ cancel, or quadrature. On identical inputs (delta = 0, c = 1) an expectation ove
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -21,7 +22,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -110,9 +111,10 @@ def values_of(
     out = program(expressions, order, by_quadrature)(table)
     poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
     if not by_quadrature and poor.any() and any(e.has(Node) for e in expressions):
-        again = program(expressions, order, by_quadrature=True)(table[:, poor])
-        better = ~(again[-1] >= out[-1][poor])
-        out[:, poor] = np.where(better, again, out[:, poor])
+        with suppress(ValueError):  # what grows like exp(x^2) has no quadrature: it is nan where it is infinite
+            again = program(expressions, order, by_quadrature=True)(table[:, poor])
+            better = ~(again[-1] >= out[-1][poor])
+            out[:, poor] = np.where(better, again, out[:, poor])
     return out[:-1], out[-1]
 
 

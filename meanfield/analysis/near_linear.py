@@ -23,7 +23,8 @@ from meanfield.analysis.curves import DIGITS, precise
 from meanfield.analysis.shaped import NoShape
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.landmarks import landmarks
-from meanfield.gaussian.pieces import slope, without_deltas
+from meanfield.gaussian.slopes import slope
+from meanfield.gaussian.smoothness import without_deltas
 from meanfield.symbols import known
 
 __all__ = ["DKS", "TAT", "Conditions", "alpha", "beta", "centre", "excess", "moment", "number", "solutions", "tilted"]

@@ -131,12 +131,17 @@ class Activate(Block):
         q, p, q2 = signal.q, signal.p, signal.second
         same, two = phi._second(q), phi._kernel(q, p, q2)
         if signal.q2 is None:
-            output = Signal(same, two, phi._gap(q, signal.delta), phi._mean(q).doit(), False, signal.mixed)
+            output = Signal(same, two, phi._gap(q, signal.delta), _mean(phi, q), False, signal.mixed)
         else:
-            other, means = phi._second(q2), (phi._mean(q).doit(), phi._mean(q2).doit())
+            other, means = phi._second(q2), (_mean(phi, q), _mean(phi, q2))
             output = Signal(same, two, (same + other) / 2 - two, means[0], False, signal.mixed, other, means[1])
         chi = slope._second(q)
         return Law(output, sp.diag(chi, slope._kernel(q, p, q2)), chi, tangent=NO_WEIGHTS)
+
+
+def _mean(phi: Activation, q: sp.Expr) -> sp.Expr:
+    """E phi(u) without its condition: it is finite where E phi(u)^2 is"""
+    return phi._mean(q).doit().replace(lambda t: isinstance(t, sp.Piecewise), lambda t: t.args[0].expr)
 
 
 def Derf(alpha: Any = None) -> Activate:

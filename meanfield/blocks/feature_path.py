@@ -21,7 +21,7 @@ from meanfield.blocks.overlaps import Kernel, Names, Rectified
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 __all__ = ["FeaturePath"]

@@ -20,7 +20,7 @@ from meanfield.activation import Activation
 from meanfield.blocks.laws import Definition
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, derived
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 __all__ = ["Kernel", "Names", "Overlaps", "Rectified", "pair"]

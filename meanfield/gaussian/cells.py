@@ -8,8 +8,8 @@ from functools import cache
 
 import sympy as sp
 
-from meanfield.gaussian.pieces import edges
 from meanfield.gaussian.singularities import shape_of
+from meanfield.gaussian.smoothness import edges
 from meanfield.symbols import known
 
 __all__ = ["Cell", "cells", "narrowest"]

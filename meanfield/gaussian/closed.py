@@ -18,12 +18,12 @@ from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
 from meanfield.gaussian.moments import Weighted, cross_of, mean_of, total
-from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.symbols import known
 
-__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross", "unguarded"]
+__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "guarded", "mean", "product_mean", "stable_cross", "unguarded"]
 
 x, q, p, q1, q2, delta = (known(name) for name in ("x", "q", "p", "q1", "q2", "delta"))
 

@@ -20,8 +20,8 @@ from sympy import S
 
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import slope
 from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 __all__ = ["MOST", "Exchangeable", "ExchangeableSlope", "Power"]

@@ -19,7 +19,8 @@ import sympy as sp
 from sympy import Rational, S
 
 from meanfield.faces import latex
-from meanfield.gaussian.finite_parts import FinitePart, finite_part, pieces
+from meanfield.gaussian.finite_parts import FinitePart, finite_part
+from meanfield.gaussian.half_line import pieces
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.singularities import standardised

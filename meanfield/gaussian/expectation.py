@@ -18,8 +18,9 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.pieces import Delta, deltas, gathered, slope
+from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.slopes import Delta, deltas, gathered, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
@@ -192,7 +193,8 @@ class Expectation(Node):
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         f, centred = self.integrand, self.mean == 0
         if centred and f.xreplace({x: -x}) == -f:
-            return S.Zero, {}
+            bound = finite_below(f)
+            return (S.Zero if bound is None else closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)

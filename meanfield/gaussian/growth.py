@@ -7,6 +7,7 @@ a P of degree above 2 is never integrable, and a x^2 in P only for q < 1/(4 a).
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Final
 
 import mpmath as mp
@@ -169,12 +170,19 @@ def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
 
 
+@cache
 def finite_below(f: sp.Expr) -> sp.Expr | None:
-    """1/(2 a), where E f(u) becomes infinite, of an f that grows like exp(a x^2); None where it grows otherwise, or it cannot be told."""
+    """The variance from which on E f(u) is infinite or undefined: 1/(2 a) where f grows like exp(a x^2), 0 where it grows faster or has
+    a pole; None where there is none, or it cannot be told."""
+    if _steepest(f, sampled(f))[1] < _NOT_INTEGRABLE:
+        return S.Zero
     try:
-        leading = [_leading(power) for power, _ in _ends(f) if power != _TOWER]
+        ends = [power for power, _ in _ends(f)]
+        leading = [_leading(power) for power in ends if power != _TOWER]
     except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
         return None
+    if _TOWER in ends or any(degree > 2 and lead.is_positive for degree, lead in leading):
+        return S.Zero
     rates = [lead for degree, lead in leading if degree == 2 and lead.is_positive]
     return 1 / (2 * sp.Max(*rates)) if rates else None
 

@@ -20,8 +20,8 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian.expansions import even_part, half, scaled
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.pieces import is_smooth
 from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import exponentials
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known

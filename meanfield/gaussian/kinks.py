@@ -12,9 +12,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.periods import period
-from meanfield.gaussian.pieces import branch, edges, without_deltas
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
+from meanfield.gaussian.smoothness import branch, edges, without_deltas
 from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 

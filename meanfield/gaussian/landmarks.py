@@ -13,7 +13,7 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import precise_number
-from meanfield.gaussian.pieces import edges
+from meanfield.gaussian.smoothness import edges
 from meanfield.symbols import known
 
 __all__ = ["Landmarks", "features", "landmarks"]

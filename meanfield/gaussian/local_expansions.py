@@ -135,7 +135,10 @@ class _Walk(Arithmetic):
         if isinstance(f, (HyperbolicFunction, NormalCDF, NormalDensity)):
             return self.of(exponentials(f))
         if isinstance(f, sp.Piecewise):
-            return self.of(next(e for e, condition in f.args if self.holds(condition, f)))
+            here = next((e for e, condition in f.args if self.holds(condition, f)), None)
+            if here is None:
+                raise NoExpansion(f"{f} is undefined there")
+            return self.of(here)
         return self.function(f)
 
     def holds(self, condition: sp.Basic, f: sp.Expr) -> bool:

@@ -13,9 +13,10 @@ import sympy as sp
 from meanfield.gaussian.analyticity import analytic_radius, taylor
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.kinks import kinks_of
-from meanfield.gaussian.pieces import NotClosed, branch, is_smooth
+from meanfield.gaussian.pieces import NotClosed
 from meanfield.gaussian.resolution import Real, on_both_sides, vectorised
 from meanfield.gaussian.shape_rows import TERMS
+from meanfield.gaussian.smoothness import branch, is_smooth
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 

@@ -2,6 +2,7 @@ r"""Expectations of two Gaussians as sympy nodes: E f(u, v), the gap E f(u)^2 - 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import mpmath as mp
@@ -10,10 +11,11 @@ from sympy import S
 
 from meanfield import arguments
 from meanfield.gaussian import closed, pair_expansions
+from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.pieces import deltas, gathered, slope
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
+from meanfield.gaussian.slopes import deltas, gathered, slope
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]
@@ -183,18 +185,21 @@ class Gap(Node):
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]
-        return Expectation(f**2, v), PairExpectation(f * f.xreplace({x: y}), v, v - d, v)
+        return Expectation(f**2, v), -PairExpectation(f * f.xreplace({x: y}), v, v - d, v)
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
-        second, product = self._difference()
-        return second.diff(s) - product.diff(s)
+        return sp.Add(*(t.diff(s) for t in self._difference()))
 
     def _integrate(self, prec: int) -> mp.mpf:
+        form = sp.Add(*self._difference()).replace(lambda t: isinstance(t, Node), _closed_or_self)
+        if form.has(sp.hyper) and not form.has(Node):  # powers: next to the diagonal panels see little of a root
+            with suppress(ArithmeticError):
+                return mp.mpf(settled(form, prec)._mpf_)
         return gap_of_pair(self.integrand, self.args[1], self.args[2], prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
-        second, product = (printer._print(t) for t in self._difference())
-        text = rf"\left({second} - {product}\right)"
+        second, product = self._difference()
+        text = rf"\left({printer._print(second)} - {printer._print(-product)}\right)"
         return text if exp is None else rf"{text}^{{{exp}}}"
 
 

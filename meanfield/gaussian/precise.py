@@ -22,10 +22,11 @@ import sympy as sp
 from meanfield.gaussian.arithmetic import Number, Numbers, numbers_for, precise_number
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
+from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
-from meanfield.gaussian.pieces import almost_everywhere
+from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
@@ -81,6 +82,11 @@ def _odd(f: sp.Expr) -> bool:
     return is_zero(total)
 
 
+def _is_infinite(f: sp.Expr, variance: sp.Expr) -> bool:
+    bound = finite_below(f)
+    return bound is not None and bool(variance >= bound)
+
+
 def _even(f: sp.Expr) -> bool:
     return bool(f == f.xreplace({x: -x}) or _odd(x * f))
 
@@ -89,7 +95,7 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
     f = almost_everywhere(f)
     numbers = numbers_for(f)
-    if mean == 0 and _odd(f):
+    if mean == 0 and _odd(f) and not _is_infinite(f, variance):
         return mp.mpf(0)
     line = Line(f, mean, variance)
     return _certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")

@@ -22,9 +22,10 @@ from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two
 from meanfield.gaussian.periods import period, wave
-from meanfield.gaussian.pieces import branch, slope, without_deltas
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS
+from meanfield.gaussian.slopes import slope
+from meanfield.gaussian.smoothness import branch, without_deltas
 from meanfield.symbols import known
 
 __all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised"]
@@ -295,7 +296,7 @@ def _growth(g: sp.Expr, f: Real, direction: float) -> float:
         return 0.0
     if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
         bound = finite_below(g)
-        below = "" if bound is None else f"; it is finite only for variances below {bound}"
+        below = "" if bound is None else f"; it is finite only for variances below {bound}" if bound else "; it is finite for no variance"
         raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|){below}")
     return float(finite[-1])
 

@@ -27,11 +27,6 @@ __all__ = [
 ]
 
 
-def written_out(e: sp.Expr) -> sp.Expr:
-    """e with the definitions of its heads in their place; constants print their digits themselves."""
-    return e.replace(lambda t: isinstance(t, sp.Function) and hasattr(t, "definition"), lambda t: t.definition())
-
-
 class _Elementary(sp.Function):
     """A named function with an elementary definition: digits and numbers come from the definition."""
 
@@ -234,6 +229,12 @@ class Reciprocal(_Elementary):
 
     def definition(self) -> sp.Expr:
         return 1 / self.args[0]
+
+
+def written_out(e: sp.Expr) -> sp.Expr:
+    """Named functions and constants by their definitions, and those that stand in these by theirs."""
+    plain = e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition())
+    return plain if plain == e else written_out(plain)
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:

@@ -18,7 +18,7 @@ import sympy as sp
 from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import slope
+from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 __all__ = ["partial", "tangent"]

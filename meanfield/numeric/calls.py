@@ -8,8 +8,8 @@ import sympy as sp
 
 from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.periods import Wave, period, wave
-from meanfield.gaussian.pieces import almost_everywhere
 from meanfield.gaussian.singularities import poles, regular
+from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand

@@ -18,9 +18,9 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.pieces import is_smooth
 from meanfield.gaussian.power_sums import QUIET
 from meanfield.gaussian.shape_rows import ANALYTIC, RADIUS, TERMS, right_of
+from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.integrands import shape_row
 from meanfield.symbols import known

@@ -55,7 +55,7 @@ def shortened(
         symbol = sp.Dummy("common", **{"positive": True} if part.is_positive else {"real": True})
         names[symbol] = letter(part)
         parts.append(symbol)
-        found[:] = [*(replaced(e, {part: symbol}) for e in found), part]
+        found[:] = [*map(_replacing({part: symbol}), found), part]
 
     while (part := _law(found, length)) is not None:
         name(part)
@@ -162,6 +162,11 @@ def distinct(e: sp.Basic) -> set[sp.Basic]:
 
 def replaced(e: sp.Basic, by: Mapping[sp.Basic, sp.Basic]) -> sp.Basic:
     """As xreplace, but each thing once."""
+    return _replacing(by)(e)
+
+
+def _replacing(by: Mapping[sp.Basic, sp.Basic]) -> Callable[[sp.Basic], sp.Basic]:
+    """The same of many expressions, what they share once."""
     done = dict(by)
 
     def visit(e: sp.Basic) -> sp.Basic:
@@ -170,4 +175,4 @@ def replaced(e: sp.Basic, by: Mapping[sp.Basic, sp.Basic]) -> sp.Basic:
             done[e] = e if all(a is b for a, b in zip(own, e.args, strict=True)) else e.func(*own)
         return done[e]
 
-    return visit(e)
+    return visit

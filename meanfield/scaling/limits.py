@@ -17,8 +17,9 @@ from sympy import S
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import branch, edges, homogeneous_degree
+from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.gaussian.series import LOG, NoExpansion
+from meanfield.gaussian.smoothness import branch, edges
 from meanfield.symbols import known
 
 __all__ = ["CANCELLED", "Term", "Undetermined", "leading", "leading_power", "of_node", "shrinks"]

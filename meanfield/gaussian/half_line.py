@@ -1,0 +1,49 @@
+"""The positive half line between the kinks of a function, and its branches there."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import sympy as sp
+from sympy import S
+
+from meanfield.gaussian.pieces import NotClosed
+from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.smoothness import branch, edges
+from meanfield.symbols import known
+
+__all__ = ["breakpoints", "pieces"]
+
+x = known("x")
+
+
+def breakpoints(f: sp.Expr) -> tuple[sp.Expr, ...]:
+    """The points x > 0, in order, where f changes its branch; exact."""
+    found: set[sp.Expr] = set().union(*(_roots(edge, f) for edge in edges(f)))
+    positive = [r for r in found if r.is_positive]
+    if any(r.is_positive is None for r in found):
+        raise NoExpansion(f"where {f} has its kinks depends on the sign of a parameter")
+    try:
+        return tuple(sorted(positive, key=lambda r: sp.N(r, 30)))
+    except TypeError:
+        raise NoExpansion(f"the order of the kinks of {f} depends on a parameter") from None
+
+
+def _roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
+    if not edge.is_polynomial(x):
+        raise NoExpansion(f"the kinks of {f} lie at the roots of {edge}, which is not a polynomial")
+    polynomial = sp.Poly(edge, x)
+    if polynomial.degree() == 1:
+        return {-polynomial.nth(0) / polynomial.nth(1)}
+    return {r for r in sp.roots(polynomial) if r.is_real} if edge.free_symbols - {x} else set(sp.real_roots(polynomial))
+
+
+@cache
+def pieces(g: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
+    """(from, to, branch) along the positive half line."""
+    ends = (S.Zero, *breakpoints(g), S.Infinity)
+    try:
+        return tuple((a, b, branch(g, (a + b) / 2 if b is not S.Infinity else a + 1)) for a, b in itertools.pairwise(ends))
+    except NotClosed as reason:
+        raise NoExpansion(str(reason)) from None

@@ -1,0 +1,111 @@
+"""Derivatives as distributions: with a delta wherever a function jumps."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import sympy as sp
+from sympy import Heaviside, S
+
+from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.smoothness import is_smooth, triangle_waves, without_deltas
+from meanfield.symbols import known
+
+__all__ = ["Delta", "deltas", "gathered", "slope"]
+
+x, y = known("x"), known("y")
+
+
+def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
+    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is."""
+    if z != x:
+        swap = {x: z, z: x}
+        return slope(e.xreplace(swap)).xreplace(swap)
+    bends = enumerate(triangle_waves(e).items())
+    waves = {t: (sp.Function(f"wave_{i}")(x), n * sp.sign(sp.cos(v)) * v.diff(x)) for i, (t, (v, n, _)) in bends}
+    plain = e.xreplace({t: wave for t, (wave, _) in waves.items()}).diff(x)
+    plain = plain.xreplace({wave.diff(x): rate for wave, rate in waves.values()}).xreplace({wave: t for t, (wave, _) in waves.items()})
+    if plain.has(sp.Subs, sp.Derivative):
+        raise ValueError(
+            f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"
+        )
+    if not is_smooth(e) and any(_flat_root(t) for t in e.atoms(sp.Pow)):
+        return _slope_of_powers(e, plain)
+    if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
+        try:
+            cuts, values = pieces_of(e)
+        except NotClosed:
+            return plain
+        jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
+        plain = without_deltas(plain) + sp.Add(*jumps)
+    return _weighed(plain)
+
+
+def gathered(e: sp.Expr) -> sp.Expr:
+    """Quotients of x and powers of one exponential over a common denominator where that is shorter: far out sums of them cancel."""
+    scales = {t.args[0] / x for t in e.atoms(sp.exp)}
+    if not scales or not all(k.is_Rational for k in scales):
+        return e
+    unit, power = sp.Rational(sp.gcd_list(sorted(scales))), sp.Dummy("power", positive=True)
+    plain = e.xreplace({t: power ** (t.args[0] / x / unit) for t in e.atoms(sp.exp)})
+    if not plain.is_rational_function(x, power):
+        return e
+    return min((e, sp.factor(plain).xreplace({power: sp.exp(unit * x)})), key=sp.count_ops)
+
+
+def _flat_root(t: sp.Pow) -> bool:
+    """whether the derivative of a power may be 0/0 on an interval: its exponent is open, or it is a root of a function with flat pieces"""
+    return not t.exp.is_number or (not t.exp.is_Integer and t.exp < 1 and t.base.has(sp.Max, sp.Min, sp.Piecewise, Heaviside))
+
+
+def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
+    """piece by piece: the derivative k z^k z'/z of a power of max(x, 0) is 0/0 where that is 0"""
+    try:
+        cuts, values = pieces_of(e)
+    except NotClosed:
+        return plain
+    slopes = [sp.powsimp(value.diff(x)) for value in values]
+    jumps = [(high - low).subs(x, cut) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True)) + sp.Add(*jumps)
+
+
+def _weighed(e: sp.Expr) -> sp.Expr:
+    """What stands before a delta by its value there: (x - k) delta(x - k) is 0."""
+    if not e.has(sp.DiracDelta):
+        return e
+    smooth, found = deltas(e)
+    weights: dict[sp.Expr, sp.Expr] = {}
+    for d in found:
+        if d.order or d.factor.has(sp.DiracDelta):
+            return e
+        weights[d.place] = weights.get(d.place, S.Zero) + d.factor.xreplace({x: d.place})
+    return smooth + sp.Add(*[sp.expand(c) * sp.DiracDelta(x - place) for place, c in weights.items()])
+
+
+def _is_linear(argument: sp.Expr, z: sp.Symbol) -> bool:
+    return bool(argument.is_polynomial(z)) and sp.degree(argument, z) == 1
+
+
+@dataclass(frozen=True)
+class Delta:
+    """factor * delta^(order)(x - place), factor a function of x."""
+
+    factor: sp.Expr
+    place: sp.Expr
+    order: int
+
+
+def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
+    """A sum of a function and deltas as the function, and the deltas."""
+    found = []
+    for term in sp.Add.make_args(sp.expand(e)):
+        at = [t for t in term.atoms(sp.DiracDelta) if t.has(x)]
+        if not at:
+            continue
+        argument, order = at[0].args[0], int(at[0].args[1]) if len(at[0].args) > 1 else 0
+        if not _is_linear(argument, x) or argument.free_symbols & {y}:
+            raise ValueError(f"{at[0]}: the argument of a delta must be linear in one variable")
+        rate, offset = sp.Poly(argument, x).all_coeffs()
+        found.append(Delta(term / at[0] / (sp.Abs(rate) * rate**order), -offset / rate, order))
+    return without_deltas(e), tuple(found)
