@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from importlib.abc import InspectLoader
 from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, TypeVar
@@ -116,23 +117,34 @@ def _put(path: Path, content: bytes) -> None:
 def loaded(text: str, purpose: str) -> ModuleType:
     """The generated source as a module of its own."""
     path = _write(text)
-    module = ModuleType(f"meanfield_{purpose}_{path.stem}")
+    loader = _Generated(text, path)
+    spec = importlib.util.spec_from_loader(f"meanfield_{purpose}_{path.stem}", loader, origin=str(path))
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
-    exec(_bytecode(text, path), vars(module))
+    loader.exec_module(module)
     return module
 
 
-def _bytecode(text: str, path: Path) -> CodeType:
-    """of the text itself: what Python keeps beside a file is of whatever had its size and date"""
-    name = f"{_stem(text)}-{importlib.util.MAGIC_NUMBER.hex()}"
-    if (found := kept(name)) is not None:
-        earlier: CodeType = marshal.loads(found)
-        if earlier.co_filename == str(path):
-            return earlier
-    code = compile(text, path, "exec", dont_inherit=True)
-    keep(name, marshal.dumps(code))
-    return code
+class _Generated(InspectLoader):
+    """Loads the text itself: what Python keeps beside a file is of whatever had its size and date."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.text, self.path = text, path
+
+    def get_source(self, fullname: str) -> str:
+        return self.text
+
+    def get_code(self, fullname: str) -> CodeType:
+        name = f"{_stem(self.text)}-{importlib.util.MAGIC_NUMBER.hex()}"
+        if (found := kept(name)) is not None:
+            earlier: CodeType = marshal.loads(found)
+            if earlier.co_filename == str(self.path):
+                return earlier
+        code = compile(self.text, self.path, "exec", dont_inherit=True)
+        keep(name, marshal.dumps(code))
+        return code
 
 
 @lru_cache(maxsize=512)
