@@ -159,7 +159,7 @@ def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
         False,
         float(np.diff(found.coarse).min()) / 2,
         max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
-        _parity(pieces, kinks),
+        _symmetry(g) if endless else _parity(pieces, kinks),
         _void(pieces, (-np.inf, *kinks, np.inf)),
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),

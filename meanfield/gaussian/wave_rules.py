@@ -15,6 +15,7 @@ from meanfield.gaussian.shape_rows import COUNT, breaks_of, jumps_of, sharp_of
 __all__ = [
     "BROAD",
     "CALM",
+    "TOLD",
     "broad_nodes",
     "facing",
     "far_of",
@@ -22,13 +23,15 @@ __all__ = [
     "phase_nodes",
     "phases_of",
     "slow_nodes",
+    "told",
     "turned",
     "wide_against",
 ]
 
 CALM = 8.6  # nu w: a harmonic of frequency nu under a Gaussian or a step of width w is e^{-8.6^2/2} = 1e-16 of itself
 STEP = 8.3  # widths of a step on either side
-BROAD = 1 << 18  # most nodes of one rule
+BROAD = 1 << 19  # most nodes of one rule
+TOLD = 1e-7  # of the place of a jump: doubles that are so far from it know how far they are to 1e-9, and twenty of them to 1e-11
 
 # where a row holds what
 FAR, NEAR, WIDTH, FIRST, SECOND, ONE, TWO, FINE, HEAD = range(9)
@@ -52,6 +55,15 @@ def phases_of(row: np.ndarray) -> np.ndarray:
 def wide_against(row: np.ndarray, s: float) -> bool:
     """Whether every phase is lost under a Gaussian of that deviation."""
     return bool(s >= row[WIDTH])
+
+
+def told(shape: np.ndarray, s: float) -> bool:
+    """Whether doubles next to a jump tell which side of it they are on, on the scale s."""
+    breaks, jumps = breaks_of(shape), jumps_of(shape)
+    near = False
+    for j in range(breaks.size):
+        near = near or (jumps[j] != 0.0 and s < TOLD * abs(breaks[j]))
+    return not near
 
 
 def facing(shape: np.ndarray, opposite: float, row: np.ndarray) -> None:

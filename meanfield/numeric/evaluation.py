@@ -153,10 +153,10 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         Missing or unused names (both lists shown), values outside the range of a parameter.
     ArithmeticError
         A value that quadrature cannot resolve in float64. At a large variance: of a function that oscillates for ever and is not slow in
-        x and periodic in one or two phases, as sin(x^2) or tanh(x sin x), or has kinks that move; the gap of one with kinks or jumps
-        without end, as x |sin x|, for tiny delta; kernels of it for two unequal variances. The gap for tiny
-        delta of one with roots or logarithms at places k without a closed form; of one that is finite and not 0 there, as
-        exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
+        x and periodic in one or two phases, as sin(x^2) or tanh(x sin x), or has kinks that move; the gap of one with jumps, as
+        x sign(sin x), for tiny delta; kernels for two unequal variances with u so near a multiple of v that either tells the phase of the
+        other. The gap for tiny delta of one with roots or logarithms at places k without a closed form; of one that is finite and not 0
+        there, as exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
     OverflowError
         A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
 
@@ -358,7 +358,8 @@ def _refuse_abnormal(result: Floats) -> None:
     if unresolved.any():
         raise ArithmeticError(
             f"{int(unresolved.sum())} of {unresolved.size} values cannot be resolved by quadrature in float64: the integrand varies too "
-            "fast for such a variance, or u and v are too near each other next to a root or a logarithm. digits= may take very long there"
+            "fast for such a variance, or u and v are too near each other next to a root, a logarithm or a jump. digits= may take very "
+            "long there"
         )
     bad = _abnormal(result)
     if bad.any():

@@ -40,6 +40,40 @@ def test_kinks_without_end(name: str) -> None:
     assert tiny == pytest.approx(4e-20 / math.pi**1.5 if f.has(sp.sign) else slope * 1e-40, rel=1e-11)
 
 
+def test_kinks_of_growing_size_without_end() -> None:
+    """delta E f'^2 for tiny delta"""
+    f, delta = x * sp.Max(sp.sin(20 * x), 0), np.array([1e-299, 1e-99, 1e-28])
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    u = (np.arange(-40, 41)[:, None] + 0.25) * math.pi / 10 + nodes * math.pi / 40  # where the sine is positive
+    slopes = np.sin(20 * u) + 20 * u * np.cos(20 * u)
+    mean = float((slopes**2 * np.exp(-(u**2) / 2) @ weights).sum()) * math.pi / 40 / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(mf.evaluate(mf.Activation(f).gap(mf.q, mf.delta), q=1, delta=delta), delta * mean, rtol=1e-11)
+
+
+def test_jumps_of_growing_size_without_end() -> None:
+    gap = mf.Activation(x * sp.sign(sp.sin(x))).gap(mf.q, mf.delta)
+    q, n = 1e8, K[::2]
+    delta = np.array([1e-5, 3.0, 0.3 * q])
+    damped = [np.exp(-(n**2) * d) for d in delta]  # E u v cos(n (u - v)) = (p + n^2 delta^2) e^{-n^2 delta}
+    lost = [-q * np.expm1(-(n**2) * d) + (d - (n * d) ** 2) * e for d, e in zip(delta, damped, strict=True)]
+    true = [8 / math.pi**2 * float((v / n**2).sum()) + 4 * q / math.pi**2 / K[-1] for v in lost]
+    np.testing.assert_allclose(mf.evaluate(gap, q=q, delta=delta), true, rtol=1e-11)
+    assert mf.evaluate(gap, q=q, delta=2 * q) == 0
+    with pytest.raises(ArithmeticError, match="a jump"):
+        mf.evaluate(gap, q=q, delta=1e-20)
+
+
+def test_two_variances_that_leave_no_phase() -> None:
+    phi, (v, p, w), h = mf.Activation(sp.sin(x) * sp.tanh(x)), (2e3, 3.1e3, 5e3), 0.27
+    one, two = (np.arange(-int(9 * s / h), int(9 * s / h) + 1) * h for s in (math.sqrt(v), math.sqrt(w)))
+    first, second = (np.sin(t) * np.tanh(t) for t in (one, two))
+    rest = w - p**2 / v
+    density = np.exp(-((two - p / v * one[:, None]) ** 2) / (2 * rest) - one[:, None] ** 2 / (2 * v))
+    true = float(first @ density @ second) * h**2 / (2 * math.pi * math.sqrt(v * rest))
+    assert mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=v, p=p, q2=w) == pytest.approx(true, abs=5e-13)
+    assert mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=1e12, p=0.5e12, q2=3e12) == pytest.approx(0, abs=1e-11)
+
+
 def _series(f: sp.Expr) -> np.ndarray:
     count = 256
     values = sp.lambdify(x, f, "numpy")(2 * np.pi * np.arange(count) / count)
