@@ -247,7 +247,7 @@ def weight_<i>(shape, mu, s, window, y, w<x>):
         if w[i] > 0.0:
             lost = r_<i>(y[i]<x>)
             total += w[i] * (8.0 * abs(f_<i>(y[i]<x>)) + (0.125 * lost if lost == lost else 0.0))
-    return total + 0.125 * unsure(shape, mu, s, 1.0)
+    return total
 ''',
     "weighed": r'''
 def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
