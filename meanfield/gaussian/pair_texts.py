@@ -247,7 +247,7 @@ def weight_<i>(shape, mu, s, window, y, w<x>):
         if w[i] > 0.0:
             lost = r_<i>(y[i]<x>)
             total += w[i] * (8.0 * abs(f_<i>(y[i]<x>)) + (0.125 * lost if lost == lost else 0.0))
-    return total + 0.125 * unsure(shape, mu, s, 1.0)
+    return total
 ''',
     "weighed": r'''
 def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
@@ -257,5 +257,20 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     m1 = phase(first, m1)
     m2 = phase(second, m2)
 '''
-    + _PAIRED.replace("<inner>", "weight"),
+    + _PAIRED.replace("<inner>", "weight").replace("    return total\n", "")
+    + r"""
+    breaks, jumps = breaks_of(first), jumps_of(first)
+    for i in range(breaks.size):  # the places of jumps are rounded: what the other variable is where one of them jumps
+        if jumps[i] != 0.0:
+            z = (breaks[i] - m1) / math.sqrt(q1)
+            other = weight_<j>(second, m2 + math.copysign(rho, p) * math.sqrt(q2) * z, t * math.sqrt(1.0 + rho), window, y, w<y>)
+            total += 0.125 * abs(jumps[i] * breaks[i]) * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q1) * other
+    breaks, jumps = breaks_of(second), jumps_of(second)
+    for i in range(breaks.size):
+        if jumps[i] != 0.0:
+            z = (breaks[i] - m2) / math.sqrt(q2)
+            other = weight_<i>(first, m1 + math.copysign(rho, p) * math.sqrt(q1) * z, s * math.sqrt(1.0 + rho), window, y, w<x>)
+            total += 0.125 * abs(jumps[i] * breaks[i]) * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q2) * other
+    return total
+""",
 }

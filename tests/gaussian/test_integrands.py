@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.gaussian.mending import mended
+from meanfield.gaussian.mending import mended, mended_function
 from meanfield.gaussian.singularities import shape_of, standardised
 from meanfield.gaussian.stable import side
 from meanfield.numeric.lowering import Lowering
@@ -240,6 +240,21 @@ def test_quotients_of_zeros(f: sp.Expr) -> None:
         (phi.derivative.second_moment(q), {"q": 1.0}),
     ):
         assert mf.evaluate(e, **at) == pytest.approx(float(mf.evaluate(e, **at, digits=17)), rel=1e-13), (e, at)
+
+
+@pytest.mark.parametrize("f", [log(sp.cosh(x)), x - tanh(x), 1 / sp.cosh(x) - 1, sp.sin(x) / x - 1, (exp(x - 1) - 1) / (x - 1)], ids=str)
+def test_digits_next_to_zeros_and_quotients_of_zeros(f: sp.Expr) -> None:
+    exact, value = sp.lambdify(x, f, "mpmath"), mended_function(f)
+    points = np.array([s * a for a in (1e-9, 1e-4, 0.03, 0.4, 0.9, 1.0 + 1e-9) for s in (-1.0, 1.0)])
+    with mp.workdps(50):
+        true = np.array([float(exact(mp.mpf(z))) for z in points.tolist()])
+    assert value(points) == pytest.approx(true, rel=4e-15)
+
+
+def test_a_dead_zone_many_deviations_wide() -> None:
+    """what a function does beyond is not lost beside the 0 that it is around 0"""
+    square = mf.Activation(sp.Max(tanh(x - 1), 0)).second_moment(q)
+    assert mf.evaluate(square, q=1e-3) == pytest.approx(float(mf.evaluate(square, q=R(1, 1000), digits=15)), rel=1e-12)
 
 
 def test_poles_are_not_mended() -> None:
