@@ -29,6 +29,8 @@ from meanfield.scaling.rules import Step
 
 #: rows and columns of a matrix that are written out
 MATRIX: Final = 10
+#: the most rows of a table on a page
+PAGE: Final = 34
 
 
 @latex.register
@@ -148,6 +150,7 @@ def _(module: Module) -> str:
 
 @latex.register
 def _(catalogue: Catalogue) -> str:
-    """the activations without symbols, at their usual parameters"""
+    """the activations without symbols, at their usual parameters, in tables between which a page can end"""
     rows = [[escaped(name), f"${latex(catalogue[name].expression)}$"] for name in catalogue.definite]
-    return table(["activation", r"$\phi(x)$"], rows, "ll")
+    tables = (table(["activation", r"$\phi(x)$"], rows[i : i + PAGE], "ll") for i in range(0, len(rows), PAGE))
+    return "\n\n".join(tables)

@@ -153,6 +153,10 @@ CONVENTIONS: Final = {
 }
 
 
+#: characters of an exact entry of a table, as a fraction with a root
+SHORT = 24
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class ConventionTable(faces.Labelled):
     """The tensors of a model under each convention: what `convention_table` returns. Its entries are exact.
@@ -199,18 +203,26 @@ class ConventionTable(faces.Labelled):
         return "\n".join([*lines, *(f"{c.name}: update = {c.update_is}. {c.source}" for c in self.conventions)])
 
     def latex(self) -> str:
-        """The table with exact entries, as a tabular."""
+        """The table as a tabular, entries exact where that is short."""
         width = len(self.conventions)
-        lines = [rf"\begin{{tabular}}{{l{'c' * width}}}", " & ".join(["", *(c.name for c in self.conventions)]) + r" \\ \hline"]
+        lines = [
+            rf"\begin{{tabular}}{{@{{}}l*{{{width}}}{{@{{\;\;}}c}}@{{}}}}",
+            " & ".join(["", *(c.name for c in self.conventions)]) + r" \\ \hline",
+        ]
         for title, rows in self._blocks():
             lines.append(rf"\multicolumn{{{width + 1}}}{{l}}{{{title}}} \\")
             for name, values in rows:
                 shown = name if "_" not in name else f"${name}$"
-                lines.append(" & ".join([shown, *(f"${latex(v)}$" for v in values)]) + r" \\")
+                lines.append(" & ".join([shown, *map(_entry, values)]) + r" \\")
         return "\n".join([*lines, r"\end{tabular}"])
 
     def _repr_latex_(self) -> str:
         return self.latex()
+
+
+def _entry(value: sp.Expr) -> str:
+    exact = sp.latex(value)
+    return f"${exact}$" if len(exact) <= SHORT else f"${sp.latex(sp.N(value, 3))}$"
 
 
 @latex.register
