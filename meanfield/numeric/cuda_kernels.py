@@ -190,7 +190,7 @@ def _max(a: float, b: float) -> float:
 
 
 def _rounded(text: str) -> str:
-    """the source with every product of its functions, every minimum and every maximum as a call of `math`"""
+    """the source with every product of its functions, every minimum and every maximum as a call of `math`, arrays as a thread's own"""
     tree = ast.parse(text)
     for f in tree.body:
         if isinstance(f, ast.FunctionDef):
@@ -211,6 +211,8 @@ class _Rounding(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
+        if ast.unparse(node.func) == "np.empty":
+            return ast.Call(ast.parse("cuda.local.array", mode="eval").body, [*node.args, ast.parse("np.float64", mode="eval").body], [])
         if not isinstance(node.func, ast.Name) or node.func.id not in ("min", "max"):
             return node
         name = node.func.id
