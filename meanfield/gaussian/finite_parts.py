@@ -15,6 +15,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 from sympy.integrals.rationaltools import ratint
+from sympy.printing.precedence import PRECEDENCE
 
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.pieces import NotClosed, branch, edges
@@ -64,6 +65,7 @@ class FinitePart(sp.Expr):
 
     is_commutative = True
     is_real = True
+    precedence = PRECEDENCE["Mul"]  # a power of it is one of all of the integral
 
     def __new__(cls, g: sp.Expr, n: Any) -> sp.Expr:
         return sp.Expr.__new__(cls, sp.sympify(g), sp.sympify(n))
@@ -92,19 +94,18 @@ class FinitePart(sp.Expr):
     def _sympystr(self, printer: Any) -> str:
         return f"FinitePart({printer._print(self.args[0] * x ** self.args[1])}, (x, 0, oo))"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Any) -> str:
         t = sp.Symbol("t")
         inner = printer._print((self.args[0] * x ** self.args[1]).xreplace({x: t}))
-        text = rf"\mathrm{{f.p.}}\!\int_0^{{\infty}} {inner}\,dt"
-        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+        return rf"\mathrm{{f.p.}}\!\int_0^{{\infty}} {inner}\,dt"
 
 
 def finite_part(g: sp.Expr, n: int) -> sp.Expr:
     r"""The finite part of \int_0^\infty x^n g(x) dx: closed where a rule applies, an unevaluated constant where not.
 
     Rules: piecewise polynomials; rational functions of x; polynomials in x times rational functions of e^{-cx}, by
-    \int_0^\infty x^k \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); powers of x^2 + b, by Euler's beta function; and logarithms
-    and arcus tangens of these, integrated by parts.
+    \int_0^\infty x^k \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); polynomials times e^{-a x^2}, by Euler's Gamma; powers of
+    x^2 + b, by his beta function; and logarithms and arcus tangens of these, integrated by parts.
     """
     total = S.Zero
     for low, high, f in pieces(g):
@@ -125,7 +126,7 @@ def _closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | 
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
         return None
-    for rule in (_rational, _exponential, _quadratic, _by_parts):
+    for rule in (_rational, _exponential, _gaussian, _quadratic, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
             return found
@@ -241,6 +242,21 @@ def _power_sums(ratio: sp.Expr) -> tuple[_Monomials, _Sums] | None:
             rising = sp.Poly(sp.prod([m + i for i in range(1, k)]) / sp.factorial(k - 1), m)
             sums += [(j, sp.radsimp(1 / root), a * b) for (j,), b in rising.terms() if a != 0]
     return tuple((m, a) for (m,), a in quotient.terms() if m > 0 and a != 0), tuple(sums)
+
+
+def _gaussian(f: sp.Expr, n: int) -> sp.Expr | None:
+    """c x^k e^{-a x^2}, by \\Gamma((n + k + 1)/2)"""
+    total = S.Zero
+    for rest, terms in _grouped(sp.expand(f)).items():
+        a = -sp.expand(rest.args[0] / x**2) if isinstance(rest, sp.exp) else S.Zero
+        if rest is not S.One and not (a.is_positive and x not in a.free_symbols):
+            return None
+        for k, c in terms.items():
+            z = sp.Integer(n + k + 1)
+            if z <= 0:
+                return None
+            total += c * sp.gamma(z / 2) / (2 * a ** (z / 2)) if rest is not S.One else S.Zero
+    return total
 
 
 def _quadratic(f: sp.Expr, n: int) -> sp.Expr | None:
