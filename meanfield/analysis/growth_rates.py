@@ -27,6 +27,7 @@ from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.symbols import known
 
 __all__ = [
     "Approach",
@@ -113,7 +114,8 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if c.has(REST):
         raise Undetermined("the slow drift of q is beyond the terms that the expansions give")
     if j:
-        raise Undetermined(f"q' - q goes as q^({direction * a}) ln(q)^{j}: q grows as no power of l")
+        q = known("q")
+        raise Undetermined(Reason("q' - q goes as ", q ** (direction * a) * sp.log(q) ** j, ": q is no power of l"))
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)

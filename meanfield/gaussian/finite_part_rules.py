@@ -27,7 +27,7 @@ def closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | N
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
         return None
-    for rule in (_rational, _exponential, _quadratic, _by_parts):
+    for rule in (_rational, _exponential, _gaussian, _quadratic, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
             return found
@@ -143,6 +143,21 @@ def _power_sums(ratio: sp.Expr) -> tuple[_Monomials, _Sums] | None:
             rising = sp.Poly(sp.prod([m + i for i in range(1, k)]) / sp.factorial(k - 1), m)
             sums += [(j, sp.radsimp(1 / root), a * b) for (j,), b in rising.terms() if a != 0]
     return tuple((m, a) for (m,), a in quotient.terms() if m > 0 and a != 0), tuple(sums)
+
+
+def _gaussian(f: sp.Expr, n: int) -> sp.Expr | None:
+    """c x^k e^{-a x^2}, by \\Gamma((n + k + 1)/2)"""
+    total = S.Zero
+    for rest, terms in _grouped(sp.expand(f)).items():
+        a = -sp.expand(rest.args[0] / x**2) if isinstance(rest, sp.exp) else S.Zero
+        if rest is not S.One and not (a.is_positive and x not in a.free_symbols):
+            return None
+        for k, c in terms.items():
+            z = sp.Integer(n + k + 1)
+            if z <= 0:
+                return None
+            total += c * sp.gamma(z / 2) / (2 * a ** (z / 2)) if rest is not S.One else S.Zero
+    return total
 
 
 def _quadratic(f: sp.Expr, n: int) -> sp.Expr | None:

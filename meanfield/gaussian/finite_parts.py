@@ -12,6 +12,7 @@ from typing import Any
 import mpmath as mp
 import sympy as sp
 from sympy import S
+from sympy.printing.precedence import PRECEDENCE
 
 from meanfield.gaussian.finite_part_rules import closed_piece
 from meanfield.gaussian.half_line import breakpoints, pieces
@@ -30,6 +31,7 @@ class FinitePart(sp.Expr):
 
     is_commutative = True
     is_real = True
+    precedence = PRECEDENCE["Mul"]  # a power of it is one of all of the integral
 
     def __new__(cls, g: sp.Expr, n: Any) -> sp.Expr:
         return sp.Expr.__new__(cls, sp.sympify(g), sp.sympify(n))
@@ -58,19 +60,18 @@ class FinitePart(sp.Expr):
     def _sympystr(self, printer: Any) -> str:
         return f"FinitePart({printer._print(self.args[0] * x ** self.args[1])}, (x, 0, oo))"
 
-    def _latex(self, printer: Any, exp: str | None = None) -> str:
+    def _latex(self, printer: Any) -> str:
         t = sp.Symbol("t")
         inner = printer._print((self.args[0] * x ** self.args[1]).xreplace({x: t}))
-        text = rf"\mathrm{{f.p.}}\!\int_0^{{\infty}} {inner}\,dt"
-        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+        return rf"\mathrm{{f.p.}}\!\int_0^{{\infty}} {inner}\,dt"
 
 
 def finite_part(g: sp.Expr, n: int) -> sp.Expr:
     r"""The finite part of \int_0^\infty x^n g(x) dx: closed where a rule applies, an unevaluated constant where not.
 
     Rules: piecewise polynomials; rational functions of x; polynomials in x times rational functions of e^{-cx}, by
-    \int_0^\infty x^k \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); powers of x^2 + b, by Euler's beta function; and logarithms
-    and arcus tangens of these, integrated by parts.
+    \int_0^\infty x^k \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); polynomials times e^{-a x^2}, by Euler's Gamma; powers of
+    x^2 + b, by his beta function; and logarithms and arcus tangens of these, integrated by parts.
     """
     total = S.Zero
     for low, high, f in pieces(g):

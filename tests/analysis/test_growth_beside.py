@@ -147,6 +147,11 @@ def test_numbers_that_decide_and_what_cannot_be_asked() -> None:
     assert seen.agrees
     assert seen.fits
     assert "no expansion" in mf.growth(mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
+    hard = mf.growth(mf.mlp(mf.Activation(sp.Max(-1, sp.Min(1, x))), 1, 0))  # what it cuts off is exponentially rare
+    assert "slower than every power" in hard.q.reason
+    slow = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.asinh(x))) >> mf.Linear(1, 0)))
+    assert "q' - q goes as log(q)**2" in slow.q.reason
+    assert "slowly" in slow.gap.reason  # two tokens have a reason of their own
 
 
 def test_doubles_of_a_slope_that_keeps_every_variance() -> None:

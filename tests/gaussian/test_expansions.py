@@ -273,7 +273,8 @@ def test_kernel_of_two_functions() -> None:
 
 def test_saturated_kernels_lead_with_the_arcsine() -> None:
     """any odd function with limits +-c: c^2 (2/pi) asin(rho); any integrable slope: its mass squared over 2 pi sqrt(q1 q2 - p^2)"""
-    for f, c in ((sp.atan(3 * x), sp.pi / 2), (x / sp.sqrt(1 + x**2), 1), (sp.tanh(x) + sp.erf(x), 2)):
+    gudermannian = sp.atan(sp.sinh(x))  # an inverse that is exponentially small
+    for f, c in ((sp.atan(3 * x), sp.pi / 2), (x / sp.sqrt(1 + x**2), 1), (sp.tanh(x) + sp.erf(x), 2), (gudermannian, sp.pi / 2)):
         leading, degree = mf.Activation(f).asymptotic("kernel", 1).terms[0]
         assert degree == 0
         assert sp.simplify(leading - c**2 * 2 / sp.pi * sp.asin(p / q)) == 0
@@ -320,6 +321,14 @@ def test_open_constants_evaluate() -> None:
         assert abs(number(node, 36) - truth) < mp.mpf("1e-34")
         # by parts [t atan^2] = t pi^2/4 - pi + ..., and int 2 t atan/(1 + t^2) = pi log R - pi log 2 + ... with t = cot(w)
         assert abs(number(FinitePart(sp.atan(x) ** 2, 0), 36) - mp.pi * (mp.log(2) - 1)) < mp.mpf("1e-33")
+
+
+def test_moments_of_gaussians_over_half_a_line() -> None:
+    found = finite_part((x**3 - x + 2) * sp.exp(-alpha * x**2) + x**2, 1)
+    with mp.workdps(30):
+        truth = mp.quad(lambda t: t * (t**3 - t + 2) * mp.exp(-3 * t**2), [0, 1, 3, 9])
+        assert abs(number(found.subs(alpha, 3), 25) - truth) < mp.mpf("1e-22")
+    assert str(sp.latex(FinitePart(sp.tanh(x) ** 3, 0) ** 2)).endswith(r"dt\right)^{2}")
 
 
 def test_series_of_expressions() -> None:
