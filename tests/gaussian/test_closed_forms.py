@@ -328,6 +328,24 @@ def test_a_growing_gaussian_has_its_closed_form_where_it_is_finite() -> None:
             mf.evaluate(moment, **at)
 
 
+def test_growing_functions_answer_where_they_can() -> None:
+    """an odd one has no mean where its integral diverges; q goes to a fixed point or to where E phi^2 is infinite"""
+    odd = mf.Activation(x * exp(x**2 / 8))
+    assert mf.evaluate(odd.mean(q), q=3.9) == 0
+    with pytest.raises(ValueError, match="finite only for q < 4"):
+        mf.evaluate(odd.mean(q), q=4.0)
+    for f in (x * exp(x**4), 1 / x, sp.sinh(x**3)):
+        assert mf.E(f, q).doit() != 0
+    for digits in (None, 15):
+        with pytest.raises(ArithmeticError, match="diverges"):
+            mf.evaluate(odd.mean(7), digits=digits)
+    net = mf.mlp(mf.Activation(exp(x**2 / 5)))
+    (fixed,) = mf.fixed_points(net, sigma_w=0.3, sigma_b=0.1)
+    assert 0.09 * math.sqrt(5 / (5 - 4 * fixed.q)) + 0.01 == pytest.approx(fixed.q, rel=1e-12)
+    assert "infinite at q = 10" in str(mf.growth(mf.mlp(mf.Activation(exp(x**2 / 5)), 1, 0)))
+    assert "grows exponentially" in str(mf.growth(net))
+
+
 INFINITE = {
     exp(x**2): "q >= 1/4",
     x * exp(x**2 / 2): "q >= 1/2",

@@ -365,3 +365,21 @@ def test_stein_identities() -> None:
             half = act.derivative.mean(1)
             value = mp.mpf(half.p) / half.q if half.is_Rational else mf.evaluate(half, digits=30)
             assert abs(value - mp.mpf(1) / 2) < mp.mpf("1e-29")
+
+
+def test_digits_of_gaps_of_roots() -> None:
+    """a difference of hypergeometric functions that cancels to 60 digits, against quadrature"""
+    k = sp.Symbol("k", positive=True)
+    gap = mf.Activation(sp.Max(mf.x, 0) ** k).gap(mf.q, mf.delta)
+    for power, delta in ((0.3, 1e-60), (2.7, 1e-30)):
+        precise = mf.evaluate(gap, q=2.0, delta=delta, k=power, digits=14)
+        assert mf.evaluate(gap, q=2.0, delta=delta, k=power) == pytest.approx(float(precise), rel=1e-12)
+
+
+def test_constants_that_stand_in_constants_reach_a_quadrature() -> None:
+    """lambda_01 of SELU holds a normal CDF: a variance beyond every rule has a status, digits and no NameError"""
+    with pytest.raises(ArithmeticError, match="cannot be resolved"):
+        mf.evaluate(mf.selu.mean(mf.q), q=1e60)
+    with mp.workdps(15):
+        lead = mf.evaluate(mf.selu.mean(mf.q), q=1e60, digits=12) / mf.evaluate(mf.elu.mean(mf.q), q=1e60, digits=12)
+        assert abs(lead - mp.mpf("1.05070098735548")) < 1e-12
