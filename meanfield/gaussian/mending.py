@@ -101,7 +101,7 @@ def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
 
 
 def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
-    """whether floating point finds few digits of h(x - r) next to r, or no number at r"""
+    """whether floating point finds few digits of h(x - r) next to r, or no number at r; at one point alone, that is next to a zero of h"""
     at = float(r)
     points = np.array([0.0, *(at + sign * d - at for d in _LOOKED)])
     g = h.xreplace({x: x - r})
@@ -109,6 +109,7 @@ def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
     with np.errstate(all="ignore"):
         found = value(at + points)
     exact = sp.lambdify(x, h, "mpmath")
+    lost = 0
     for z, v in zip(points[1:].tolist(), found[1:].tolist(), strict=True):
         with mp.workdps(_DIGITS):
             try:
@@ -116,6 +117,5 @@ def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
             except (ArithmeticError, NameError, TypeError, ValueError):
                 return False
             moved = 1e-16 * abs(at) * abs(mp.diff(exact, z)) if at else 0
-            if abs(true) > 1e-290 and not abs(v - true) <= _LOST * abs(true) + moved:
-                return True
-    return not math.isfinite(found[0])
+            lost += bool(abs(true) > 1e-290 and not abs(v - true) <= _LOST * abs(true) + moved)
+    return lost > 1 or not math.isfinite(found[0])

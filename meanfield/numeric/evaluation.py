@@ -18,7 +18,7 @@ from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import is_steep
-from meanfield.gaussian.shape_rows import SMOOTH
+from meanfield.gaussian.shape_rows import COUNT
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
@@ -87,7 +87,7 @@ class Program:
         if whole is None:
             small = patient(count * each, is_kept(self.source, "grid"), self.source)
         else:
-            slow = [np.zeros((1, SMOOTH + 1))] * len(self.integrands)
+            slow = [np.zeros((1, COUNT + 1))] * len(self.integrands)
             small = patient(whole * self.work.milliseconds(slow), False)
 
         def run(part: slice) -> None:
