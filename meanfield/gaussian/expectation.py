@@ -20,7 +20,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
-from meanfield.gaussian.slopes import Delta, deltas, gathered, slope
+from meanfield.gaussian.slopes import Delta, deltas, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
@@ -213,9 +213,13 @@ class Expectation(Node):
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
         result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
+        rate = slope(f) if {v.diff(s), m.diff(s)} != {S.Zero} else S.Zero
+        if not has_places(rate):  # jumps without end: the derivative of the density instead of that of f
+            by_v = Expectation(((x - m) ** 2 - v) * f, v, m) / (2 * v**2)
+            return result + v.diff(s) * by_v + m.diff(s) * Expectation((x - m) * f, v, m) / v
         # d/dv of f(m + sqrt(v) z): one derivative of f is enough
-        result += v.diff(s) * Expectation((x - m) * gathered(slope(f)), v, m) / (2 * v)
-        return result + m.diff(s) * Expectation(slope(f), v, m)
+        result += v.diff(s) * Expectation((x - m) * gathered(rate), v, m) / (2 * v)
+        return result + m.diff(s) * Expectation(rate, v, m)
 
     def taylor(self, order: int = 4) -> Expansion:
         order = arguments.check_integer(order, "order", 0)

@@ -70,6 +70,18 @@ def _step(z: sp.Expr) -> sp.Expr:
     return Heaviside(z, Rational(1, 2))
 
 
+#: rising functions of a real variable, with the values that they lie between
+_RISING = {
+    sp.exp: (S.Zero, S.Infinity),
+    sp.log: (S.NegativeInfinity, S.Infinity),
+    sp.tanh: (S.NegativeOne, S.One),
+    sp.erf: (S.NegativeOne, S.One),
+    sp.atan: (-sp.pi / 2, sp.pi / 2),
+    sp.asinh: (S.NegativeInfinity, S.Infinity),
+    sp.sinh: (S.NegativeInfinity, S.Infinity),
+}
+
+
 def _sign(e: sp.Expr) -> int:
     if e.is_zero:
         return 0
@@ -118,12 +130,29 @@ def _sign_of_smooth(f: sp.Expr) -> Pieces:
         cuts, _ = _refined(*[((r,), (S.Zero, S.Zero)) for r in odd])
         last = _sign(poly.LC())
         return cuts, tuple(S(last * (-1) ** (len(cuts) - i)) for i in range(len(cuts) + 1))
+    inner = _unwrapped(f)
+    if inner is not None:
+        return _sign_of_smooth(inner)
     slope = f.diff(x)
     roots = sp.solve(f, x) if slope.is_positive or slope.is_negative else []
     if len(roots) == 1 and roots[0].is_real:
         side = S.One if slope.is_positive else S.NegativeOne
         return (roots[0],), (-side, side)
     raise NotClosed(f"the sign of {f} changes at points that have no closed form")
+
+
+def _unwrapped(f: sp.Expr) -> sp.Expr | None:
+    """A simpler function of the same sign: a rising h(g) is larger than c where g is larger than h^{-1}(c)."""
+    level, rest = f.as_independent(x, as_Add=True)
+    scale, term = rest.as_independent(x, as_Add=False)
+    if term.func not in _RISING:
+        return None
+    (low, high), c = _RISING[term.func], -level / scale
+    if (c - low).is_nonpositive or (high - c).is_nonpositive:
+        return scale if (c - low).is_nonpositive else -scale
+    if not ((c - low).is_positive and (high - c).is_positive):
+        return None
+    return scale * (term.args[0] - term.inverse()(c))
 
 
 def _sign_of(part: Pieces) -> Pieces:

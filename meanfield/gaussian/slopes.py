@@ -9,10 +9,12 @@ import sympy as sp
 from sympy import Heaviside, S
 
 from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.real_roots import located_pieces
 from meanfield.gaussian.smoothness import is_smooth, triangle_waves, without_deltas
+from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known
 
-__all__ = ["Delta", "deltas", "gathered", "slope"]
+__all__ = ["Delta", "deltas", "gathered", "has_places", "slope"]
 
 x, y = known("x"), known("y")
 
@@ -32,14 +34,34 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         )
     if not is_smooth(e) and any(_flat_root(t) for t in e.atoms(sp.Pow)):
         return _slope_of_powers(e, plain)
-    if e.has(sp.Piecewise) or not all(_is_linear(t.args[0], x) for t in plain.atoms(sp.DiracDelta) if t.has(x)):
+    if e.has(sp.Piecewise) or not has_places(plain):
+        if not has_places(e):
+            raise ValueError(f"{e} has deltas at infinitely many places, or at places that are not known: it has no derivative here")
         try:
-            cuts, values = pieces_of(e)
+            plain = without_deltas(plain) + _jumps(e)
         except NotClosed:
             return plain
-        jumps = ((high - low) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True))
-        plain = without_deltas(plain) + sp.Add(*jumps)
     return _weighed(plain)
+
+
+def has_places(e: sp.Expr) -> bool:
+    """Whether each delta in x is at one known place."""
+    return all(_is_linear(t.args[0], x) for t in e.atoms(sp.DiracDelta) if t.has(x))
+
+
+def _jumps(e: sp.Expr) -> sp.Expr:
+    """the deltas of the derivative of a function"""
+    try:
+        cuts, values = pieces_of(e)
+        located = False
+    except NotClosed:
+        cuts, values = located_pieces(e)
+        located = True
+    total = S.Zero
+    for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True):
+        if not (located and vanishes((high - low).xreplace({x: cut}))):
+            total += (high - low) * sp.DiracDelta(x - cut)
+    return total
 
 
 def gathered(e: sp.Expr) -> sp.Expr:
@@ -105,7 +127,7 @@ def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
             continue
         argument, order = at[0].args[0], int(at[0].args[1]) if len(at[0].args) > 1 else 0
         if not _is_linear(argument, x) or argument.free_symbols & {y}:
-            raise ValueError(f"{at[0]}: the argument of a delta must be linear in one variable")
+            raise ValueError(f"{at[0]} stands for a delta at each root of {argument}: they are infinitely many, or not known")
         rate, offset = sp.Poly(argument, x).all_coeffs()
         found.append(Delta(term / at[0] / (sp.Abs(rate) * rate**order), -offset / rate, order))
     return without_deltas(e), tuple(found)
