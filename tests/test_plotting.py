@@ -111,6 +111,21 @@ def test_refusals(single):
         plot_run(last, new_axes())
 
 
+def test_critical_lines_and_sensitivities():
+    line = mf.critical(mf.mlp(mf.erf), q=mf.q)
+    drawn = line.plot(new_axes()).lines[0].get_xydata()
+    i = int(np.argmin(np.abs(drawn[:, 0] - 1.2)))
+    at = mf.critical(mf.mlp(mf.erf), sigma_w=float(drawn[i, 0]))
+    assert drawn[i, 1] == pytest.approx(at["sigma_b"], rel=1e-9)
+    assert np.allclose(line.to_xarray()["sigma_b"], drawn[:, 1], rtol=1e-14)
+    norm = mf.critical(mf.RMSNorm() >> mf.Activate(mf.gelu) >> mf.Linear())
+    assert norm.plot(new_axes()).get_xlabel() == r"$\sigma_w$"
+    with pytest.raises(ValueError, match="this is no line"):
+        mf.critical(mf.mlp(mf.relu), q=1).plot(new_axes())
+    slopes = mf.sensitivity(mf.mlp(mf.relu), 5, 1.0, sigma_w=1.3, sigma_b=0.2)
+    assert [bar.get_width() for bar in slopes.plot(new_axes(), "q").patches] == list(slopes.dq.values())
+
+
 def python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 
-from meanfield.faces import escaped, latex
-from meanfield.symbols import parameter
+from meanfield.faces import Labelled, escaped, latex, plot
+from meanfield.numeric.evaluation import evaluate
+from meanfield.symbols import known, parameter
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["Critical"]
 
+Floats = NDArray[np.float64]
 
-class Critical(dict[str, Any]):
+
+class Critical(dict[str, Any], Labelled):
     """Parameters by name (and q, where it was solved for) at which a network is critical: the dict that `critical` returns.
 
     Attributes
@@ -79,6 +87,38 @@ class Critical(dict[str, Any]):
 
     def _repr_latex_(self) -> str:
         return self.latex()
+
+    def curve(self) -> tuple[str, Floats, dict[str, Floats]]:
+        """A line as numbers: the name of its letter, values of that, and each parameter there, nan where a square is negative.
+
+        The letter goes from 0 to 2; q from 1/100 to 10.
+
+        Raises
+        ------
+        ValueError
+            It is no line in one letter.
+        """
+        expressions = {name: self.squares.get(name, sp.sympify(value)) for name, value in self.items()}
+        letters = sorted({s for e in expressions.values() for s in e.free_symbols}, key=str)
+        if len(letters) != 1:
+            names = ", ".join(map(str, letters))
+            what = f"it depends on {names}: give values to all but one of them" if names else "this is no line: pass q=mf.q for that"
+            raise ValueError(self.reason if not self else what)
+        (letter,) = letters
+        at = np.geomspace(1e-2, 10, 121) if letter == known("q") else (np.arange(200) + 0.5) / 100
+        given: dict[str, Any] = {letter.name: at}
+        found = {}
+        for name, e in expressions.items():
+            values = np.asarray(evaluate(e, **given)) if e.free_symbols else np.full(at.size, float(e))
+            values = np.where(values < 0, np.nan, values)
+            found[name] = np.sqrt(values) if name in self.squares else values
+        real = np.isfinite(np.sum(list(found.values()), axis=0))
+        return letter.name, at, {name: np.where(real, values, np.nan) for name, values in found.items()}
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """A line: its two parameters for all q, or those solved for over the letter that is left (extra `plot`)."""
+        axes: matplotlib.axes.Axes = plot(self, ax=ax)
+        return axes
 
 
 def _line(name: str, formula: sp.Expr | None, value: Any, square: bool = True) -> str:

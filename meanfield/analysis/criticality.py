@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from meanfield import arguments
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.curves import DIGITS, Curve, precise, rational
-from meanfield.analysis.elimination import Equations, derived, equations, exact_root, linear_solution, relation
+from meanfield.analysis.elimination import (
+    Equations,
+    at_each_variance,
+    derived,
+    equations,
+    exact_root,
+    idle,
+    linear_solution,
+    relation,
+    with_squares,
+)
 from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
 from meanfield.analysis.newton import solutions
 from meanfield.analysis.roots import Root, positive_roots
@@ -38,6 +48,8 @@ ZERO = 1e-18
 NEAR = 1e-5
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
+#: parameters that may be open: two are solved for, the others stay letters
+MOST = 4
 
 
 def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
@@ -46,7 +58,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     With q given, two open parameters are determined by chi = 1 and q' = q: sigma_w^2 = 1/E phi'^2, sigma_b^2 = q - sigma_w^2 E phi^2
     for an MLP (Poole et al. 2016). Without q, one open parameter is found together with q*; two of them at the half-stable point,
     where chi_parallel = dq'/dq is 1 as well (Roberts, Yaida & Hanin 2022, ch. 5). Where q' does not depend on q through an activation
-    (a norm comes first) chi = 1 is a line, one parameter in terms of the other.
+    (a norm comes first) or both conditions are one (a homogeneous activation beside a skip: sigma_w^2 = 2 (1 - mu^2) for ReLU), the
+    answer is a line, one parameter in terms of the others. A third open parameter, as a skip, stays a letter of formulas.
 
     Parameters
     ----------
@@ -77,6 +90,9 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     ['sigma_w = 1.4082110131', 'sigma_b = 0.4158393810', 'q = 3.5615528128']
     >>> mf.critical(mf.mlp(mf.erf), q=mf.q)["sigma_w"]
     sqrt(pi)*(4*q + 1)**(1/4)/2
+    >>> import sympy as sp
+    >>> mf.critical(mf.Residual(mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Symbol("mu", positive=True)))
+    Critical({'sigma_w': sqrt(2 - 2*mu**2), 'sigma_b': 0}, line: each q is fixed and critical: sigma_w and sigma_b in terms of mu)
     """
     step = map_of(net)
     names = {s.name: s for s in step.recursion.parameters}
@@ -88,8 +104,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     for s, value in bound:
         arguments.check_bound(value, s)
     left = tuple(s for s in step.recursion.parameters if s.name not in parameters)
-    open_ = tuple(sorted(left, key=lambda s: (s.name != "sigma_w", s.name)))
-    if len(open_) not in (1, 2):
+    open_ = tuple(sorted(left, key=lambda s: (s.name != "sigma_w", s.name != "sigma_b", s.name)))
+    if not 1 <= len(open_) <= MOST:
         opened = ", ".join(s.name for s in open_) or "none"
         raise ValueError(f"{len(open_)} parameters are open ({opened}): give values to all but one or two of them. {listed}")
     if any(s.name == "n" for s in open_):
@@ -120,12 +136,17 @@ class _Problem:
     def at(self, variance: sp.Expr) -> Critical:
         """chi = 1 and q' = q at a given q"""
         e = self.equations
-        names = ("chi", "fixed")
-        squares = linear_solution(tuple(getattr(e, name) for name in names[: len(self.open)]), self.open)
-        if squares is None:
+        names, unknown = ("chi", "fixed"), self.open[:2]
+        squares = linear_solution(tuple(getattr(e, name) for name in names[: len(unknown)]), unknown)
+        if squares is None or idle(e, squares):
+            line = self._whatever_q(variance)
+            if line is not None:
+                return line
+            if squares is not None:
+                return Critical({}, "none", f"chi = 1 and q' = q at q = {variance} only where the activation has no weight")
             return self._by_newton(names, variance)
         squares = {s: square.subs(q, variance) for s, square in squares.items()}
-        if any(square.free_symbols for square in squares.values()):
+        if variance.free_symbols or any(square.free_symbols for square in squares.values()):
             shown = _shown(squares)
             values = {name: sp.sqrt(square) for name, square in shown.items()}
             return Critical(values, "ok", "chi = 1 and q' = q", q=variance, chi=1, squares=shown)
@@ -134,6 +155,9 @@ class _Problem:
     def on_the_line(self) -> Critical:
         """one open parameter, together with q"""
         e = self.equations
+        line = self._whatever_q(q) if self.letters else None
+        if line is not None:
+            return line
         for first, second in (("chi", "fixed"), ("fixed", "chi")):
             squares = linear_solution((getattr(e, first),), self.open)
             if squares is not None:
@@ -146,20 +170,43 @@ class _Problem:
         line = relation(e, self.open)
         if line is not None:
             return self._line(*line)
-        squares = linear_solution((e.chi, e.fixed), self.open)
+        squares = linear_solution((e.chi, e.fixed), self.open[:2])
+        off = squares is not None and idle(e, squares)
+        every = self._whatever_q(q) if squares is None or off or self.letters else None
+        if every is not None:
+            return every
+        if off:
+            return self._ordered([], "chi = 1 and q' = q at q > 0 only where the activation has no weight")
         if squares is None:
             return self._by_newton(("chi", "fixed", "marginal"), None)
         return self._along(squares, ("chi", "fixed"), "marginal")
 
-    # -- one equation in q ----------------------------------------------------------------------------------------------------
-    def _put(self, e: sp.Expr, squares: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
-        return e.subs({s: sp.sqrt(square) for s, square in squares.items()}, simultaneous=True)
+    def _whatever_q(self, variance: sp.Expr) -> Critical | None:
+        """the line along which each q is fixed and critical, as of a homogeneous activation, where there is one"""
+        squares = at_each_variance(self.equations, self.open)
+        if squares is None:
+            return None
+        shown = _shown(squares)
+        names = " and ".join(shown)
+        reason = f"each q is fixed and critical: {names} in terms of {', '.join(sorted(self._free(shown)))}"
+        values = {name: sp.sqrt(square) for name, square in shown.items()}
+        return Critical(values, "line", reason, q=variance, chi=1, chi_parallel=1, squares=shown)
 
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """parameters that are neither solved for nor numbers"""
+        return tuple(sorted({s.name for s in self.open[2:]} | {s.name for value in self.bound.values() for s in value.free_symbols}))
+
+    def _free(self, squares: dict[str, sp.Expr]) -> set[str]:
+        """the letters in squares"""
+        return {s.name for square in squares.values() for s in square.free_symbols - {q}}
+
+    # -- one equation in q ----------------------------------------------------------------------------------------------------
     def _numbers(self) -> dict[str, float]:
         """the bound parameters, for compiled expressions"""
-        symbolic = sorted(s.name for s, value in self.bound.items() if not value.is_number)
-        if symbolic:
-            raise ValueError(f"{', '.join(symbolic)}: this point has no formula, give numbers")
+        if self.letters:
+            opened = f"{len(self.open)} parameters are open ({', '.join(s.name for s in self.open)}). " if len(self.open) > 2 else ""
+            raise ValueError(f"{opened}{', '.join(self.letters)}: this point has no formula, give numbers")
         return {s.name: float(value) for s, value in self.bound.items()}
 
     def _along(self, squares: dict[sp.Symbol, sp.Expr], solved: tuple[str, ...], name: str) -> Critical:
@@ -188,7 +235,7 @@ class _Problem:
         if root.crossing and slope:
             with mp.workdps(DIGITS):
                 exact = {s: rational(precise(square, {q: at})) for s, square in squares.items()}
-                step = precise(self._put(equation, exact), {q: at}) / slope
+                step = precise(with_squares(equation, exact), {q: at}) / slope
                 at = at * (1 - step) if abs(step) < 1e-6 else at
         point = self._point(squares, at)
         if point.status != "none":
@@ -216,17 +263,24 @@ class _Problem:
         except NoExpansion:  # it depends on the value of an unknown
             return None
         unsolved = tuple(x for x in system if x.free_symbols & set(self.open))
+        unknown = self.open[: len(unsolved)]
         if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
             return None
-        squares = linear_solution(unsolved, self.open) if len(unsolved) == len(self.open) else None
-        if squares is None or any(not x.is_number or x.is_negative for x in squares.values()):
+        squares = linear_solution(unsolved, unknown) if unsolved and len(unknown) == len(unsolved) else None
+        if squares is None or any(x.is_negative for x in squares.values()):
             return None
-        along = slope_at_zero(self._put(self.new.subs(self.bound, simultaneous=True), squares))
+        along = slope_at_zero(with_squares(self.new.subs(self.bound, simultaneous=True), squares))
         if not along.is_number or abs(float(along) - 1) > MARGINAL:
             return None
-        values = {s.name: float(sp.sqrt(square)) for s, square in squares.items()} | {"q": 0.0}
+        shown = _shown(squares)
         exact = dict.fromkeys(("chi", "q", "chi_parallel"), 0.0)
-        return Critical(values, "ok", "q* = 0", q=0.0, chi=1.0, chi_parallel=1.0, residuals=exact, squares=_shown(squares))
+        rest = {"q": 0.0, "chi": 1.0, "chi_parallel": 1.0, "residuals": exact, "squares": shown}
+        free = sorted(self._free(shown))
+        if free:
+            line = {name: sp.sqrt(square) for name, square in shown.items()}
+            return Critical(line | {"q": 0.0}, "line", f"q* = 0: {' and '.join(line)} in terms of {', '.join(free)}", **rest)
+        values = {name: float(sp.sqrt(square)) for name, square in shown.items()}
+        return Critical(values | {"q": 0.0}, "ok", "q* = 0", **rest)
 
     # -- points -----------------------------------------------------------------------------------------------------------------
     def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:
@@ -241,11 +295,11 @@ class _Problem:
             exact = {s: rational(value) for s, value in numbers.items()}
             residuals = {}
             for name, e in (("chi", self.equations.chi), ("q", self.equations.fixed)):
-                residuals[name] = float(abs(precise(self._put(e, exact), {q: at})))
+                residuals[name] = float(abs(precise(with_squares(e, exact), {q: at})))
             if residuals["q"] > 1e-15 * at:
                 missed = f"chi = 1 leaves q' - q = {residuals['q']:.3g} at q = {mp.nstr(at, 6)}"
                 return Critical({}, "none", missed)
-            along = 1 + precise(self._put(self.equations.marginal, exact), {q: at})
+            along = 1 + precise(with_squares(self.equations.marginal, exact), {q: at})
             values = {s.name: float(mp.sqrt(value)) for s, value in numbers.items()}
         stable = along <= 1 + MARGINAL
         status = "ok" if stable else "unstable"
@@ -259,12 +313,13 @@ class _Problem:
             return Critical({}, "everywhere", "q grows by the same amount in each repeat and chi -> 1 for any parameters", q=sp.oo, chi=1)
         shown = {s.name: sp.factor_terms(derived(square))}
         value = sp.sqrt(shown[s.name])
-        others = [x for x in self.open if x != s]
-        if _negative(shown[s.name], others):
+        others = sorted(self._free(shown))
+        idle_ones = sorted(x.name for x in self.open if x != s and x.name not in others)
+        if _negative(shown[s.name]):
             return Critical({}, "none", f"{s.name}^2 = {shown[s.name]} < 0", squares=shown)
         fixed = sp.factor_terms(derived(at).subs(s, value))
-        rest = ", ".join(x.name for x in others)
-        reason = f"chi = 1 is a line: {s.name} in terms of {rest or 'numbers'}"
+        whatever = f", for any {', '.join(idle_ones)}" if idle_ones else ""
+        reason = f"chi = 1 is a line: {s.name} in terms of {', '.join(others) or 'numbers'}{whatever}"
         return Critical(
             {s.name: value, "q": fixed}, "line", reason, q=fixed, chi=1, chi_parallel=1 + self.equations.marginal, squares=shown
         )
@@ -308,9 +363,9 @@ class _Problem:
         return points[0]
 
 
-def _negative(e: sp.Expr, unknown: list[sp.Symbol]) -> bool:
-    """whether a square that is proportional to the square of an unknown, or a number, is negative"""
-    factor = sp.cancel(e / sp.Mul(*[s**2 for s in unknown]))
+def _negative(e: sp.Expr) -> bool:
+    """whether a square that is proportional to the square of its symbols, or a number, is negative"""
+    factor = sp.cancel(e / sp.Mul(*[s**2 for s in e.free_symbols]))
     return not factor.free_symbols and bool(sp.N(factor) < 0)
 
 

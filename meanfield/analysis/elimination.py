@@ -5,7 +5,7 @@ On identical inputs a repeat is critical at q where dc'/dc = 1 at c = 1 (chi) an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +17,20 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
-__all__ = ["Equations", "derived", "equations", "exact_root", "in_squares", "linear_solution", "relation", "shifted", "squared"]
+__all__ = [
+    "Equations",
+    "at_each_variance",
+    "derived",
+    "equations",
+    "exact_root",
+    "idle",
+    "in_squares",
+    "linear_solution",
+    "relation",
+    "shifted",
+    "squared",
+    "with_squares",
+]
 
 q, x = known("q"), known("x")
 
@@ -110,6 +123,36 @@ def linear_solution(system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...])
         return e
 
     return {s: shown(_shortest(v)) for s, v in zip(unknown, values, strict=True)}
+
+
+def with_squares(e: sp.Expr, squares: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The expression with squares of parameters known."""
+    return e.subs({s: sp.sqrt(square) for s, square in squares.items()}, simultaneous=True)
+
+
+def idle(e: Equations, squares: Mapping[sp.Symbol, sp.Expr]) -> bool:
+    """Whether a solution is the identity map: weights are 0, so that no activation is left."""
+    off = {s: square for s, square in squares.items() if square == 0}
+    return bool(off) and e.chi.has(Node) and not with_squares(e.chi, off).has(Node)
+
+
+def at_each_variance(e: Equations, unknown: tuple[sp.Symbol, ...]) -> dict[sp.Symbol, sp.Expr] | None:
+    """Squares of the first of the unknowns that suffice, without q in them, at which chi = 1 and q' = q for each q; None elsewhere.
+
+    As of homogeneous activations, of which both equations are the same but for a bias. The other unknowns stay in the squares.
+    """
+    tried = [((e.chi,), (s,)) for s in unknown] + [((e.chi, e.fixed), unknown[:2])] * (len(unknown) > 1)
+    for system, chosen in tried:
+        found = linear_solution(system, chosen)
+        if found is None or idle(e, found):
+            continue
+        squares = {s: derived(square) for s, square in found.items()}
+        if (
+            not any(square.has(q, Node) for square in squares.values())
+            and sp.cancel(sp.together(derived(with_squares(e.fixed, squares)))) == 0
+        ):
+            return squares
+    return None
 
 
 def derived(e: sp.Expr) -> sp.Expr:

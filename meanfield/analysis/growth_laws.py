@@ -36,7 +36,7 @@ __all__ = ["GrowthLaw", "growth"]
 
 
 @dataclass(frozen=True, repr=False)
-class GrowthLaw:
+class GrowthLaw(faces.Labelled):
     """The growth of q, of gap = 1 - c and of apjn = J^{l, 0} with the number l of repeats.
 
     Attributes

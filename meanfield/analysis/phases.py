@@ -69,6 +69,11 @@ class PhaseDiagram(faces.Labelled):
     critical_lines: tuple[Floats, ...]
 
     @property
+    def status(self) -> NDArray[np.str_]:
+        """For each setting "ok", or why it has no fixed point: "divergent", "unresolved"."""
+        return np.where(np.isin(self.phase, ("divergent", "unresolved")), self.phase, "ok")
+
+    @property
     def c(self) -> Floats:
         return np.asarray(1.0 - self.gap)
 

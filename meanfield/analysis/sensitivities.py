@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -31,6 +31,9 @@ from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import Work, patient
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["Sensitivity", "sensitivity"]
 
@@ -80,6 +83,7 @@ class Sensitivity(faces.Labelled):
     dq, dlog_apjn : mappings
         Their derivatives by name of what they are taken with respect to.
     c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only; None for a single input.
+    status : "ok", or "out of range" where a number is not finite: a word, or an array of the shape of the grid.
 
     Examples
     --------
@@ -96,6 +100,12 @@ class Sensitivity(faces.Labelled):
     dlog_apjn: Mapping[str, Any]
     gap: Any = None
     dgap: Mapping[str, Any] | None = None
+    status: Any = "ok"
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+        """Derivatives of "q", "log_apjn" or "gap", a bar each (extra `plot`)."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)
+        return axes
 
     @property
     def c(self) -> Any:
@@ -109,7 +119,8 @@ class Sensitivity(faces.Labelled):
         rows = [f"  {name}: dq = {self.dq[name]}, dlog_apjn = {self.dlog_apjn[name]}" for name in self.dq]
         if self.dgap is not None:
             rows = [f"{row}, dgap = {self.dgap[name]}" for row, name in zip(rows, self.dgap, strict=True)]
-        return "\n".join([f"Sensitivity(depth {self.depth})", *rows])
+        bad = "" if np.all(np.asarray(self.status) == "ok") else ", out of range at some points"
+        return "\n".join([f"Sensitivity(depth {self.depth}{bad})", *rows])
 
 
 def sensitivity(
@@ -142,7 +153,7 @@ def sensitivity(
     TypeError, ValueError
         As `propagate`; a name that is no parameter; a parameter of a gated attention unit that moves a kink of its activation.
     ArithmeticError
-        A derivative is not finite: an activation that jumps, whose J is infinite.
+        A derivative is finite nowhere on the grid: an activation that jumps, whose J is infinite.
 
     Examples
     --------
@@ -193,13 +204,17 @@ def sensitivity(
         small,
     )
     q_last, delta_last, log_last, dq, ddelta, dlog = out
-    if not np.isfinite(log_last).all() and all(np.isfinite(a).all() for a in (q_last, delta_last, dq, ddelta)):
-        raise ArithmeticError("ln J is not finite: an activation jumps, so that J is infinite, or has no slope anywhere, so that J = 0")
-    if not all(np.isfinite(a).all() for a in out):
+    finite = np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out], axis=0)
+    if not finite.any():
+        if all(np.isfinite(a).all() for a in (q_last, delta_last, dq, ddelta)):
+            raise ArithmeticError("ln J is not finite: an activation has no slope anywhere, so that J = 0")
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
-    if delta0 is None:
-        return _shaped(grid, names, depth, q_last, log_last, dq, dlog)
-    return _shaped(grid, names, depth, q_last, log_last, dq, dlog, delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2)
+    numbers = [q_last, log_last, dq, dlog]
+    if delta0 is not None:
+        with np.errstate(all="ignore"):
+            numbers += [delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2]
+    found = _shaped(grid, names, depth, *numbers)
+    return found if finite.all() else replace(found, status=np.where(finite, "ok", "out of range").reshape(grid))
 
 
 def _names(values: Iterable[str], wanted: str | tuple[str, ...] | None, begun: Iterable[str]) -> tuple[str, ...]:
@@ -281,6 +296,8 @@ def _stage(
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
     steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
+    if any(isinstance(t.base, sp.DiracDelta) for _, e in steps for t in e.atoms(sp.Pow)):
+        raise ArithmeticError(f"{stage.block}: an activation jumps, so that J is infinite and has no derivatives")
     moving = {*seeds, *named}
     try:
         slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str)] for _, e in steps]

@@ -109,7 +109,7 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
     >>> mf.tailored(mf.erf, 50)
     Shaped(16.6144 (erf(0.0717879 x + 0.545828) - 0.56079))
     >>> mf.tailored(mf.relu, 50)
-    Shaped(none: relu has a kink or a jump, so that C''(1) is infinite; a leaky ReLU is tailored by its slope)
+    Shaped(none: relu has a kink or a jump, so that C''(1) is infinite; a leaky ReLU is tailored by its slope, see tailored_leaky_relu)
     """
     _checked(phi, tau, "tau", 0.0)
     _without_parameters(phi)
@@ -126,7 +126,8 @@ def _curved(phi: Activation, kappa: mp.mpf, tau: float) -> Shaped:
     """Q(1) = 1 and C''(1) = kappa, where gamma and delta make Q'(1) = C'(1) = 1"""
     f, slope, curve = phi.expression - centre, phi.derivative.expression, phi.derivative.derivative.expression
     if curve.has(sp.DiracDelta):
-        raise NoShape(f"{phi!r} has a kink or a jump, so that C''(1) is infinite; a leaky ReLU is tailored by its slope")
+        way_out = "a leaky ReLU is tailored by its slope, see tailored_leaky_relu"
+        raise NoShape(f"{phi!r} has a kink or a jump, so that C''(1) is infinite; {way_out}")
     if curve == 0:
         raise NoShape(f"{phi!r} is linear, so that C''(1) = 0 at any scale and shift")
     rise = alpha**2 * moment(slope**2)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import sympy as sp
 
+from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoints
+from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.analysis.shaped import Shaped
 from meanfield.faces import plot
 from meanfield.gaussian.resolution import real_function
@@ -23,7 +25,17 @@ from meanfield.scaling.gated_attention import GAUCurve
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["PHASE_LABELS", "plot_beside", "plot_check", "plot_fixed_points", "plot_gau", "plot_phases", "plot_shaped"]
+__all__ = [
+    "PHASE_LABELS",
+    "plot_beside",
+    "plot_check",
+    "plot_critical",
+    "plot_fixed_points",
+    "plot_gau",
+    "plot_phases",
+    "plot_sensitivity",
+    "plot_shaped",
+]
 
 #: what a phase diagram can show
 PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_parallel", "xi_c", "xi_q", "c", "gap", "q")}
@@ -163,6 +175,68 @@ def _draw_steps(ax: matplotlib.axes.Axes, found: FixedPoints, at: float) -> None
         corners += [(1 - gap, 1 - after), (1 - after, 1 - after)]
         gap = max(after, 1e-300)
     ax.plot(*np.array(corners).T, color=DISTINCT[2], linewidth=0.8)
+
+
+@plot.register(Critical)
+def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+    """The critical line: two parameters for all q, with some values of q marked, or parameters over the letter that is left.
+
+    Raises
+    ------
+    ValueError
+        It is no line in one letter.
+    ImportError
+        matplotlib is not installed.
+    """
+    over, at, curves = found.curve()
+    ax = given(ax)
+    names = [name for name in curves if name in found.squares]
+    if over == "q" and len(names) == 2:
+        first, second = names
+        x, y = curves[first], curves[second]
+        ax.plot(x, y, color=DISTINCT[0], linewidth=1.8, label=r"$\chi = 1$")
+        for variance in (0.1, 1.0, 10.0):
+            i = int(np.argmin(np.abs(np.log(at / variance))))
+            if np.isfinite(x[i] + y[i]):
+                ax.plot(x[i], y[i], "o", color=DISTINCT[2], markersize=4, clip_on=False)
+                ax.annotate(f"$q = {variance:g}$", (x[i], y[i]), xytext=(6, -3), textcoords="offset points", fontsize="small")
+        ax.set(xlabel=letter(first), ylabel=letter(second))
+    else:
+        for i, name in enumerate(names):
+            ax.plot(at, curves[name], color=DISTINCT[i], linewidth=1.8, label=letter(name))
+        ax.set(xlabel=letter(over), ylabel=letter(names[0]) if len(names) == 1 else "", xscale="log" if over == "q" else "linear")
+    if len(names) > 1:
+        ax.legend(frameon=False)
+    return ax
+
+
+@plot.register(Sensitivity)
+def plot_sensitivity(found: Sensitivity, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
+    """Derivatives of one quantity at the last layer, a bar for each; over a grid from the least to the largest.
+
+    Raises
+    ------
+    ValueError
+        An unknown quantity, or 1 - c of a single input.
+    ImportError
+        matplotlib is not installed.
+    """
+    slopes = {"q": found.dq, "log_apjn": found.dlog_apjn} | ({} if found.dgap is None else {"gap": found.dgap})
+    if quantity not in slopes:
+        raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(slopes)}")
+    ax = given(ax)
+    names = list(slopes[quantity])
+    low, high = (np.array([float(end(v)) for v in slopes[quantity].values()]) for end in (np.min, np.max))
+    if np.ndim(found.q):
+        ax.barh(names, np.maximum(high - low, 1e-3 * np.ptp([low, high])), left=low, color=DISTINCT[6])
+    else:
+        ax.barh(names, low, color=DISTINCT[1])
+    ax.axvline(0.0, color=DISTINCT[0], linewidth=0.8)
+    labels = {"q": "$q_0$", "gap": "$1 - c_0$", "c": "$c_0$", "p": "$p_0$"}
+    ax.set_yticks(range(len(names)), [labels.get(name) or letter(name) for name in names])
+    ax.invert_yaxis()
+    ax.set_xlabel(f"derivative of {LABELS[quantity]} at layer {found.depth}")
+    return ax
 
 
 @plot.register(Shaped)

@@ -8,9 +8,12 @@ from html import escape
 from typing import Any, Final
 
 import numpy as np
+import sympy as sp
 
 from meanfield import symbols
+from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
+from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
@@ -175,7 +178,19 @@ def _(table: ConventionTable) -> Table:
     return Table(["", *(c.name for c in table.conventions)], rows, "l" + "r" * len(table.conventions))
 
 
-for _html_only in (FixedPoints, GradientCheck, ConventionTable):
+@tabulated.register
+def _(found: Critical) -> Table:
+    return Table(["", ""], [[letter(name), f"${latex(sp.sympify(value))}$"] for name, value in found.items()], "lr")
+
+
+@tabulated.register
+def _(law: GrowthLaw) -> Table:
+    return Table(["", ""], [[g.kind, f"${g.latex()}$"] for g in (law.q, law.gap, law.apjn)], "ll")
+
+
+html.register(GrowthLaw, lambda thing: tabulated(thing).html)
+
+for _html_only in (Critical, FixedPoints, GradientCheck, ConventionTable):
     html.register(_html_only, lambda thing: f"<p>{escape(str(thing).splitlines()[0])}</p>\n{tabulated(thing).html}")
 
 for _kind in (Run, PairRun, GramRun, PhaseDiagram, Check, Sensitivity, GAUCurve, GAUMagnitudes):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import sympy as sp
 
 from meanfield import __version__, symbols
+from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
+from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
@@ -91,6 +95,7 @@ def _(diagram: PhaseDiagram) -> xarray.Dataset:
     """over the two parameters; each critical line is an attribute, its points (first, second) in a row"""
     names = tuple(diagram.axes)
     data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in MAPS.items()}
+    data["status"] = (names, diagram.status, _STATUS)
     data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
     data |= {f"growth_{name}": (names, words, {"long_name": f"growth of {name} over depth"}) for name, words in diagram.growth.items()}
     attrs: dict[str, object] = {"network": str(diagram.recursion.block), "latex": diagram.recursion.latex(), "start": diagram.start}
@@ -123,10 +128,35 @@ def _(found: Sensitivity) -> xarray.Dataset:
     data: dict[str, Any] = {
         name: (dims, v, {"long_name": f"{RUNS[name].meaning}, at the last layer", "units": "1"}) for name, v in values.items()
     }
+    data["status"] = (dims, np.broadcast_to(found.status, np.shape(found.q)), _STATUS)
     for name, by_name in slopes.items():
         meaning = f"derivative of {name[1:]} at the last layer"
         data[name] = (("with_respect_to", *dims), np.array(list(by_name.values())), {"long_name": meaning, "units": "1"})
     return labelled(data, {"with_respect_to": list(found.dq)}, {"depth": found.depth})
+
+
+@dataset.register(Critical)
+def _(found: Critical) -> xarray.Dataset:
+    """a line over its letter, or points in their order"""
+    attrs = {"latex": found.latex(), "status": found.status, "reason": found.reason}
+    if any(sp.sympify(v).free_symbols for v in found.values()):
+        letter, at, curves = found.curve()
+        return labelled({name: ((letter,), values, {"units": "1"}) for name, values in curves.items()}, {letter: at}, attrs)
+    points = [found, *found.others] if found else []
+    data: dict[str, Any] = {name: (("point",), [float(o[name]) for o in points], {"units": "1"}) for name in found}
+    data["chi_parallel"] = (("point",), [float(o.chi_parallel) for o in points], _attrs(MAPS["chi_parallel"]))
+    data["status"] = (("point",), [o.status for o in points], _STATUS)
+    return labelled(data, {"point": np.arange(len(points))}, attrs)
+
+
+@dataset.register(GrowthLaw)
+def _(law: GrowthLaw) -> xarray.Dataset:
+    """over the three quantities; what is symbolic stands as its text, what does not apply as an empty one"""
+    laws = {"q": law.q, "gap": law.gap, "apjn": law.apjn}
+    texts = {f.name: [getattr(g, f.name) for g in laws.values()] for f in fields(law.q) if f.name != "quantity"}
+    data: dict[str, Any] = {name: (("quantity",), ["" if v in (None, ()) else str(v) for v in row]) for name, row in texts.items()}
+    bound = {name: str(value) for name, value in law.parameters.items()}
+    return labelled(data, {"quantity": list(laws)}, {"network": str(law.block), "latex": law.latex(), **bound})
 
 
 @dataset.register(FixedPoints)

@@ -89,6 +89,35 @@ def test_scale_invariant_nets_are_critical_at_every_variance() -> None:
         assert mf.critical(net, sigma_b=0).status == "every q"
 
 
+def test_a_skip_left_open() -> None:
+    """theory.md section 6: the line, not the corner of an identity map, where both conditions are one; the skip stays a letter"""
+    skip = sp.Symbol("mu", positive=True)
+
+    def residual(phi: mf.Activation, **bias: int) -> mf.Block:
+        return mf.Residual(mf.Activate(phi) >> mf.Linear(**bias), skip=skip)
+
+    for phi, w2 in ((mf.relu, 2), (mf.leaky_relu(sp.Rational(1, 2)), sp.Rational(8, 5)), (mf.abs, 1)):
+        for given in ({}, {"q": 1}, {"q": mf.q}):
+            line = mf.critical(residual(phi, sigma_b=0), **given)
+            assert line.status == "line"
+            assert sp.expand(line["sigma_w"] ** 2 - w2 * (1 - skip**2)) == 0
+            both = mf.critical(residual(phi), **given)
+            assert sp.expand(both["sigma_w"] ** 2 - w2 * (1 - skip**2)) == 0
+            assert both["sigma_b"] == 0
+    assert mf.critical(residual(mf.relu), mu=skip).status == "line"
+    origin = mf.critical(residual(mf.sin, sigma_b=0))
+    assert (origin.status, origin["q"], sp.expand(origin["sigma_w"] ** 2)) == ("line", 0, 1 - skip**2)
+    assert mf.critical(residual(mf.sin, sigma_b=0), q=1).status == "none"
+    bias = mf.critical(residual(mf.sin), q=mf.q)["sigma_b"]
+    alone = mf.critical(residual(mf.sin), mu=sp.Rational(1, 2), q=mf.q)["sigma_b"]
+    assert sp.simplify(bias**2 - (1 - skip**2) * alone**2 * sp.Rational(4, 3)) == 0
+    norm = mf.critical(mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=skip))
+    assert norm["sigma_b"].free_symbols == {known("sigma_w")}
+    assert "for any mu" in norm.reason
+    with pytest.raises(ValueError, match=r"3 parameters are open.*mu: this point has no formula"):
+        mf.critical(residual(mf.sin))
+
+
 def test_norms() -> None:
     """chi = 1 is the line sigma_b^2 = sigma_w^2 (C - A), the same for each skip below 1; with skip 1 everything is critical"""
     net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=mu)
@@ -133,7 +162,7 @@ def test_parameters_inside_expectations() -> None:
     assert at_one.chi == pytest.approx(1, abs=1e-11)
     family = mf.critical(mf.Residual(mf.MLP(mf.relu), skip=sp.Rational(1, 2)), q=1)
     assert family.status == "line"
-    assert family["sigma_1"] * family["sigma_2"] == pytest.approx(math.sqrt(1.5), rel=1e-10)
+    assert sp.simplify(family["sigma_1"] * known("sigma_2")) == sp.sqrt(sp.Rational(3, 2))
 
 
 def test_a_threshold() -> None:

@@ -122,6 +122,10 @@ def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
+    with pytest.raises(ArithmeticError, match="jumps"):
+        mf.sensitivity(mf.mlp(mf.step), 3, 1.0, sigma_w=1.0, sigma_b=0.1)
+    some = mf.sensitivity(mf.mlp(mf.relu), 3000, 1.0, sigma_w=np.array([1.0, 3.0]), sigma_b=0.1)
+    assert some.status.tolist() == ["ok", "out of range"]
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
 
