@@ -68,6 +68,7 @@ class Activation:
 
     def __post_init__(self) -> None:
         f = arguments.expression(self.expression, "expression")
+        f = f.replace(sp.sinc, lambda z: sp.Piecewise((sp.sin(z) / z, sp.Ne(z, 0)), (1, True)))
         if x not in f.free_symbols and self.name != "constant":
             raise ValueError(f"expression = {f}: an activation is a function of mf.x")
         foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}

@@ -215,8 +215,9 @@ class Expectation(Node):
         result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
         rate = slope(f) if {v.diff(s), m.diff(s)} != {S.Zero} else S.Zero
         if not has_places(rate):  # jumps without end: the derivative of the density instead of that of f
-            by_v = Expectation(((x - m) ** 2 - v) * f, v, m) / (2 * v**2)
-            return result + v.diff(s) * by_v + m.diff(s) * Expectation((x - m) * f, v, m) / v
+            mean, first, second = (Expectation(x**k * f, v, m) for k in range(3))
+            by_v = (second - 2 * m * first + (m**2 - v) * mean) / (2 * v**2)
+            return result + v.diff(s) * by_v + m.diff(s) * (first - m * mean) / v
         # d/dv of f(m + sqrt(v) z): one derivative of f is enough
         result += v.diff(s) * Expectation((x - m) * gathered(rate), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(rate, v, m)

@@ -7,7 +7,7 @@ from functools import cache
 
 import sympy as sp
 from sympy import S
-from sympy.integrals.rationaltools import ratint
+from sympy.integrals.rationaltools import ratint, ratint_ratpart
 
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
@@ -27,7 +27,7 @@ def closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | N
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
         return None
-    for rule in (_rational, _exponential, _gaussian, _quadratic, _by_parts):
+    for rule in (_rational, _exponential, _gaussian, _quadratic, _arctangents, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
             return found
@@ -58,7 +58,8 @@ def _constant_term(antiderivative: sp.Expr) -> sp.Expr | None:
 
 
 def _exponential(f: sp.Expr, n: int) -> sp.Expr | None:
-    scales = [e.args[0].expand() for e in f.atoms(sp.exp)]
+    f = f.replace(lambda e: isinstance(e, sp.exp), lambda e: _shifted(e.args[0]))
+    scales = [e.args[0].expand() for e in f.atoms(sp.exp) if e.has(x)]
     if not scales or any(sp.expand(a / x).has(x) for a in scales):
         return None
     rates = [sp.expand(a / x) for a in scales]
@@ -66,7 +67,7 @@ def _exponential(f: sp.Expr, n: int) -> sp.Expr | None:
     unit = sp.Abs(rates[0]) * sp.gcd_list([sp.Abs(r) for r in ratios]) if all(r.is_Rational for r in ratios) else None
     if unit is None or not unit.is_positive:
         return None
-    inside = f.xreplace({e: _Z ** (-sp.cancel(sp.expand(e.args[0] / x) / unit)) for e in f.atoms(sp.exp)})
+    inside = f.xreplace({e: _Z ** (-sp.cancel(sp.expand(e.args[0] / x) / unit)) for e in f.atoms(sp.exp) if e.has(x)})
     if not inside.is_rational_function(x, _Z):
         return None
     top, bottom = sp.fraction(sp.cancel(sp.together(inside)))
@@ -83,6 +84,12 @@ def _exponential(f: sp.Expr, n: int) -> sp.Expr | None:
         value += sp.Add(*[_real_part(a * _polylog(k + 1 - j, w), w) for j, w, a in parts[1]])
         total += value * sp.factorial(k) / (step * unit) ** (k + 1)
     return sp.expand(total)
+
+
+def _shifted(exponent: sp.Expr) -> sp.Expr:
+    """e^{ax + b} as e^b e^{ax}"""
+    b, rest = sp.expand(exponent).as_independent(x, as_Add=True)
+    return sp.exp(b) * sp.exp(rest)
 
 
 def _thinned(ratio: sp.Expr) -> tuple[sp.Expr, int]:
@@ -109,6 +116,9 @@ def _polylog(s: int, w: sp.Expr) -> sp.Expr:
         return -sp.log(2) if s == 1 else -(1 - sp.Integer(2) ** (1 - s)) * sp.zeta(s)
     if w == 1:
         return sp.zeta(s)
+    if w.is_real and (w + 1).is_negative:  # Jonquiere's inversion; Li_s(1/w) is near
+        turn = 2 * sp.pi * sp.I
+        return sp.expand((-1) ** (s + 1) * _polylog(s, 1 / w) - turn**s / sp.factorial(s) * sp.bernoulli(s, S.Half + sp.log(-w) / turn))
     return -sp.log(1 - w) if s == 1 else sp.polylog(s, w)
 
 
@@ -139,7 +149,7 @@ def _power_sums(ratio: sp.Expr) -> tuple[_Monomials, _Sums] | None:
         for k in range(1, multiplicity + 1):
             # a (z - r)^-k = a (-r)^-k sum_m binomial(m + k - 1, k - 1) (z/r)^m
             a = local.diff(_Z, multiplicity - k).subs(_Z, root) / sp.factorial(multiplicity - k) * (-root) ** (-k)
-            a = sp.radsimp(sp.expand(a))
+            a = sp.cancel(a) if a.has(sp.exp) else sp.radsimp(sp.expand(a))
             rising = sp.Poly(sp.prod([m + i for i in range(1, k)]) / sp.factorial(k - 1), m)
             sums += [(j, sp.radsimp(1 / root), a * b) for (j,), b in rising.terms() if a != 0]
     return tuple((m, a) for (m,), a in quotient.terms() if m > 0 and a != 0), tuple(sums)
@@ -221,6 +231,52 @@ def _by_parts(f: sp.Expr, n: int) -> sp.Expr | None:
             except NoExpansion:
                 return None
             total += c * (edge.coeff(LOG, 0) - inner) / m
+    return total
+
+
+def _arctangents(f: sp.Expr, n: int) -> sp.Expr | None:
+    """a polynomial in atan(cx) whose coefficients have no poles but those of its derivative"""
+    angles = f.atoms(sp.atan)
+    c = sp.cancel(min(angles, key=str).args[0] / x) if len(angles) == 1 else S.Zero
+    if not (c.is_Rational and c.is_positive):
+        return None
+    (angle,) = angles
+    if not f.is_polynomial(angle):
+        return None
+    found = [_of_angle(sp.cancel(x**n * r), angle, k, c) for (k,), r in sp.Poly(f, angle).terms()]
+    return None if None in found else sp.Add(*found)
+
+
+def _of_angle(r: sp.Expr, angle: sp.Expr, k: int, c: sp.Expr) -> sp.Expr | None:
+    """r atan(cx)^k by parts, one power after the other: r = R' + (a + bx)/(1 + c^2 x^2) (Hermite's reduction)"""
+    bound = sp.Poly(1 + c**2 * x**2, x)
+    top, bottom = (sp.Poly(e, x) for e in sp.fraction(r))
+    if any(d.monic() != bound.monic() for d, _ in bottom.factor_list()[1]):
+        return None
+    whole, top = sp.div(top, bottom)
+    rational, rest = ratint_ratpart(top, bottom, x) if top else (S.Zero, S.Zero)
+    antiderivative = whole.integrate().as_expr() + rational
+    b, a = (sp.Poly(sp.cancel(rest * bound.as_expr()), x).nth(i) for i in (1, 0))
+    try:
+        edge = at_infinity(antiderivative * angle**k, 1).get(S.Zero, S.Zero)
+    except NoExpansion:
+        return None
+    right = sp.pi / 2
+    total = edge + a / c * right ** (k + 1) / (k + 1) + b / c**2 * (right**k * sp.log(c) + (k * _log_cosine(k - 1) if k else 0))
+    if not k:
+        return sp.expand(total - antiderivative.subs(x, 0))
+    inner = _of_angle(sp.cancel(antiderivative * c / bound.as_expr()), angle, k - 1, c)
+    return None if inner is None else sp.expand(total - k * inner)
+
+
+def _log_cosine(j: int) -> sp.Expr:
+    r"""\int_0^{\pi/2} t^j \ln\cos t dt, by \ln\cos t = -\ln 2 - \sum_m (-1)^m \cos(2mt)/m and two parts at a time"""
+    right, weight, s = sp.pi / 2, S.One, 3
+    total = -sp.log(2) * right ** (j + 1) / (j + 1)
+    while j > 0:
+        alternating = (1 - sp.Integer(2) ** (1 - s)) * sp.zeta(s) if j == 1 else S.Zero
+        total -= weight * j / 4 * (right ** (j - 1) * sp.zeta(s) + alternating)
+        weight, j, s = -weight * j * (j - 1) / 4, j - 2, s + 2
     return total
 
 

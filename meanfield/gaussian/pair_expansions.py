@@ -187,7 +187,8 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     if len(found) > count:
         return tuple(found[:count]), q ** found[count][1]
     if not found:
-        raise ValueError(f"{f} and {g} decay so slowly that their expansion has no local term: it is all of the order of what is left out")
+        slow = f"{f} decays" if f == g else f"{f} and {g} decay"
+        raise ValueError(f"{slow} so slowly that the expansion has no local term: it is all of the order of what is left out")
     return tuple(found), q ** (limit / 2) * (sp.log(q) if a.logarithmic or b.logarithmic else S.One)
 
 

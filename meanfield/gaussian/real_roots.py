@@ -60,7 +60,8 @@ def located_pieces(f: sp.Expr) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]
     """
     if f.free_symbols != {x}:
         raise NotClosed(f"where {f} has its kinks depends on a parameter")
-    own, found = edges(f), {}
+    own = edges(f)
+    found: dict[float, sp.Expr] = {}
     for edge, roots in roots_of_edges(f).items():
         if edge not in own:
             continue

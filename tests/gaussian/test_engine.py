@@ -32,6 +32,7 @@ from cases import (
 
 import meanfield as mf
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
+from meanfield.gaussian.slopes import deltas, slope
 
 POINTS = (*EQUAL, *UNEQUAL)
 every = pytest.mark.parametrize("phi", CLOSED, ids=repr)
@@ -338,3 +339,20 @@ def test_high_powers_with_a_mean() -> None:
         assert abs(sp.N(phi.kernel(mf.q, mf.p, mean=m).xreplace(law), 40) / sp.Float(product, 30) - 1) < 1e-18
         square = mean_of(f**2, mean, v, 70)
         assert abs(sp.N(phi.second_moment(mf.q, mean=m).xreplace(law), 40) / sp.Float(square, 30) - 1) < 1e-18
+
+
+@pytest.mark.parametrize(
+    ("phi", "places"), [(sp.Max(sp.tanh(mf.x), 0), 1), (sp.Max(sp.tanh(mf.x), mf.x / 2), 3), (sp.Max(sp.log(1 + mf.x**2), 1), 2)]
+)
+def test_deltas_of_a_function_are_at_its_roots(phi: sp.Expr, places: int) -> None:
+    bent = slope(slope(phi))
+    assert len({d.place for d in deltas(bent)[1]}) == places
+    # E phi''(u) = E phi(u) (u^2 - 1) at q = 1
+    assert abs(sp.N(mf.E(bent, mf.q).doit().subs(mf.q, 1), 20) - sp.N(mf.E(phi * (mf.x**2 - 1), mf.q).subs(mf.q, 1), 20)) < 1e-15
+
+
+def test_a_delta_at_each_of_infinitely_many_roots_is_refused() -> None:
+    with pytest.raises(ValueError, match="infinitely many"):
+        deltas(slope(slope(sp.Max(sp.sin(mf.x), 0))))
+    with pytest.raises(ValueError, match="infinitely many"):
+        slope(slope(sp.sign(sp.sin(mf.x))))

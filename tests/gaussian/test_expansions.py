@@ -495,3 +495,17 @@ def test_open_nodes_evaluate_differentiate_and_print(name: str) -> None:
     for a, b in ((sp.Rational(1, 3), sp.Rational(-7, 5)), (sp.Integer(2), sp.Rational(1, 9))):
         found = kernel.diff(p) / node * node.integrand.xreplace({x: a, y: b})
         assert abs(sp.N(found - f.xreplace({x: a}) * f.xreplace({x: b}), 20)) < 1e-18
+
+
+@pytest.mark.parametrize(
+    ("f", "n", "value"),
+    [
+        (2 * sp.atan(x) ** 2, 0, 2 * sp.pi * (sp.log(2) - 1)),
+        (sp.atan(2 * x) ** 3, 1, sp.pi**3 / 64 + 9 * sp.pi / 16),
+        (sp.tanh(x - 1) - sp.tanh(x + 1), 2, -(sp.pi**2) / 6 - sp.Rational(2, 3)),
+    ],
+)
+def test_finite_parts_close_and_are_their_integrals(f: sp.Expr, n: int, value: sp.Expr) -> None:
+    found = finite_part(f, n)
+    assert sp.expand(found - value) == 0
+    assert abs(sp.N(FinitePart(f, n), 8) - sp.N(found, 12)) < 1e-7
