@@ -15,6 +15,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
 from meanfield.gaussian.growth import divergence, sampled
 from meanfield.gaussian.identities import Identity, identities
+from meanfield.gaussian.moments import Covariance
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.slopes import slope
@@ -159,8 +160,10 @@ class Activation:
         arguments.check_covariance(cov, v1, v2)
         return derived(self._kernel(v1, cov, v2, arguments.law(mean, "mean")))
 
-    def gap(self, q: Any, delta: Any) -> sp.Expr:
+    def gap(self, q: Any, delta: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0.
+
+        About a common mean of u and v it is the gap of phi(mean + x).
 
         >>> import meanfield as mf
         >>> f"{mf.evaluate(mf.tanh.gap(mf.q, mf.delta), q=1.0, delta=1e-200):.12e}"
@@ -169,7 +172,7 @@ class Activation:
         v, d = _variance(q, "q"), arguments.law(delta, "delta")
         if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
             raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
-        return derived(self._gap(v, d))
+        return derived(self._gap(v, d, arguments.law(mean, "mean")))
 
     def is_closed(self, moment: str) -> bool:
         """Whether no unevaluated expectation is left in that moment: "mean", "second_moment", "kernel" or "gap".
@@ -184,13 +187,20 @@ class Activation:
         args = [known("q")] + ([known(second[moment])] if moment in second else [])
         return not getattr(self, moment)(*args).has(Node)
 
-    def derive(self, moment: str) -> Derivation:
+    def derive(self, moment: str, *law: Any, mean: Any = 0) -> Derivation:
         """A closed moment with its steps and certificate: "mean", "second_moment" or "kernel".
+
+        Parameters
+        ----------
+        *law : symbols
+            mf.q for the first two; mf.q, mf.p for the kernel, or mf.q1, mf.p, mf.q2 for unequal variances. Equal ones if left out.
+        mean : number or sympy expression
+            The common mean, which does not depend on the variances.
 
         Raises
         ------
         ValueError
-            The moment is unknown, or has no closed form (with the part of the expression that leaves the algebra).
+            The moment or the law is none of these, or has no closed form (with the part of the expression that leaves the algebra).
 
         >>> import meanfield as mf
         >>> d = mf.relu.derive("kernel")
@@ -198,9 +208,17 @@ class Activation:
         p*(pi - acos(p/q))/(2*pi) + sqrt(-p**2 + q**2)/(2*pi)
         >>> d.certificate.holds
         True
+        >>> mf.sin.derive("kernel", mf.q1, mf.p, mf.q2).result
+        exp(-q1/2 - q2/2)*sinh(p)
+        >>> mf.exp.derive("mean", mean=sp.Symbol("m", real=True)).result
+        exp(m + q/2)
         """
-        folded = self._folded(moment)
-        return derivation(self.expression, moment, folded.doit(), folded)
+        m = arguments.law(mean, "mean")
+        cov = self._law(moment, tuple(arguments.law(a, "law") for a in law))
+        if m.free_symbols & set(cov):
+            raise ValueError(f"mean = {m}: a moment is derived at a mean that does not depend on the variances")
+        folded = self._asked(moment, cov, m)
+        return derivation(self.expression, moment, folded.doit(), folded, (cov, m))
 
     def taylor(self, moment: str, order: int = 4) -> Expansion:
         r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), up to total degree `order`.
@@ -217,7 +235,7 @@ class Activation:
         >>> mf.tanh.taylor("second_moment", 3)
         Expansion(E(tanh(x)**2, q) = q - 2*q**2 + 17*q**3/3 + O(q**4), q -> 0)
         """
-        return _expanded(self._folded(moment), "taylor", order)
+        return _expanded(self._asked(moment, self._law(moment)), "taylor", order)
 
     def asymptotic(self, moment: str, terms: int = 3) -> Expansion:
         r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first `terms` terms.
@@ -234,7 +252,7 @@ class Activation:
         >>> mf.silu.asymptotic("mean", 2)
         Expansion(E(x/(1 + exp(-x)), q) = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
         """
-        return _expanded(self._folded(moment), "asymptotic", terms)
+        return _expanded(self._asked(moment, self._law(moment)), "asymptotic", terms)
 
     def hermite(self, n: int, q: Any) -> sp.Expr:
         r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.
@@ -273,12 +291,22 @@ class Activation:
         """
         return identities(self.expression)
 
-    def _folded(self, moment: str) -> sp.Expr:
-        """a moment, unevaluated, in mf.q and mf.p"""
-        if moment not in _MOMENTS[:3]:
+    @staticmethod
+    def _law(moment: str, law: tuple[sp.Expr, ...] = ()) -> Covariance:
+        """the variances and covariance a moment is asked at: the library's own letters"""
+        q, p, q1, q2 = (known(s) for s in ("q", "p", "q1", "q2"))
+        laws = {"mean": {(q,)}, "second_moment": {(q,)}, "kernel": {(q, p), (q1, p, q2)}}.get(moment)
+        if laws is None:
             raise ValueError(f"moment = {moment!r}: expected one of {', '.join(_MOMENTS[:3])}")
-        v, c = known("q"), known("p")
-        return {"mean": lambda: self._mean(v), "second_moment": lambda: self._second(v), "kernel": lambda: self._kernel(v, c, v)}[moment]()
+        if law and law not in laws:
+            raise ValueError(f"law = {law}: the {moment} is derived in {' or '.join(sorted(map(str, laws)))}")
+        return (q1, p, q2) if len(law) == 3 else (q, p, q)
+
+    def _asked(self, moment: str, cov: Covariance, mean: sp.Expr = sp.S.Zero) -> sp.Expr:
+        """a moment, unevaluated"""
+        if moment == "kernel":
+            return self._kernel(*cov, mean)
+        return self._mean(cov[0], mean) if moment == "mean" else self._second(cov[0], mean)
 
     # folded nodes, for laws: nothing is derived until it is asked for
     def _mean(self, q: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
@@ -290,8 +318,8 @@ class Activation:
     def _kernel(self, q1: sp.Expr, p: sp.Expr, q2: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
         return PairExpectation(self.expression * self.expression.xreplace({x: y}), q1, p, q2, m)
 
-    def _gap(self, q: sp.Expr, delta: sp.Expr) -> sp.Expr:
-        return Gap(self.expression, q, delta)
+    def _gap(self, q: sp.Expr, delta: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
+        return Gap(self.expression.xreplace({x: m + x}), q, delta)
 
 
 @lru_cache(maxsize=256)

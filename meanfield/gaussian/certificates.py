@@ -1,8 +1,8 @@
 r"""Certificates: what proves a closed form without the way it was derived.
 
 A kernel C(q, p) = E f(u) f(v) is determined by Price's identity dC/dp = E f'(u) f'(v) (Price 1958) and its value C(q, 0) = (E f)^2 at
-independence; a single-variable moment M(q) = E f(u) by dM/dq = E[u f'(u)]/(2q) and one value. Where the engine has no rule for f', and for
-powers beside these, the moment is held against its integral.
+independence; a single-variable moment M(q) = E f(u) by dM/dq = E[(u - m) f'(u)]/(2q), m the mean, and one value. Where the engine has no
+rule for f', and for powers beside these, the moment is held against its integral.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from sympy import S
 from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
 from meanfield.gaussian.closed import unguarded
-from meanfield.gaussian.moments import cross, mean
+from meanfield.gaussian.moments import Covariance, cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
-__all__ = ["Certificate", "Claim", "certify"]
+__all__ = ["CENTRED", "Certificate", "Claim", "Law", "certify"]
 
-x, q, p = known("x"), known("q"), known("p")
+x, q, p, q1, q2 = (known(name) for name in ("x", "q", "p", "q1", "q2"))
+
+#: what is asked of: the variances and covariance, and the common mean
+Law = tuple[Covariance, sp.Expr]
+CENTRED: Law = ((q, p, q), S.Zero)
 
 
 @dataclass(frozen=True)
@@ -63,60 +67,69 @@ class Certificate:
 #: digits to which an identity that has no proof is settled, relative to 1 + its value
 DIGITS = 30
 _POINTS = 5
+_VARIANCES = (q, p, q1, q2)
 
 
-def certify(f: sp.Expr, moment: str, result: sp.Expr) -> Certificate:
-    """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in mf.q and mf.p, where it holds."""
+def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Certificate:
+    """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in the symbols of a law, where it holds."""
     try:
-        return _by_derivative(f, moment, *unguarded(result))
+        return _by_derivative(f, moment, *unguarded(result), law)
     except NotClosed:
         parts = powers(f)
-    claims = [_evaluated(f, moment, result)]
+    claims = [_evaluated(f, moment, result, law)]
     if parts is not None and moment == "kernel":
-        claims.insert(0, _independent(result, parts.mean(q)))
+        v1, _, v2 = law[0]
+        claims.insert(0, _independent(result, parts.mean(v1), parts.mean(v2)))
         if parts.degree.is_positive:
-            claims.insert(0, _price(result, parts.derivative.cross(parts.derivative, q, p, q)))
+            claims.insert(0, _price(result, parts.derivative.cross(parts.derivative, *law[0])))
     return Certificate(tuple(claims))
 
 
-def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic) -> Certificate:
+def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, law: Law) -> Certificate:
     """a closed form of a sum of atoms by its derivative and one value"""
-    atoms = atoms_of(f)
+    atoms, (cov, m) = atoms_of(f), law
     if moment == "kernel":
-        slope = derivative(atoms)
-        return Certificate((_price(result, cross(slope, slope, (q, p, q)), where), _independent(result, mean(atoms, q), where)))
+        slope, sides = derivative(atoms), (mean(atoms, v, m) for v in (cov[0], cov[2]))
+        return Certificate((_price(result, cross(slope, slope, cov, (m, m)), where), _independent(result, *sides, where)))
     if moment == "second_moment":
         f, atoms = f**2, products(atoms, atoms)
-    slope = tuple(replace(t, k=t.k + 1) for t in derivative(atoms))
-    rate = _Claimed("dM/dq = E[u g'(u)]/(2q)", sp.diff(result, q), mean(slope, q) / (2 * q), where)
-    return Certificate((rate.checked(), _integrated(f, atoms, result, where)))
+    slope = derivative(atoms)
+    rate = mean((*(replace(t, k=t.k + 1) for t in slope), *(replace(t, c=-m * t.c) for t in slope if m != 0)), q, m) / (2 * q)
+    claim = _Claimed(f"dM/dq = E[{'u' if m == 0 else '(u - m)'} g'(u)]/(2q)", sp.diff(result, q), rate, where)
+    if m != 0:
+        f = f.xreplace({x: m + x})
+        atoms = atoms_of(f)
+    return Certificate((claim.checked(), _integrated(f, atoms, result, where)))
 
 
 def _price(result: sp.Expr, slopes: sp.Expr, where: sp.Basic = sp.true) -> Claim:
     return _Claimed("dC/dp = E f'(u) f'(v)", sp.diff(result, p), slopes, where).checked()
 
 
-def _independent(result: sp.Expr, mean: sp.Expr, where: sp.Basic = sp.true) -> Claim:
-    return _Claimed("C(q, 0) = (E f(u))^2", result.subs(p, 0), mean**2, where).checked()
+def _independent(result: sp.Expr, first: sp.Expr, second: sp.Expr, where: sp.Basic = sp.true) -> Claim:
+    statement = "C(q, 0) = (E f(u))^2" if first == second else "C(q1, 0, q2) = E f(u) E f(v)"
+    return _Claimed(statement, result.subs(p, 0), first * second, where).checked()
 
 
-def _evaluated(f: sp.Expr, moment: str, result: sp.Expr) -> Claim:
+def _evaluated(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> Claim:
     """a moment against its integral, at the first of some random points at which that settles"""
+    (v1, c, v2), m = law
+    asked = ((v1, c) if v1 == v2 else (v1, c, v2)) if moment == "kernel" else (v1,)
     points = [_within(unguarded(result)[1], point) for point in _points("M", sp.Tuple(result, f), _POINTS)]
     for point in points:
-        v, c = point[q], point[p]
         with mp.workdps(DIGITS + 10), suppress(ArithmeticError):
-            expected = _integral(f.subs({s: value for s, value in point.items() if s not in (q, p, x)}), moment, v, c)
+            at = {s: value for s, value in point.items() if s not in (*_VARIANCES, x)}
+            expected = _integral(f.subs(at), moment, tuple(a.subs(point) for a in (v1, c, v2)), m.subs(point))
             left = float(abs(mp.mpf(sp.N(result.subs(point), DIGITS + 10)) - expected) / (1 + abs(expected)))
-            statement = _is_the_integral(v, *((c,) if moment == "kernel" else ()))
+            statement = _is_the_integral(*(point[a] for a in asked))
             return Claim(statement, f"to {DIGITS} digits at a random point, within {left:.0e}", left < 10.0**-DIGITS, left)
     return Claim("M is the integral", f"which settles at none of {len(points)} random points", False, float("inf"))
 
 
-def _integral(f: sp.Expr, moment: str, v: sp.Rational, c: sp.Rational) -> mp.mpf:
+def _integral(f: sp.Expr, moment: str, cov: Covariance, m: sp.Expr) -> mp.mpf:
     if moment == "kernel":
-        return product_mean_of(f, f, law_of(v, c, v, S.Zero, S.Zero), mp.mp.prec)
-    return mean_of(f if moment == "mean" else f**2, S.Zero, v, mp.mp.prec)
+        return product_mean_of(f, f, law_of(*cov, m, m), mp.mp.prec)
+    return mean_of(f if moment == "mean" else f**2, m, cov[0], mp.mp.prec)
 
 
 def _is_the_integral(*law: sp.Rational) -> str:
@@ -144,13 +157,14 @@ class _Claimed:
 
 
 def _points(seed: str, e: sp.Basic, count: int) -> list[dict[sp.Basic, sp.Rational]]:
-    """random points: q from 1e-3 to 1e3, |p| < q, parameters of either sign unless declared, whole numbers from 1 to 5"""
+    """random points: variances from 1e-3 to 1e3, |p| below each, parameters of either sign unless declared, whole numbers from 1 to 5"""
     draw = random.Random(f"{seed}: {e}")
     points = []
     for _ in range(count):
         point: dict[sp.Basic, sp.Rational] = {q: _rational(10 ** draw.uniform(-3, 3))}
-        point[p] = _rational(draw.uniform(-0.999, 0.999) * float(point[q]))
-        for s in sorted(e.free_symbols - {q, p}, key=str):
+        point |= {v: _rational(10 ** draw.uniform(-3, 3)) for v in sorted(e.free_symbols & {q1, q2}, key=str)}
+        point[p] = _rational(draw.uniform(-0.999, 0.999) * float(min(v for s, v in point.items())))
+        for s in sorted(e.free_symbols - set(_VARIANCES), key=str):
             size = _rational(10 ** draw.uniform(-0.7, 0.7))
             if s.is_integer:
                 size = sp.ceiling(size) + (sp.ceiling(size) % 2 if s.is_even else 0)
@@ -161,7 +175,7 @@ def _points(seed: str, e: sp.Basic, count: int) -> list[dict[sp.Basic, sp.Ration
 
 def _within(where: sp.Basic, point: dict[sp.Basic, sp.Rational]) -> dict[sp.Basic, sp.Rational]:
     """a point at which a condition holds: at smaller q and p, at larger or smaller parameters"""
-    nearby = ({s: v / 4**n if s in (q, p) else v * f for s, v in point.items()} for n in range(40) for f in (S(2) ** n, S(2) ** -n))
+    nearby = ({s: v / 4**n if s in _VARIANCES else v * f for s, v in point.items()} for n in range(40) for f in (S(2) ** n, S(2) ** -n))
     return next((at for at in nearby if where.subs(at) != sp.false), point)
 
 
@@ -180,7 +194,7 @@ def _integrated(f: sp.Expr, atoms: tuple[Atom, ...], result: sp.Expr, where: sp.
     point = _points("M", sp.Tuple(result, f), 1)[0]
     point = _within(where, {**point, q: _rational(random.Random(str(f)).uniform(0.5, 2))})
     variance = point[q]
-    values = {s: v for s, v in point.items() if s not in (q, p, x)}
+    values = {s: v for s, v in point.items() if s not in (*_VARIANCES, x)}
 
     def sides() -> tuple[Any, Any]:
         if balls.available():

@@ -30,8 +30,8 @@ x, q, p, q1, q2, delta = (known(name) for name in ("x", "q", "p", "q1", "q2", "d
 #: operations up to which a function is searched for symmetry
 LONGEST = 40
 
-#: the means of the Gaussian, where there are any
-M, M2 = sp.symbols("m m2", real=True)
+#: the means of the Gaussian, where there are any: no letters that an activation could use (sympy tells signs slowly of dummies)
+M, M2 = sp.Symbol("E[u]", real=True), sp.Symbol("E[v]", real=True)
 Means = tuple[sp.Expr, sp.Expr]
 
 

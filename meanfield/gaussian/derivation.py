@@ -2,6 +2,7 @@ r"""A derivation that can be read and checked: each step an equation by a rule w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sympy as sp
@@ -9,7 +10,7 @@ from sympy import S
 
 from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
-from meanfield.gaussian.certificates import Certificate, certify
+from meanfield.gaussian.certificates import CENTRED, Certificate, Law, certify
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finiteness import finite
@@ -104,24 +105,23 @@ def _atom(t: Atom) -> sp.Expr:
     return t.c * x**t.k * sp.exp(t.B * x - t.A * x**2 / 2) * sp.Mul(*[_gate(g, x) for g in t.G])
 
 
-def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
-    """Derive a moment of f again, recording each step: "mean", "second_moment" or "kernel", in mf.q and mf.p."""
+def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law = CENTRED) -> Derivation:
+    """Derive a moment of f again, recording each step: "mean", "second_moment" or "kernel", in the symbols of the law."""
     try:
-        return _by_atoms(f, moment, result, quantity)
+        steps = _by_atoms(f, moment, result, quantity, law)
     except NotClosed as reason:
         if result.has(Node):
             raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
-    parts = powers(f)
-    if parts is not None:
-        return _by_powers(f, parts, moment, result, quantity)
-    return _by_symmetry(f, moment, result, quantity)
+        parts = powers(f)
+        steps = _by_symmetry(f, moment, result, quantity) if parts is None else _by_powers(f, parts, result, quantity)
+    return Derivation(quantity, result, tuple(steps), certify(f, moment, result, law))
 
 
-def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
+def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law) -> Iterable[DerivationStep]:
     """what the engine did, each equation once"""
-    atoms = atoms_of(f)
+    atoms, (cov, m) = atoms_of(f), law
     single = {"mean": lambda: atoms, "second_moment": lambda: products(atoms, atoms)}.get(moment, tuple)()
-    asked = mean_of(single, q) if moment != "kernel" else cross_of(atoms, atoms, (q, p, q))
+    asked = mean_of(single, q, m) if moment != "kernel" else cross_of(atoms, atoms, cov, (m, m))
     finite(asked)
     trace: Trace = {}
     total(asked, trace)
@@ -130,26 +130,23 @@ def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> De
         DerivationStep("linearity", quantity, sp.Add(*[c * _expression(t) for c, t in asked])),
     ]
     for t in single:
-        steps.append(DerivationStep("pairs", Expectation(_atom(t), q), sp.Add(*[Expectation(_atom(u), q) for u in pairs(t, q)])))
+        steps.append(DerivationStep("pairs", Expectation(_atom(t), q, m), sp.Add(*[Expectation(_atom(u), q, m) for u in pairs(t, q, m)])))
     for step in trace.values():
         after = sp.Add(step.rest, *[c * _expression(t) for c, t in step.terms])
         steps.append(DerivationStep(step.rule, _expression(step.before), after))
     steps.append(DerivationStep("collect", quantity, result))
-    told = dict.fromkeys(s for s in steps if s.before != s.after)
-    return Derivation(quantity, result, tuple(told), certify(f, moment, result))
+    return dict.fromkeys(s for s in steps if s.before != s.after)
 
 
-def _by_powers(f: sp.Expr, parts: Powers, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
+def _by_powers(f: sp.Expr, parts: Powers, result: sp.Expr, quantity: sp.Expr) -> Iterable[DerivationStep]:
     """a moment of a homogeneous function"""
-    steps = (DerivationStep("powers", f, parts.expression), DerivationStep("absolute", quantity, result))
-    return Derivation(quantity, result, steps, certify(f, moment, result))
+    return DerivationStep("powers", f, parts.expression), DerivationStep("absolute", quantity, result)
 
 
-def _by_symmetry(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Derivation:
+def _by_symmetry(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Iterable[DerivationStep]:
     """a moment of one variable that closes because its even part is a polynomial of |x|"""
     g = f if moment == "mean" else f**2
     even = sp.expand(even_part(g) / 2).xreplace({x: sp.Abs(x)})
-    steps = [DerivationStep("symmetry", quantity, Expectation(even, q))]
+    yield DerivationStep("symmetry", quantity, Expectation(even, q))
     if even.has(x):
-        steps.append(DerivationStep("collect", Expectation(even, q), result))
-    return Derivation(quantity, result, tuple(steps), certify(f, moment, result))
+        yield DerivationStep("collect", Expectation(even, q), result)

@@ -32,6 +32,9 @@ x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", 
 #: closed forms in these heads are for reading: their numbers are safer by quadrature of what they state
 FOR_READING = (BivariateNormalCDF, BivariateDensity, NormalCDF, NormalDensity, sp.erfi, sp.hyper)
 
+#: what the letters of a law are called where the integrand uses them too
+_APART = {s: sp.Symbol(f"given {s.name}", **s._assumptions_orig) for s in (q, p, q1, q2, delta)}
+
 _STATED: dict[sp.Expr, sp.Expr] = {}
 
 
@@ -91,13 +94,21 @@ class Node(sp.Expr):
         """The closed form in the library's own symbols, radicands factored, and what these symbols stand for; None if there is none."""
         raise TypeError(f"{type(self).__name__} states no closed form")
 
+    def _apart(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        """`form`, where the integrand may depend on the letters of its law: E exp(q u) at variance 2q"""
+        shared = self.integrand.free_symbols & _APART.keys()
+        if not shared:
+            return self.form()
+        form, values = self.func(self.integrand.xreplace({s: _APART[s] for s in shared}), *self.args[1:]).form()
+        return form, values | {_APART[s]: s for s in shared}
+
     def closed(self) -> sp.Expr | None:
         """The closed form with factored radicands, or None."""
-        form, values = self.form()
+        form, values = self._apart()
         return None if form is None else _put(form, values)
 
     def doit(self, **hints: Any) -> sp.Expr:
-        form, values = self.form()
+        form, values = self._apart()
         if form is None:
             return self.conditioned().doit() if self.integrand.has(sp.DiracDelta) else self
         result = _put(literature(form), values)

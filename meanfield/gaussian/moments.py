@@ -259,9 +259,9 @@ def _only(t: Atom) -> Gate | None:
     return t.G[0] if t.G else None
 
 
-def mean(atoms: Iterable[Atom], q: sp.Expr) -> sp.Expr:
-    return total(mean_of(atoms, q))
+def mean(atoms: Iterable[Atom], q: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
+    return total(mean_of(atoms, q, m))
 
 
-def cross(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance) -> sp.Expr:
-    return total(cross_of(f, g, cov))
+def cross(f: Iterable[Atom], g: Iterable[Atom], cov: Covariance, m: Pair = (S.Zero, S.Zero)) -> sp.Expr:
+    return total(cross_of(f, g, cov, m))

@@ -88,9 +88,9 @@ class Expectations(Calls):
         small = self._safe(lambda: small_gap(g)) if self.unchecked else None
         if small is not None:
             return c**2 * small.xreplace({q: a**2 * v, delta: a**2 * d})
-        form = self._safe(lambda: closed.gap(f))
+        form = self._safe(node.closed)
         if form is not None:
-            return form.xreplace({q: v, delta: d})
+            return form
         return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
@@ -128,7 +128,7 @@ class Expectations(Calls):
             raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)
         k, second, b = standardised(g)
-        if v1 == v2 and m1 == m2 == 0:
+        if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:
             small = self._safe(lambda: small_cross(first, second)) if self.unchecked and a == b else None
             if small is not None:
                 return c * k * small.xreplace({q: a**2 * v1, delta: a**2 * sp.expand(v1 - cov)})

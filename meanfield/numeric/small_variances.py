@@ -63,7 +63,9 @@ def small_gap(f: sp.Expr) -> sp.Expr | None:
 
 def _with_series(form: sp.Expr | None, functions: tuple[sp.Expr, ...], series: Callable[..., sp.Expr]) -> sp.Expr | None:
     """the form, and for small q the series in the D_n of each function; None where the form loses nothing"""
-    if form is None or not _cancels(form, *functions) or (near := _near(functions)) is None:
+    if form is None or not sp.Tuple(*functions).free_symbols.isdisjoint({q, delta}):
+        return None
+    if not _cancels(form, *functions) or (near := _near(functions)) is None:
         return None
     rows, least = near
     return sp.Piecewise((series(*rows), q < least), (form, True))

@@ -484,3 +484,42 @@ def test_derivative_of_a_difference_of_angles() -> None:
     angle = AngleDifference(a, sp.sqrt(m**2 - a**2), b, sp.sqrt(m**2 - b**2), a - b)
     for at in (sp.Rational(1, 3), sp.Rational(3, 2), sp.Rational(14, 5)):
         assert abs(sp.N((angle.diff(t) - known.diff(t)).subs(t, at), 30)) < 1e-25
+
+
+@pytest.mark.parametrize("name", ["relu", "hard_tanh", "exp", "probit"])
+def test_derivations_about_a_mean_and_for_unequal_variances(name: str) -> None:
+    """each moment at a symbol for the mean: the result that the moment has, certified; a wrong one fails"""
+    phi, m, q1, q2 = mf.activations[name], sp.Symbol("m", real=True), mf.q1, mf.q2
+    assert phi.derive("mean", mean=m).certificate.holds
+    for law in ((q, p), (q1, p, q2)):
+        d = phi.derive("kernel", *law, mean=m)
+        assert d.result == phi.kernel(*law, mean=m)
+        assert d.certificate.holds
+        asked = ((q1, p, q2) if len(law) == 3 else (q, p, q), m)
+        assert not certify(phi.expression, "kernel", d.result + m * p / 10**20, asked).holds
+    for bad in ({"mean": q}, {"mean": x}):
+        with pytest.raises(ValueError, match="mean = "):
+            phi.derive("kernel", **bad)
+    with pytest.raises(ValueError, match="law = "):
+        phi.derive("kernel", q)
+
+
+def test_gaps_about_a_mean() -> None:
+    """closed or not, what the second moment and the kernel leave, at mean 7/10"""
+    for phi in (mf.hard_tanh, mf.sigmoid):
+        gap = phi.gap(q, mf.delta, mean=0.7)
+        apart = phi.second_moment(q, mean=0.7) - phi.kernel(q, q - mf.delta, mean=0.7)
+        law = {"q": 1.3, "delta": 0.2}
+        assert mf.evaluate(gap, **law) == pytest.approx(mf.evaluate(apart, **law), rel=1e-12)
+        slope = phi.derivative.second_moment(q, mean=0.7)
+        assert mf.evaluate(gap, q=1.3, delta=1e-30) == pytest.approx(1e-30 * mf.evaluate(slope, q=1.3), rel=1e-12)
+
+
+def test_letters_of_the_law_in_what_is_averaged() -> None:
+    """m, q and delta in an integrand are not the mean, the variance and the gap of the law"""
+    m = sp.Symbol("m", real=True)
+    assert mf.E(sp.exp(m * x), q).doit() == sp.exp(m**2 * q / 2)
+    assert mf.Activation(sp.exp(m * x)).mean(q, mean=2).subs(m, 3) == sp.exp(6 + 9 * q / 2)
+    node = mf.E(sp.exp(q * x), 2 * q)
+    assert node.doit() == sp.exp(q**3)
+    assert mf.evaluate(node, q=0.5) == pytest.approx(np.exp(0.125), rel=1e-15)
