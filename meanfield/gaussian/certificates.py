@@ -89,8 +89,9 @@ def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, la
     """a closed form of a sum of atoms by its derivative and one value"""
     atoms, (cov, m) = atoms_of(f), law
     if moment == "kernel":
-        slope, sides = derivative(atoms), (mean(atoms, v, m) for v in (cov[0], cov[2]))
-        return Certificate((_price(result, cross(slope, slope, cov, (m, m)), where), _independent(result, *sides, where)))
+        slope = derivative(atoms)
+        independent = _independent(result, mean(atoms, cov[0], m), mean(atoms, cov[2], m), where)
+        return Certificate((_price(result, cross(slope, slope, cov, (m, m)), where), independent))
     if moment == "second_moment":
         f, atoms = f**2, products(atoms, atoms)
     slope = derivative(atoms)
