@@ -16,6 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap, at_zero, map_of, slope_at_zero
+from meanfield.analysis.moved import Rate
 from meanfield.analysis.points import MARGINAL, FixedPoint, FixedPoints, attracts, fixed_point
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
@@ -88,19 +89,19 @@ class _Search:
 
     def growth(self, at: Floats) -> tuple[Floats, Floats, Floats]:
         """ln q'/q on identical inputs, over variances"""
-        new, slope, _, bound = self.steps.identical(at)
-        return np.log(new / at), at * slope / new - 1, bound / new + 1e-15
+        moved, along, _ = self.steps.identical(at)
+        return moved.growth, moved.growth_slope(along), moved.growth_error
 
     def growth_at(self, eps: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
         """the same at 1 - c = eps"""
-        new, _, jacobian, bound = self.steps.pair(at, eps * at)
-        return np.log(new / at), at * (jacobian[0, 0] + eps * jacobian[0, 1]) / new - 1, bound / new + 1e-15
+        moved, _, jacobian = self.steps.pair(at, eps * at)
+        return moved.growth, moved.growth_slope(_along_both(jacobian, eps)), moved.growth_error
 
     def spread(self, at: float, eps: Floats) -> tuple[Floats, Floats, Floats]:
         """ln of (1 - c')/(1 - c) at a fixed variance"""
         d = at * eps
-        new, slope, bound = self.steps.spread(np.full(eps.size, at), d)
-        return np.log(new / d), d * slope / new - 1, bound / new + 1e-15
+        moved, across = self.steps.spread(np.full(eps.size, at), d)
+        return moved.growth, moved.growth_slope(across), moved.growth_error
 
     @cached_property
     def widest(self) -> float:
@@ -139,7 +140,7 @@ class _Search:
 
     def _at_one(self, root: Root, nearby: int, status: str = "") -> FixedPoint:
         """c = 1; `nearby` is the sign of ln (1 - c')/(1 - c) beside it"""
-        along, chi = (float(v[0]) for v in self.steps.identical(np.array([root.at]))[1:3])
+        along, chi = (float(v.value[0]) for v in self.steps.identical(np.array([root.at]))[1:])
         stable = attracts(chi, nearby) and abs(along) < 1 - MARGINAL
         return fixed_point(root, chi, along, stable=stable, status=status)
 
@@ -152,7 +153,7 @@ class _Search:
         points = [one]
         for r in (*found.roots, *self._opposite(root)):
             gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # phi without mean, no bias: c = 0
-            chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1][0])
+            chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1].value[0])
             touching = "" if r.crossing else "touching"
             points.append(fixed_point(root, chi, one.chi_parallel, gap=gap, gap_bracket=(r.low, r.high), status=touching))
         return points
@@ -202,13 +203,14 @@ class _Search:
 
     def _along(self, at: Floats, eps: Floats) -> tuple[Floats, Floats, Floats]:
         """ln (1 - c')/(1 - c) where q' = q, and its slope along that curve"""
-        new, d, ((qq, qd), (dq, dd)), _ = self.steps.pair(at, eps * at)
-        turn = -(eps * at * qd / new) / (at * (qq + eps * qd) / new - 1)  # d ln q / d ln eps
+        moved, gap, jacobian = self.steps.pair(at, eps * at)
+        (new, d), ((qq, qd), (dq, dd)) = (moved.at, gap.at), jacobian.value
+        turn = -(eps * at * qd / new) / moved.growth_slope(_along_both(jacobian, eps))  # d ln q / d ln eps
         slope = eps * at * (dd / d - qd / new) + turn * at * ((dq + eps * dd) / d - (qq + eps * qd) / new)
-        return np.log(d / new / eps), slope, np.full(at.size, 1e-14)
+        return gap.growth - moved.growth, slope, np.full(at.size, 1e-14)
 
     def _joint(self, root: Root, r: Root) -> FixedPoint:
-        jacobian = self.steps.pair(np.array([root.at]), np.array([root.at * r.at]))[2][:, :, 0]
+        jacobian = self.steps.pair(np.array([root.at]), np.array([root.at * r.at]))[2].value[:, :, 0]
         qq, qd, dd = float(jacobian[0, 0]), float(jacobian[0, 1]), float(jacobian[1, 1])
         chi, along = dd - r.at * qd, qq + r.at * qd
         multipliers = np.linalg.eigvals(jacobian)
@@ -217,6 +219,11 @@ class _Search:
         return fixed_point(
             root, chi, along, gap=r.at, gap_bracket=(r.low, r.high), status="" if r.crossing else "touching", multipliers=own
         )
+
+
+def _along_both(jacobian: Rate, eps: Floats) -> Rate:
+    """dq'/dq at a fixed 1 - c = eps"""
+    return Rate(*(m[0, 0] + eps * m[0, 1] for m in (jacobian.value, jacobian.less_1)))
 
 
 def _number(e: sp.Expr) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap
+from meanfield.analysis.moved import Rate
 from meanfield.analysis.tabled import Tabled
 
 __all__ = ["Grid", "Variances"]
@@ -23,8 +24,8 @@ Bools = NDArray[np.bool_]
 #: between which variances a fixed point is one
 LOWEST, HIGHEST = 1e-12, 1e12
 STEPS = 80
-#: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c)
-ZERO = 4e-15
+#: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c), against the terms of which they are the sum
+ZERO = 1.5e-15
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
 REPEATS, NEWTON = 200, 30
 #: the last Newton step, in logarithms
@@ -40,8 +41,8 @@ class Variances:
     """q* (0 or infinite where there is none in range) with its slopes, a value for each setting."""
 
     q: Floats
-    chi_parallel: Floats
-    chi: Floats
+    chi_parallel: Rate
+    chi: Rate
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,11 @@ class Grid:
         """a repeat of the net"""
         return Tabled(self.step, self.parameters)
 
-    def identical(self, at: Floats) -> tuple[Floats, Floats, Floats]:
-        """ln q'/q, its slope in ln q, and d delta'/d delta at delta = 0"""
-        new, along, across = self.steps.identical(at)
-        return np.log(new / at), at * along / new - 1, across
-
     def variances(self, start: Floats) -> Variances:
         """The first fixed point in the direction of flow from each start."""
         with np.errstate(all="ignore"):
             at = self._roots(start)
-            inside = np.clip(at, LOWEST, HIGHEST)
-            value, slope, chi = self.identical(inside)
-            return Variances(at, (slope + 1) * np.exp(value), chi)
+            return Variances(at, *self.steps.identical(np.clip(at, LOWEST, HIGHEST))[1:])
 
     def _roots(self, start: Floats) -> Floats:
         u = np.log(start)
@@ -84,7 +78,8 @@ class Grid:
         active = np.arange(u.size)
         for _ in range(STEPS):
             at = u[active]
-            value, slope, _ = self.take(active).identical(np.exp(at))
+            moved, along, _ = self.take(active).steps.identical(np.exp(at))
+            value, slope = moved.growth, moved.growth_slope(along)
             up = value > 0
             low[active[up]], high[active[~up]] = at[up], at[~up]
             newton = at - value / slope
@@ -95,7 +90,7 @@ class Grid:
             march = at + np.where(up, 1.0, -1.0) * stride[active]
             u[active] = np.where(bounded, np.where(inside, newton, middle), np.where(towards, newton, march))
             stride[active] = np.minimum(2 * stride[active], 4.0)
-            done = (np.abs(value) <= ZERO) | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
+            done = (np.abs(value) <= ZERO * moved.noise) | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
             result[active[done]] = np.exp(at[done])
             result[active[~done & (at > np.log(HIGHEST))]] = np.inf
             result[active[~done & (at < np.log(LOWEST))]] = 0.0
@@ -106,30 +101,30 @@ class Grid:
         return result
 
     # -- correlations -----------------------------------------------------------------------------------------------------
-    def gaps(self, at: Floats, chi: Floats) -> Floats:
+    def gaps(self, at: Floats, chi: Rate) -> Floats:
         """1 - c* between c = 0 and 1 for settings with chi > 1 and q* = at, by regula falsi (Illinois) in ln (1 - c)"""
         result, active = np.full(at.size, np.nan), np.arange(at.size)
         low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
         with np.errstate(all="ignore"):
 
-            def rise(part: NDArray[np.int64], u: Floats) -> Floats:
-                d = np.exp(u) * at[part]
-                return np.log(self.take(part).steps.spread(at[part], d) / d)
+            def rise(part: NDArray[np.int64], u: Floats) -> tuple[Floats, Floats]:
+                moved = self.take(part).steps.spread(at[part], np.exp(u) * at[part])
+                return moved.growth, ZERO * moved.noise
 
-            f_low, f_high, side = np.log(chi), rise(active, high), np.zeros(at.size)
-            result[f_high >= -ZERO] = 1.0  # c = 0 to rounding: phi without mean, no bias
-            active = np.flatnonzero(f_high < -ZERO)
+            (f_high, zero), f_low, side = rise(active, high), chi.log, np.zeros(at.size)
+            result[f_high >= -zero] = 1.0  # c = 0 to rounding: phi without mean, no bias
+            active = np.flatnonzero(f_high < -zero)
             for _ in range(STEPS):
                 a, b, fa, fb = low[active], high[active], f_low[active], f_high[active]
                 u = (a * fb - b * fa) / (fb - fa)
                 u = np.where((u > a) & (u < b), u, (a + b) / 2)
-                value = rise(active, u)
+                value, zero = rise(active, u)
                 up = value > 0
                 f_high[active] = np.where(up & (side[active] > 0), fb / 2, np.where(up, fb, value))
                 f_low[active] = np.where(~up & (side[active] < 0), fa / 2, np.where(up, value, fa))
                 low[active], high[active] = np.where(up, u, a), np.where(up, b, u)
                 side[active] = np.where(up, 1, -1)
-                done = (np.abs(value) <= ZERO) | (high[active] - low[active] < 1e-13)
+                done = (np.abs(value) <= zero) | (high[active] - low[active] < 1e-13)
                 result[active[done]] = np.exp(u[done])
                 active = active[~done & ~np.isnan(value)]
                 if not active.size:
@@ -162,7 +157,7 @@ class Grid:
     def _repeated(self) -> tuple[Floats, Floats]:
         at, d = np.ones(self.size), np.full(self.size, 0.5)
         for _ in range(REPEATS if self.size else 0):
-            at, d = self.steps.moved(at, d)
+            at, d = (moved.at for moved in self.steps.moved(at, d))
             d = np.clip(d, 1e-300, 2 * at)
         return self._newton(at, d)
 
@@ -175,10 +170,12 @@ class Grid:
             if not active.size:
                 break
             own = np.exp(u[:, active])
-            new, newer, jacobian = self.take(active).steps.pair(*own)
-            rows = np.array([np.log(new / own[0]), np.log(newer / own[1])])
-            slopes = jacobian * own / np.array([new, newer])[:, None]
-            matrix, right = np.moveaxis(slopes - np.eye(2)[:, :, None], 2, 0), rows.T[:, :, None]
+            *moved, jacobian = self.take(active).steps.pair(*own)
+            rows = np.array([m.growth for m in moved])
+            added, new = (np.array([getattr(m, name) for m in moved])[:, None] for name in ("added", "at"))
+            excess = (jacobian.less_1 * own - np.eye(2)[:, :, None] * added) / new  # of the slopes in logarithms, beside the identity
+            slopes = excess + np.eye(2)[:, :, None]
+            matrix, right = np.moveaxis(excess, 2, 0), rows.T[:, :, None]
             good = np.isfinite(matrix).all((1, 2)) & np.isfinite(right).all((1, 2))
             active, matrix, right, own, slopes = active[good], matrix[good], right[good], own[:, good], slopes[:, :, good]
             step = -np.linalg.solve(matrix, right)[:, :, 0].T

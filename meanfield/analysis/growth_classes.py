@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.analysis.grids import Grid, Variances
+from meanfield.analysis.moved import Rate
 
 __all__ = ["CRITICAL", "growth_classes"]
 
@@ -34,10 +35,10 @@ INSIDE = 0.3
 def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats) -> dict[str, Words]:
     """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap."""
     words = {name: np.full(at.size, "unresolved", dtype="<U12") for name in ("q", "gap", "apjn")}
-    settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi))
+    settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi.value))
     with np.errstate(all="ignore"):
         if settles.size:
-            own = _settled(grid.take(settles), found.chi[settles], found.chi_parallel[settles], at[settles], gap[settles])
+            own = _settled(grid.take(settles), found.chi.take(settles), found.chi_parallel.take(settles), at[settles], gap[settles])
             for name, values in own.items():
                 words[name][settles] = values
         for limit, side in ((np.inf, 1), (0.0, -1)):
@@ -48,24 +49,25 @@ def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats) -> dic
     return words
 
 
-def _settled(grid: Grid, chi: Floats, along: Floats, at: Floats, gap: Floats) -> dict[str, Words]:
-    critical = np.abs(chi - 1) <= CRITICAL
+def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats) -> dict[str, Words]:
+    critical = np.abs(chi.less_1) <= CRITICAL
     inside = _rise(grid, at, critical) > CRITICAL
-    correlation = np.select([critical & inside, critical | (chi > 1)], ["power", "bounded"], "exponential")
-    factor = np.log(_leading(grid, at, at * np.nan_to_num(gap), chi))
-    gradient = np.select([np.abs(factor) > CRITICAL, np.abs(along - 1) <= CRITICAL], ["exponential", "power"], "bounded")
+    correlation = np.select([critical & inside, critical | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
+    factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
+    gradient = np.select([np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["exponential", "power"], "bounded")
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
 
 
 def _moving(grid: Grid, side: int) -> dict[str, Words]:
     near, far = (np.full(grid.size, v**side) for v in (NEAR, FAR))
-    first, last = ((value, np.log(chi), chi) for value, _, chi in map(grid.identical, (near, far)))
+    (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
+    first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
     kappa, speed = _exponent(first[0], last[0]), np.abs(last[0])
     slow = kappa > APART
     variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = _exponent(away, there)
-    level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING, CRITICAL)
+    level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
     correlation = np.select(
@@ -82,7 +84,7 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
     )
     to_one = (there < 0) | (marginal & (correlation != "bounded"))
     spread = np.where(to_one, 0.0, INSIDE)
-    rates = [np.log(_leading(grid, v, v * spread, values[2])) for v, values in ((near, first), (far, last))]
+    rates = [_leading(grid, v, v * spread, values[2]).log for v, values in ((near, first), (far, last))]
     eta = _exponent(*rates)
     gradient = np.select(
         [
@@ -110,8 +112,8 @@ def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
     rise, asked = np.zeros(at.size), np.flatnonzero(wanted)
 
     def values(part: NDArray[np.int64]) -> Floats:
-        new_q, new_d, _ = grid.take(part).steps.pair(at[part], INSIDE * at[part])
-        return np.abs(np.log(new_d / new_q / INSIDE))
+        new_q, new_d = grid.take(part).steps.moved(at[part], INSIDE * at[part])
+        return np.abs(new_d.growth - new_q.growth)
 
     if asked.size > SAMPLES:
         some = values(asked[np.linspace(0, asked.size - 1, SAMPLES).astype(int)])
@@ -123,14 +125,19 @@ def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
     return rise
 
 
-def _leading(grid: Grid, at: Floats, d: Floats, chi: Floats) -> Floats:
+def _leading(grid: Grid, at: Floats, d: Floats, chi: Rate) -> Rate:
     """the factor of J in a repeat: chi, or the leading eigenvalue where tokens mix"""
     if not grid.step.recursion.couples():
         return chi
-    m = np.empty((at.size, 2, 2))
+    value, less_1 = np.empty((2, at.size, 2, 2))
     for part in (d == 0, d != 0):
         if part.any():
-            m[part] = grid.take(part).steps.transfer(at[part], d[part])
-    a, b = m[:, 0, 0] - 1, m[:, 1, 1] - 1
+            own = grid.take(part).steps.transfer(at[part], d[part])
+            value[part], less_1[part] = own.value, own.less_1
+    return Rate(_first_eigenvalue(value), _first_eigenvalue(less_1))
+
+
+def _first_eigenvalue(m: Floats) -> Floats:
+    a, b = m[:, 0, 0], m[:, 1, 1]
     product = m[:, 0, 1] * m[:, 1, 0]
-    return np.where(product == 0, 1 + a, 1 + (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + product))
+    return np.where(product == 0, a, (a + b) / 2 + np.sqrt(((a - b) / 2) ** 2 + product))

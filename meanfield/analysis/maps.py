@@ -251,11 +251,6 @@ class StepMap:
         return tuple((identical(a), derivative(identical(a), q), identical(differentiated(b, delta))) for a, b in self.stages)
 
     @cached_property
-    def stages_pair(self) -> tuple[tuple[sp.Expr, ...], ...]:
-        """q', delta' of each stage and their derivatives by q and delta, row by row."""
-        return tuple((a, b, *(differentiated(e, s) for e in (a, b) for s in (q, delta))) for a, b in self.stages)
-
-    @cached_property
     def _identical_inputs(self) -> tuple[sp.Expr, ...]:
         """q before each stage and after the last, on identical inputs"""
         states = [q]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.contours import zero_curves
-from meanfield.analysis.grids import Grid
+from meanfield.analysis.grids import Grid, Variances
 from meanfield.analysis.growth_classes import CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
@@ -159,35 +159,36 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     found = everything.variances(np.full(first.size, begin))
 
     def excess(a: Floats, b: Floats) -> Floats:
-        return np.asarray(grid(a, b).variances(np.full(a.size, begin)).chi - 1)
+        return np.asarray(grid(a, b).variances(np.full(a.size, begin)).chi.less_1)
 
     shape = (x.size, y.size)
-    lines = zero_curves(x, y, (found.chi - 1).reshape(shape), excess)
-    at, chi = found.q, found.chi
-    gap = _correlations(everything, at, chi)
+    lines = zero_curves(x, y, found.chi.less_1.reshape(shape), excess)
+    at, chi, beyond = found.q, found.chi.value, found.chi.less_1
+    gap = _correlations(everything, found)
     if step.coupled:
-        apart = np.flatnonzero(chi > 1 + CRITICAL)
+        apart = np.flatnonzero(beyond > CRITICAL)
         joint_q, joint_gap = everything.take(apart).jointly()
         gap[apart] = np.where(np.isfinite(at[apart]), np.nan, gap[apart])
         there = np.isfinite(joint_q)
         at, gap = at.copy(), gap.copy()
         at[apart[there]], gap[apart[there]] = joint_q[there], joint_gap[there]
     phase = np.select(
-        [np.isnan(at) | np.isnan(chi), np.isinf(at), np.abs(chi - 1) <= CRITICAL, chi > 1],
+        [np.isnan(at) | np.isnan(chi), np.isinf(at), np.abs(beyond) <= CRITICAL, beyond > 0],
         [PHASES[4], PHASES[3], PHASES[1], PHASES[2]],
         PHASES[0],
     )
     growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap).items()}
     gap = np.where(np.isinf(at) & (growth["gap"].ravel() != "bounded") & (growth["gap"].ravel() != "unresolved"), 0.0, gap)
     axes = {name: given[name] for name in names}
-    at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel, phase))
+    at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel.value, phase))
     return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, lines)
 
 
-def _correlations(grid: Grid, at: Floats, chi: Floats) -> Floats:
+def _correlations(grid: Grid, found: Variances) -> Floats:
     """1 - c* of each setting, nan where there is no q*"""
+    at = found.q
     gap = np.where(np.isfinite(at), 0.0, np.nan)
-    wanted = np.flatnonzero((chi > 1 + CRITICAL) & np.isfinite(at) & (at > 0))
+    wanted = np.flatnonzero((found.chi.less_1 > CRITICAL) & np.isfinite(at) & (at > 0))
     if not grid.step.coupled and wanted.size:
-        gap[wanted] = grid.take(wanted).gaps(at[wanted], chi[wanted])
+        gap[wanted] = grid.take(wanted).gaps(at[wanted], found.chi.take(wanted))
     return gap

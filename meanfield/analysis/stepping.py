@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.maps import StepMap, identical, values_of
+from meanfield.analysis.maps import StepMap, values_of
+from meanfield.analysis.moved import Moved, Rate, identical_through, pair_through, transfer_through
+from meanfield.analysis.skips import identical_rows, pair_rows, transfer_rows
 
 __all__ = ["Steps"]
 
@@ -22,49 +27,30 @@ class Steps:
     step: StepMap
     parameters: Mapping[str, float | Floats]
 
-    def identical(self, at: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """q', dq'/dq and d delta'/d delta at delta = 0, and a bound on the rounding of q'"""
-        along, across, error = np.ones(at.size), np.ones(at.size), np.zeros(at.size)
-        for expressions in self.step.stages_identical:
-            (at, slope, own), bound = values_of(expressions, {"q": at, **self.parameters})
-            along, across, error = along * slope, across * own, _passed_on(slope, error) + bound
-        return at, along, across, error
+    def _rows(self, expressions: tuple[sp.Expr, ...], at: Floats, d: Floats | None = None, scale: float = 0.0) -> tuple[Any, Any]:
+        given = {"q": at} if d is None else {"q": at, "delta": d}
+        return values_of(expressions, {**given, **self.parameters}, scale)
 
-    def spread(self, at: Floats, d: Floats) -> tuple[Floats, Floats, Floats]:
-        """delta', d delta'/d delta and a bound on the rounding of delta', where q' does not depend on delta"""
-        across, error = np.ones(at.size), np.zeros(at.size)
-        last = len(self.step.stages) - 1
-        for i, (new_q, new_d, *_, own) in enumerate(self.step.stages_pair):
-            (after, slope), bound = values_of((new_d, own), {"q": at, "delta": d, **self.parameters})
-            across, error = across * slope, _passed_on(slope, error) + bound
+    def identical(self, at: Floats) -> tuple[Moved, Rate, Rate]:
+        """q', dq'/dq and d delta'/d delta at delta = 0"""
+        return identical_through(at, [partial(self._rows, rows) for rows in identical_rows(self.step)])
+
+    def spread(self, at: Floats, d: Floats) -> tuple[Moved, Rate]:
+        """delta' and d delta'/d delta where q' does not depend on delta"""
+        gap, across, last = Moved.unmoved(d), Rate(np.ones(d.size), np.zeros(d.size)), len(self.step.stages) - 1
+        for i, (branch, other, a, _, c, c_less_1, *_, own) in enumerate(pair_rows(self.step)):
+            (value, slope, skip, skip_less_1), bound = self._rows((other, own, c, c_less_1), at, gap.at)
+            gap = gap.through(value, skip, skip_less_1, skip + slope, bound)
+            across = across * Rate(skip + slope, skip_less_1 + slope)
             if i < last:
-                at = values_of((new_q,), {"q": at, **self.parameters})[0][0]
-            d = after
-        return d, across, error
+                value, skip = self._rows((branch, a), at)[0]
+                at = skip * at + value
+        return gap, across
 
-    def pair(self, at: Floats, d: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """q', delta', the Jacobian (2, 2, points) and a bound on the rounding of q'"""
-        jacobian, error = np.eye(2)[:, :, None] * np.ones(at.size), np.zeros(at.size)
-        for expressions in self.step.stages_pair:
-            rows, bound = values_of(expressions, {"q": at, "delta": d, **self.parameters}, np.inf)  # the bound says what is lost
-            own = rows[2:].reshape(2, 2, at.size)
-            at, d, jacobian = rows[0], rows[1], np.einsum("ijg,jkg->ikg", own, jacobian)
-            error = _passed_on(own[0, 0], error) + bound
-        return at, d, jacobian, error
+    def pair(self, at: Floats, d: Floats) -> tuple[Moved, Moved, Rate]:
+        """q', delta' and the Jacobian (2, 2, points); where closed forms cancel the bound of q' says what is lost"""
+        return pair_through(at, d, [partial(self._rows, rows, scale=np.inf) for rows in pair_rows(self.step)])
 
-    def transfer(self, at: Floats, d: Floats) -> Floats:
-        """The transfer of the repeat (points, 2, 2) from those states; where d = 0 throughout, on identical inputs."""
-        same = not d.any()
-        product = np.eye(2) * np.ones((at.size, 1, 1))
-        for (new_q, new_d), entries in zip(self.step.stages, self.step.stages_transfer, strict=True):
-            given = {"q": at, **self.parameters} if same else {"q": at, "delta": d, **self.parameters}
-            rows = values_of(tuple(map(identical, entries)) if same else entries, given, np.inf)[0]
-            product = product @ np.moveaxis(rows.reshape(2, 2, at.size), 2, 0)
-            at = values_of((identical(new_q) if same else new_q,), given, np.inf)[0][0]
-            d = d if same else values_of((new_d,), given, np.inf)[0][0]
-        return product
-
-
-def _passed_on(slope: Floats, error: Floats) -> Floats:
-    """an error through a slope, which may be infinite where there is none"""
-    return np.multiply(np.abs(slope), error, out=np.zeros_like(error), where=error > 0)
+    def transfer(self, at: Floats, d: Floats) -> Rate:
+        """The transfer of the repeat (points, 2, 2) from those states, beside the identity; where d = 0 throughout, on identical inputs."""
+        return transfer_through(at, d, [partial(self._rows, rows, scale=np.inf) for rows in transfer_rows(self.step, not d.any())])

@@ -61,11 +61,11 @@ def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
 
     def speeds(t: float, state: Floats) -> Floats:
         at = np.array([math.exp(t)])
-        new, d, _, _ = steps.pair(at, at * state[1])
-        rise = float(new[0] / at[0] - 1)
+        new, d, _ = steps.pair(at, at * state[1])
+        rise = float(new.added[0] / at[0])
         if rise <= 0:
             raise ValueError(f"q does not grow from {q:g} to {end:g}")
-        return np.array([1.0, float(d[0] / new[0]) - state[1]]) / rise
+        return np.array([1.0, float(d.at[0] / new.at[0]) - state[1]]) / rise
 
     path = solve_ivp(speeds, (math.log(q), math.log(end)), np.array([0.0, gap]), rtol=1e-8, atol=1e-10)
     return float(path.y[0, -1])

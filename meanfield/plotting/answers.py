@@ -143,7 +143,7 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
         ends, gaps = (low, 1.0), np.concatenate([np.geomspace(1e-12, 1e-2, 40), np.linspace(0.01, 1 - low, 200)])
         for i, variance in enumerate(sorted({f.q for f in inside}) or [1.0]):
             new, delta, *_ = found.steps.pair(np.full(gaps.size, variance), variance * gaps)
-            ax.plot(1 - gaps, 1 - delta / new, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
+            ax.plot(1 - gaps, 1 - delta.at / new.at, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
             if i == 0:
                 _draw_steps(ax, found, variance)
     else:
@@ -152,7 +152,7 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
         at = np.geomspace(*ends, 200)
         for i, gap in enumerate(sorted({f.gap for f in inside} if found.steps.step.coupled else {0.0})):
             new = found.steps.pair(at, gap * at)[0] if gap else found.steps.identical(at)[0]
-            ax.plot(at, new, color=DISTINCT[1 + i % 6], label=f"$c = {1 - gap:.4g}$", linewidth=1.4)
+            ax.plot(at, new.at, color=DISTINCT[1 + i % 6], label=f"$c = {1 - gap:.4g}$", linewidth=1.4)
         ax.set(xscale="log", yscale="log")
     ax.plot(ends, ends, color=DISTINCT[0], linestyle=":", linewidth=1)
     stays = {getattr(f, quantity) for f in inside if f.stable}  # of one q some pairs may stay and some leave
@@ -171,7 +171,7 @@ def _draw_steps(ax: matplotlib.axes.Axes, found: FixedPoints, at: float) -> None
     gap, corners = 0.5, [(0.5, 0.5)]
     for _ in range(30):
         new, delta, *_ = found.steps.pair(np.array([at]), np.array([gap * at]))
-        after = float(delta[0] / new[0])
+        after = float(delta.at[0] / new.at[0])
         corners += [(1 - gap, 1 - after), (1 - after, 1 - after)]
         gap = max(after, 1e-300)
     ax.plot(*np.array(corners).T, color=DISTINCT[2], linewidth=0.8)

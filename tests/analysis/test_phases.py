@@ -177,6 +177,20 @@ def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
         assert words == [law.q.kind, law.gap.kind, law.apjn.kind], (x[i], y[j])
 
 
+@pytest.mark.parametrize("phi", [mf.erf, mf.isru], ids=["closed", "tabled"])
+def test_a_stream_that_grows_for_ever_has_no_fixed_point(phi: mf.Activation) -> None:
+    """q' - q is 1e-20 q at weights of 1e-4 and q = 1e12, and no root; with a skip below 1 there is one"""
+    axes = {"sigma_w": np.geomspace(1e-4, 1, 4), "sigma_b": np.array([0.0, 1e-5])}
+    grows = mf.phase_diagram(residual(mf.Activate(phi), mf.Linear()), **axes)
+    assert np.isinf(grows.q).all()
+    assert (grows.phase == "divergent").all()
+    assert not grows.critical_lines
+    assert (grows.growth["q"] == "power").all()
+    assert (grows.growth["apjn"] == "stretched").all()
+    net = mf.Residual(mf.Activate(phi) >> mf.Linear(), skip=sp.Rational(9, 10))
+    settings_agree(net, ("sigma_w", "sigma_b"), mf.phase_diagram(net, sigma_w=[0.5, 2.0], sigma_b=[0.1, 0.3]), 1)
+
+
 def test_contours() -> None:
     """a circle in one piece, and no curve where the function jumps over zero"""
     x, y = np.linspace(-2, 2, 21), np.linspace(-2, 2, 19)
