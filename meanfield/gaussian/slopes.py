@@ -105,6 +105,14 @@ def _weighed(e: sp.Expr) -> sp.Expr:
     return smooth + sp.Add(*[sp.expand(c) * sp.DiracDelta(x - place) for place, c in weights.items()])
 
 
+def _simple_roots(g: sp.Expr) -> list[sp.Expr] | None:
+    """of a polynomial of degree two or more with rational coefficients, where all its real roots are"""
+    if g.free_symbols != {x} or not g.is_polynomial(x) or sp.degree(g, x) < 2 or not all(c.is_Rational for c in sp.Poly(g, x).coeffs()):
+        return None
+    roots: list[sp.Expr] = sp.real_roots(g)
+    return roots if len({*roots}) == len(roots) else None
+
+
 def _is_linear(argument: sp.Expr, z: sp.Symbol) -> bool:
     return bool(argument.is_polynomial(z)) and sp.degree(argument, z) == 1
 
@@ -126,6 +134,9 @@ def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
         if not at:
             continue
         argument, order = at[0].args[0], int(at[0].args[1]) if len(at[0].args) > 1 else 0
+        if not order and (roots := _simple_roots(argument)) is not None:
+            found += [Delta(term / at[0] / sp.Abs(argument.diff(x)), r, 0) for r in roots]
+            continue
         if not _is_linear(argument, x) or argument.free_symbols & {y}:
             raise ValueError(f"{at[0]} stands for a delta at each root of {argument}: they are infinitely many, or not known")
         rate, offset = sp.Poly(argument, x).all_coeffs()
