@@ -280,7 +280,7 @@ def test_no_kernel_is_typed() -> None:
     package = importlib.import_module("meanfield.gaussian")
     for module in pkgutil.iter_modules(package.__path__):
         source = inspect.getsource(importlib.import_module(f"meanfield.gaussian.{module.name}"))
-        assert not re.search(r"(?<![_\w`])integrate\(", source), module.name
+        assert not re.search(r"(?<![_\w`])integrate\([^)]", source), module.name
 
 
 # -- expectations as expressions ---------------------------------------------------------------------------------------------------------
