@@ -89,7 +89,7 @@ def _beside(g: sp.Expr, r: sp.Expr, sign: int) -> sp.Expr:
 @cache
 def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
     """the Taylor series of h(x - r), and from r how far it is taken; None where floating point keeps the digits, or h has no such series"""
-    if x not in h.free_symbols or not _loses(h, r, sign) or (radius := analytic_radius(h)) < _NARROW:
+    if x not in h.free_symbols or not (lost := _lost(h, r, sign)) or (radius := analytic_radius(h)) < _NARROW:
         return None
     terms = 2 * TERMS
     c = taylor(h, min(radius / 2, 1.0), terms)
@@ -97,11 +97,12 @@ def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
     if first == terms:
         return None
     polynomial = sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr()
-    return sp.horner(polynomial).xreplace({x: x - r}), radius * 2.0 ** (-_BITS / (terms - first))
+    return sp.horner(polynomial).xreplace({x: x - r}), min(8.0 * lost, radius * 2.0 ** (-_BITS / (terms - first)))
 
 
-def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
-    """whether floating point finds few digits of h(x - r) next to r, or no number at r; at one point alone, that is next to a zero of h"""
+def _lost(h: sp.Expr, r: sp.Expr, sign: int) -> float:
+    """how far from r floating point finds few digits of h(x - r), or no number at r itself; at one point alone, that is next to a zero
+    of h, and 0 then"""
     at = float(r)
     points = np.array([0.0, *(at + sign * d - at for d in _LOOKED)])
     g = h.xreplace({x: x - r})
@@ -109,13 +110,16 @@ def _loses(h: sp.Expr, r: sp.Expr, sign: int) -> bool:
     with np.errstate(all="ignore"):
         found = value(at + points)
     exact = sp.lambdify(x, h, "mpmath")
-    lost = 0
+    lost: list[float] = []
     for z, v in zip(points[1:].tolist(), found[1:].tolist(), strict=True):
         with mp.workdps(_DIGITS):
             try:
                 true = mp.re(exact(mp.mpf(z)))
             except (ArithmeticError, NameError, TypeError, ValueError):
-                return False
+                return 0.0
             moved = 1e-16 * abs(at) * abs(mp.diff(exact, z)) if at else 0
-            lost += bool(abs(true) > 1e-290 and not abs(v - true) <= _LOST * abs(true) + moved)
-    return lost > 1 or not math.isfinite(found[0])
+            if abs(true) > 1e-290 and not abs(v - true) <= _LOST * abs(true) + moved:
+                lost.append(abs(z))
+    if len(lost) > 1:
+        return max(lost)
+    return 0.0 if math.isfinite(found[0]) else min(_LOOKED)
