@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from meanfield.gaussian.panel_rules import between, wrapped
+from meanfield.gaussian.panel_rules import along, spanned, wrapped
 from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, breaks_of, sharp_of, straight
 
 __all__ = [
@@ -88,7 +88,9 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
     if 0.0 < shape[PERIOD] < window * s:
         return wrapped(shape[PERIOD], mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
-    return between(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+    if not spanned(mu, s, breaks, window):
+        return -1
+    return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
 def nodes_of_two(
@@ -135,7 +137,9 @@ def nodes_of_two(
     merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
     if 0.0 < first[PERIOD] < window * a and first[PERIOD] == second[PERIOD] and abs(ratio) == 1.0:
         return wrapped(first[PERIOD], mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
-    return between(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
+    if not spanned(mu, a, merged, window):
+        return -1
+    return along(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 
 def own_part(q: float, delta: float, total: float) -> float:

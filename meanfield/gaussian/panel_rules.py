@@ -14,10 +14,10 @@ __all__ = [
     "STEEP",
     "UNIFORM",
     "along",
-    "between",
     "first_length",
     "graded",
     "panels",
+    "spanned",
     "wrapped",
 ]
 
@@ -87,21 +87,9 @@ def first_length(blur: float, sharp: float, s: float) -> float:
     return blur if sharp == 2.0 and blur > 0.0 else max(blur, LEAST * s)
 
 
-def between(
-    mu: float,
-    s: float,
-    breaks: np.ndarray,
-    sharp: np.ndarray,
-    blurs: np.ndarray,
-    window: float,
-    longest: float,
-    y: np.ndarray,
-    w: np.ndarray,
-) -> int:
-    """Panels between breaks, where these go as far as the window."""
-    if mu - window * s < breaks[0] or mu + window * s > breaks[-1]:
-        return -1
-    return along(mu, s, breaks, sharp, blurs, window, longest, y, w)
+def spanned(mu: float, s: float, breaks: np.ndarray, window: float) -> bool:
+    """Whether breaks go as far as the window."""
+    return not (mu - window * s < breaks[0] or mu + window * s > breaks[-1])
 
 
 def along(

@@ -16,6 +16,7 @@ __all__ = [
     "softmax_sums",
     "softmax_terms",
     "softmax_triple",
+    "softmax_value",
 ]
 
 #: below this v the exponent is its series, 1/(1 + 2 v/n) + O(v^2): the logarithm of a ratio near 1 has no digits left
@@ -99,37 +100,30 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
         tau -= step
 
 
-def softmax_exponent(v: float, n: float) -> float:
-    """omega with E sum_b A_b^2 = 1/(1 + (n - 1) exp(-v omega)) for softmax weights of n logits of variance v."""
+def softmax_value(which: float, v: float, n: float) -> float:
+    """omega, mu or beta_3 for softmax weights of n logits of variance v."""
     if not (v < 1e4 and n >= 1.0):
         return math.nan
     if v < SERIES:
-        return 1.0 / (1.0 + 2.0 * v / n)
+        return 1.0 / (1.0 + (3.0 if which == 2.0 else 2.0) * v / n)
     sums = np.empty(15)
     softmax_sums(v, n, sums)
-    return float(softmax_average(0.0, v, n, sums, math.log(sums[0] / sums[1])))
+    return float(softmax_average(which, v, n, sums, math.log(sums[0] / sums[1])))
+
+
+def softmax_exponent(v: float, n: float) -> float:
+    """omega with E sum_b A_b^2 = 1/(1 + (n - 1) exp(-v omega)) for softmax weights of n logits of variance v."""
+    return softmax_value(0.0, v, n)
 
 
 def softmax_response(v: float, n: float) -> float:
     """E sum_bc (dA_b/dx_c)^2 over E Y (1 - E Y), Y = sum_b A_b^2, for softmax weights of n logits of variance v."""
-    if not (v < 1e4 and n >= 1.0):
-        return math.nan
-    if v < SERIES:
-        return 1.0 / (1.0 + 2.0 * v / n)
-    sums = np.empty(15)
-    softmax_sums(v, n, sums)
-    return float(softmax_average(1.0, v, n, sums, 0.0))
+    return softmax_value(1.0, v, n)
 
 
 def softmax_triple(v: float, n: float) -> float:
     """n^3 E A_1 A_2 A_3 for softmax weights of n logits of variance v."""
-    if not (v < 1e4 and n >= 1.0):
-        return math.nan
-    if v < SERIES:
-        return 1.0 / (1.0 + 3.0 * v / n)
-    sums = np.empty(15)
-    softmax_sums(v, n, sums)
-    return float(softmax_average(2.0, v, n, sums, 0.0))
+    return softmax_value(2.0, v, n)
 
 
 def softmax_slope(v: float, n: float, which: float) -> float:

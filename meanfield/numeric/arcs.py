@@ -6,7 +6,7 @@ import sympy as sp
 
 from meanfield.gaussian.special import AngleMinusSine
 
-__all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "arcs", "size_of_difference"]
+__all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "arcs", "guarded", "size_of_difference"]
 
 
 class Guarded(sp.Function):  # type: ignore[misc]
@@ -55,8 +55,7 @@ def arcs(e: sp.Expr, nonnegative: sp.Expr) -> sp.Expr:
         return e
 
     def of(head: type[sp.Function], angle: sp.Expr) -> sp.Expr:
-        sizes = [(a, None if a == nonnegative else size_of_difference(a)) for a in (side**2 for side in angle.args)]
-        return head(*(a if size is None else Guarded(a, size) for a, size in sizes))
+        return head(*(a if a == nonnegative else guarded(a) for a in (side**2 for side in angle.args)))
 
     e = e.replace(lambda t: isinstance(t, AngleMinusSine) and _rooted(t.args[0] / 2), lambda t: of(Segment, t.args[0] / 2))
     e = e.replace(lambda t: isinstance(t, sp.Add) and any(a.has(sp.atan2) for a in t.args), _from_complement)
@@ -69,6 +68,12 @@ def size_of_difference(e: sp.Expr) -> sp.Expr | None:
     """The terms of a sum that are positive, where others are not."""
     positive = [t for t in e.args if not t.could_extract_minus_sign()] if isinstance(e, sp.Add) else []
     return sp.Add(*positive) if positive and len(positive) < len(e.args) else None
+
+
+def guarded(e: sp.Expr) -> sp.Expr:
+    """A difference with the size of its terms beside it; another expression as it is."""
+    size = size_of_difference(e)
+    return e if size is None else Guarded(e, size)
 
 
 def _rooted(angle: sp.Basic) -> bool:

@@ -14,6 +14,7 @@ from meanfield.gaussian.softmax_sums import (
     softmax_sums,
     softmax_terms,
     softmax_triple,
+    softmax_value,
 )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "softmax_sums",
     "softmax_terms",
     "softmax_triple",
+    "softmax_value",
 ]
 
 #: positive nodes and weights of 20-point Gauss-Legendre quadrature
@@ -75,7 +77,8 @@ NEEDS = {
     "segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(
-        ("softmax_exponent", "softmax_response", "softmax_triple"), ("SERIES", "softmax_average", "softmax_terms", "softmax_sums")
+        ("softmax_exponent", "softmax_response", "softmax_triple"),
+        ("SERIES", "softmax_average", "softmax_terms", "softmax_sums", "softmax_value"),
     ),
     "softmax_slope": ("SERIES", "softmax_rate", "softmax_terms", "softmax_sums"),
 }

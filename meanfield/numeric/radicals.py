@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from meanfield.numeric.arcs import Guarded, size_of_difference
+from meanfield.numeric.arcs import guarded, size_of_difference
 
 __all__ = ["InverseRoot", "Root", "radicals"]
 
@@ -48,7 +48,7 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
             if a in powers and b in powers and powers[a] * powers[b] > 0:
                 sign = sp.sign(powers[a])
                 rest = [f for f in product.args if not (_is_half(f) and f.base in (a, b))]
-                root = Root(_guarded(a) * _guarded(b)) ** sign
+                root = Root(guarded(a) * guarded(b)) ** sign
                 product = sp.Mul(*rest, a ** (powers[a] - sign / 2), b ** (powers[b] - sign / 2), root)
         return product
 
@@ -67,7 +67,7 @@ def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
 
     def inverse(power: sp.Pow) -> sp.Expr:
         whole = sp.ceiling(power.exp) if power.exp.is_positive else 0
-        return power.base**whole * InverseRoot(_guarded(power.base)) ** (2 * (whole - power.exp))
+        return power.base**whole * InverseRoot(guarded(power.base)) ** (2 * (whole - power.exp))
 
     def among(t: sp.Basic) -> bool:
         return bool(t.is_Pow and t.base in bases and (t.exp in found[t.base] or (t.base in away and _is_half(t))))
@@ -91,8 +91,3 @@ def _is_half(e: sp.Expr) -> bool:
 
 def _above_zero(e: sp.Expr) -> bool:
     return bool(e.is_Add and e.as_coeff_Add()[0].is_positive)
-
-
-def _guarded(e: sp.Expr) -> sp.Expr:
-    size = size_of_difference(e)
-    return e if size is None else Guarded(e, size)
