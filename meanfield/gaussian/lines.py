@@ -65,19 +65,22 @@ def breaks_between(marks: list[Landmarks], low: mp.mpf, high: mp.mpf) -> list[mp
 
 def reach_of(functions: list[Function], marks: list[Landmarks], power: int, nats: float, numbers: Numbers) -> mp.mpf:
     """how far from 0 the largest |f|^power times the normal density still matters"""
-    bound = math.sqrt(2 * nats) + 1
-    spots = [t * side for t in (0.103, 0.511, 1.027, 3.041, bound / 2) for side in (-1, 1)]  # no places of logarithms
-    spots += [float(k + side * mp.mpf("0.01")) for m in marks for k in (*m.kinks, *(c for c, _ in m.features)) for side in (-1, 1)]
+    near = mp.mpf(math.sqrt(2 * nats) + 1)
+    spots = [t * side for t in (mp.mpf("0.103"), mp.mpf("0.511"), mp.mpf("1.027"), mp.mpf("3.041"), near / 2) for side in (-1, 1)]
+    places = {k for m in marks for k in (*m.kinks, *(c for c, _ in m.features))}  # none of the spots is one of logarithms
+    spots += [k + side * mp.mpf("0.01") / max(1, abs(k)) for k in places for side in (-1, 1)]
 
-    def size(t: float) -> float:
-        return power * max(numbers.log_size(f(numbers.of(t))) for f in functions) - t * t / 2
+    def size(t: mp.mpf) -> mp.mpf:
+        return power * mp.mpf(max(numbers.log_size(f(numbers.of(t))) for f in functions)) - t * t / 2
 
-    largest = max(size(t) for t in spots)
+    largest, place = max((size(t), abs(t)) for t in spots)
+    start = place if place > near else mp.mpf(0)  # where f is 0 around 0, all begins at a kink far out
+    beyond = 2 * nats / (mp.sqrt(start**2 + 2 * nats) + start) + 1 / max(1, start)
     for _ in range(100):
-        largest = max(largest, size(bound / 1.5), size(-bound / 1.5))
-        if all(size(side * t * bound) <= largest - nats for t in (1.0, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
-            return mp.mpf(bound)
-        bound *= 1.2
+        largest = max(largest, size(start + beyond / 1.5), size(-start - beyond / 1.5))
+        if all(size(side * (start + t * beyond)) <= largest - nats for t in (1, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
+            return start + beyond
+        beyond *= 1.2
     raise ArithmeticError("the expectation diverges: the function grows as fast as the normal density falls")
 
 
@@ -101,7 +104,7 @@ def mean_of_function(f: Function, marks_within: Callable[[mp.mpf], list[Landmark
     marks = marks_within(mp.mpf(2 * nats) ** 0.5 * 2)
     bound = reach_of([f], marks, 1, nats, numbers)
     density, total = normal_density(numbers, numbers.of(1)), numbers.of(0)
-    for p in resolved([f], breaks_between(marks, -bound, bound), mp.mpf(CAP), nats, numbers, fall):
-        for t, w, value in zip(p.nodes, p.weights, p.values[0], strict=True):
-            total += w * value * density(t)
+    for p in resolved([lambda t: f(t) * density(t)], breaks_between(marks, -bound, bound), mp.mpf(CAP), nats, numbers):
+        for w, value in zip(p.weights, p.values[0], strict=True):
+            total += w * value
     return total

@@ -125,6 +125,8 @@ def resolved(
     todo: list[tuple[mp.mpf, mp.mpf]] = []
     for low, high in itertools.pairwise(breaks):
         pieces = max(1, int(mp.ceil((high - low) / cap)))
+        if pieces > 1 and _is_nothing(panel(functions, numbers.of(low), numbers.of(high), m, bits, numbers), numbers):
+            continue
         if len(todo) + pieces > _PANELS:
             raise Unresolved("too many panels")
         todo += [(low + (high - low) * i / pieces, low + (high - low) * (i + 1) / pieces) for i in range(pieces)]
@@ -154,6 +156,11 @@ def resolved(
         middle = (low + high) / 2
         stack += [(a, b, *tried(a, b)) for a, b in ((middle, high), (low, middle))]
     return done
+
+
+def _is_nothing(p: Panel, numbers: Numbers) -> bool:
+    """whether the functions are exactly 0 at all nodes, as in a dead zone"""
+    return all(numbers.log_size(value) == -math.inf for values in p.values for value in values)
 
 
 def _dies_out(values: list[Number], functionals: list[list[Number]], numbers: Numbers, tolerance: float) -> bool:

@@ -95,8 +95,10 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
     f = almost_everywhere(f)
     numbers = numbers_for(f)
-    if mean == 0 and _odd(f) and not _is_infinite(f, variance):
-        return mp.mpf(0)
+    if mean == 0 and not _is_infinite(f, variance):
+        f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
+        if f == 0 or _odd(f):
+            return mp.mpf(0)
     line = Line(f, mean, variance)
     return _certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
 

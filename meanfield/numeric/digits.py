@@ -67,15 +67,20 @@ def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
     return found
 
 
-def doubles(e: sp.Expr, order: Order, table: Floats) -> Floats:
-    """The double nearest to the value at each column of a table; what is too small for one is the smallest one."""
+def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> Floats:
+    """The double nearest to the value at each column of a table; what is too small for one is the smallest one, and nan what has no
+    digits, whose reason joins the others."""
     fast, out = _closed(e, order) if table.shape[1] else None, np.empty(table.shape[1])
     for g, column in enumerate(table.T):
         value = None if fast is None else fast(column)
         if value is None and _nothing(e):
             value = mp.mpf(0)
         if value is None:
-            value = digits_of(e, point(order, column), _DOUBLE)
+            try:
+                value = digits_of(e, point(order, column), _DOUBLE)
+            except ArithmeticError as reason:
+                reasons.append(reason)
+                value = mp.nan
         out[g] = math.copysign(5e-324, value) if value and abs(value) < 1e-320 else float(value)
     return out
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
+from meanfield.numeric.abnormal import FAINT, abnormal, marked, refused, stood_for
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
@@ -28,9 +30,10 @@ from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
 
-__all__ = ["FAINT", "among", "evaluate", "summand"]
+__all__ = ["among", "entries", "evaluate", "summand"]
 
 Floats = NDArray[np.float64]
+Reasons = list[ArithmeticError]  # why there are no digits, in the order met
 
 #: relative error at which a closed form counts as cancelled
 CANCELLED = 1e-13
@@ -40,8 +43,6 @@ NOISE = 1e-11
 PART = 20_000.0
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
 FEW = 20
-#: smallest number that counts as a normal double
-FAINT = 1e-300
 #: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
 DETAILS = (1.3, 2.0)
 
@@ -160,6 +161,12 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     OverflowError
         A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
 
+    Warns
+    -----
+    RuntimeWarning
+        Some values of an array are no normal doubles, or not to be had, and others are: inf or 0 stands for the former, nan for the
+        latter, and the warning counts them. With `error` the bound is inf there, 1e-300 beside a 0.
+
     Examples
     --------
     >>> import meanfield as mf
@@ -186,12 +193,13 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
             shaped = ", ".join(name for name, a in arrays.items() if a.shape)
             raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
         return digits_of(e, {s: values[s.name] for s in order}, digits, log)
-    table = _table(arrays, grid)
-    result, bound = _floats(e, order, table, error)
+    table, reasons = _table(arrays, grid), list[ArithmeticError]()
+    result, bound = _floats(e, order, table, error, reasons)
     if log:
-        result, bound = _logs(e, order, table, result, bound)
-    else:
-        _refuse_abnormal(result)
+        result, bound = _logs(e, order, table, result, bound, reasons)
+    nothing = np.isneginf(result) & log  # the logarithm of 0
+    result, bound = marked(np.where(nothing, 0.0, result), bound, reasons)
+    result = np.where(nothing, -np.inf, result)
     value = float(result[0]) if grid == () else result.reshape(grid)
     if not error:
         return value
@@ -203,11 +211,20 @@ def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[
     e = stated(expression)
     order = _order(e)
     arrays, grid = _arranged(order, values)
-    result, _ = _floats(e, order, _table(arrays, grid), False)
+    reasons = list[ArithmeticError]()
+    result, _ = _floats(e, order, _table(arrays, grid), False, reasons)
     underflow = (result != 0) & (np.abs(result) < FAINT)
-    _refuse_abnormal(np.where(underflow, 0.0, result))
+    refused(np.where(underflow, 0.0, result), reasons)
     result[underflow] = faint
     return result.reshape(grid), bool(underflow.any())
+
+
+def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
+    """The float64 values, inf, 0 or nan where one is no normal double or not to be had."""
+    e = stated(expression)
+    order = _order(e)
+    arrays, grid = _arranged(order, values)
+    return stood_for(_floats(e, order, _table(arrays, grid), False, [])[0]).reshape(grid)
 
 
 @lru_cache(maxsize=512)
@@ -258,23 +275,23 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
             raise ValueError(f"delta = {d[(d < 0) | (d > 2 * v)][0]:g}: expected 0 <= delta <= 2 q")
 
 
-def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool) -> tuple[Floats, Floats]:
+def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
     if e.has(sp.hyper, sp.erfi) or _too_steep(e.as_coeff_Mul()[1]):
-        out = doubles(e, order, table)
+        out = doubles(e, order, table, reasons)
         return out, _rounding(out)
     program = _program(e, order)
     if program.integrands:
-        return _quadrature(e, order, table, error)
+        return _quadrature(e, order, table, error, reasons)
     out, bound = program(table)
     _refuse_infinite(e, order, table[:, np.isnan(out)])
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
     if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node):
-        out[poor], bound[poor] = _quadrature(e, order, table[:, poor], error, closed=True)
+        out[poor], bound[poor] = _quadrature(e, order, table[:, poor], error, reasons, closed=True)
         poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
-    out[poor] = doubles(e, order, table[:, poor])
+    out[poor] = doubles(e, order, table[:, poor], reasons)
     bound[poor] = _rounding(out[poor])
     return out, bound
 
@@ -298,20 +315,21 @@ def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) ->
                 raise ValueError(f"{values}: {node} is finite only for {where}")
 
 
-def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, closed: bool = False) -> tuple[Floats, Floats]:
+def _quadrature(
+    e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons, closed: bool = False
+) -> tuple[Floats, Floats]:
     """values and error bounds of what has no closed form, or a closed one that cancels"""
     program = _program(e, order, by_quadrature=closed)
     out, bound = program(table)
+    scale = bound.copy()
     shapes = [i.shape for i in program.integrands if not i.parameters]
     grows = any(shape.growth for shape in shapes)
     if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
         far = np.flatnonzero(np.isnan(out))[:FEW]  # a growing function counts beyond where the density underflows
-        out[far] = doubles(e, order, table[:, far])
+        out[far] = doubles(e, order, table[:, far], reasons)
     if grows and np.isnan(out).any() and not closed:
-        raise OverflowError(
-            f"{int(np.isnan(out).sum())} of {out.size} values count where the normal density is no double, the function grows so "
-            "fast: pass digits="
-        )
+        what = "count where the normal density is no double, the function grows so fast: pass digits="
+        reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
     widely = bool(np.isnan(out).any()) and _program(e, order, closed, widely=True).source != program.source
     noisy = any(shape.noisy for shape in shapes)
     if widely or error or noisy:
@@ -320,7 +338,7 @@ def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: 
         out[again], bound[again] = program(table[:, again])
     if noisy and not closed:
         poor = ~(bound <= NOISE * np.abs(out))
-        out[poor] = doubles(e, order, table[:, poor])
+        out[poor] = doubles(e, order, table[:, poor], reasons)
         bound[poor] = _rounding(out[poor])
     if error:
         difference = np.fmax(*(np.abs(program(table, detail)[0] - out) for detail in DETAILS))
@@ -328,7 +346,7 @@ def _quadrature(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: 
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)
     for g in np.flatnonzero(unsettled & ~vanishing(e, order, table, unsettled)):
-        out[g] = _zero_or_faint(e, point(order, table[:, g]))
+        out[g], bound[g] = _zero_or_faint(e, point(order, table[:, g]), scale[g])
     return out, bound
 
 
@@ -337,44 +355,39 @@ def _rounding(v: Floats) -> Floats:
     return np.where(v == 0, 0.0, np.spacing(np.abs(v)))
 
 
-def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any]) -> float:
-    """0 where that is the value; where it is only too small for a double, or not known to be 0, the smallest one"""
+def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any], scale: float) -> tuple[float, float]:
+    """the value by digits, the smallest double where it is too small for one, and the error; where there are no digits 0, if that is
+    right on the scale of what cancels, else the smallest double too"""
     if has_a_sign(e, point):
-        return 5e-324
+        return 5e-324, 0.0
     try:
         precise = digits_of(e, point, 20)
     except ArithmeticError:
-        return 5e-324
-    return math.copysign(5e-324, precise) if precise else 0.0
+        return (0.0, scale) if scale > FAINT else (5e-324, 0.0)
+    value = float(precise) or math.copysign(5e-324, precise)
+    return (value, float(np.spacing(abs(value)))) if precise else (0.0, 0.0)
 
 
-def _abnormal(v: Floats) -> NDArray[np.bool_]:
-    rounding = 1 + 1e-9
-    return np.asarray(~np.isfinite(v) | (np.abs(v) > rounding / FAINT) | ((v != 0) & (rounding * np.abs(v) < FAINT)))
-
-
-def _refuse_abnormal(result: Floats) -> None:
-    unresolved = np.isnan(result)
-    if unresolved.any():
-        raise ArithmeticError(
-            f"{int(unresolved.sum())} of {unresolved.size} values cannot be resolved by quadrature in float64: the integrand varies too "
-            "fast for such a variance, or u and v are too near each other next to a root, a logarithm or a jump. digits= may take very "
-            "long there"
-        )
-    bad = _abnormal(result)
-    if bad.any():
-        raise OverflowError(
-            f"{int(bad.sum())} of {bad.size} values are no normal double (the first is {result[bad][0]:g}): pass log=True or digits="
-        )
-
-
-def _logs(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, result: Floats, bound: Floats) -> tuple[Floats, Floats]:
-    if (result < 0).any():
-        raise ValueError("log=True: the expression is negative at some of these arguments")
-    abnormal = _abnormal(result)
+def _logs(
+    e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, result: Floats, bound: Floats, reasons: Reasons
+) -> tuple[Floats, Floats]:
+    """logarithms, of values known to more digits where these are too small for a double or lose themselves in what cancels"""
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs, bound = np.log(result), bound / result
-    for g in np.flatnonzero(abnormal):
-        logs[g] = float(digits_of(e, point(order, table[:, g]), 20, log=True))
+        logs = np.log(np.abs(result))
+        known = bound <= CANCELLED * np.maximum(1.0, np.abs(logs)) * np.abs(result)
+        bound = bound / np.abs(result)
+    signs = np.sign(result)
+    lost = abnormal(result) | ~(bound < 1.0)
+    for g in np.flatnonzero((lost | ~known) & ~vanishing(e, order, table, result == 0)):
+        try:
+            precise = digits_of(e, point(order, table[:, g]), 20)
+        except ArithmeticError as reason:
+            if lost[g]:
+                logs[g], signs[g] = np.nan, 1.0
+                reasons.append(reason)
+            continue
+        signs[g], logs[g] = int(mp.sign(precise)), float(mp.log(abs(precise))) if precise else -np.inf
         bound[g] = np.spacing(abs(logs[g]))
+    if (signs < 0).any():
+        raise ValueError("log=True: the expression is negative at some of these arguments")
     return logs, bound

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.tangents import partial
 from meanfield.numeric.duals import Dual, Varied, plain
-from meanfield.numeric.evaluation import evaluate
+from meanfield.numeric.evaluation import entries, evaluate
 
 __all__ = ["Lasting", "number_at"]
 
@@ -57,15 +57,16 @@ def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats
         return np.asarray(float(e))
     if jumps:
         return np.full(np.broadcast_shapes(*(v.shape for v in given.values())), np.inf)
+    shape = np.broadcast_shapes(*(v.shape for v in given.values()))
+    full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
     try:
-        return np.asarray(evaluate(e, **given))
+        value = entries(e, full)
     except (ArithmeticError, ValueError):
-        shape = np.broadcast_shapes(*(v.shape for v in given.values()))
-        if not shape:
-            return np.asarray(_beyond(e, given))
-        full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
-        points = [_floats(e, {name: v[k] for name, v in full.items()}) for k in range(math.prod(shape))]
-        return np.array(points).reshape(shape)
+        points = range(math.prod(shape)) if shape else ()
+        value = np.array([_floats(e, {name: v[k] for name, v in full.items()}) for k in points] or [np.nan])
+    for k in np.flatnonzero(np.isnan(value)):
+        value[k] = _beyond(e, {name: v[k] for name, v in full.items()})
+    return value.reshape(shape)
 
 
 @lru_cache(maxsize=2048)

@@ -13,7 +13,8 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.laws import Signal
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.numeric.evaluation import FAINT, evaluate, summand
+from meanfield.numeric.abnormal import FAINT
+from meanfield.numeric.evaluation import evaluate, summand
 from meanfield.scaling.degrees import degrees_in, gained_law
 from meanfield.scaling.gained import OUTPUT, Gained
 from meanfield.symbols import known

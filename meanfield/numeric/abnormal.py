@@ -1,0 +1,77 @@
+"""Values that are no normal doubles or not to be had: refused where there is nothing else, else marked, with a warning that says so."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FAINT", "abnormal", "marked", "refused", "stood_for"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+#: smallest number that counts as a normal double
+FAINT = 1e-300
+_ROUNDING = 1 + 1e-9
+
+
+def _large(v: Floats) -> Bools:
+    return np.asarray(np.abs(v) > _ROUNDING / FAINT)
+
+
+def _faint(v: Floats) -> Bools:
+    return np.asarray((v != 0) & (_ROUNDING * np.abs(v) < FAINT))
+
+
+def abnormal(v: Floats) -> Bools:
+    """Which values are no normal doubles: too large, too small, or none at all."""
+    return np.asarray(np.isnan(v) | _large(v) | _faint(v))
+
+
+def _sentences(v: Floats, reasons: list[ArithmeticError]) -> list[str]:
+    """what is wrong with values, what is not to be had before what is only too large or too small"""
+    missing, beyond = np.isnan(v), abnormal(v) & ~np.isnan(v)
+    found = []
+    if missing.any():
+        why = (
+            str(reasons[0])
+            if reasons
+            else "the integrand varies too fast for such a variance, or u and v are too near each other next to a root, a logarithm or a "
+            "jump. digits= may take very long there"
+        )
+        found.append(f"{int(missing.sum())} of {v.size} values cannot be resolved by quadrature in float64: {why}")
+    if beyond.any():
+        first = f"{v[beyond][0]:g}"
+        found.append(f"{int(beyond.sum())} of {v.size} values are no normal double (the first is {first}): pass log=True or digits=")
+    return found
+
+
+def refused(v: Floats, reasons: list[ArithmeticError]) -> None:
+    """Raises what is wrong with any of the values, the reason that was met on the way before all others."""
+    missing = np.isnan(v).any()
+    if missing and reasons:
+        raise reasons[0]
+    for sentence in _sentences(v, reasons):
+        raise ArithmeticError(sentence) if missing else OverflowError(sentence)
+
+
+def marked(v: Floats, bound: Floats, reasons: list[ArithmeticError]) -> tuple[Floats, Floats]:
+    """Values and bounds with inf, 0 or nan for what is too large, too small or not to be had, and a warning that says which there are.
+
+    Where that is so of all of them, they are refused.
+    """
+    bad = abnormal(v)
+    if not bad.any():
+        return v, bound
+    if bad.all():
+        refused(v, reasons)
+    told = "; ".join(_sentences(v, reasons))
+    warnings.warn(f"inf, 0 or nan stand for values that are no numbers: {told}", RuntimeWarning, stacklevel=3)
+    return stood_for(v), np.where(bad, np.where(_faint(v), FAINT, np.inf), bound)
+
+
+def stood_for(v: Floats) -> Floats:
+    """The same with inf for what is too large and 0 for what is too small."""
+    return np.where(_large(v), np.copysign(np.inf, v), np.where(_faint(v), 0.0, v))
