@@ -84,6 +84,7 @@ _ENTRIES: Final = (
     _entry("sigma_b1", r"\sigma_{b1}", "bias scale of the first MLP map", lowest=0, positive=True),
     _entry("sigma_b2", r"\sigma_{b2}", "bias scale of the second MLP map", lowest=0, positive=True),
     _entry("alpha", r"\alpha", "slope of Derf or DyT", lowest=0, positive=True),
+    _entry("negative_slope", "a_-", "slope of a leaky ReLU for x < 0", real=True),
     _entry("alpha_skip", r"\alpha_{\mathrm{skip}}", "weight of the skip in DeepNorm", lowest=0, positive=True),
     _entry(
         "rate", r"\delta_{\mathrm{drop}}", "share of coordinates that dropout puts to zero", local=True, lowest=0, below=1, nonnegative=True

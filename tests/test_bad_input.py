@@ -177,7 +177,7 @@ def test_block_scalars(block: Any, name: str, value: Any) -> None:
 @pytest.mark.parametrize("value", bad(*NOT_SCALARS))
 def test_signed_scalars(value: Any) -> None:
     refused(lambda: mf.Scale(factor=value), "factor")
-    refused(lambda: mf.leaky_relu(slope=value), "slope")
+    refused(lambda: mf.leaky_relu(negative_slope=value), "negative_slope")
     refused(lambda: mf.Residual(mf.Linear(), skip=value), "skip")
     refused(lambda: mf.Residual(mf.Linear(), scale=value), "scale")
 

@@ -239,7 +239,7 @@ def test_members_of_families() -> None:
         mf.celu(alpha=2): lambda x: np.where(x > 0, x, 2 * np.expm1(np.minimum(x, 0) / 2)),
         mf.softplus(3): lambda x: np.logaddexp(0, 3 * x) / 3,
         mf.silu(beta=-0.5): lambda x: x * special.expit(-x / 2),
-        mf.hard_tanh(upper=3, lower=-0.5): lambda x: np.clip(x, -0.5, 3),
+        mf.hard_tanh(max_val=3, min_val=-0.5): lambda x: np.clip(x, -0.5, 3),
         mf.hard_shrink(1): lambda x: x * (np.abs(x) > 1),
         mf.soft_shrink(0): lambda x: x,
         mf.squareplus(0.01): lambda x: (x + np.sqrt(x * x + 0.01)) / 2,
@@ -445,10 +445,10 @@ BAD = [
     ("elu", {"alpha": 0}), ("elu", {"alpha": -1}), ("celu", {"alpha": -0.5}), ("softplus", {"beta": 0}), ("silu", {"beta": 0}),
     ("squareplus", {"b": -1}), ("isru", {"alpha": -1}), ("snake", {"a": 0}), ("erf", {"b": 0}), ("sin", {"a": 0}), ("exp", {"b": 0}),
     ("gauss", {"b": 1}), ("rbf", {"gamma": 0}), ("hard_shrink", {"lambd": -1}), ("soft_shrink", {"lambd": -0.1}), ("smelu", {"beta": 0}),
-    ("hard_tanh", {"lower": 1, "upper": 1}), ("hard_tanh", {"lower": 2}), ("rrelu", {"lower": 0.5}), ("derf", {"alpha": -1}),
+    ("hard_tanh", {"min_val": 1, "max_val": 1}), ("hard_tanh", {"min_val": 2}), ("rrelu", {"lower": 0.5}), ("derf", {"alpha": -1}),
     ("hermite", {"degree": 0}), ("monomial", {"degree": -1}), ("rectified_monomial", {"degree": 0}), ("polynomial", {"coefficients": [3]}),
     ("polynomial", {"coefficients": [3, 0]}), ("polynomial", {"coefficients": []}), ("elu", {"alpha": sp.Symbol("a", negative=True)}),
-    ("dyt", {"alpha": -0.1}), ("leaky_relu", {"slope": mf.x}), ("threshold", {"value": mf.q}), ("threshold", {"threshold": math.nan}),
+    ("dyt", {"alpha": -0.1}), ("leaky_relu", {"negative_slope": mf.x}), ("threshold", {"value": mf.q}), ("threshold", {"threshold": math.nan}),
 ]  # fmt: skip
 
 
@@ -475,6 +475,10 @@ def test_fractional_degree() -> None:
 def test_unknown_parameter() -> None:
     with pytest.raises(TypeError, match="gamma"):
         mf.elu(gamma=1)
+    with pytest.raises(TypeError, match=r"leaky_relu has no parameter negativeslope \(did you mean negative_slope\?\): negative_slope"):
+        mf.leaky_relu(negativeslope=0.1)
+    with pytest.raises(TypeError, match=r"softplus has no parameter threshold: beta"):
+        mf.softplus(beta=2, threshold=20)
     with pytest.raises(TypeError, match="callable"):
         mf.relu(1)
 
@@ -530,6 +534,9 @@ def test_every_activation_of_torch() -> None:
     for kind, members in TORCH.items():
         for name, args, options in members:
             module = getattr(torch.nn, kind)(*args, **options).double().eval()
+            spelled = {*inspect.signature(type(module)).parameters, *dict(module.named_parameters())}
+            own = inspect.signature(mf.activations[name]).parameters if name in FAMILIES and kind != "SiLU" else {}
+            assert set(own) <= spelled, f"{kind} has other parameters than {', '.join(own)}"
             phi = mf.activations[name](*args) if args else mf.activations[name]
             truth = module(points).detach().numpy()
             assert np.all(np.abs(numeric(phi)(points.numpy()) - truth) <= 1e-12), (kind, args)

@@ -48,7 +48,7 @@ class Shaped:
     >>> import meanfield as mf
     >>> found = mf.tailored_leaky_relu(10, eta=0.5)
     >>> found.parameters, round(found.output_scale, 5), found.input_scale, round(found.network, 9), found.status
-    ({'slope': 0.45005...}, 1.28963, 1.0, 0.5, 'ok')
+    ({'negative_slope': 0.45005...}, 1.28963, 1.0, 0.5, 'ok')
     """
 
     phi: Activation

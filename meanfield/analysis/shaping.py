@@ -55,7 +55,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     >>> mf.deep_kernel_shaping(mf.erf, 100)
     Shaped(15.909 (erf(0.0782941 x + 0.58348) - 0.587871))
     >>> mf.deep_kernel_shaping(mf.leaky_relu(None), 100).parameters
-    {'slope': 0.85188...}
+    {'negative_slope': 0.85188...}
     """
     _checked(phi, zeta, "zeta", 1.0)
     compose = network_map(net)
@@ -168,7 +168,7 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     --------
     >>> import meanfield as mf
     >>> mf.tailored_leaky_relu(50).parameters
-    {'slope': 0.43052...}
+    {'negative_slope': 0.43052...}
     """
     eta = _real(eta, "eta")
     if not 0 < eta < 1:

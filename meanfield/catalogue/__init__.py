@@ -1,7 +1,7 @@
 """The activations by name: one declaration each, an expression and nothing else. What follows from it is derived.
 
-A new one is a function in one of these files: its parameters are those of the activation, what it returns is an expression in mf.x,
-its docstring says the formula, the ranges and the source.
+A new one is a function in one of these files: its parameters are those of the activation, by torch's names where torch has it, what it
+returns is an expression in mf.x, its docstring says the formula, the ranges and the source.
 """
 
 from __future__ import annotations

@@ -45,6 +45,11 @@ class Family(Activation):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Activation:
+        own = list(inspect.signature(self).parameters)
+        for unknown in (name for name in kwargs if name not in own):
+            near = difflib.get_close_matches(unknown, own, n=1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise TypeError(f"{self.name} has no parameter {unknown}{meant}: {', '.join(own)}")
         expression = self.declaration(*args, **kwargs)
         if expression == self.expression:
             return self

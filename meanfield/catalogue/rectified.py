@@ -30,19 +30,19 @@ def relu6() -> sp.Expr:
     return sp.Min(sp.Max(x, 0), 6)
 
 
-def leaky_relu(slope: Any = 0.01) -> sp.Expr:
-    """x for x > 0, slope * x otherwise, slope real (Maas, Hannun and Ng 2013; torch.nn.LeakyReLU).
+def leaky_relu(negative_slope: Any = 0.01) -> sp.Expr:
+    """x for x > 0, negative_slope * x otherwise, negative_slope real (Maas, Hannun and Ng 2013; torch.nn.LeakyReLU).
 
     >>> import meanfield as mf
     >>> mf.leaky_relu(0.1).second_moment(2)
     101/100
     """
-    return sp.Max(x, 0) - parameter(slope, "slope") * sp.Max(-x, 0)
+    return sp.Max(x, 0) - parameter(negative_slope, "negative_slope") * sp.Max(-x, 0)
 
 
-def prelu(slope: Any = 0.25) -> sp.Expr:
-    """x for x > 0, slope * x otherwise, slope real: learned, 1/4 its initial value (He et al. 2015, arXiv:1502.01852; torch.nn.PReLU)."""
-    return leaky_relu(slope)
+def prelu(weight: Any = 0.25) -> sp.Expr:
+    """x for x > 0, weight * x otherwise, weight real: learned, 1/4 its initial value (He et al. 2015, arXiv:1502.01852; torch.nn.PReLU)."""
+    return leaky_relu(parameter(weight, "weight"))
 
 
 def rrelu(lower: Any = _EIGHTH, upper: Any = _THIRD) -> sp.Expr:
@@ -98,11 +98,11 @@ def threshold(threshold: Any = None, value: Any = None) -> sp.Expr:
     return low + (x - low) * _above(x - parameter(threshold, "threshold"))
 
 
-def hard_tanh(lower: Any = -1, upper: Any = 1) -> sp.Expr:
-    """min(max(x, lower), upper), lower < upper (Collobert 2004; torch.nn.Hardtanh)."""
-    low, high = parameter(lower, "lower"), parameter(upper, "upper")
+def hard_tanh(min_val: Any = -1, max_val: Any = 1) -> sp.Expr:
+    """min(max(x, min_val), max_val), min_val < max_val (Collobert 2004; torch.nn.Hardtanh)."""
+    low, high = parameter(min_val, "min_val"), parameter(max_val, "max_val")
     if (high - low).is_positive is False:
-        raise ValueError(f"lower = {low}: expected less than upper = {high}")
+        raise ValueError(f"min_val = {low}: expected less than max_val = {high}")
     return sp.Min(sp.Max(x, low), high)
 
 

@@ -118,7 +118,7 @@ def test_questions_without_an_answer() -> None:
         "identity is linear": mf.tailored(mf.identity, 10),
         "relu has a kink": mf.tailored(mf.relu, 10),
         "ReLU itself reaches only C_f(0) = 0.493731": mf.tailored_leaky_relu(2, eta=0.95),
-        "slope = 0 has 1.46694": mf.deep_kernel_shaping(mf.leaky_relu(None), 1),
+        "negative_slope = 0 has 1.46694": mf.deep_kernel_shaping(mf.leaky_relu(None), 1),
         "zeta = 1.5: no map of the layers": mf.deep_kernel_shaping(mf.tanh, lambda x, r: x),
     }
     for reason, shaped in no_shapes.items():
@@ -133,11 +133,11 @@ def test_questions_without_an_answer() -> None:
 
 def test_rectified_shapes() -> None:
     leaky = mf.tailored_leaky_relu(modified_resnet, eta=0.75)
-    assert leaky.parameters["slope"] == pytest.approx(0.6291800290346146, rel=1e-7)
-    s = leaky.parameters["slope"]
+    assert leaky.parameters["negative_slope"] == pytest.approx(0.6291800290346146, rel=1e-7)
+    s = leaky.parameters["negative_slope"]
     assert leaky.output_scale == pytest.approx(math.sqrt(2 / (1 + s**2)), rel=1e-15)
     shaped = mf.deep_kernel_shaping(mf.leaky_relu(None), modified_resnet, zeta=1.2)
-    assert shaped.parameters["slope"] == pytest.approx(0.8761257073473065, rel=1e-7)
+    assert shaped.parameters["negative_slope"] == pytest.approx(0.8761257073473065, rel=1e-7)
     phi = shaped.activation
     assert mf.evaluate(phi.second_moment(1)) == pytest.approx(1, rel=1e-13)
     assert mf.evaluate(phi.mean(1)) == pytest.approx(0, abs=1e-13)
