@@ -414,6 +414,13 @@ def _typed_selu() -> sp.Expr:
     return sp.Piecewise((scale * mf.x, mf.x > 0), (scale * alpha * (sp.exp(mf.x) - 1), True))
 
 
+def test_no_formula_prints_long_numbers() -> None:
+    """a constant that is no short number has a letter"""
+    for name in NAMES:
+        long = re.findall(r"\d{7,}", mf.latex(mf.activations[name].expression))
+        assert not long, f"{name} prints {long[0]}"
+
+
 def test_constants_are_typed_nowhere() -> None:
     code = "".join(inspect.getsource(importlib.import_module("meanfield.catalogue.exponential")).split('"""')[::2])
     assert not re.search(r"\d\.\d", code)

@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 import sympy as sp
-from mpmath.libmp import prec_to_dps
 
 from meanfield.activation import Activation
+from meanfield.catalogue.constants import Constant
 from meanfield.catalogue.families import parameter
 from meanfield.catalogue.rectified import relu_squared
 from meanfield.symbols import known
@@ -37,55 +37,19 @@ def _self_normalising() -> tuple[sp.Expr, sp.Expr]:
     return centred, 1 / sp.sqrt(phi.second_moment(1).subs(alpha, centred))
 
 
-class _Solved(sp.NumberSymbol):
-    """A constant that is solved for when a digit of it is first needed; it prints as its letter."""
-
-    is_real, is_positive = True, True
-    _letter = ""
-    _instance: Any = None
-
-    def __new__(cls) -> Any:
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-        return cls._instance
-
-    def definition(self) -> sp.Expr:
-        raise TypeError(f"{type(self).__name__} has no definition")
-
-    def _as_mpf_val(self, prec: int) -> Any:
-        return _digits(self, prec)
-
-    def approximation_interval(self, number_cls: type) -> tuple[sp.Number, sp.Number] | None:
-        return (sp.Integer(1), sp.Integer(2)) if issubclass(number_cls, sp.Integer) else None
-
-    def _sympystr(self, printer: Any) -> str:
-        return f"{self._letter}_01"
-
-    def _latex(self, printer: Any) -> str:
-        return rf"\{self._letter}_{{01}}"
-
-    def _mpmathcode(self, printer: Any) -> str:
-        return f"({printer._print(self.definition().rewrite(sp.erfc))})"  # it may become a base
-
-
-@cache
-def _digits(constant: _Solved, prec: int) -> Any:
-    return sp.N(constant.definition(), prec_to_dps(prec) + 3)._as_mpf_val(prec)
-
-
-class _SeluAlpha(_Solved):
+class _SeluAlpha(Constant):
     r"""\alpha_{01} of Klambauer et al. 2017, 1.6732..."""
 
-    _letter = "alpha"
+    _letter, _written = "alpha_01", r"\alpha_{01}"
 
     def definition(self) -> sp.Expr:
         return _self_normalising()[0]
 
 
-class _SeluScale(_Solved):
+class _SeluScale(Constant):
     r"""\lambda_{01} of Klambauer et al. 2017, 1.0507..."""
 
-    _letter = "lambda"
+    _letter, _written = "lambda_01", r"\lambda_{01}"
 
     def definition(self) -> sp.Expr:
         return _self_normalising()[1]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import sympy as sp
 
+from meanfield.catalogue.constants import Constant
 from meanfield.catalogue.families import parameter
 from meanfield.symbols import known
 
 x = known("x")
 
-#: width of the error function fitted to the sigmoid by least squares on 1000 points of [-5, 5], as neural-tangents states it
-_SIGMOID_LIKE: Final = sp.Rational("2.4020563531719796")
+
+class _SigmoidWidth(Constant):
+    r"""w_\sigma, for which sum_i ((1 + erf(x_i/w))/2 - sigmoid(x_i))^2 over 1000 equidistant points x_i of [-5, 5] is least.
+
+    neural-tangents defines its Sigmoid_like by the decimal 2.4020563531719796 of it, and so it is that here.
+    """
+
+    _letter, _written, _floor = "w_sigma", r"w_\sigma", 2
+
+    def definition(self) -> sp.Expr:
+        return sp.Rational("2.4020563531719796")
+
 
 
 def sigmoid() -> sp.Expr:
@@ -26,8 +37,13 @@ def log_sigmoid() -> sp.Expr:
 
 
 def sigmoid_like() -> sp.Expr:
-    """(1 + erf(x/2.4020563531719796))/2, close to the sigmoid (neural-tangents Sigmoid_like)."""
-    return (1 + sp.erf(x / _SIGMOID_LIKE)) / 2
+    """(1 + erf(x/w_sigma))/2, w_sigma = 2.4020563531719796, close to the sigmoid (neural-tangents Sigmoid_like).
+
+    >>> import meanfield as mf
+    >>> mf.sigmoid_like.kernel(mf.q, mf.p)
+    (pi - acos(2*p/(2*q + w_sigma**2)))/(2*pi)
+    """
+    return (1 + sp.erf(x / _SigmoidWidth())) / 2
 
 
 def tanh() -> sp.Expr:
