@@ -9,7 +9,7 @@ import mpmath as mp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers
 from meanfield.gaussian.landmarks import Landmarks
-from meanfield.gaussian.lines import Line, breaks_between, fall, normal_density, reach_of
+from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, least_reach, normal_density
 from meanfield.gaussian.panels import CAP, Unresolved, degree, gauss_hermite, panel, resolved
 
 __all__ = ["mean_covariance"]
@@ -24,10 +24,11 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
     functions = [line.function(numbers) for line in lines]
     marks = [line.marks(mp.mpf(4 * nats) ** 0.5 * 2) for line in lines]
     s = mp.sqrt(eps)
-    reach = reach_of(functions, marks, 2, nats, numbers)
-    within = mp.sqrt(2 * nats) + reach - _reach_of_constant(nats)
+    start, reach = extent_of(functions, marks, 2, nats, numbers)
+    within = mp.sqrt(2 * nats) + reach - least_reach(start, nats) + start * s
     breaks = breaks_between(marks, -reach, reach)
-    smooth = resolved(functions, breaks, mp.mpf(CAP), nats, numbers, fall)
+    cap = CAP**2 / max(mp.mpf(CAP), 2 * start)  # on which the density falls no more than from 0 to CAP
+    smooth = resolved(functions, breaks, cap, nats, numbers, fall)
     ends = [(numbers.middle(p.low), numbers.middle(p.high)) for p in smooth]
     zones = _zones(ends, [k for m in marks for k in m.kinks if -reach < k < reach], s, within)
     density = normal_density(numbers, numbers.of(1 - eps))
@@ -40,10 +41,6 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
     for a, b in zones:
         total += _rough_part(functions, marks, a, b, s, within, density, nats, numbers)
     return total
-
-
-def _reach_of_constant(nats: float) -> mp.mpf:
-    return mp.mpf(math.sqrt(2 * nats) + 1)
 
 
 def _zones(ends: list[tuple[mp.mpf, mp.mpf]], kinks: list[mp.mpf], s: mp.mpf, within: mp.mpf) -> list[tuple[mp.mpf, mp.mpf]]:

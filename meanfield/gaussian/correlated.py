@@ -8,8 +8,9 @@ import mpmath as mp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers
 from meanfield.gaussian.landmarks import Landmarks
-from meanfield.gaussian.lines import Line, breaks_between, fall, normal_density, reach_of
+from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, normal_density
 from meanfield.gaussian.panels import CAP, resolved
+from meanfield.gaussian.tails import mean_of_tails
 
 __all__ = ["mean_of_pair"]
 
@@ -24,7 +25,9 @@ def mean_of_pair(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: N
     functions = [line.function(numbers) for line in dict.fromkeys((first, _unsigned(second, first)))]
     lines = list(dict.fromkeys((first, _unsigned(second, first))))
     marks = [line.marks(mp.mpf(4 * nats) ** 0.5 * 2) for line in lines]
-    reach = reach_of(functions, marks, 2, nats, numbers)
+    start, reach = extent_of(functions, marks, 2, nats, numbers)
+    if start:
+        return mean_of_tails(first, second, eps, nats, numbers)
     h = 2 * mp.pi / mp.sqrt(2 * (nats + 4) * (1 + r) / eps)
     h = reach / int(mp.ceil(reach / h))
     count = int(reach / h + 1)

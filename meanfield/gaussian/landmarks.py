@@ -21,6 +21,7 @@ __all__ = ["Landmarks", "features", "landmarks"]
 x = known("x")
 
 _SCAN = 2000
+_FAR, _STEP = mp.mpf(1000), mp.mpf("1.03")  # beyond, as where a function begins that is 0 far around 0
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Landmarks:
 
 
 def landmarks(f: sp.Expr, low: mp.mpf, high: mp.mpf) -> Landmarks:
-    """Those of f, at the current mpmath precision; kinks of no polynomial are looked for between low and high."""
+    """Those of f, at the current mpmath precision; kinks of no polynomial are looked for between low and high, and coarsely beyond."""
     kinks: set[mp.mpf] = set()
     for edge in edges(f):
         if edge.is_polynomial(x):
@@ -64,11 +65,13 @@ def _sign_changes(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
     f = sp.lambdify(x, e, "mpmath")
     with mp.workprec(53):
         grid = [low + (high - low) * i / _SCAN for i in range(_SCAN + 1)] + [mp.mpf(0)]
-        points = sorted(grid)
+        far = max(abs(low), abs(high))
+        beyond = [far * _STEP**i for i in range(1, int(mp.log(max(1, _FAR / far)) / mp.log(_STEP)) + 1)] if far else []
+        points = sorted({*grid, *beyond, *(-t for t in beyond)})
         values = [f(t) for t in points]
     roots = [t for t, v in zip(points, values, strict=True) if v == 0]
     for (a, va), (b, vb) in itertools.pairwise(zip(points, values, strict=True)):
-        if va * vb < 0:
+        if mp.im(va) == mp.im(vb) == 0 and mp.re(va) * mp.re(vb) < 0:
             with mp.workprec(mp.mp.prec + 20):
                 roots.append(mp.findroot(f, (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False))
     return roots

@@ -14,7 +14,7 @@ from meanfield.gaussian.landmarks import Landmarks, landmarks
 from meanfield.gaussian.panels import CAP, resolved
 from meanfield.symbols import known
 
-__all__ = ["Line", "breaks_between", "fall", "mean_of_function", "normal_density", "mean_of_lines", "reach_of"]
+__all__ = ["Line", "breaks_between", "extent_of", "fall", "least_reach", "mean_of_function", "mean_of_lines", "normal_density"]
 
 x = known("x")
 
@@ -38,6 +38,10 @@ class Line:
         mean, scale = numbers.of(precise_number(self.mean)), numbers.of(self.scale())
         f = numbers.function(self.f, (x,))
         return (lambda z: f(scale * z)) if self.mean == 0 else lambda z: f(mean + scale * z)
+
+    def onset(self, nats: float, numbers: Numbers) -> mp.mpf:
+        """Where it begins that is 0 far around 0; 0 for what is not."""
+        return extent_of([self.function(numbers)], [self.marks(mp.mpf(4 * nats) ** 0.5 * 2)], 2, nats, numbers)[0]
 
     def marks(self, bound: mp.mpf) -> Landmarks:
         mean, scale = precise_number(self.mean), self.scale()
@@ -63,8 +67,14 @@ def breaks_between(marks: list[Landmarks], low: mp.mpf, high: mp.mpf) -> list[mp
     return sorted(points)
 
 
-def reach_of(functions: list[Function], marks: list[Landmarks], power: int, nats: float, numbers: Numbers) -> mp.mpf:
-    """how far from 0 the largest |f|^power times the normal density still matters"""
+def least_reach(start: mp.mpf, nats: float) -> mp.mpf:
+    """how far from 0 the normal density of what is not 0 from `start` on matters"""
+    return start + 2 * nats / (mp.sqrt(start**2 + 2 * nats) + start) + 1 / max(1, start)
+
+
+def extent_of(functions: list[Function], marks: list[Landmarks], power: int, nats: float, numbers: Numbers) -> tuple[mp.mpf, mp.mpf]:
+    """how far from 0 the largest |f|^power times the normal density still matters, after where all of that begins: 0, or where f is 0
+    around 0 a kink far out"""
     near = mp.mpf(math.sqrt(2 * nats) + 1)
     spots = [t * side for t in (mp.mpf("0.103"), mp.mpf("0.511"), mp.mpf("1.027"), mp.mpf("3.041"), near / 2) for side in (-1, 1)]
     places = {k for m in marks for k in (*m.kinks, *(c for c, _ in m.features))}  # none of the spots is one of logarithms
@@ -73,13 +83,15 @@ def reach_of(functions: list[Function], marks: list[Landmarks], power: int, nats
     def size(t: mp.mpf) -> mp.mpf:
         return power * mp.mpf(max(numbers.log_size(f(numbers.of(t))) for f in functions)) - t * t / 2
 
-    largest, place = max((size(t), abs(t)) for t in spots)
-    start = place if place > near else mp.mpf(0)  # where f is 0 around 0, all begins at a kink far out
-    beyond = 2 * nats / (mp.sqrt(start**2 + 2 * nats) + start) + 1 / max(1, start)
+    sizes = [(size(t), abs(t)) for t in spots]
+    largest, place = max(sizes)
+    start = place if place > near else mp.mpf(0)
+    dead = all(value == -mp.inf for value, t in sizes if t < near)
+    beyond = least_reach(start, nats) - start
     for _ in range(100):
         largest = max(largest, size(start + beyond / 1.5), size(-start - beyond / 1.5))
         if all(size(side * (start + t * beyond)) <= largest - nats for t in (1, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
-            return start + beyond
+            return start if dead else mp.mpf(0), start + beyond
         beyond *= 1.2
     raise ArithmeticError("the expectation diverges: the function grows as fast as the normal density falls")
 
@@ -102,7 +114,7 @@ def mean_of_lines(lines: tuple[Line, ...], nats: float, numbers: Numbers) -> Num
 
 def mean_of_function(f: Function, marks_within: Callable[[mp.mpf], list[Landmarks]], nats: float, numbers: Numbers) -> Number:
     marks = marks_within(mp.mpf(2 * nats) ** 0.5 * 2)
-    bound = reach_of([f], marks, 1, nats, numbers)
+    _, bound = extent_of([f], marks, 1, nats, numbers)
     density, total = normal_density(numbers, numbers.of(1)), numbers.of(0)
     for p in resolved([lambda t: f(t) * density(t)], breaks_between(marks, -bound, bound), mp.mpf(CAP), nats, numbers):
         for w, value in zip(p.weights, p.values[0], strict=True):

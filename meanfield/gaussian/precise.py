@@ -186,7 +186,7 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
 
     def run(nats: float) -> Number:
         eps = precise_number(eps_exact)
-        if eps >= NEAR:
+        if eps >= NEAR or eps * line.onset(nats, numbers) ** 2 > 1:
             # the panels of the second moment are good to e^-nats of it, of which the gap is at least about eps
             more = nats - 2 * math.log(NEAR) / 2
             return mean_of_lines((line, line), more, numbers) - mean_of_pair(line, other, eps, more, numbers)
