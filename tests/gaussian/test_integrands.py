@@ -251,6 +251,27 @@ def test_digits_next_to_zeros_and_quotients_of_zeros(f: sp.Expr) -> None:
     assert value(points) == pytest.approx(true, rel=4e-15)
 
 
+@pytest.mark.parametrize(
+    ("f", "variance"),
+    [
+        (log(sp.cosh(x / 1000)), 1.0),
+        (log(sp.cosh(x / 1000)), 1e12),
+        (log(sp.cosh(10**6 * x)), 1e-12),
+        (log(1 + exp(10**6 * x)) + tanh(x), 1e-12),
+        (10**6 * x / (1 + exp(-(10**6) * x)) + tanh(x), 1e-11),
+    ],
+    ids=str,
+)
+def test_numbers_that_multiply_x(f: sp.Expr, variance: float) -> None:
+    """digits next to 0 and the reach of Taylor series, on whatever scale of x"""
+    value = sp.lambdify(x, f, "mpmath")
+    with mp.workdps(50):
+        s, splits = mp.sqrt(variance), [mp.mpf(c) for c in (0, 1e-5, 1e-3, 0.03, 0.3, 1, 4, 13)]
+        square = mp.quad(lambda z: (value(s * z) ** 2 + value(-s * z) ** 2) * mp.npdf(z), splits)
+    found = mf.evaluate(mf.Activation(f).second_moment(q), q=variance)
+    assert abs(found - square) <= 1e-13 * square
+
+
 def test_a_dead_zone_many_deviations_wide() -> None:
     """what a function does beyond is not lost beside the 0 that it is around 0"""
     square = mf.Activation(sp.Max(tanh(x - 1), 0)).second_moment(q)
