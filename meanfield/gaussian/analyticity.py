@@ -40,7 +40,7 @@ def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...]
             # what is narrow against r, as tanh(10^5 x)^2, shows nothing on the circle but is not its mean inside
             same = ~np.isfinite(inner).all(axis=1) | (apart <= 1e-2 * np.maximum(size, np.abs(inner).max(axis=1)))
             decayed = modes[:, count // 2 + count // 4 :].max(axis=1) <= 1e-9 * size
-        return np.asarray(np.where(np.isfinite(values).all(axis=1), same & decayed, r < 1.0))
+        return np.asarray(np.isfinite(values).all(axis=1) & same & decayed)  # what overflows may have any singularity inside
 
     low, high = np.full(len(centres), NARROWEST / 2), np.full(len(centres), _WIDEST)
     whole = analytic(high)

@@ -15,6 +15,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
+from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 
 __all__ = ["divergence", "finite_below", "places", "sampled"]
@@ -71,6 +72,9 @@ def _growth(e: sp.Expr) -> sp.Expr:
         return _TOWER
     if isinstance(e, sp.erfi) and e.args[0].is_polynomial(x):
         return e.args[0] ** 2
+    falling = e.args[0] if isinstance(e, sp.erfc) else -e.args[0] / sp.sqrt(2) if isinstance(e, NormalCDF) else S.Zero
+    if x in falling.free_symbols and falling.is_polynomial(x) and _leading(falling)[1].is_positive:
+        return -sp.expand(falling**2)
     return S.Zero  # bounded or of polynomial growth: tanh, erf, log, atan, sin, ...
 
 

@@ -61,6 +61,10 @@ def _patches(g: sp.Expr) -> tuple[_Patch, ...]:
     """around 0, and where parts of g are infinite"""
     if g.free_symbols != {x}:
         return ()
+    a = _scale(g)
+    if a != 1:  # distances are those of g(x/a)
+        unscaled = _patches(g.xreplace({x: x / a}))
+        return tuple(_Patch(p.low / float(a), p.high / float(a), p.series.xreplace({x: a * x})) for p in unscaled)
     found = []
     for r in dict.fromkeys((sp.S.Zero, *places(g))):
         right, left = (_series(_beside(g, r, sign), r, sign) for sign in (1, -1))
@@ -75,6 +79,13 @@ def _patches(g: sp.Expr) -> tuple[_Patch, ...]:
         if right is not None and right == left:
             found[-2:] = [_Patch(found[-1].low, found[-2].high, right[0])]
     return tuple(found)
+
+
+def _scale(g: sp.Expr) -> sp.Expr:
+    """the one positive number by which x is multiplied wherever it stands in a function, 1 where there is none"""
+    inside = {abs(t.as_coeff_Mul()[0]) for t in sp.preorder_traversal(g) if t.is_Mul and t.as_coeff_Mul()[1] == x}
+    alone = any(x in t.args for t in sp.preorder_traversal(g) if not t.is_Mul)
+    return inside.pop() if len(inside) == 1 and not alone else sp.S.One
 
 
 def _beside(g: sp.Expr, r: sp.Expr, sign: int) -> sp.Expr:

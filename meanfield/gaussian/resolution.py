@@ -67,7 +67,7 @@ def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[
     if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
         from scipy import special  # as long to import as all else takes
 
-        heads |= {"erf": special.erf, "erfc": special.erfc, "NormalCDF": special.ndtr, "log1p": special.log1p}
+        heads |= {"erf": special.erf, "erfc": special.erfc, "ScaledErfc": special.erfcx, "NormalCDF": special.ndtr, "log1p": special.log1p}
         printer = SciPyPrinter
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
     put = dict(zip(variables, symbols, strict=True))

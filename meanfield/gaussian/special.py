@@ -22,6 +22,7 @@ __all__ = [
     "NormalCDF",
     "NormalDensity",
     "Reciprocal",
+    "ScaledErfc",
     "exponentials",
     "written_out",
 ]
@@ -88,6 +89,22 @@ class NormalDensity(_Elementary):
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         name = r"\varphi" if exp is None else rf"\varphi^{{{exp}}}"
         return rf"{name}\left({printer._print(self.args[0])}\right)"
+
+
+class ScaledErfc(_Elementary):
+    r"""e^{z^2} erfc(z): what is left of a tail beside the exponential that it outweighs; 1/(\sqrt{\pi} z) far out."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, z: sp.Expr) -> sp.Expr | None:
+        return {S.Zero: S.One, S.Infinity: S.Zero}.get(z)
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return 2 * self.args[0] * self - 2 / sqrt(pi)
+
+    def definition(self) -> sp.Expr:
+        return exp(self.args[0] ** 2) * erfc(self.args[0])
 
 
 class BivariateDensity(_Elementary):

@@ -1,7 +1,7 @@
 r"""A function of x in a shape that neither overflows nor cancels for large |x|, one expression for each side of 0.
 
 log(1 + e^x) is x + log(1 + e^{-x}) for x > 0; (1 + tanh x)/2 is 1/(1 + e^{-2x}) and 1 - tanh^2 x is 1/cosh^2 x; 1 + erf(x) is
-2 \Phi(\sqrt{2} x); x + \sqrt{x^2 + 4} is 4/(\sqrt{x^2 + 4} - x) for x < 0.
+2 \Phi(\sqrt{2} x); x + \sqrt{x^2 + 4} is 4/(\sqrt{x^2 + 4} - x) for x < 0; e^x erfc(x) is e^{x - x^2} times e^{x^2} erfc(x).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sympy import S, exp
 from sympy.codegen.cfunctions import expm1, log1p
 
 from meanfield.gaussian.pieces import NotClosed, pieces_of
-from meanfield.gaussian.special import NormalCDF
+from meanfield.gaussian.special import NormalCDF, ScaledErfc
 from meanfield.symbols import known
 
 __all__ = ["side"]
@@ -27,7 +27,39 @@ def side(f: sp.Expr, sign: int) -> sp.Expr:
     f = _parted(f, sign) if f.has(sp.Heaviside) and f.has(exp) else f
     f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), sign))
     f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _rise(t.args[0], sign) != 0, lambda t: _exponentials(t, sign))
+    f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, sign), sign))
     return _Outward(sign)(f)
+
+
+def _one_power(e: sp.Mul, sign: int) -> sp.Expr:
+    """e^x e^{-(x + 1)^2} as one exponential, where one of them rises outward and one is of a higher degree"""
+    powers = [a.args[0] for a in e.args if isinstance(a, exp) and a.args[0].is_polynomial(x)]
+    if not any(_rise(z, sign) > 0 for z in powers) or all(sp.degree(z, x) < 2 for z in powers):
+        return e
+    return sp.Mul(*[a for a in e.args if not isinstance(a, exp) or a.args[0] not in powers]) * exp(sp.expand(sp.Add(*powers)))
+
+
+def _outweighed(e: sp.Expr, sign: int) -> sp.Expr:
+    r"""e^P erfc(z) = e^{P - z^2} e^{z^2} erfc(z) where both P and z rise outward: infinite times 0"""
+    growing = [a for a in e.args if isinstance(a, exp) and _rise(a.args[0], sign) > 0]
+    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and sp.degree(found[1], x) == 1}
+    if not growing or not tails:
+        return e
+    rest = sp.Mul(*[a for a in e.args if a not in growing and a not in tails])
+    power = sp.expand(sp.Add(*[a.args[0] for a in growing], *[-k * z**2 for _, z, k in tails.values()]))
+    scaled = rest * exp(power) * sp.Mul(*[(c * ScaledErfc(z)) ** k for c, z, k in tails.values()])
+    ends = [z for _, z, _ in tails.values()]
+    if all(z.xreplace({x: S.Zero}).is_nonnegative for z in ends):
+        return scaled
+    return sp.Piecewise((scaled, sp.Min(*ends) > 0), (e, True))
+
+
+def _tail(a: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
+    """(c, z, k) with a = (c erfc(z))^k"""
+    head, k = a.as_base_exp()
+    if isinstance(head, sp.erfc):
+        return S.One, head.args[0], k
+    return (S.Half, -head.args[0] / sp.sqrt(2), k) if isinstance(head, NormalCDF) else None
 
 
 def _parted(f: sp.Expr, sign: int) -> sp.Expr:

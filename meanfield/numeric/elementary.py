@@ -225,11 +225,15 @@ def cosh(x: Value) -> Value:
     return where(a > 22.0, 0.5 * root * root, 0.5 * (e + 1.0 / e))
 
 
+def scaled_erfc(x: Value) -> Value:
+    return polynomial((x - 3.0) / (x + 3.0), ERFC) / (1.0 + 2.0 * x)
+
+
 def _tail(a: Value) -> Value:
     """erfc(a), a >= 1/2"""
     a = where(a > 28.0, 28.0, a)
     short = double(bits(a) & ~0x7FFFFFF)  # its square is exact
-    return _exp(-short * short, -(a - short) * (a + short)) * polynomial((a - 3.0) / (a + 3.0), ERFC) / (1.0 + 2.0 * a)
+    return _exp(-short * short, -(a - short) * (a + short)) * scaled_erfc(a)
 
 
 def erfc(x: Value) -> Value:
@@ -259,6 +263,7 @@ FUNCTIONS = (
     cosh,
     erf,
     erfc,
+    scaled_erfc,
     acute_angle,
     flat_angle,
     root_angle,

@@ -16,10 +16,12 @@ from meanfield.gaussian.softmax_sums import (
     softmax_triple,
     softmax_value,
 )
+from meanfield.numeric.elementary import ERFC
 
 __all__ = [
     "SERIES",
     "COSTS",
+    "ERFC",
     "acute_angle",
     "angle_minus_sine",
     "bivariate_density",
@@ -32,6 +34,7 @@ __all__ = [
     "normal_cdf",
     "normal_density",
     "root_angle",
+    "scaled_erfc",
     "segment",
     "sign",
     "softmax_average",
@@ -74,6 +77,7 @@ GENZ_W = (
 #: what the source of a primitive needs besides `math`
 NEEDS = {
     "guarded_sqrt": ("guarded",),
+    "scaled_erfc": ("ERFC",),
     "segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(
@@ -151,6 +155,15 @@ def normal_cdf(z: float) -> float:
 def normal_density(z: float) -> float:
     """The standard normal density."""
     return 0.3989422804014327 * math.exp(-0.5 * z * z)
+
+
+def scaled_erfc(x: float) -> float:
+    """exp(x^2) erfc(x), x >= 0."""
+    t = (x - 3.0) / (x + 3.0)
+    total = 0.0
+    for i in range(25):
+        total = total * t + ERFC[24 - i]
+    return total / (1.0 + 2.0 * x)
 
 
 def bivariate_density(h: float, k: float, r: float) -> float:

@@ -26,6 +26,7 @@ PRIMITIVES: Final = {
     "Guarded": primitives.guarded,
     "InverseRoot": primitives.inverse_root,
     "RootAngle": primitives.root_angle,
+    "ScaledErfc": primitives.scaled_erfc,
     "Segment": primitives.segment,
     "sign": primitives.sign,
     "NormalCDF": primitives.normal_cdf,

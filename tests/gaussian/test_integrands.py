@@ -42,6 +42,8 @@ STABLE = (
     log(exp(x) + exp(-x)),
     (x * tanh(exp(x))).diff(x),
     x * log(1 + 1 / (1 + exp(-x))),
+    exp(x) * sp.erfc(x + 1),
+    (exp(2 * x) * (1 - sp.erf(x - 2)) ** 2).diff(x),
 )
 
 
@@ -249,6 +251,42 @@ def test_digits_next_to_zeros_and_quotients_of_zeros(f: sp.Expr) -> None:
     with mp.workdps(50):
         true = np.array([float(exact(mp.mpf(z))) for z in points.tolist()])
     assert value(points) == pytest.approx(true, rel=4e-15)
+
+
+@pytest.mark.parametrize(
+    ("f", "variance"),
+    [
+        (log(sp.cosh(x / 1000)), 1.0),
+        (log(sp.cosh(x / 1000)), 1e12),
+        (log(sp.cosh(10**6 * x)), 1e-12),
+        (log(1 + exp(10**6 * x)) + tanh(x), 1e-12),
+        (10**6 * x / (1 + exp(-(10**6) * x)) + tanh(x), 1e-11),
+    ],
+    ids=str,
+)
+def test_numbers_that_multiply_x(f: sp.Expr, variance: float) -> None:
+    """digits next to 0 and the reach of Taylor series, on whatever scale of x"""
+    value = sp.lambdify(x, f, "mpmath")
+    with mp.workdps(50):
+        s, splits = mp.sqrt(variance), [mp.mpf(c) for c in (0, 1e-5, 1e-3, 0.03, 0.3, 1, 4, 13)]
+        square = mp.quad(lambda z: (value(s * z) ** 2 + value(-s * z) ** 2) * mp.npdf(z), splits)
+    found = mf.evaluate(mf.Activation(f).second_moment(q), q=variance)
+    assert abs(found - square) <= 1e-13 * square
+
+
+@pytest.mark.parametrize("variance", [1e4, 1e12])
+def test_a_growing_factor_that_a_tail_outweighs(variance: float) -> None:
+    f = exp(x) * sp.erfc(x + 1)
+    phi, value = mf.Activation(f), sp.lambdify(x, f, "mpmath")
+    with mp.workdps(30):
+        law = mp.sqrt(2 * mp.pi * variance)
+        square = mp.quad(lambda z: value(z) ** 2 * mp.exp(-(z**2) / (2 * variance)) / law, [-80, -30, -10, -4, -1, 0, 1, 4, 10])
+        slope = mp.quad(lambda z: mp.diff(value, z) ** 2 * mp.exp(-(z**2) / (2 * variance)) / law, [-80, -30, -10, -4, -1, 0, 1, 4, 10])
+    assert mf.evaluate(phi.second_moment(q), q=variance) == pytest.approx(float(square), rel=1e-13)
+    apart, near = 0.7 * variance, 1e-20 * variance
+    kernel, gap = mf.evaluate(phi.kernel(q, p), q=variance, p=variance - apart), mf.evaluate(phi.gap(q, delta), q=variance, delta=apart)
+    assert kernel + gap == pytest.approx(float(square), rel=1e-13)
+    assert mf.evaluate(phi.gap(q, delta), q=variance, delta=near) == pytest.approx(near * float(slope), rel=1e-7)
 
 
 def test_a_dead_zone_many_deviations_wide() -> None:
