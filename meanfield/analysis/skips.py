@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import sympy as sp
 
-from meanfield.analysis.maps import StepMap, derivative, differentiated, identical
+from meanfield.analysis.derivatives import Name, derivative, differentiated, identical
+from meanfield.analysis.maps import StepMap
 from meanfield.gaussian.expectation import Node
 from meanfield.symbols import known
 
@@ -22,7 +23,7 @@ def _split(e: sp.Expr, s: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     parts = [_split(t, s) for t in e.args] if e.is_Add else []
     if parts:
         return sp.Add(*[a for a, _ in parts]), sp.Add(*[b for _, b in parts])
-    factor, rest = e.as_independent(q, delta, Node, as_Add=False)
+    factor, rest = e.as_independent(q, delta, Node, Name, as_Add=False)
     if rest == s:
         return factor, sp.S.Zero
     a, b = _split(rest, s) if rest.is_Add else (sp.S.Zero, rest)

@@ -20,6 +20,7 @@ from typing import Final
 
 from meanfield.gaussian import blends, node_rules, panel_rules, power_sums, shape_rows, wave_rules
 from meanfield.gaussian.exchangeable_texts import EXCHANGEABLE
+from meanfield.gaussian.family_texts import FAMILIES
 from meanfield.gaussian.mean_texts import MEANS
 from meanfield.gaussian.pair_texts import PAIRS
 from meanfield.gaussian.wave_texts import WAVES
@@ -32,4 +33,4 @@ RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, ble
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because no function is handed to another one: each integrand has its own
 #: copies.
-FUNCTIONS: Final = {**MEANS, **PAIRS, **WAVES, **EXCHANGEABLE}
+FUNCTIONS: Final = {**MEANS, **PAIRS, **WAVES, **EXCHANGEABLE, **FAMILIES}

@@ -19,7 +19,7 @@ from meanfield.numeric.work import Work
 __all__ = ["Calls", "parameters_of"]
 
 #: kinds named after all of their integrands
-_EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved")
+_EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
 
 
 @dataclass

@@ -7,7 +7,7 @@ closed form cancels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import singledispatchmethod
 
 import sympy as sp
@@ -18,7 +18,7 @@ from sympy.core.function import AppliedUndef
 from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF
 from meanfield.symbols import known
 
-__all__ = ["rounding_bound"]
+__all__ = ["moment_bound", "rounding_bound"]
 
 #: what library functions and primitives are good for, in units of 2^{-53} relative to their value
 FUNCTION_ULPS = 4
@@ -32,9 +32,21 @@ def _nothing(call: sp.Expr) -> sp.Expr:
     return S.Zero
 
 
-def rounding_bound(e: sp.Expr, size: Callable[[sp.Expr], sp.Expr] = _nothing, noise: Callable[[sp.Expr], sp.Expr] = _nothing) -> sp.Expr:
-    """The bound in units of 2^{-53}; of a quadrature call `size` gives the scale, `noise` what its integrand's own rounding adds."""
-    return _Bound(size, noise)(e)
+def rounding_bound(
+    e: sp.Expr,
+    size: Callable[[sp.Expr], sp.Expr] = _nothing,
+    noise: Callable[[sp.Expr], sp.Expr] = _nothing,
+    errors: Mapping[sp.Symbol, sp.Expr] = {},
+) -> sp.Expr:
+    """The bound in units of 2^{-53}; of a quadrature call `size` gives the scale, `noise` what its integrand's own rounding adds; `errors`
+    holds the bounds of symbols that are not exact."""
+    return _Bound(size, noise, errors)(e)
+
+
+def moment_bound(value: sp.Expr, variance: sp.Expr, gap: sp.Expr, errors: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """The same of a moment by quadrature, given as a symbol, beside the variance and gap of its law."""
+    bound = _Bound(_nothing, _nothing, errors)
+    return Abs(value) * (QUADRATURE_ULPS + 2 * bound.relative(variance) + 2 * bound.relative(gap))
 
 
 def _operations(product: sp.Mul) -> int:
@@ -50,8 +62,10 @@ def _of_chosen(e: sp.Expr, measure: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
 
 
 class _Bound:
-    def __init__(self, size: Callable[[sp.Expr], sp.Expr], noise: Callable[[sp.Expr], sp.Expr]) -> None:
-        self.size, self.noise = size, noise
+    def __init__(
+        self, size: Callable[[sp.Expr], sp.Expr], noise: Callable[[sp.Expr], sp.Expr], errors: Mapping[sp.Symbol, sp.Expr]
+    ) -> None:
+        self.size, self.noise, self.errors = size, noise, errors
         self.known: dict[sp.Expr, sp.Expr] = {}
 
     def __call__(self, e: sp.Expr) -> sp.Expr:
@@ -69,23 +83,23 @@ class _Bound:
 
     @of.register
     def _(self, e: sp.Symbol) -> sp.Expr:
-        return Abs(e) if e == known("x") else S.Zero
+        return Abs(e) if e == known("x") else self.errors.get(e, S.Zero)
 
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
         size = self.size(e)
         faint = sp.Max(0, -sp.log(Abs(size) + LEAST))  # e^{-k} is known to k roundings of its exponent
-        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self._relative, e.args))) + self.noise(e)
+        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self.relative, e.args))) + self.noise(e)
 
-    def _relative(self, e: sp.Expr) -> sp.Expr:
+    def relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
         if isinstance(e, sp.Piecewise):
-            return sp.Piecewise(*[(self._relative(value), condition) for value, condition in e.args])
+            return sp.Piecewise(*[(self.relative(value), condition) for value, condition in e.args])
         if isinstance(e, (sp.Max, sp.Min)):
-            return _of_chosen(e, self._relative)
+            return _of_chosen(e, self.relative)
         if isinstance(e, sp.Mul):
-            return sp.Add(*map(self._relative, e.args)) + _operations(e)
+            return sp.Add(*map(self.relative, e.args)) + _operations(e)
         if isinstance(e, (sp.exp, sp.cosh)):  # neither cosh nor sinh is divided by the other where both overflow
             return self(e.args[0]) + FUNCTION_ULPS
         return self(e) / Abs(e) if self(e) != 0 else S.Zero
@@ -113,9 +127,9 @@ class _Bound:
         base, k = e.args
         operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
         if k.is_negative:
-            passed = Abs(k) * Abs(e) * self._relative(base)
+            passed = Abs(k) * Abs(e) * self.relative(base)
         elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
-            passed = k * Abs(e) * self._relative(base)
+            passed = k * Abs(e) * self.relative(base)
         else:
             passed = Abs(k * base ** (k - 1)) * self(base)
         return passed + operations * Abs(e)  # a growing reciprocal overflows no earlier than itself

@@ -41,6 +41,7 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "weighed": (("reach", (0,)), ("reach", (1,)), ("weight", (0,)), ("weight", (1,))),
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
     "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
+    "family": (("reach", (0,)), ("reach", (1,))),
 }
 
 

@@ -1,0 +1,172 @@
+"""Many moments of exchangeable variables in one pass, with their slopes, as text: what `<i>`, `<x>`, ... stand for is said in
+`quadrature`."""
+
+from __future__ import annotations
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = {
+    "family": r'''
+def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g):
+    r"""What `exchangeable_<i>_<j>` gives for each row of `patterns`, and its slopes by the variance and by the gap, as rows of `out`.
+
+    They are 3 blocks of column g of `out`; the other arrays are to work in. A row of `patterns` holds the exponents of f_<i>, those of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the
+    slopes are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
+
+        \dot E f^m = E m f^{m-1} f' (\mu \dot p/(2 p) + (u - \mu) \dot\delta/(2 \delta)).
+    """
+    count_of = patterns.shape[0]
+    highest = means.shape[1]
+    good = 0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q
+    for r in range(3 * count_of):
+        out[r, g] = 0.0 if good else math.nan
+    if not good:
+        return
+    outer_y = np.empty(CAPACITY)
+    outer_w = np.empty(CAPACITY)
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    root = math.sqrt(q)
+    window = max(reach_<i>(shape, 0.0, root, y, w), reach_<j>(slope, 0.0, root, y, w))
+    most = 0.0
+    for r in range(count_of):
+        total = 1.0
+        for t in range(8):
+            total += patterns[r, t]
+        most = max(most, total)
+    window = math.sqrt(window * window + 16.0 * most)
+    for turn in range(4):
+        # beyond delta = q the continuation of `exchangeable`: turns 0 and 1 for 2 F(q, q), 2 and 3 for - F(q, 2 q - delta)
+        past = delta > q
+        if turn >= 2 and not past:
+            break
+        apart = delta if not past else (q if turn < 2 else 2.0 * q - delta)
+        weight = 1.0 if not past else (2.0 if turn < 2 else -1.0)
+        by_q = 0.0 if not past else (1.0 if turn < 2 else 2.0)
+        by_delta = 1.0 if not past else (0.0 if turn < 2 else -1.0)
+        # what is common to the tokens may vanish, its slope does not: values and slopes are then those of two passes
+        faint = q - apart < 2e-11 * q
+        valued = 1.0 if turn % 2 == 0 else 0.0
+        sloped = 1.0 if (turn % 2 == 1 or not faint) else 0.0
+        if turn % 2 == 1 and not faint:
+            continue
+        common = q - apart if valued > 0.0 else 2e-11 * q
+        apart = max(apart, 1e-300 * q)
+        a = math.sqrt(max(common, 0.0))
+        s = math.sqrt(apart)
+        outer = 1
+        outer_y[0] = 0.0
+        outer_w[0] = 1.0
+        if a > 1e-8 * root:
+            outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
+        if outer < 0:
+            for r in range(3 * count_of):
+                out[r, g] = math.nan
+            return
+        for k in range(outer):
+            mu = outer_y[k]
+            count = nodes_of_two(shape, slope, mu, s, 0.0, mu, s, 0.0, window, y, w)
+            if count < 0:
+                for r in range(3 * count_of):
+                    out[r, g] = math.nan
+                return
+            for m in range(highest):
+                for t in range(5):
+                    means[t, m] = 0.0
+            at = f_<i>(mu)
+            rise = f_<j>(mu)
+            for i in range(count):
+                value = f_<i>(y[i])
+                rising = f_<j>(y[i])
+                power = 1.0
+                last = 0.0
+                for m in range(highest):
+                    part = w[i] * power
+                    means[0, m] += part
+                    means[1, m] += part * rising
+                    means[2, m] += part * rising * rising
+                    slanted = m * last * rising
+                    means[3, m] += w[i] * slanted
+                    means[4, m] += w[i] * slanted * (y[i] - mu)
+                    if 0 < m < 5:
+                        rows[m, i] = power - raised(at, m)
+                        rows[5 + m, i] = slanted - m * raised(at, m - 1.0) * rise
+                        rows[10 + m, i] = slanted * (y[i] - mu)
+                    last = power
+                    power *= value
+            if wanted[0] > 0.0:
+                if alone(slope, bend, mu, s) and alone(shape, slope, mu, s):  # differences as integrals of slopes
+                    count = HERMITE_X.size
+                    for i in range(count):
+                        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                        step = s * HERMITE_X[i]
+                        value = f_<i>(mu + step)
+                        rising = f_<j>(mu + step)
+                        for m in range(1, 5):
+                            rows[m, i] = 0.0
+                            rows[5 + m, i] = 0.0
+                            rows[10 + m, i] = m * raised(value, m - 1.0) * rising * step
+                        for h in range(5):
+                            z = mu + 0.5 * (1.0 + GAP_X[h]) * step
+                            value = f_<i>(z)
+                            rising = f_<j>(z)
+                            bent = f_<k>(z)
+                            part = 0.5 * GAP_W[h] * step
+                            for m in range(1, 5):
+                                curved = raised(value, m - 1.0) * bent
+                                if m > 1:
+                                    curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
+                                rows[m, i] += part * m * raised(value, m - 1.0) * rising
+                                rows[5 + m, i] += part * m * curved
+                for m in range(1, 5):
+                    shift = 0.0
+                    for i in range(count):
+                        shift += w[i] * rows[m, i]
+                    for i in range(count):
+                        rows[m, i] -= shift
+                for m in range(1, 5):
+                    for n in range(1, 5):
+                        if wanted[5 * m + n] > 0.0:
+                            for t in range(3):
+                                spreads[t, 5 * m + n] = 0.0
+                            for i in range(count):
+                                one = rows[m, i]
+                                other = rows[n, i]
+                                spreads[0, 5 * m + n] += w[i] * one * other
+                                spreads[1, 5 * m + n] += w[i] * (rows[5 + m, i] * other + one * rows[5 + n, i])
+                                spreads[2, 5 * m + n] += w[i] * (rows[10 + m, i] * other + one * rows[10 + n, i])
+            drift = 0.5 * mu / common if sloped > 0.0 else 0.0
+            spin = 0.5 / apart if sloped > 0.0 else 0.0
+            for r in range(count_of):
+                product = 1.0
+                drifting = 0.0
+                spinning = 0.0
+                clear = 1.0
+                for t in range(4):
+                    m = int(patterns[r, t])
+                    n = int(patterns[r, 4 + t])
+                    if n > 0:
+                        clear = 0.0
+                    if patterns[r, 8] > 0.0 and t > 1:
+                        continue
+                    if m + n > 0:
+                        mean = means[n, m]
+                        drifting = drifting * mean + product * means[3, m]
+                        spinning = spinning * mean + product * means[4, m]
+                        product *= mean
+                if patterns[r, 8] > 0.0:
+                    m = int(patterns[r, 2])
+                    n = int(patterns[r, 3])
+                    drifting = drifting * spreads[0, 5 * m + n] + product * spreads[1, 5 * m + n]
+                    spinning = spinning * spreads[0, 5 * m + n] + product * spreads[2, 5 * m + n]
+                    product *= spreads[0, 5 * m + n]
+                part = weight * outer_w[k]
+                out[r, g] += valued * part * product
+                if clear == 0.0:
+                    out[count_of + r, g] = math.nan
+                    out[2 * count_of + r, g] = math.nan
+                elif sloped > 0.0:
+                    out[count_of + r, g] += part * ((1.0 - by_q) * drift * drifting + by_q * spin * spinning)
+                    out[2 * count_of + r, g] += part * by_delta * (spin * spinning - drift * drifting)
+''',
+}
