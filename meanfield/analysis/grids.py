@@ -26,6 +26,8 @@ LOWEST, HIGHEST = 1e-12, 1e12
 STEPS = 80
 #: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c), against the terms of which they are the sum
 ZERO = 1.5e-15
+#: a Newton step that leads to a root that is touched, and at how many places beyond where a rate has faded it is looked for
+NEAR, BEYOND = 1e-2, 12
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
 REPEATS, NEWTON = 200, 30
 #: the last Newton step, in logarithms
@@ -71,7 +73,8 @@ class Grid:
             return Variances(at, *self.steps.identical(np.clip(at, LOWEST, HIGHEST))[1:])
 
     def _roots(self, start: Floats) -> Floats:
-        u = np.log(start)
+        begin = np.log(start)
+        u = begin.copy()
         low, high = np.full(u.size, -np.inf), np.full(u.size, np.inf)  # flow is up at low, down at high
         stride = np.full(u.size, 0.25)
         result = np.full(u.size, np.nan)
@@ -90,15 +93,33 @@ class Grid:
             march = at + np.where(up, 1.0, -1.0) * stride[active]
             u[active] = np.where(bounded, np.where(inside, newton, middle), np.where(towards, newton, march))
             stride[active] = np.minimum(2 * stride[active], 4.0)
-            done = (np.abs(value) <= ZERO * moved.noise) | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
+            zero = np.abs(value) <= ZERO * moved.noise
+            done = zero | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
+            faint = np.flatnonzero(zero & ~bounded & ~(np.abs(newton - at) < NEAR) & (np.abs(at - begin[active]) > 0))
+            if faint.size:  # no root, but a rate that fades on the way
+                at[faint], done[faint] = self.take(active[faint])._across(at[faint], begin[active[faint]])
+                u[active[faint]] = at[faint]
             result[active[done]] = np.exp(at[done])
-            result[active[~done & (at > np.log(HIGHEST))]] = np.inf
-            result[active[~done & (at < np.log(LOWEST))]] = 0.0
+            result[active[~done & up & (at > np.log(HIGHEST))]] = np.inf
+            result[active[~done & ~up & (at < np.log(LOWEST))]] = 0.0
             result[active[np.isposinf(value)]] = np.inf
             active = active[np.isnan(result[active]) & ~np.isnan(value)]
             if not active.size:
                 break
         return result
+
+    def _across(self, at: Floats, begin: Floats) -> tuple[Floats, Bools]:
+        """Where flows go on from points at which their rate has faded into rounding, and whether they end there: at the edge if nothing
+        more is seen of it, and where they are if it has turned round beyond."""
+        up = at > begin
+        edge = np.log(np.where(up, HIGHEST, LOWEST))
+        on, ends = np.where(up, np.inf, -np.inf), np.ones(at.size, dtype=bool)
+        for part in np.linspace(1, 0, BEYOND, endpoint=False):
+            here = at + part * (edge - at)
+            moved, *_ = self.steps.identical(np.exp(here))
+            seen, turned = np.abs(moved.growth) > 2 * ZERO * moved.noise, (moved.growth > 0) != up
+            on, ends = np.where(seen, np.where(turned, at, here), on), np.where(seen, turned, ends)
+        return on, ends
 
     # -- correlations -----------------------------------------------------------------------------------------------------
     def gaps(self, at: Floats, chi: Rate) -> Floats:

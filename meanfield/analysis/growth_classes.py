@@ -22,8 +22,8 @@ Words = NDArray[np.str_]
 CRITICAL = 1e-9
 #: of logarithms near 0
 ROUNDING = 2e-15
-#: how far out rates are taken, towards infinity or 0
-NEAR, FAR = 1e6, 1e10
+#: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
+PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
 #: exponents, and rates in units of that of q, that are told apart
 APART = 0.05
 #: settings whose value stands for those of many
@@ -59,14 +59,19 @@ def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats) -> dic
 
 
 def _moving(grid: Grid, side: int) -> dict[str, Words]:
-    near, far = (np.full(grid.size, v**side) for v in (NEAR, FAR))
+    (near, far), told = _places(grid, side)
+
+    def exponent(a: Floats, b: Floats) -> Floats:
+        """e where a rate is proportional to X^-e"""
+        return np.asarray(np.log(np.abs(a / b)) / np.abs(np.log(far / near)))
+
     (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
     first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
-    kappa, speed = _exponent(first[0], last[0]), np.abs(last[0])
+    kappa, speed = exponent(first[0], last[0]), np.abs(last[0])
     slow = kappa > APART
     variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
-    order = _exponent(away, there)
+    order = exponent(away, there)
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
@@ -85,11 +90,11 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
     to_one = (there < 0) | (marginal & (correlation != "bounded"))
     spread = np.where(to_one, 0.0, INSIDE)
     rates = [_leading(grid, v, v * spread, values[2]).log for v, values in ((near, first), (far, last))]
-    eta = _exponent(*rates)
+    eta = exponent(*rates)
     gradient = np.select(
         [
             ~np.isfinite(rates[1]),
-            np.abs(rates[1]) < np.where(slow, 1e-5 * speed, CRITICAL),
+            np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
             eta < -APART,
             eta < APART,
             ~slow,
@@ -99,12 +104,19 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
         ["faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
         "bounded",
     )
-    return {"q": variance, "gap": correlation, "apjn": gradient}
+    return {name: np.where(told, words, "unresolved") for name, words in (("q", variance), ("gap", correlation), ("apjn", gradient))}
 
 
-def _exponent(near: Floats, far: Floats) -> Floats:
-    """e where a rate is proportional to X^-e"""
-    return np.asarray(np.log(np.abs(near / far)) / np.log(FAR / NEAR))
+def _places(grid: Grid, side: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """two variances for each setting where ln q'/q is more than rounding, and whether there are such"""
+    at, told = np.empty((2, grid.size)), np.zeros(grid.size, dtype=bool)
+    for places in PLACES:
+        left = np.flatnonzero(~told)
+        if left.size:
+            at[:, left] = np.array(places)[:, None] ** side
+            moved, *_ = grid.take(left).steps.identical(at[1, left])
+            told[left] = ~(np.abs(moved.growth) <= TOLD * ROUNDING * moved.noise)
+    return at, told
 
 
 def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.growth_rates import Motion, Undetermined, motion, tidied
+from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, motion, tidied
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
@@ -23,6 +23,12 @@ x = known("x")
 
 #: variances at which the direction of a recursion without free parameters is looked up, on the way from 1
 _FAR = tuple(sp.Integer(10) ** k for k in (1, 2, 3, 4, 6, 8, 12, 16))
+#: powers of q that are looked at far out and near 0, the more the slower it drifts
+_ORDERS = {1: (2,), -1: (4, 6, 10)}
+_SLOWER = {
+    1: "q' - q is less than every power of q above -2 as q goes to oo: slower than l^(1/3)",
+    -1: "q' - q is less than every power of q as q goes to 0: slower than every power of l",
+}
 #: a variance from which on oscillations are averages over many periods
 _PERIODS = 10**4
 #: a change of q in a repeat, relative, that is looked at more closely, and one that is none
@@ -40,8 +46,15 @@ def expressions(stage: Stage) -> tuple[sp.Expr, ...]:
     return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
 
 
-def _far(stages: Sequence[Stage], direction: int) -> Repeat:
-    return expanded(stages, x**direction, GAP * x**direction, 2 if direction > 0 else 4)
+def _far(stages: Sequence[Stage], direction: int) -> tuple[Repeat, Motion | None]:
+    """the expansion of a repeat far out or near 0, as far as its drift takes it, and how q moves there"""
+    for order in _ORDERS[direction]:
+        repeat = expanded(stages, x**direction, GAP * x**direction, order)
+        try:
+            return repeat, motion(repeat, direction)
+        except Beyond as reason:
+            beyond = reason
+    raise beyond
 
 
 def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
@@ -55,13 +68,11 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
     for side in (1, -1):
         if direction in (None, side):
-            repeat = _far(stages, side)
-            move = motion(repeat, side)
+            repeat, move = _far(stages, side)
             if move is not None and (move.slow or not vanishes(move.factor - 1)):
                 return repeat, move
             if direction is not None:
-                slower = f"q' - q is less than every power of q as q goes to {'oo' if side > 0 else 0}: slower than every power of l"
-                raise Undetermined(slower if move is not None else "the recursion and its expansion disagree about where q goes")
+                raise Undetermined(_SLOWER[side] if move is not None else "the recursion and its expansion disagree about where q goes")
             if move is not None:
                 return variance  # any variance stays
     fixed = _fixed_variance(stages, variance)

@@ -31,6 +31,7 @@ from meanfield.symbols import known
 
 __all__ = [
     "Approach",
+    "Beyond",
     "Motion",
     "Together",
     "Undetermined",
@@ -57,6 +58,10 @@ class Undetermined(Exception):
     def __init__(self, message: str, decides: sp.Expr | None = None) -> None:
         super().__init__(message)
         self.reason, self.decides = message, decides
+
+
+class Beyond(Undetermined):
+    """More terms of the expansions are needed."""
 
 
 class Together(Undetermined):
@@ -112,7 +117,7 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         return Motion(direction, S.One)
     (a, j), c = rest[0]
     if c.has(REST):
-        raise Undetermined("the slow drift of q is beyond the terms that the expansions give")
+        raise Beyond("the slow drift of q is beyond the terms that the expansions give")
     if j:
         q = known("q")
         raise Undetermined(Reason("q' - q goes as ", q ** (direction * a) * sp.log(q) ** j, ": q is no power of l"))

@@ -33,7 +33,7 @@ __all__ = ["REST", "Limit", "NoExpansion", "check_expandable", "small_gap"]
 
 x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
-#: how far expansions of expectations go, in powers of the variance
+#: how far expansions of expectations go, in powers of the variance, at least
 ORDER = 2
 
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
@@ -58,6 +58,11 @@ class Limit:
         self.order = order
         self._letters: dict[sp.Expr, sp.Dummy] = {}
         self._meaning: dict[sp.Expr, sp.Expr] = {}
+
+    @property
+    def _taylor(self) -> int:
+        """the order of Taylor series about a vanishing variance"""
+        return max(ORDER, self.order - 2)
 
     def define(self, symbol: sp.Expr, value: sp.Expr) -> None:
         """Give a symbol the first terms of the series of its value: less than one power of x, and that there are more."""
@@ -161,7 +166,7 @@ class Limit:
             node = Expectation(f, _V)
             slopes = [node, node.diff(_V), node.diff(_V, 2)]
             return sp.Add(*[d.xreplace({_V: v0}) * (v - v0) ** k / sp.factorial(k) for k, d in enumerate(slopes)]) + REST * (v - v0) ** 3
-        found, rest = _wide(f) if a > 0 else _narrow(f)
+        found, rest = _wide(f) if a > 0 else _narrow(f, self._taylor)
         return sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + _left(v, rest)
 
     def _conditioned(self, node: sp.Expr) -> sp.Expr:
@@ -181,7 +186,7 @@ class Limit:
         if a == 0:
             return self._settled(f, g, (v0, v), (d0, d), gap)
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
-        found, rest = _pair_terms(f, g, a > 0)
+        found, rest = _pair_terms(f, g, a > 0, self._taylor)
         put = {p: rho, q: S.One}
         terms = [(self.letter(c.xreplace(put)) + self.letter(c1.xreplace(put)) * shift) * v**e for c, c1, e in found]
         value = sp.Add(*terms) + _left(v, rest)
@@ -292,22 +297,28 @@ def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
 
 
 @cache
-def _narrow(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
+def _narrow(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
     """the same as the variance goes to 0"""
     try:
-        expansion = Expectation(f, q).as_independent(q)[1].taylor(ORDER)
+        expansion = Expectation(f, q).as_independent(q)[1].taylor(order)
     except (ValueError, AttributeError) as reason:
         raise NoExpansion(str(reason)) from None
     constant = Expectation(f, q).as_independent(q)[0]
-    return tuple((constant * c, e, 0) for c, e in expansion.terms), _exponent(expansion.remainder, S.Infinity)
+    return tuple((constant * c, e, 0) for c, e in expansion.terms), _beside(expansion.remainder, order)
+
+
+def _beside(remainder: sp.Expr, order: int) -> sp.Expr:
+    """the power of q in the order of what a Taylor series leaves out: the one next to it, where some power is left at all"""
+    rest = _exponent(remainder, S.Infinity)
+    return min(rest, sp.Integer(order + 1)) if rest.is_finite else rest
 
 
 @cache
-def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...], sp.Expr]:
+def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...], sp.Expr]:
     """(function of p at q = 1, its derivative, degree) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
     (still, exact), (other, exact_other) = steady(f), steady(g)
     if wide and (still, other) != (f, g):  # apart by many periods: what oscillates is independent
-        found, rest = _pair_terms(still, other, wide)
+        found, rest = _pair_terms(still, other, wide, order)
         sizes = [max((e for _, e, _ in _wide(h**2)[0]), default=S.Zero) / 2 for h in (still, other)]
         return found, rest if exact and exact_other else max(rest, max(S.Zero, *sizes) - S.Half)
     if wide and not (f.has(x) and g.has(x)):
@@ -317,10 +328,10 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool) -> tuple[tuple[tuple[sp.Expr
     if not isinstance(node, PairExpectation):
         raise NoExpansion(f"{f} and {g} share no law")
     try:
-        expansion = node.asymptotic(1) if wide else node.taylor(ORDER)
+        expansion = node.asymptotic(1) if wide else node.taylor(order)
         if wide and _exponent(expansion.remainder, -S.Infinity) > -1:
             expansion = node.asymptotic(2)
     except (ValueError, ArithmeticError) as reason:
         raise NoExpansion(str(reason)) from None
     found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)
-    return found, _exponent(expansion.remainder, -S.Infinity if wide else S.Infinity)
+    return found, _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)

@@ -75,6 +75,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         count = max(3, int(per_decade * np.log10(high / low)) + 1)
         s = _Samples(f)
         s.add(np.geomspace(low, high, count))
+        _edges(s)
         _refine(s)
         _turning_points(s)
         keep = np.isfinite(s.at) & ~np.isnan(s.value)
@@ -93,6 +94,18 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
                 k = inside[np.argmin(np.abs(s.value[keep][inside]))]
                 roots.append(Root(float(at[k]), float(at[i]), float(at[j]), False, float(abs(s.value[keep][k]))))
         return Roots(tuple(roots), False, int(sign[nonzero[0]]), int(sign[nonzero[-1]]), unresolved)
+
+
+def _edges(s: _Samples) -> None:
+    """halve intervals between a value and none, so that what is infinite from somewhere on is followed up to there"""
+    none = np.isnan(s.value)
+    i = np.flatnonzero(none[:-1] != none[1:])
+    ends, without = np.array([s.at[i], s.at[i + 1]]), none[i + 1].astype(int)
+    for _ in range(STEPS if i.size else 0):
+        middle = np.sqrt(ends[0]) * np.sqrt(ends[1])
+        s.add(middle)
+        empty = np.isnan(s.value[np.searchsorted(s.at, middle)])
+        ends[np.where(empty, without, 1 - without), np.arange(i.size)] = middle
 
 
 def _refine(s: _Samples) -> None:

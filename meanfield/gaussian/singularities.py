@@ -128,9 +128,24 @@ def poles(g: sp.Expr) -> tuple[float, ...]:
     return tuple(r for r, value in near.items() if abs(sp.N(value, 30)) > 1e8)
 
 
-@cache
 def shape_of(g: sp.Expr, with_poles: bool = False) -> Shape:
     """The shape of a parameter-free function, without poles or only to be read beside them; ValueError where no rule can be trusted."""
+    found = _found(g, with_poles)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
+@cache
+def _found(g: sp.Expr, with_poles: bool) -> Shape | str:
+    """its shape, or why there is none: that takes as long to find, and may be asked for again"""
+    try:
+        return _sought(g, with_poles)
+    except ValueError as why:
+        return str(why)
+
+
+def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     whole = period(g)
     if whole is not None:
         return _repeated(g, float(whole))

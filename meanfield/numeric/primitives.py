@@ -37,6 +37,7 @@ __all__ = [
     "scaled_erfc",
     "segment",
     "sign",
+    "smaller",
     "softmax_average",
     "softmax_exponent",
     "softmax_rate",
@@ -118,6 +119,11 @@ def root_angle(u: float, v: float) -> float:
 def segment(u: float, v: float) -> float:
     """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
     return angle_minus_sine(2.0 * math.atan2(math.sqrt(u), math.sqrt(v)))
+
+
+def smaller(a: float, b: float) -> float:
+    """The smaller of two numbers, nan where one of them is."""
+    return a if (a < b) | (a != a) else b
 
 
 def guarded(x: float, scale: float) -> float:

@@ -113,6 +113,13 @@ class KernelPrinter(PythonCodePrinter):
             return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")
 
+    def _print_Min(self, expr: sp.Min) -> str:
+        if self._calls and len(expr.args) == 2:  # what a table or quadrature has no answer for must not become its bound
+            self.used.add("smaller")
+            return f"smaller({', '.join(map(self._print, expr.args))})"
+        text: str = super()._print_Min(expr)
+        return text
+
     def _print_Root(self, expr: sp.Function) -> str:
         return f"math.sqrt({self._print(expr.args[0])})"
 

@@ -245,3 +245,16 @@ def test_a_step_that_is_too_slow_to_search_says_so() -> None:
     with pytest.raises(ValueError, match="too slow"):
         mf.phase_diagram(net, sigma_O=[1, 2], sigma_V=[1, 2])
     assert mf.fixed_points(mf.GAU(mf.relu, s=8, n=4, d=16, e=32).diagonal)[1].chi_parallel == pytest.approx(6, rel=1e-12)
+
+
+@pytest.mark.parametrize(("sigma_w", "sigma_b"), [(0.3, 0.1), (0.1, 0.01), (0.5, 0.3)])
+def test_a_fixed_point_next_to_where_the_second_moment_diverges(sigma_w: float, sigma_b: float) -> None:
+    """E exp(u^2/5)^2 = 1/sqrt(1 - 4 q/5): with t its value q' = q is 5 (1 - 1/t^2)/4 = sigma_w^2 t + sigma_b^2, a cubic in t"""
+    found = mf.fixed_points(mf.mlp(mf.Activation(sp.exp(mf.x**2 / 5))), sigma_w=sigma_w, sigma_b=sigma_b)
+    w, b = sigma_w**2, sigma_b**2
+    roots = np.roots([w, b - 1.25, 0.0, 1.25])
+    wanted = sorted(w * t.real + b for t in roots if t.real > 1)
+    variances = sorted({f.q for f in found})
+    assert variances == pytest.approx(wanted, rel=1e-13)
+    assert [all(f.stable for f in found if f.q == q and f.c == 1) for q in variances] == [True, False]
+    assert "variances from 1.25 to 1e+12" in found.reason

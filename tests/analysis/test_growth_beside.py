@@ -217,3 +217,17 @@ def test_gated_unit_behind_a_saturating_norm_with_open_gate() -> None:
     branch, slope = (float(sp.N(mf.E(f**2, 1))) for f in (mf.silu.expression, mf.silu.expression.diff(x)))
     put = dict.fromkeys(law.apjn.rate.free_symbols, 1)
     assert float(sp.N(law.apjn.rate.xreplace(put))) == pytest.approx(16 / np.pi**2 * (branch + slope) ** 2 / branch, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 4, 12])
+def test_variances_that_fade_more_slowly_than_as_one_over_the_depth(order: int) -> None:
+    """phi = x/(1 + x^m)^(1/m): q' = q - (2/m) E u^(m + 2) + ..., so that 1/q^(m/2) grows by (m + 1)!! a repeat"""
+    law = mf.growth(mf.mlp(mf.Activation(x / (1 + x**order) ** sp.Rational(1, order)), 1, 0))
+    assert (law.q.kind, law.q.exponent, law.q.rate) == ("power", sp.Rational(-2, order), sp.factorial2(order + 1))
+    assert (law.apjn.exponent, law.gap.kind) == (law.q.exponent, "bounded")
+    assert law.check(depth=10**5).agrees
+
+
+def test_variances_that_fade_beyond_what_is_expanded() -> None:
+    law = mf.growth(mf.mlp(mf.Activation(x / (1 + x**30) ** sp.Rational(1, 30)), 1, 0))
+    assert (law.q.kind, law.q.reason) == ("undetermined", "the slow drift of q is beyond the terms that the expansions give")

@@ -259,3 +259,22 @@ def test_bad_input() -> None:
         mf.phase_diagram(net, sigma_w=WEIGHTS)
     with pytest.raises(ValueError, match="q = 0"):
         mf.phase_diagram(net, sigma_w=WEIGHTS, sigma_b=BIASES, q=0)
+
+
+@pytest.mark.parametrize("order", [4, 6])
+def test_a_rate_that_fades_into_rounding_is_no_fixed_point(order: int) -> None:
+    """phi = x/(1 + x^m)^(1/m): at sigma_w = 1, sigma_b = 0 q goes to 0 as l^(-2/m), with a bias to what it adds"""
+    net = mf.mlp(mf.Activation(mf.x / (1 + mf.x**order) ** sp.Rational(1, order)))
+    diagram = mf.phase_diagram(net, sigma_w=[0.9, 1.0, 1.1], sigma_b=[0.0, 1e-8])
+    assert diagram.q[1, 0] == 0
+    assert [str(diagram.growth[name][1, 0]) for name in ("q", "gap", "apjn")] == ["power", "bounded", "power"]
+    assert 2 / order * sp.factorial2(order + 1) * diagram.q[1, 1] ** (order / 2 + 1) == pytest.approx(1e-16, rel=1e-3)
+
+
+def test_a_broken_continuum() -> None:
+    """ReLU at sigma_w = sqrt(2): a bias, however small, makes q grow by its square each layer"""
+    diagram = mf.phase_diagram(mf.mlp(mf.relu), sigma_w=[1.0, 2**0.5], sigma_b=[0.0, 1e-6, 1e-3, 1e-2])
+    assert diagram.q[1].tolist() == [1.0, math.inf, math.inf, math.inf]
+    assert diagram.q[0] == pytest.approx([0.0, 2e-12, 2e-6, 2e-4], rel=1e-12)
+    assert diagram.growth["q"][1].tolist() == ["bounded", "unresolved", "power", "power"]
+    assert diagram.growth["apjn"][1].tolist() == ["power", "unresolved", "bounded", "bounded"]

@@ -14,7 +14,7 @@ from cases import ACTIVATIONS, pair_moments
 
 import meanfield as mf
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import jobs, lookup, store, tables
+from meanfield.numeric import jobs, lookup, store, tables, trajectory
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -160,3 +160,17 @@ def test_a_point_that_leaves_the_tables(monkeypatch: pytest.MonkeyPatch) -> None
     assert asked == [[1e20]]
     assert (run.status == "ok").all()
     assert run.q[1, 1] == pytest.approx(1.44 * (1 - math.sqrt(2 / math.pi) / 1e10) + 0.01, rel=1e-13)
+
+
+def test_a_gap_that_is_not_tabulated_yet_is_no_bound_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """a stream of single inputs has asked for means alone: a net of the same function, whose ReLU bounds the gap, asks for it first"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    for kept in (store.compiled, store.interpreted, trajectory.kernel_of, tables.table_of):
+        kept.cache_clear()
+    mf.propagate(mf.Residual(mf.Activate(mf.tanh) >> mf.Linear(1, 1)), 2000, 1.0)
+    net = mf.Residual(mf.DyT(1) >> mf.MLP(mf.relu, 1, 1), skip=0.9)
+    first, again = (mf.propagate(net, 300, 1.0, gap=0.5).gap for _ in range(2))
+    assert np.array_equal(first, again)
+    v, d = mf.evaluate(mf.tanh.second_moment(1)), mf.evaluate(mf.tanh.gap(1, 0.5))
+    new_q, new_delta = 0.81 + v / 2, 0.81 / 2 + mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=v, delta=d)
+    assert first[1] == pytest.approx(new_delta / new_q, rel=1e-12)
