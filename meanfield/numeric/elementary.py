@@ -92,8 +92,7 @@ def inverse_root(x: Value) -> Value:
     if guess is None:
         return 1.0 / sqrt(x)
     e = fma(-x * guess, guess, 1.0)
-    e = where(e < 1.0, e, 1.0)  # of 0 and infinity the guess is exact
-    return fma(guess * e, polynomial(e, INVERSE_ROOT), guess)
+    return where(e < 1.0, fma(guess * e, polynomial(e, INVERSE_ROOT), guess), guess)  # of 0 and infinity the guess is exact
 
 
 def exp(x: Value) -> Value:

@@ -1,6 +1,7 @@
 r"""Roots of lowered expressions as few different ones: what a processor takes longest for, beside quotients.
 
-\sqrt a \sqrt b is one root where neither is used apart from the other, and powers of 1/\sqrt a are products.
+\sqrt a \sqrt b is one root where neither is used apart from the other, powers of 1/\sqrt a are products, and so is a root that is not 0
+where there are quotients by it too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class InverseRoot(sp.Function):  # type: ignore[misc]
 
 def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
     """Expressions that mean the same."""
-    return _powers(_paired(values))
+    return _powers(_inverted(_paired(values)))
 
 
 def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
@@ -55,22 +56,37 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
     return [e.replace(lambda t: t.is_Mul, together) for e in values] if pairs else values
 
 
+def _inverted(values: list[sp.Expr]) -> list[sp.Expr]:
+    """with the inverse of a root of two wherever there are quotients by it beside the root"""
+    below = {t for e in values for t in e.atoms(sp.Pow) if isinstance(t.base, Root) and t.exp == -1}
+    alone = [e.xreplace(dict.fromkeys(below, sp.S.One)) for e in values]
+    beside = [t for t in below if any(e.has(t.base) for e in alone)]
+    inverse = {t: InverseRoot(*t.base.args) for t in beside}
+    inverse |= {t.base: t.base.args[0] * inverse[t] for t in beside}
+    return [e.xreplace(inverse) for e in values]
+
+
 def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
-    """with quotients by nothing but different powers of a root as products with those of its inverse, and the root too where it is not 0"""
+    """with quotients by nothing but different powers of a root as products with those of its inverse, and the root too where it is not 0;
+    there also where a quotient by an odd power of a root is beside the root"""
     found: dict[sp.Expr, set[sp.Expr]] = {}
+    halves: dict[sp.Expr, set[sp.Expr]] = {}
     for factors in _terms(values):
         below = [f for f in factors if f.is_Pow and f.exp.is_negative and not f.base.is_number]
         if len(below) == 1 and below[0].exp.is_Rational and below[0].exp.q <= 2:
             found.setdefault(below[0].base, set()).add(below[0].exp)
-    bases = {base for base, powers in found.items() if len(powers) > 1 and any(k.q == 2 for k in powers)}
-    away = {base for base in bases if _above_zero(base) and size_of_difference(base) is None}
+        for f in filter(_is_half, factors):
+            halves.setdefault(f.base, set()).add(f.exp)
+    away = {base for base in halves if _above_zero(base) and size_of_difference(base) is None}
+    beside = {base for base in away if min(halves[base]) < 0 < max(halves[base])}
+    bases = {base for base, powers in found.items() if len(powers) > 1 and any(k.q == 2 for k in powers)} | beside
 
     def inverse(power: sp.Pow) -> sp.Expr:
         whole = sp.ceiling(power.exp) if power.exp.is_positive else 0
         return power.base**whole * InverseRoot(guarded(power.base)) ** (2 * (whole - power.exp))
 
     def among(t: sp.Basic) -> bool:
-        return bool(t.is_Pow and t.base in bases and (t.exp in found[t.base] or (t.base in away and _is_half(t))))
+        return bool(t.is_Pow and t.base in bases and (t.exp in found.get(t.base, ()) or (t.base in away and _is_half(t))))
 
     return [e.replace(among, inverse) for e in values] if bases else values
 

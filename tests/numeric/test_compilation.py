@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -218,3 +219,16 @@ print("numba" in sys.modules)
 def test_a_small_job_loads_no_compiler_and_none_loads_numba() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", SMALL], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["", "False"]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of other families do not wait for what underflows")
+def test_what_underflows_in_a_kernel_is_zero_there_alone() -> None:
+    def gaps(count: int) -> np.ndarray:
+        run = mf.propagate(mf.mlp(mf.erf), 600, 1.0, gap=np.linspace(0.2, 0.5, 8)[:count], sigma_w=0.4, sigma_b=0.3)
+        return np.asarray(run.gap)
+
+    blocks, alone = gaps(8), gaps(3)
+    assert np.array_equal(blocks[:3], alone)
+    assert blocks[:, -1].tolist() == [0.0] * 8
+    assert not ((blocks > 0) & (blocks < sys.float_info.min)).any()
+    assert np.array([1e-300]) * np.array([1e-20]) > 0

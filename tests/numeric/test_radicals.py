@@ -29,12 +29,21 @@ def roots(values: list[sp.Expr]) -> set[sp.Expr]:
 
 
 def test_two_roots_that_come_together() -> None:
-    values = check(w / (sp.sqrt(A) * sp.sqrt(B)), q + sp.sqrt(A) * sp.sqrt(B), d * A ** sp.Rational(3, 2) * sp.sqrt(B))
-    assert roots(values) == {Root(A * Guarded(B, 1 + 4 * q))}
+    root = Root(A * Guarded(B, 1 + 4 * q))
+    assert roots(check(q + sp.sqrt(A) * sp.sqrt(B), d * A ** sp.Rational(3, 2) * sp.sqrt(B))) == {root}
+    assert roots(check(w / (sp.sqrt(A) * sp.sqrt(B)), q / (sp.sqrt(A) * sp.sqrt(B)))) == {root}
+
+
+def test_a_root_beside_quotients_by_it_is_a_product_with_its_inverse() -> None:
+    product = A * Guarded(B, 1 + 4 * q)
+    root = sp.sqrt(A) * sp.sqrt(B)
+    assert check(w / root, q + root) == [w * InverseRoot(product), q + product * InverseRoot(product)]
+    assert check(w / (sp.sqrt(A) * (1 + q)), q + sp.sqrt(A)) == [w * InverseRoot(A) / (1 + q), q + A * InverseRoot(A)]
+    assert check(1 / sp.sqrt(q), sp.sqrt(q)) == [1 / sp.sqrt(q), sp.sqrt(q)]  # q may be 0
 
 
 def test_a_root_that_is_used_alone_stays_one() -> None:
-    for alone in (sp.sqrt(A), 2 * sp.sqrt(A), 1 / sp.sqrt(A), sp.exp(sp.sqrt(A)), sp.sqrt(A) * sp.sqrt(1 + w)):
+    for alone in (sp.sqrt(A), 2 * sp.sqrt(A), sp.exp(sp.sqrt(A)), sp.sqrt(A) * sp.sqrt(1 + w)):
         values = [sp.sqrt(A) * sp.sqrt(B), alone]
         assert check(*values) == values
 
@@ -49,5 +58,4 @@ def test_powers_of_an_inverse_root() -> None:
     values = check(w / sp.sqrt(a), q / a ** sp.Rational(3, 2), sp.sqrt(a), 1 / (sp.sqrt(a) * (1 + q)))
     assert values == [w * InverseRoot(a), q * InverseRoot(a) ** 3, a * InverseRoot(a), InverseRoot(a) / (1 + q)]
     assert check(w / sp.sqrt(q), w / q, sp.sqrt(q)) == [w * InverseRoot(q), w * InverseRoot(q) ** 2, sp.sqrt(q)]  # q may be 0
-    assert check(1 / sp.sqrt(a), sp.sqrt(a)) == [1 / sp.sqrt(a), sp.sqrt(a)]
     assert check(q / sp.pi, d / sp.sqrt(sp.pi)) == [q / sp.pi, d / sp.sqrt(sp.pi)]

@@ -16,6 +16,7 @@ from llvmlite import binding
 
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type
 from meanfield.numeric.compilation.seeds import FEATURES, planted
+from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.translation import ENTRY, translated
 
 __all__ = ["assembled", "loaded", "processor", "types_of"]
@@ -29,6 +30,8 @@ _array = cache(Array)
 #: functions of the C library that code may call
 _MATH = "exp expm1 log log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma hypot fmod"
 _MEMORY = "malloc free memset memcpy memmove"
+#: what processors have whose clock does not slow down for vectors of 512 bits, as that of the first did
+WIDE = "+avx512vbmi2"
 
 
 def types_of(arguments: tuple[Any, ...]) -> tuple[Type, ...]:
@@ -63,17 +66,20 @@ def _target() -> Any:
     return binding.Target.from_triple(processor()[0])
 
 
-def _machine(near: bool) -> Any:
-    """a machine whose code has its constants beside it, or wherever: faster for vectors, and for a point that waits for itself"""
+def _machine(vectors: bool) -> Any:
+    """a machine whose code has its constants beside it, and vectors as long as they can be, or neither: faster for vectors, and for a point
+    that waits for itself and looks its numbers up"""
     _, name, features = processor()
-    places = {"codemodel": "small", "reloc": "pic"} if near else {}
+    places = {"codemodel": "small", "reloc": "pic"} if vectors else {}
+    if vectors and WIDE in features.split(","):
+        features += ",-prefer-256-bit"
     return _target().create_target_machine(name, features, opt=3, jit=True, **places)
 
 
 @cache
 def _linker() -> Any:
     """what puts object code into memory, all of a piece"""
-    return binding.create_lljit_compiler(_machine(near=True), use_jit_link=True)
+    return binding.create_lljit_compiler(_machine(vectors=True), use_jit_link=True)
 
 
 @cache
@@ -87,11 +93,12 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
     """The object code of a function for arguments of those types."""
     triple, _, features = processor()
     with _LOCK:
-        blocks = function.__globals__.get("LANES", 1) > 1
-        machine = _machine(near=blocks)
+        lanes = function.__globals__.get("LANES", 0)  # of recursions
+        machine = _machine(vectors=lanes > 1)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        seeded = set(features.split(",")) >= FEATURES
-        optimised = binding.parse_assembly(translated(function, types, fused, exact, blocks, seeded))
+        shared = Shared(fused, exact, lanes > 1, set(features.split(",")) >= FEATURES)
+        flushed = exact and lanes > 0 and triple.startswith("x86_64")
+        optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)

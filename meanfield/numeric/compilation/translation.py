@@ -19,6 +19,7 @@ from llvmlite import ir
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
+from meanfield.numeric.compilation.underflow import flushing
 from meanfield.numeric.fingerprint import source_of
 
 __all__ = ["ENTRY", "translated"]
@@ -26,14 +27,14 @@ __all__ = ["ENTRY", "translated"]
 ENTRY = "entry"
 
 
-def translated(function: FunctionType, types: tuple[Type, ...], fused: bool, exact: bool, blocks: bool, seeded: bool) -> str:
+def translated(function: FunctionType, types: tuple[Type, ...], shared: Shared, flushed: bool) -> str:
     """Source of the module whose one function, ENTRY, calls that one for arguments of those types, arrays as a pointer and their lengths;
-    with multiply-add where the processor has it, every other operation as it stands if `exact`."""
-    shared = Shared(fused, exact, blocks, seeded)
+    what underflows is 0 if `flushed`."""
     found, _ = _function(shared, function, types)
     entry = ir.Function(shared.module, ir.FunctionType(ir.VoidType(), found.function_type.args), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block())
-    builder.call(found, entry.args)
+    call = flushing if flushed else ir.IRBuilder.call
+    call(builder, found, entry.args)
     builder.ret_void()
     return shared.text
 
