@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 from dataclasses import dataclass
 
 import mpmath as mp
