@@ -455,7 +455,8 @@ BAD = [
     ("hard_tanh", {"min_val": 1, "max_val": 1}), ("hard_tanh", {"min_val": 2}), ("rrelu", {"lower": 0.5}), ("derf", {"alpha": -1}),
     ("hermite", {"degree": 0}), ("monomial", {"degree": -1}), ("rectified_monomial", {"degree": 0}), ("polynomial", {"coefficients": [3]}),
     ("polynomial", {"coefficients": [3, 0]}), ("polynomial", {"coefficients": []}), ("elu", {"alpha": sp.Symbol("a", negative=True)}),
-    ("dyt", {"alpha": -0.1}), ("leaky_relu", {"negative_slope": mf.x}), ("threshold", {"value": mf.q}), ("threshold", {"threshold": math.nan}),
+    ("dyt", {"alpha": -0.1}), ("leaky_relu", {"negative_slope": mf.x}), ("threshold", {"value": mf.q}),
+    ("threshold", {"threshold": math.nan}),
 ]  # fmt: skip
 
 

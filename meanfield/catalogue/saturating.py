@@ -25,7 +25,6 @@ class _SigmoidWidth(Constant):
         return sp.Rational("2.4020563531719796")
 
 
-
 def sigmoid() -> sp.Expr:
     """1/(1 + e^(-x)) (torch.nn.Sigmoid)."""
     return 1 / (1 + sp.exp(-x))

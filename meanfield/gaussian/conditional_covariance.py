@@ -28,7 +28,7 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
     within = mp.sqrt(2 * nats) + reach - least_reach(start, nats) + start * s
     breaks = breaks_between(marks, -reach, reach)
     cap = CAP**2 / max(mp.mpf(CAP), 2 * start)  # on which the density falls no more than from 0 to CAP
-    smooth = resolved(functions, breaks, cap, nats, numbers, fall)
+    smooth = resolved(functions, breaks, mp.mpf(CAP), nats, numbers, fall)
     ends = [(numbers.middle(p.low), numbers.middle(p.high)) for p in smooth]
     zones = _zones(ends, [k for m in marks for k in m.kinks if -reach < k < reach], s, within)
     density = normal_density(numbers, numbers.of(1 - eps))
@@ -36,7 +36,7 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
     lengths = [math.log(float((high - low) / s)) if high - low < s * mp.mpf(2) ** 900 else 900 * _LN2 for low, high in ends]
     for j, (low, high) in enumerate(ends):
         count = _hermite_count(min(lengths[max(0, j - 1) : j + 2]) - _LN2, nats)
-        for a, b in _outside(low, high, zones):
+        for a, b in _parts(_outside(low, high, zones), cap):
             total += _smooth_part(functions, a, b, s, count, density, nats, numbers)
     for a, b in zones:
         total += _rough_part(functions, marks, a, b, s, within, density, nats, numbers)
@@ -65,6 +65,12 @@ def _outside(low: mp.mpf, high: mp.mpf, zones: list[tuple[mp.mpf, mp.mpf]]) -> l
                 parts.append((low, a))
             low = max(low, b)
     return [*parts, (low, high)] if low < high else parts
+
+
+def _parts(intervals: list[tuple[mp.mpf, mp.mpf]], cap: mp.mpf) -> list[tuple[mp.mpf, mp.mpf]]:
+    """the same, none longer than cap"""
+    cut = [(low, high, max(1, int(mp.ceil((high - low) / cap)))) for low, high in intervals]
+    return [(low + (high - low) * i / n, low + (high - low) * (i + 1) / n) for low, high, n in cut for i in range(n)]
 
 
 def _hermite_count(log_room: float, nats: float) -> int:

@@ -36,6 +36,8 @@ x, y = known("x"), known("y")
 
 #: 1 - |correlation| below which the covariance given x is what is summed
 NEAR = 1e-3
+#: share of the second moment from which on a gap next to it is a difference: of functions that are 0 far around 0
+_APART = 0.5
 _LN2 = math.log(2)
 _MOST_BITS = 30_000
 
@@ -186,7 +188,7 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
 
     def run(nats: float) -> Number:
         eps = precise_number(eps_exact)
-        if eps >= NEAR or eps * line.onset(nats, numbers) ** 2 > 1:
+        if eps >= NEAR or eps * line.onset(nats, numbers) ** 2 > _APART:
             # the panels of the second moment are good to e^-nats of it, of which the gap is at least about eps
             more = nats - 2 * math.log(NEAR) / 2
             return mean_of_lines((line, line), more, numbers) - mean_of_pair(line, other, eps, more, numbers)

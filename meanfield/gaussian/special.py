@@ -60,7 +60,19 @@ class NormalCDF(_Elementary):
         return NormalDensity(self.args[0])
 
     def definition(self) -> sp.Expr:
-        return erfc(-self.args[0] / sqrt(2)) / 2
+        return erfc(-self.args[0] / sqrt(2), evaluate=False) / 2  # sympy makes 2 - erfc(z/sqrt(2)) of it, which loses a tail
+
+    def _eval_evalf(self, prec: int) -> sp.Expr | None:
+        if self.free_symbols:
+            return None
+        z = self.args[0].evalf(15)
+        if not z.is_Float:
+            return self.definition()._eval_evalf(prec)
+        with mp.workprec(prec + 10):
+            beyond = 2 * max(0, mp.mag(mp.mpf(z._mpf_)))  # bits that the argument of a tail loses
+        with mp.workprec(prec + 10 + beyond):
+            value = mp.erfc(-self.args[0].evalf(mp.mp.dps + 2)._to_mpmath(mp.mp.prec) / mp.sqrt(2)) / 2
+        return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         name = r"\Phi" if exp is None else rf"\Phi^{{{exp}}}"

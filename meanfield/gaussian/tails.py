@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -15,8 +14,8 @@ from meanfield.gaussian.panels import CAP, resolved
 
 __all__ = ["mean_of_tails"]
 
-#: nats beyond those asked for, for what a function grows by from its kink on
-_MORE = 20.0
+#: times the nats asked for that are counted, for what a function grows by from its kink on
+_MORE = 1.4
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def mean_of_tails(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: 
     ]
     if not pairs:
         return numbers.of(0)
-    least, more = min(corner.least() for *_, corner in pairs), 2 * nats + _MORE
+    least, more = min(corner.least() for *_, corner in pairs), _MORE * nats
     total = numbers.of(0)
     for f, g, corner in pairs:
         if corner.least() < least + more:
@@ -102,11 +101,11 @@ def mean_of_tails(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: 
 
 def _sum(f: _Arm, g: _Arm, corner: _Corner, least: mp.mpf, nats: float, numbers: Numbers) -> Number:
     """a double integral of e^(least - Q), 2 pi sqrt(1 - r^2) times the part of the mean"""
-    more, spread = 2 * nats + _MORE, mp.sqrt(corner.rest)
+    spread = mp.sqrt(corner.rest)
     first, second = _nodes(f, corner, least, nats, numbers), _nodes(g, corner.turned(), least, nats, numbers)
     where = [numbers.middle(t) for t, _ in second]
     r, twice, low = numbers.of(corner.r), 2 * numbers.of(corner.rest), numbers.of(least)
-    total, window = numbers.of(0), mp.sqrt(2 * more) * spread
+    total, window = numbers.of(0), mp.sqrt(2 * _MORE * nats) * spread
     for s, weight in first:
         at, inner = corner.r * numbers.middle(s), numbers.of(0)
         middle = max(at, corner.b)
@@ -118,7 +117,7 @@ def _sum(f: _Arm, g: _Arm, corner: _Corner, least: mp.mpf, nats: float, numbers:
 
 def _nodes(f: _Arm, corner: _Corner, least: mp.mpf, nats: float, numbers: Numbers) -> list[tuple[Number, Number]]:
     """nodes on panels that resolve f under the largest density, and f there times their weights"""
-    low, high = corner.within(least - corner.least() + 2 * nats + _MORE)
+    low, high = corner.within(least - corner.least() + _MORE * nats)
     b, r, twice = (numbers.of(v) for v in (corner.b, corner.r, 2 * corner.rest))
     turn = corner.b / corner.r if corner.r > 0 else mp.inf
 
@@ -128,6 +127,6 @@ def _nodes(f: _Arm, corner: _Corner, least: mp.mpf, nats: float, numbers: Number
 
     breaks = sorted({*breaks_between([f.marks], low, high), *([turn] if low < turn < high else [])})
     found = []
-    for p in resolved([weighted], breaks, CAP / 2 * mp.sqrt(corner.rest), nats, numbers):
+    for p in resolved([weighted], breaks, CAP * mp.sqrt(corner.rest), nats, numbers):
         found += [(t, w * f.value(t)) for t, w in zip(p.nodes, p.weights, strict=True)]
     return sorted(found, key=lambda pair: numbers.middle(pair[0]))

@@ -356,16 +356,18 @@ def _rounding(v: Floats) -> Floats:
 
 
 def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any], scale: float) -> tuple[float, float]:
-    """the value by digits, the smallest double where it is too small for one, and the error; where there are no digits 0, if that is
-    right on the scale of what cancels, else the smallest double too"""
+    """the value by digits, and the error; where it is too small for a double, or there are no digits, 0 if that is right on the scale of
+    what cancels, else the smallest double"""
     if has_a_sign(e, point):
         return 5e-324, 0.0
     try:
         precise = digits_of(e, point, 20)
     except ArithmeticError:
         return (0.0, scale) if scale > FAINT else (5e-324, 0.0)
-    value = float(precise) or math.copysign(5e-324, precise)
-    return (value, float(np.spacing(abs(value)))) if precise else (0.0, 0.0)
+    value = float(precise)
+    if value or not precise:
+        return value, float(_rounding(np.array(value)))
+    return (0.0, FAINT) if scale > FAINT else (math.copysign(5e-324, precise), 0.0)
 
 
 def _logs(

@@ -62,8 +62,8 @@ def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats
     try:
         value = entries(e, full)
     except (ArithmeticError, ValueError):
-        points = range(math.prod(shape)) if shape else ()
-        value = np.array([_floats(e, {name: v[k] for name, v in full.items()}) for k in points] or [np.nan])
+        alone = [float(_floats(e, {name: v[k] for name, v in full.items()})) for k in range(math.prod(shape))] if shape else [np.nan]
+        value = np.array(alone)
     for k in np.flatnonzero(np.isnan(value)):
         value[k] = _beyond(e, {name: v[k] for name, v in full.items()})
     return value.reshape(shape)

@@ -1,0 +1,76 @@
+"""Arrays some of whose values are no normal doubles, or not to be had: the others are there."""
+
+from __future__ import annotations
+
+import warnings
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
+
+TAIL = mf.Activation(sp.Heaviside(x - 1) + sp.tanh(x))  # beside tanh, whose mean is 0, the step has a mean of 1e-7000
+DEAD = mf.Activation(sp.tanh(sp.Max(x - 1, 0)))
+
+#: what an array is of, its arguments, and which of them have no normal double
+ARRAYS = {
+    "closed, too large": (mf.exp.second_moment(q), {"q": [1.0, 400.0]}, {1: np.inf}),
+    "closed, too small": (mf.cos.kernel(q, 0), {"q": [1e-6, 1e3, 1.0]}, {1: 0.0}),
+    "a mean": (DEAD.mean(q), {"q": [1e-6, 1e-4, 1.0, 1e3]}, {0: 0.0, 1: 0.0}),
+    "a second moment": (DEAD.second_moment(q), {"q": [1.0, 1e-6]}, {1: 0.0}),
+    "a kernel": (DEAD.kernel(q, p), {"q": [1.0, 1e-6], "p": [0.5, 1e-7]}, {1: 0.0}),
+    "a gap": (DEAD.gap(q, delta), {"q": [1e-6, 1.0, 1e3], "delta": 1e-7}, {0: 0.0}),
+    "too large for its density": (mf.Activation(sp.exp(x) * sp.tanh(x)).kernel(q, p), {"q": [1.0, 1e6], "p": [0.5, 3e5]}, {1: np.nan}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", [False, True])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_others_are_there(name: str, error: bool) -> None:
+    e, at, marked = ARRAYS[name]
+    with pytest.warns(RuntimeWarning, match=rf"{len(marked)} of {len(at['q'])} values"):
+        found = mf.evaluate(e, error=error, **at)
+    values, bounds = found if error else (found, np.zeros(len(at["q"])))
+    for k, v in enumerate(values):
+        if k in marked:
+            np.testing.assert_equal(v, marked[k])
+            assert not error or bounds[k] == (1e-300 if v == 0 else np.inf)
+        else:
+            alone = mf.evaluate(e, **{key: float(np.broadcast_to(a, values.shape)[k]) for key, a in at.items()})
+            assert v == pytest.approx(alone, rel=1e-14, abs=0)
+
+
+def test_alone_they_are_refused() -> None:
+    for e, at, marked in ARRAYS.values():
+        shape = np.shape(at["q"])
+        bad = {key: np.broadcast_to(a, shape)[list(marked)] for key, a in at.items()}
+        with pytest.raises(OverflowError, match=f"{len(marked)} of {len(marked)} values"):
+            mf.evaluate(e, **bad)
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_what_underflows_beside_more_is_no_number_less(error: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = mf.evaluate(TAIL.mean(q), q=[3e-5, 1e-3, 1.0], error=error)
+    values, bounds = found if error else (found, np.full(3, 1e-15))
+    assert (values[:2] < 1e-200).all()
+    assert abs(values[2] - mf.evaluate(mf.Activation(sp.Heaviside(x - 1)).mean(1), digits=20)) <= bounds[2] < 1e-12
+
+
+def test_logarithms_see_what_underflows() -> None:
+    """to 1e-12 of themselves, of values far below those that cancel beside them"""
+    logs = mf.evaluate(TAIL.mean(q), q=[3e-5, 1e-3, 0.02, 1.0], log=True)
+    with mp.workdps(40):
+        truth = [mp.log(mp.erfc(1 / mp.sqrt(2 * mp.mpf(v))) / 2) for v in (3e-5, 1e-3, 0.02, 1.0)]
+    assert all(abs(log - t) <= 1e-12 * abs(t) for log, t in zip(logs, truth, strict=True))
+
+
+def test_the_logarithm_of_0() -> None:
+    assert mf.evaluate(mf.tanh.kernel(q, p), q=[1e-6, 1.0], p=0.0, log=True).tolist() == [-np.inf, -np.inf]
+    with pytest.raises(ValueError, match="negative"):
+        mf.evaluate(mf.tanh.kernel(q, p), q=1.0, p=[0.3, -0.4], log=True)
