@@ -213,15 +213,13 @@ class Activation:
         >>> mf.exp.derive("mean", mean=sp.Symbol("m", real=True)).result
         exp(m + q/2)
         """
-        m = arguments.law(mean, "mean")
         cov = self._law(moment, tuple(arguments.law(a, "law") for a in law))
-        if m.free_symbols & set(cov):
-            raise ValueError(f"mean = {m}: a moment is derived at a mean that does not depend on the variances")
+        m = _fixed(mean, cov)
         folded = self._asked(moment, cov, m)
         return derivation(self.expression, moment, folded.doit(), folded, (cov, m))
 
-    def taylor(self, moment: str, order: int = 4) -> Expansion:
-        r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), up to total degree `order`.
+    def taylor(self, moment: str, order: int = 4, mean: Any = 0) -> Expansion:
+        r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), to total degree `order`, at a fixed mean.
 
         E f = \sum_k f^{(2k)}(0) q^k/(2^k k!), the kernel \sum_n p^n (E phi^{(n)})^2/n! (Price 1958). A kink at 0 gives half-integer powers
         by E|z|^n, and arc-cosine kernels for the products of its powers.
@@ -229,16 +227,20 @@ class Activation:
         Raises
         ------
         ValueError
-            The moment is unknown, or phi has no Taylor expansion at 0, not even a one-sided one: sqrt|x|, log|x|.
+            The moment is unknown, the mean depends on the variances, or phi has no Taylor expansion at the mean, not even a one-sided
+            one: sqrt|x|, log|x|.
 
         >>> import meanfield as mf
         >>> mf.tanh.taylor("second_moment", 3)
         Expansion(E(tanh(x)**2, q) = q - 2*q**2 + 17*q**3/3 + O(q**4), q -> 0)
+        >>> mf.sin.taylor("mean", 1, mean=sp.Symbol("m", real=True))
+        Expansion(E(sin(x), q, m) = sin(m) - q*sin(m)/2 + O(q**2), q -> 0)
         """
-        return _expanded(self._asked(moment, self._law(moment)), "taylor", order)
+        cov = self._law(moment)
+        return _expanded(self._asked(moment, cov, _fixed(mean, cov)), "taylor", order)
 
-    def asymptotic(self, moment: str, terms: int = 3) -> Expansion:
-        r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first `terms` terms.
+    def asymptotic(self, moment: str, terms: int = 3, mean: Any = 0) -> Expansion:
+        r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first terms, at a fixed mean.
 
         phi is its tails, sums of powers and logarithms, and a rest that a wide Gaussian sees through its moments (Wong 1989, ch. III;
         finite parts where they diverge, with logarithms of q). Constants without a closed form are `FinitePart` integrals, which evaluate.
@@ -246,13 +248,15 @@ class Activation:
         Raises
         ------
         ValueError
-            The moment is unknown, phi grows exponentially or oscillates, or, for the kernel, its tails are no polynomials.
+            The moment is unknown, the mean depends on the variances, phi grows exponentially or oscillates, or, for the kernel, its tails
+            are no polynomials.
 
         >>> import meanfield as mf
         >>> mf.silu.asymptotic("mean", 2)
         Expansion(E(x/(1 + exp(-x)), q) = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
         """
-        return _expanded(self._asked(moment, self._law(moment)), "asymptotic", terms)
+        cov = self._law(moment)
+        return _expanded(self._asked(moment, cov, _fixed(mean, cov)), "asymptotic", terms)
 
     def hermite(self, n: int, q: Any) -> sp.Expr:
         r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.
@@ -352,6 +356,14 @@ def _real_everywhere(f: sp.Expr) -> bool:
     """whether f is real at a few points on both sides of 0, its parameters at small values"""
     values = (f.xreplace(sampled(f)).subs(x, sp.Rational(k, 3)) for k in (-41, -4, -1, 1, 5, 37))
     return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in values)
+
+
+def _fixed(mean: Any, cov: Covariance) -> sp.Expr:
+    """a mean that stays as the variances change"""
+    m = arguments.law(mean, "mean")
+    if any(m.free_symbols & v.free_symbols for v in cov):
+        raise ValueError(f"mean = {m}: derivations and expansions are made at a mean that does not depend on the variances")
+    return m
 
 
 def _variance(value: Any, name: str) -> sp.Expr:

@@ -8,11 +8,12 @@ from functools import cache
 
 import sympy as sp
 
+from meanfield.gaussian.mending import keeps_digits
 from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.smoothness import edges
 from meanfield.symbols import known
 
-__all__ = ["Cell", "cells", "narrowest"]
+__all__ = ["Cell", "cells", "from_zero", "narrowest"]
 
 x = known("x")
 
@@ -39,7 +40,18 @@ def cells(f: sp.Expr) -> tuple[Cell, ...]:
     if None in exact:
         return ()
     ends = [-float("inf"), *((a + b) / 2 for a, b in itertools.pairwise(singular)), float("inf")]
-    return tuple(Cell(_moved(f, k), k, low - b, high - b) for k, b, low, high in zip(exact, singular, ends, ends[1:], strict=False))
+    return tuple(
+        Cell(from_zero(_moved(f, k)), k, low - b, high - b) for k, b, low, high in zip(exact, singular, ends, ends[1:], strict=False)
+    )
+
+
+@cache
+def from_zero(f: sp.Expr) -> sp.Expr:
+    """A function that is singular at 0, less its value there: what is small beside the value has its digits; any other function itself."""
+    if f.free_symbols != {x} or not any(b == 0.0 and sharp == 2 for b, sharp in zip(shape_of(f).breaks, shape_of(f).sharp, strict=True)):
+        return f
+    value = f.xreplace({x: sp.S.Zero})
+    return f - value if value.is_real and keeps_digits(f - value) else f
 
 
 def narrowest(found: tuple[Cell, ...]) -> float:

@@ -27,7 +27,7 @@ def closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | N
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
         return None
-    for rule in (_rational, _exponential, _gaussian, _quadratic, _arctangents, _by_parts):
+    for rule in (_rational, _exponential, _gaussian, _binomial, _arctangents, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
             return found
@@ -170,40 +170,52 @@ def _gaussian(f: sp.Expr, n: int) -> sp.Expr | None:
     return total
 
 
-def _quadratic(f: sp.Expr, n: int) -> sp.Expr | None:
-    """c x^k (x^2 + b)^s, by B(z/2, -s - z/2) at z = n + k + 1: the constant of its Laurent series"""
+def _binomial(f: sp.Expr, n: int) -> sp.Expr | None:
+    """c x^k (x^m + b)^s, by B(z/m, -s - z/m)/m at z = n + k + 1: the constant of its Laurent series"""
     total = S.Zero
     for term in sp.Add.make_args(sp.expand(f)):
-        c, rest = term.as_independent(x)
-        k, s, scale, b = S.Zero, None, S.One, S.Zero
-        for factor in sp.Mul.make_args(rest):
-            base, exponent = factor.as_base_exp()
-            if base == x:
-                k += exponent
-                continue
-            if s is not None or not base.is_polynomial(x) or not exponent.is_Rational:
-                return None
-            polynomial = sp.Poly(base, x)
-            if polynomial.degree() != 2 or polynomial.nth(1) != 0 or not (polynomial.nth(0) / polynomial.nth(2)).is_positive:
-                return None
-            s, scale, b = exponent, polynomial.nth(2), polynomial.nth(0) / polynomial.nth(2)
-        if s is None:
+        found = _one_binomial(term)
+        if found is None or n + found[1] + 1 <= 0:
+            return None
+        c, k, m, b, s = found
+        if s == 0:
             if not k.is_nonnegative:
                 return None
             continue
-        z = n + k + 1
-        if z <= 0:
-            return None
-        pole = -s - z / 2
+        z = (n + k + 1) / S(m)
+        pole = -s - z
+        head = c * b ** (z + s) * sp.gamma(z) / sp.gamma(-s) / m
         if pole.is_integer and pole <= 0:
-            # Gamma(pole - e/2) = (-1)^j/j! (-2/e + psi(j + 1)) at pole = -j, e -> 0
-            j = -pole
-            head = b ** (z / 2 + s) * sp.gamma(z / 2) / sp.gamma(-s) / 2 * (-1) ** j / sp.factorial(j)
-            slope = sp.log(b) / 2 + sp.digamma(z / 2) / 2
-            total += c * scale**s * head * (sp.digamma(j + 1) - 2 * slope)
+            # Gamma(pole - e/m) = (-1)^j/j! (-m/e + psi(j + 1)) at pole = -j, e -> 0
+            total += head * (-1) ** -pole / sp.factorial(-pole) * (sp.digamma(1 - pole) - sp.log(b) - sp.digamma(z))
         else:
-            total += c * scale**s * b ** (z / 2 + s) * sp.gamma(z / 2) * sp.gamma(pole) / sp.gamma(-s) / 2
+            total += head * sp.gamma(pole)
     return sp.expand(sp.expand_func(total))
+
+
+def _one_binomial(term: sp.Expr) -> tuple[sp.Expr, sp.Expr, int, sp.Expr, sp.Expr] | None:
+    """c, k, m, b, s of c x^k (x^m + b)^s, b > 0; s = 0 of a power alone"""
+    c, rest = term.as_independent(x)
+    top, bottom = sp.fraction(rest)
+    k, s, m, b = S.Zero, S.Zero, 1, S.One
+    for part, sign in ((top, 1), (sp.factor(bottom), -1)):
+        for factor in sp.Mul.make_args(part):
+            base, exponent = factor.as_base_exp()
+            if base == x:
+                k += sign * exponent
+                continue
+            if not base.is_polynomial(x) or not exponent.is_Rational:
+                return None
+            polynomial = sp.Poly(base, x)
+            (degree, *between), scale = [power for (power,), _ in polynomial.terms()], polynomial.LC()
+            offset = polynomial.nth(0) / scale
+            if (between, degree) == ([], 0):
+                c *= base ** (sign * exponent)
+                continue
+            if between != [0] or not offset.is_positive or (s != 0 and (m, b) != (degree, offset)):
+                return None
+            c, s, m, b = c * scale ** (sign * exponent), s + sign * exponent, degree, offset
+    return c, k, m, b, s
 
 
 _TRANSCENDENTAL = (sp.log, sp.atan, sp.asinh)
@@ -223,7 +235,7 @@ def _by_parts(f: sp.Expr, n: int) -> sp.Expr | None:
             slope = rest.diff(x)
             if slope.has(*_TRANSCENDENTAL) or not rest.has(*_TRANSCENDENTAL):
                 return None
-            inner = next((found for rule in (_rational, _exponential, _quadratic) if (found := rule(slope, m)) is not None), None)
+            inner = next((found for rule in (_rational, _exponential, _binomial) if (found := rule(slope, m)) is not None), None)
             if inner is None:
                 return None
             try:

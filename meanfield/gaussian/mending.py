@@ -20,7 +20,7 @@ from meanfield.gaussian.smoothness import branch, is_smooth
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["mended", "mended_function"]
+__all__ = ["keeps_digits", "mended", "mended_function"]
 
 x = known("x")
 
@@ -31,6 +31,8 @@ _BITS = 54
 #: how far a function must be analytic around a place
 _NARROW = 1e-3
 _DIGITS = 80
+#: x next to a root is a power of it
+_STEP = sp.Dummy("z", positive=True)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,19 @@ def mended(g: sp.Expr, sign: int, written: sp.Expr | None = None) -> sp.Expr:
 def mended_function(piece: sp.Expr) -> Real:
     """A function over arrays, in that form."""
     return on_both_sides(*(vectorised(mended(piece, sign)) for sign in (1, -1)))
+
+
+def keeps_digits(g: sp.Expr) -> bool:
+    """Whether that form of a function that is 0 at 0 has digits next to 0, however near."""
+    exact = sp.lambdify(x, g, "mpmath")
+    for sign in (1, -1):
+        points = [sign * 0.7 * 10.0**-k for k in (2, 5, 9, 14, 20, 28)]
+        with np.errstate(all="ignore"), mp.workdps(_DIGITS):
+            found = vectorised(mended(g, sign))(np.array(points)).tolist()
+            true = [exact(mp.mpf(z)) for z in points]
+        if not all(abs(v - t) <= 10 * _LOST * abs(t) for v, t in zip(found, true, strict=True)):
+            return False
+    return True
 
 
 @cache
@@ -99,16 +114,31 @@ def _beside(g: sp.Expr, r: sp.Expr, sign: int) -> sp.Expr:
 
 @cache
 def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
-    """the Taylor series of h(x - r), and from r how far it is taken; None where floating point keeps the digits, or h has no such series"""
-    if x not in h.free_symbols or not (lost := _lost(h, r, sign)) or (radius := analytic_radius(h)) < _NARROW:
+    """the Taylor series of h(x - r), or next to a root in powers of that, and from r how far it is taken; None where floating point keeps
+    the digits, or h has no such series"""
+    if x not in h.free_symbols:
+        return None
+    k, along = _along(h, sign)
+    if not (lost := _lost(h, r, sign) if k == 1 else _lost(along, sp.S.Zero, 1)) or (radius := analytic_radius(along)) < _NARROW:
         return None
     terms = 2 * TERMS
-    c = taylor(h, min(radius / 2, 1.0), terms)
+    c = taylor(along, min(radius / 2, 1.0), terms)
     first = next((n for n, a in enumerate(c) if a), terms)
     if first == terms:
         return None
     polynomial = sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr()
-    return sp.horner(polynomial).xreplace({x: x - r}), min(8.0 * lost, radius * 2.0 ** (-_BITS / (terms - first)))
+    away = x - r if k == 1 else (sign * (x - r)) ** sp.Rational(1, k)
+    return sp.horner(polynomial).xreplace({x: away}), min(8.0 * lost, radius * 2.0 ** (-_BITS / (terms - first))) ** k
+
+
+def _along(h: sp.Expr, sign: int) -> tuple[int, sp.Expr]:
+    """k and h(sign x^k), k > 1 where only that is analytic next to 0: k is what the degrees of roots in h divide"""
+    k = math.lcm(*(int(t.exp.q) for t in h.atoms(sp.Pow) if t.exp.is_Rational))
+    if k == 1 or analytic_radius(h) >= _NARROW:
+        return 1, h
+    along = sp.powdenest(h.xreplace({x: sign * _STEP**k}), force=True).xreplace({_STEP: x})
+    real = sp.N(along.xreplace({x: sp.Rational(1, 100)})).is_real  # not so on the other side of a root
+    return (k, along) if real and analytic_radius(along) >= _NARROW else (1, h)
 
 
 def _lost(h: sp.Expr, r: sp.Expr, sign: int) -> float:

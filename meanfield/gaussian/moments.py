@@ -85,7 +85,7 @@ def _tilt(t: Moment) -> Step:
     shifted = (m[0] + cov[0] * b[0] + cov[1] * b[1], m[1] + cov[1] * b[0] + cov[2] * b[1])
     exponent = t.B[0] * m[0] + t.B[1] * m[1] - (t.A[0] * m[0] ** 2 + t.A[1] * m[1] ** 2) / 2
     exponent += (cov[0] * b[0] ** 2 + 2 * cov[1] * b[0] * b[1] + cov[2] * b[1] ** 2) / 2
-    return Step("tilt", t, ((exp(sp.expand(exponent)) / sqrt(det), Moment(t.k, t.G, shifted, cov)),))
+    return Step("tilt", t, ((exp(exponent) / sqrt(det), Moment(t.k, t.G, shifted, cov)),))
 
 
 def _delta(t: Moment) -> Step:

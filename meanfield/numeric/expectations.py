@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sympy as sp
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.cells import cells, narrowest
+from meanfield.gaussian.cells import cells, from_zero, narrowest
 from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -108,7 +108,7 @@ class Expectations(Calls):
     def _gap_about(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         """A gap in parts, each about a singularity of g, where its inputs are close against what these are apart."""
         found = () if g.free_symbols - {x} else cells(g)
-        plain = (self.integrand(g), self.slope(g))
+        plain = (self.integrand(from_zero(g)), self.slope(g))
         if not found:
             return self.call("gap", plain, v, d)
         close = sp.And(d <= v, d < sp.Float(min(narrowest(found), 1e150) ** 2 * _NEAR)) if len(found) > 1 else d <= v

@@ -8,6 +8,7 @@ import random
 import re
 
 import flint
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -523,3 +524,14 @@ def test_letters_of_the_law_in_what_is_averaged() -> None:
     node = mf.E(sp.exp(q * x), 2 * q)
     assert node.doit() == sp.exp(q**3)
     assert mf.evaluate(node, q=0.5) == pytest.approx(np.exp(0.125), rel=1e-15)
+
+
+def test_a_kernel_of_seven_symbols() -> None:
+    """E f(u) f(v) of x erf(b x) exp(-a x^2) at a mean, every variance its own, against the integral over u and v given u"""
+    a, b, m = (sp.Symbol(name, positive=True) for name in ("a", "b", "m"))
+    kernel = mf.Activation(mf.x * sp.erf(b * mf.x) * sp.exp(-a * mf.x**2)).kernel(mf.q1, mf.p, mf.q2, mean=m)
+    values = {a: 1 / sp.Integer(3), b: sp.Rational(3, 4), m: sp.Rational(2, 5), mf.q1: 1, mf.p: sp.Rational(1, 2), mf.q2: 2}
+    f = lambda t: t * mp.erf(t * 3 / 4) * mp.exp(-t * t / 3)  # noqa: E731
+    given = lambda u: mp.quad(lambda v: f(v) * mp.npdf(v, mp.mpf("0.2") + u / 2, mp.sqrt(1.75)), [-9, -3, 0, 3, 9])  # noqa: E731
+    truth = mp.quad(lambda u: f(u) * mp.npdf(u, 0.4, 1) * given(u), [-8, -3, 0, 3, 8])
+    assert abs(sp.N(kernel.subs(values), 20) - truth) < 1e-13

@@ -299,6 +299,9 @@ def test_saturated_kernels_lead_with_the_arcsine() -> None:
         (sp.exp(-3 * x), 4, sp.Rational(24, 243)),
         (sp.log(1 + sp.exp(-2 * x)), 2, sp.Rational(7, 8) * sp.pi**4 / 90 / 4),
         (sp.Min(x, 1), 1, sp.Rational(1, 3) - sp.Rational(1, 2)),
+        (x**2 / sp.sqrt(x**4 + 1), 0, sp.gamma(sp.Rational(-1, 4)) * sp.gamma(sp.Rational(3, 4)) / (4 * sp.sqrt(sp.pi))),
+        (x / sp.sqrt(2 * x**4 + 3), 0, sp.log(sp.Rational(8, 3)) / (4 * sp.sqrt(2))),
+        ((x**3 + 2) ** sp.Rational(-1, 3), 0, sp.log(3) / 2 - sp.log(2) / 3 + sp.sqrt(3) * sp.pi / 18),
     ],
 )
 def test_finite_parts(g: sp.Expr, n: int, value: sp.Expr) -> None:
@@ -385,6 +388,29 @@ def test_bad_arguments() -> None:
         mf.tanh.hermite(True, q)
     with pytest.raises(ValueError, match="q = -1"):
         mf.tanh.hermite(2, -1)
+
+
+def test_roots_of_quartics_have_closed_constants() -> None:
+    """x/(1 + x^4)^(1/4) and its derivative: no open integral is left to read"""
+    phi, wide = mf.Activation(x / (1 + x**4) ** sp.Rational(1, 4)), 10**6
+    panels = [0, 1, 4, 20, 100, 500, 2000, 5000, 12000]
+    for own, power, root in ((phi, 2, mp.mpf(1) / 2), (phi.derivative, 0, mp.mpf(5) / 2)):
+        moment = own.asymptotic("second_moment", 4).expression
+        assert not moment.has(FinitePart)
+        truth = 2 * mp.quad(lambda t, k=power, s=root: t**k / (1 + t**4) ** s * mp.npdf(t, 0, mp.sqrt(wide)), panels)
+        assert abs(number(moment, q=wide) - truth) < mp.mpf("1e-17")
+
+
+def test_expansions_at_a_mean() -> None:
+    """of the function with its argument moved, and refused at a mean that moves with the variance"""
+    m = sp.Symbol("m", real=True)
+    moved = mf.Activation(sp.tanh(x + 1))
+    for how, order in (("taylor", 3), ("asymptotic", 2)):
+        for moment in ("mean", "second_moment", "kernel"):
+            found, plain = getattr(mf.tanh, how)(moment, order, mean=m), getattr(moved, how)(moment, order)
+            assert abs(number(found.expression, m=1, q="0.7", p="0.3") - number(plain.expression, q="0.7", p="0.3")) < mp.mpf("1e-12")
+        with pytest.raises(ValueError, match="does not depend on the variances"):
+            getattr(mf.tanh, how)("mean", order, mean=2 * q)
 
 
 def test_expansions_show_themselves() -> None:

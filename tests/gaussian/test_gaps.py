@@ -56,6 +56,21 @@ def test_gaps_of_functions_with_kinks(f: sp.Expr, points: tuple[tuple[float, flo
         assert abs(mf.evaluate(gap, q=variance, delta=apart) - truth) <= 1e-12 * truth, (variance, apart)
 
 
+#: a root of |x| beside a constant: f, and the square of c in f(x) = f(0) + c sqrt|x| + ...
+ROOTS = ((exp(-sp.sqrt(sp.Abs(x))), 1.0), (1 / (3 + sp.sqrt(sp.Abs(x))), 1 / 81))
+
+
+@pytest.mark.parametrize(("f", "leading"), ROOTS, ids=str)
+def test_gaps_next_to_a_root_of_a_function_that_is_not_0_there(f: sp.Expr, leading: float) -> None:
+    r"""against an integral, and to 1e-290: gap/delta, as E f'^2 diverges, is c^2/(4 \sqrt{2 \pi q}) ln(1/delta) and a constant"""
+    gap = mf.Activation(f).gap(q, delta)
+    for variance, ratio in ((1e-12, 1e-10), (1.0, 1e-28), (1e12, 1e-20)):
+        truth = integral(f, variance, ratio * variance)
+        assert abs(mf.evaluate(gap, q=variance, delta=ratio * variance) - truth) <= 1e-12 * truth, (variance, ratio)
+    near, far = (mf.evaluate(gap, q=1.0, delta=apart) / apart for apart in (1e-290, 1e-60))
+    assert near - far == pytest.approx(leading / (4 * math.sqrt(2 * math.pi)) * 230 * math.log(10), rel=1e-9)
+
+
 def test_gaps_of_an_endless_oscillation() -> None:
     r"""delta E f'(u)^2 - delta^2/2 E f''(u)^2, across the rules for what is near and what is not; f is even; E f'^2, E f''^2 \simeq 1/2"""
     f, variance = sp.sin(x) * tanh(x), 1e6
@@ -117,7 +132,7 @@ def test_logarithms_and_roots_have_no_scale() -> None:
     assert abs(near / exact - 1) <= 1e-12
     assert mf.evaluate(root.gap(q, delta), q=1.0, delta=1e-196) == pytest.approx(1e6 * far, rel=1e-12)
     with pytest.raises(ArithmeticError, match="a root, a logarithm or a jump"):  # values around 0 are not told from f(0) = 1
-        mf.evaluate(mf.Activation(sp.exp(-sp.sqrt(sp.Abs(x)))).gap(q, delta), q=1.0, delta=1e-30)
+        mf.evaluate(mf.Activation(1 / (1 + sp.Abs(x) ** (1 / sp.pi))).gap(q, delta), q=1.0, delta=1e-60)
 
 
 #: closed forms whose terms cancel for small variances, or for large ones beside an oscillation; the largest variance

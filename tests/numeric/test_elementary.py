@@ -17,7 +17,9 @@ ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
 EDGES += [1e16, -1e300, 1.797e308, math.inf, -math.inf, math.nan]
 ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment")
-ONE = {f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "inverse_root", "logarithm", *ANGLES)}
+ONE = {
+    f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "inverse_root", "logarithm", "scaled_erfc", *ANGLES)
+}
 
 
 def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,6 +83,15 @@ def test_inverse_roots() -> None:
         assert max(abs(y * mp.sqrt(mp.mpf(v)) - 1) for v, y in zip(x.tolist(), value(x).tolist(), strict=True)) < 1.5 * 2**-52
     ends = np.array([0.0, math.inf, 5e-324, -1.0, math.nan])
     assert np.array_equal(value(ends), [math.inf, 0.0, 4.49891379454319638e161, math.nan, math.nan], equal_nan=True)
+
+
+def test_tails_beside_what_they_outweigh() -> None:
+    draw = np.random.default_rng(8)
+    x = np.concatenate([draw.uniform(0, 10, 300), 10 ** draw.uniform(-300, 2.5, 300), [0.0]])
+    with mp.workdps(50):
+        truth = np.array([float(mp.exp(v * v) * mp.erfc(v)) for v in map(mp.mpf, x.tolist())])
+    assert compiled(elementary.scaled_erfc)(x) == pytest.approx(truth, rel=ULPS * 2**-52, abs=0)
+    assert [primitives.scaled_erfc(v) for v in x.tolist()] == pytest.approx(truth.tolist(), rel=ULPS * 2**-52, abs=0)
 
 
 def test_of_two_arguments() -> None:
