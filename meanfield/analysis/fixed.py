@@ -113,7 +113,7 @@ class _Search:
     def result(self) -> FixedPoints:
         if self.step.unresolved:
             return FixedPoints((), "unresolved", self.step.unresolved, self.steps)
-        at_rest = _number(at_zero(self._with_parameters(self.step.q_identical)))
+        at_rest = _number(self._with_parameters(at_zero(self._with_parameters(self.step.q_identical))))
         low = min(LOWEST, at_rest / 1e3) if 0 < at_rest < math.inf else LOWEST
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
         if found.everywhere:
@@ -133,8 +133,11 @@ class _Search:
 
     def _origin(self, found: Roots) -> FixedPoint:
         """the fixed point q = 0, where p = 0 too"""
-        chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
-        along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
+        if self.step.long:  # products of hundreds of formulas: where the least variance has them
+            along, chi = (float(v.value[0]) for v in self.steps.identical(np.array([LOWEST]))[1:])
+        else:
+            chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
+            along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
         stable = attracts(along, found.first) and attracts(chi, found.first)
         return fixed_point(Root(0.0, 0.0, 0.0, True, 0.0), chi, along, stable=stable)
 

@@ -24,6 +24,8 @@ Function = Callable[[Floats], tuple[Floats, Floats, Floats]]
 ROUNDS = 12
 #: part of the smallest value nearby by which a midpoint may miss its prediction
 MISSED = 0.1
+#: how near, in ln of the variable, the end of where the function has values is approached
+END = 1e-3
 #: steps of a bisection that starts from one decade
 STEPS = 60
 
@@ -96,7 +98,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
 
 
 def _refine(s: _Samples) -> None:
-    """halve intervals whose midpoint is not where the cubic through values and slopes at the ends has it"""
+    """halve intervals whose midpoint is not where the cubic through values and slopes at the ends has it, and those in which values end"""
     doubtful = np.ones(len(s.at) - 1, dtype=bool)
     for _ in range(ROUNDS):
         left = np.flatnonzero(doubtful)
@@ -115,6 +117,8 @@ def _refine(s: _Samples) -> None:
         doubtful = np.zeros(len(s.at) - 1, dtype=bool)
         doubtful[position[bad] - 1] = True
         doubtful[position[bad]] = True
+        lost = np.isnan(s.value)  # up to where the function ends
+        doubtful |= (lost[:-1] != lost[1:]) & (np.diff(np.log(s.at)) > END)
 
 
 def _turning_points(s: _Samples) -> None:
