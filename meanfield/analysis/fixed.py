@@ -7,6 +7,7 @@ cancel. Where q' depends on the second input (attention) the roots in q are foll
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +27,8 @@ from meanfield.numeric.runs import bound_parameters
 __all__ = ["fixed_points"]
 
 Floats = NDArray[np.float64]
+#: a range of 1 - c
+Ends = tuple[float, float]
 
 #: variances among which fixed points are looked for
 LOWEST, HIGHEST = 1e-12, 1e12
@@ -120,10 +123,14 @@ class _Search:
             return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
         points = [self._origin(found)] if at_rest == 0 else []
         if self.step.coupled:
-            points += [self._at_one(root, 0) for root in found.roots] + self._coupled()
+            points += [self._at_one(root, 0) for root in found.roots]
+            searches = [self._coupled()]
         else:
-            points += [point for root in found.roots for point in self._correlations(root)]
-        points.sort(key=lambda f: (f.q, f.gap))
+            searches = [self._correlations(root) for root in found.roots]
+        points = sorted([*points, *(f for own, _ in searches for f in own)], key=lambda f: (f.q, f.gap))
+        skipped = [ends for _, ranges in searches for ends in ranges]
+        if skipped:
+            return FixedPoints(points, "unresolved", "; ".join(filter(None, [_skipped(skipped), _beyond(found)])), self.steps)
         if points:
             return FixedPoints(points, "ok", _beyond(found), self.steps)
         return FixedPoints((), "none", _beyond(found) or "no variance is left as it is", self.steps)
@@ -134,7 +141,7 @@ class _Search:
     def _origin(self, found: Roots) -> FixedPoint:
         """the fixed point q = 0, where p = 0 too"""
         if self.step.long:  # products of hundreds of formulas: where the least variance has them
-            along, chi = (float(v.value[0]) for v in self.steps.identical(np.array([LOWEST]))[1:])
+            along, chi = (_limit(*v.value) for v in self.steps.identical(np.array([LOWEST**2, LOWEST]))[1:])
         else:
             chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
             along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
@@ -147,19 +154,19 @@ class _Search:
         stable = attracts(chi, nearby) and abs(along) < 1 - MARGINAL
         return fixed_point(root, chi, along, stable=stable, status=status)
 
-    def _correlations(self, root: Root) -> list[FixedPoint]:
-        """the fixed points of c at a fixed point of q that does not depend on it"""
+    def _correlations(self, root: Root) -> tuple[list[FixedPoint], list[Ends]]:
+        """the fixed points of c at a fixed point of q that does not depend on it, and where 1 - c has no next one"""
         found = positive_roots(lambda eps: self.spread(root.at, eps), NARROWEST, self.widest, per_decade=2)
         one = self._at_one(root, found.first, "every c" if found.everywhere else "")
         if found.everywhere:
-            return [one]
+            return [one], []
         points = [one]
         for r in (*found.roots, *self._opposite(root)):
             gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # phi without mean, no bias: c = 0
             chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1].value[0])
             touching = "" if r.crossing else "touching"
             points.append(fixed_point(root, chi, one.chi_parallel, gap=gap, gap_bracket=(r.low, r.high), status=touching))
-        return points
+        return points, [found.unresolved] * (found.unresolved is not None)
 
     def _opposite(self, root: Root) -> list[Root]:
         """c = -1, where phi is odd and there is no bias"""
@@ -170,22 +177,36 @@ class _Search:
         return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= bound[0] else []
 
     # -- where q' depends on c --------------------------------------------------------------------------------------------
-    def _coupled(self) -> list[FixedPoint]:
-        """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c"""
+    def _coupled(self) -> tuple[list[FixedPoint], list[Ends]]:
+        """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c; and
+        where 1 - c has no next one on a branch"""
         scanned = np.geomspace(COUPLED, self.widest, SCANS)
         known_roots = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
         points: list[FixedPoint] = []
+        skipped: list[Ends] = []
         for k in range(max(map(len, known_roots))):
             starts = np.array([roots[k].at if len(roots) > k else np.nan for roots in known_roots])
             follow = partial(self._followed, scanned, starts)
-            for r in positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2).roots:  # type: ignore[misc]
+            found = positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2)  # type: ignore[misc]
+            skipped += self._without_value(scanned, starts, found.unresolved)
+            for r in found.roots:
                 if r.residual > RESIDUAL:  # from one branch to another
                     continue
                 at = float(follow(np.array([r.at]))[0])
                 root = min(self._variances(r.at, at / NEARBY, at * NEARBY), key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
                 point = self._joint(root, r)
                 points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
-        return points
+        return points, skipped
+
+    def _without_value(self, scanned: Floats, starts: Floats, lost: Ends | None) -> list[Ends]:
+        """in which part of what a branch does not reach the map has no value at the variance it had last: elsewhere the branch ends"""
+        known = np.flatnonzero(np.isfinite(starts))
+        if lost is None or not known.size:
+            return []
+        eps = np.geomspace(*lost, SCANS)
+        nearest = known[np.abs(np.log(eps[:, None] / scanned[known])).argmin(1)]
+        missing = eps[np.isnan(self.growth_at(eps, starts[nearest])[0])]
+        return [(float(missing.min()), float(missing.max()))] if missing.size else []
 
     def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> tuple[Root, ...]:
         return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade).roots
@@ -235,6 +256,16 @@ def _number(e: sp.Expr) -> float:
         return float(e)
     except (TypeError, ValueError, ArithmeticError):
         return math.nan
+
+
+def _limit(nearer: float, near: float) -> float:
+    """of a slope at two small variances as the variance vanishes: 0 where it falls with that"""
+    return float(nearer) if math.isclose(nearer, near, rel_tol=1e-6) or not abs(nearer) < abs(near) else 0.0
+
+
+def _skipped(ranges: Sequence[Ends]) -> str:
+    low, high = min(a for a, _ in ranges), max(b for _, b in ranges)
+    return f"no fixed points are known with 1 - c from {low:.6g} to {high:.6g}, where the step has no value in float64"
 
 
 def _beyond(found: Roots) -> str:
