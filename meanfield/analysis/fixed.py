@@ -54,8 +54,8 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     -------
     FixedPoints
         A tuple of FixedPoint, one for each pair (q*, c*); its `status` and `reason` say where there is none (q grows or shrinks
-        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and where they are not looked for (a gated
-        attention unit, whose step takes integrals over finitely many features).
+        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and between which 1 - c the step has no value,
+        so that there may be others (gated attention units of few tokens, whose correlations are nearly as low as they can be).
 
     Raises
     ------
@@ -166,7 +166,7 @@ class _Search:
             chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1].value[0])
             touching = "" if r.crossing else "touching"
             points.append(fixed_point(root, chi, one.chi_parallel, gap=gap, gap_bracket=(r.low, r.high), status=touching))
-        return points, [found.unresolved] * (found.unresolved is not None)
+        return points, list(found.unresolved)
 
     def _opposite(self, root: Root) -> list[Root]:
         """c = -1, where phi is odd and there is no bias"""
@@ -188,7 +188,7 @@ class _Search:
             starts = np.array([roots[k].at if len(roots) > k else np.nan for roots in known_roots])
             follow = partial(self._followed, scanned, starts)
             found = positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2)  # type: ignore[misc]
-            skipped += self._without_value(scanned, starts, found.unresolved)
+            skipped += [ends for lost in found.unresolved for ends in self._without_value(scanned, starts, lost)]
             for r in found.roots:
                 if r.residual > RESIDUAL:  # from one branch to another
                     continue
@@ -198,10 +198,10 @@ class _Search:
                 points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
         return points, skipped
 
-    def _without_value(self, scanned: Floats, starts: Floats, lost: Ends | None) -> list[Ends]:
+    def _without_value(self, scanned: Floats, starts: Floats, lost: Ends) -> list[Ends]:
         """in which part of what a branch does not reach the map has no value at the variance it had last: elsewhere the branch ends"""
         known = np.flatnonzero(np.isfinite(starts))
-        if lost is None or not known.size:
+        if not known.size:
             return []
         eps = np.geomspace(*lost, SCANS)
         nearest = known[np.abs(np.log(eps[:, None] / scanned[known])).argmin(1)]
@@ -264,8 +264,8 @@ def _limit(nearer: float, near: float) -> float:
 
 
 def _skipped(ranges: Sequence[Ends]) -> str:
-    low, high = min(a for a, _ in ranges), max(b for _, b in ranges)
-    return f"no fixed points are known with 1 - c from {low:.6g} to {high:.6g}, where the step has no value in float64"
+    where = " and ".join(dict.fromkeys(f"from {low:.6g} to {high:.6g}" for low, high in ranges))
+    return f"no fixed points are known with 1 - c {where}, where the step has no value in float64"
 
 
 def _beyond(found: Roots) -> str:
@@ -275,6 +275,6 @@ def _beyond(found: Roots) -> str:
         where = "beyond the last fixed point" if found.roots else "for every variance"
         parts.append(f"q' > q {where}: q grows without bound")
     if found.unresolved:
-        low, high = found.unresolved
-        parts.append(f"variances from {low:.3g} to {high:.3g} could not be resolved in float64")
+        where = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in found.unresolved)
+        parts.append(f"variances {where} could not be resolved in float64")
     return "; ".join(parts)

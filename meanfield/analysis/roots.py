@@ -43,13 +43,14 @@ class Root:
 
 @dataclass(frozen=True)
 class Roots:
-    """What a search found: roots in ascending order; whether the function is zero throughout to rounding; its signs at both ends."""
+    """What a search found: roots in ascending order; whether the function is zero throughout to rounding; its signs at both ends; between
+    which points it has no value."""
 
     roots: tuple[Root, ...]
     everywhere: bool
     first: int
     last: int
-    unresolved: tuple[float, float] | None
+    unresolved: tuple[tuple[float, float], ...]
 
 
 @dataclass
@@ -80,9 +81,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         _refine(s)
         _turning_points(s)
         keep = np.isfinite(s.at) & ~np.isnan(s.value)
-        lost = s.at[~keep]
-        at, sign = s.at[keep], s.sign[keep]
-        unresolved = (float(lost.min()), float(lost.max())) if lost.size else None
+        at, sign, unresolved = s.at[keep], s.sign[keep], _runs(s.at, ~keep)
         nonzero = np.flatnonzero(sign)
         if not nonzero.size:
             return Roots((), bool(at.size), 0, 0, unresolved)
@@ -95,6 +94,12 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
                 k = inside[np.argmin(np.abs(s.value[keep][inside]))]
                 roots.append(Root(float(at[k]), float(at[i]), float(at[j]), False, float(abs(s.value[keep][k]))))
         return Roots(tuple(roots), False, int(sign[nonzero[0]]), int(sign[nonzero[-1]]), unresolved)
+
+
+def _runs(at: Floats, lost: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """the first and the last of points in a row"""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], lost, [False]])))
+    return tuple((float(at[i]), float(at[j - 1])) for i, j in edges.reshape(-1, 2))
 
 
 def _refine(s: _Samples) -> None:
