@@ -181,11 +181,11 @@ class _Search:
         """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c; and
         where 1 - c has no next one on a branch"""
         scanned = np.geomspace(COUPLED, self.widest, SCANS)
-        known_roots = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
+        scans = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
         points: list[FixedPoint] = []
         skipped: list[Ends] = []
-        for k in range(max(map(len, known_roots))):
-            starts = np.array([roots[k].at if len(roots) > k else np.nan for roots in known_roots])
+        for k in range(max(len(found.roots) for found in scans)):
+            starts = _branch(k, scans)
             follow = partial(self._followed, scanned, starts)
             found = positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2)  # type: ignore[misc]
             skipped += [ends for lost in found.unresolved for ends in self._without_value(scanned, starts, lost)]
@@ -193,7 +193,7 @@ class _Search:
                 if r.residual > RESIDUAL:  # from one branch to another
                     continue
                 at = float(follow(np.array([r.at]))[0])
-                root = min(self._variances(r.at, at / NEARBY, at * NEARBY), key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
+                root = min(self._variances(r.at, at / NEARBY, at * NEARBY).roots, key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
                 point = self._joint(root, r)
                 points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
         return points, skipped
@@ -208,8 +208,8 @@ class _Search:
         missing = eps[np.isnan(self.growth_at(eps, starts[nearest])[0])]
         return [(float(missing.min()), float(missing.max()))] if missing.size else []
 
-    def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> tuple[Root, ...]:
-        return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade).roots
+    def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> Roots:
+        return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade)
 
     def _followed(self, scanned: Floats, starts: Floats, eps: Floats) -> Floats:
         """the variance that stays at each 1 - c, by Newton's method from where it is at the nearest one scanned; nan where that ends"""
@@ -243,6 +243,16 @@ class _Search:
         return fixed_point(
             root, chi, along, gap=r.at, gap_bracket=(r.low, r.high), status="" if r.crossing else "touching", multipliers=own
         )
+
+
+def _branch(k: int, scans: Sequence[Roots]) -> Floats:
+    """the k-th variance of each scan, nan where there are fewer; of one that found values missing, that of the nearest which has it"""
+    found = np.array([scan.roots[k].at if len(scan.roots) > k else np.nan for scan in scans])
+    known = np.flatnonzero(np.isfinite(found))
+    for i in np.flatnonzero(np.isnan(found)):
+        if scans[i].unresolved:
+            found[i] = found[known[np.abs(known - i).argmin()]]
+    return found
 
 
 def _along_both(jacobian: Rate, eps: Floats) -> Rate:
