@@ -28,7 +28,7 @@ from meanfield.analysis.elimination import (
     relation,
     with_squares,
 )
-from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
+from meanfield.analysis.maps import at_zero, map_of, slope_at_zero, values_of
 from meanfield.analysis.newton import solutions
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.blocks.algebra import Block
@@ -46,6 +46,8 @@ LOWEST, HIGHEST = 1e-10, 1e10
 ZERO = 1e-18
 #: parameters this close to those of a degenerate point are its own
 NEAR = 1e-5
+#: what counts as none of a difference of chi from 1
+IDLE = 1e-9
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
 #: parameters that may be open: two are solved for, the others stay letters
@@ -137,6 +139,8 @@ class _Problem:
         """chi = 1 and q' = q at a given q"""
         e = self.equations
         names, unknown = ("chi", "fixed"), self.open[:2]
+        if e.long:
+            return self._by_newton(names, variance)
         squares = linear_solution(tuple(getattr(e, name) for name in names[: len(unknown)]), unknown)
         if squares is None or idle(e, squares):
             line = self._whatever_q(variance)
@@ -155,6 +159,8 @@ class _Problem:
     def on_the_line(self) -> Critical:
         """one open parameter, together with q"""
         e = self.equations
+        if e.long:
+            return self._by_newton(("chi", "fixed"), None)
         line = self._whatever_q(q) if self.letters else None
         if line is not None:
             return line
@@ -167,6 +173,8 @@ class _Problem:
     def half_stable(self) -> Critical:
         """two open parameters, together with q, where dq'/dq = 1 too"""
         e = self.equations
+        if e.long:
+            return self._by_newton(("chi", "fixed", "marginal"), None)
         line = relation(e, self.open)
         if line is not None:
             return self._line(*line)
@@ -333,14 +341,16 @@ class _Problem:
         given = self._numbers() | ({} if variance is None else {"q": float(variance)})
         scaled = {"chi": self.free.chi, "fixed": self.free.fixed / q, "marginal": self.free.marginal}
         found = solutions(tuple(scaled[name] for name in system), unknown, given)
-        points = []
+        points, without = [], set()
         for values, residual, determined in found:
             named = {s.name: v for s, v in zip(unknown, values, strict=True)}
             at = named.get("q", float(variance or 0))
+            if self.equations.long and (idle_ones := self._idle(system, {**given, **named})):
+                without |= idle_ones
+                continue
             if not LOWEST <= at <= HIGHEST:  # on the way to q = 0, where all of them hold in the limit
                 continue
-            put = {s: sp.Rational(v) for s, v in zip(unknown, values, strict=True)} | ({q: variance} if variance is not None else {})
-            along = 1 + float(self.equations.marginal.subs(put, simultaneous=True))
+            along = 1 + float(values_of((self.free.marginal,), {**given, **named, "q": at})[0][0, 0])
             status = "line" if not determined else "ok" if along <= 1 + MARGINAL else "unstable"
             reason = {"line": "one point of a family: the equations do not determine each parameter", "ok": "chi = 1 and q' = q"}
             text = reason.get(status, f"q leaves this fixed point: dq'/dq = {along:.6g} > 1")
@@ -350,7 +360,14 @@ class _Problem:
         missed = (
             f"no positive {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
         )
-        return self._ordered(points, missed, variance is None)
+        if without and not points:
+            missed = f"{' and '.join(wanted[name] for name in system)} only where {', '.join(sorted(without))} may be twice as large all the same"
+        return self._ordered(points, missed, variance is None and not self.equations.long)
+
+    def _idle(self, system: tuple[str, ...], at: dict[str, float]) -> set[str]:
+        """the open parameters that may be twice as large: a branch of no weight makes each network critical"""
+        missed = tuple(getattr(self.free, name) for name in system)
+        return {s.name for s in self.open if np.abs(values_of(missed, {**at, s.name: 2 * at[s.name]})[0]).max() < IDLE}
 
     def _ordered(self, points: list[Critical], missed: str, anywhere: bool = True) -> Critical:
         """the first of the points, that at q = 0 (where q may be anywhere) the last of them; or why there are none"""

@@ -12,6 +12,7 @@ from functools import lru_cache
 import sympy as sp
 from sympy.solvers.solveset import NonlinearError
 
+from meanfield.analysis.derivatives import Name
 from meanfield.analysis.maps import StepMap
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.singularities import standardised
@@ -42,6 +43,11 @@ class Equations:
     chi: sp.Expr
     fixed: sp.Expr
     marginal: sp.Expr
+
+    @property
+    def long(self) -> bool:
+        """Whether they are written in names, which hide parameters from algebra."""
+        return any(e.has(Name) for e in (self.chi, self.fixed, self.marginal))
 
 
 @lru_cache(maxsize=256)

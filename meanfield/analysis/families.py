@@ -21,9 +21,6 @@ __all__ = ["moments"]
 
 Floats = NDArray[np.float64]
 
-#: highest power of f in a covariance
-HIGHEST = 4
-
 _LOOP = '''
 
 def table(laws, patterns, wanted, means, spreads, rows, out, shapes, slopes, bends):
@@ -53,10 +50,11 @@ def moments(nodes: Sequence[Exchangeable], variance: Floats, gap: Floats) -> Flo
     """Values of the nodes, all of one function without parameters, and their slopes by the variance and the gap: (3, nodes, points)."""
     family = _family(nodes[0].integrand)
     patterns = np.array([_pattern(node) for node in nodes])
-    wanted = np.zeros((HIGHEST + 1, HIGHEST + 1))
+    powers = int(patterns[:, :MOST].max()) + 1
+    wanted = np.zeros((powers, powers))
     for row in patterns[patterns[:, -1] > 0]:
-        wanted[int(row[2]), int(row[3])] = wanted[0, 0] = 1.0
-    means, spreads, rows = np.empty((5, int(patterns[:, :MOST].max()) + 1)), np.empty((3, wanted.size)), np.empty((3 * len(wanted), CAPACITY))
+        wanted[int(row[2]), int(row[3])] = 1.0
+    means, spreads, rows = np.empty((5, powers)), np.empty((3, wanted.size)), np.empty((3 * powers, CAPACITY))
     laws, out = np.array([variance, gap]), np.empty((3 * len(nodes), variance.size))
     shapes = [i.shapes((), np.empty((0, 1))) for i in family.functions]
     execute(family.source, "table", (laws, patterns, wanted.ravel(), means, spreads, rows, out, *shapes), False)

@@ -7,6 +7,7 @@ cancel. Where q' depends on the second input (attention) the roots in q are foll
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -26,6 +27,8 @@ from meanfield.numeric.runs import bound_parameters
 __all__ = ["fixed_points"]
 
 Floats = NDArray[np.float64]
+#: a range of 1 - c
+Ends = tuple[float, float]
 
 #: variances among which fixed points are looked for
 LOWEST, HIGHEST = 1e-12, 1e12
@@ -51,8 +54,8 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     -------
     FixedPoints
         A tuple of FixedPoint, one for each pair (q*, c*); its `status` and `reason` say where there is none (q grows or shrinks
-        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and where they are not looked for (a gated
-        attention unit, whose step takes integrals over finitely many features).
+        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and between which 1 - c the step has no value,
+        so that there may be others (gated attention units of few tokens, whose correlations are nearly as low as they can be).
 
     Raises
     ------
@@ -113,17 +116,21 @@ class _Search:
     def result(self) -> FixedPoints:
         if self.step.unresolved:
             return FixedPoints((), "unresolved", self.step.unresolved, self.steps)
-        at_rest = _number(at_zero(self._with_parameters(self.step.q_identical)))
+        at_rest = _number(self._with_parameters(at_zero(self._with_parameters(self.step.q_identical))))
         low = min(LOWEST, at_rest / 1e3) if 0 < at_rest < math.inf else LOWEST
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
         if found.everywhere:
             return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
         points = [self._origin(found)] if at_rest == 0 else []
         if self.step.coupled:
-            points += [self._at_one(root, 0) for root in found.roots] + self._coupled()
+            points += [self._at_one(root, 0) for root in found.roots]
+            searches = [self._coupled()]
         else:
-            points += [point for root in found.roots for point in self._correlations(root)]
-        points.sort(key=lambda f: (f.q, f.gap))
+            searches = [self._correlations(root) for root in found.roots]
+        points = sorted([*points, *(f for own, _ in searches for f in own)], key=lambda f: (f.q, f.gap))
+        skipped = [ends for _, ranges in searches for ends in ranges]
+        if skipped:
+            return FixedPoints(points, "unresolved", "; ".join(filter(None, [_skipped(skipped), _beyond(found)])), self.steps)
         if points:
             return FixedPoints(points, "ok", _beyond(found), self.steps)
         return FixedPoints((), "none", _beyond(found) or "no variance is left as it is", self.steps)
@@ -133,8 +140,11 @@ class _Search:
 
     def _origin(self, found: Roots) -> FixedPoint:
         """the fixed point q = 0, where p = 0 too"""
-        chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
-        along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
+        if self.step.long:  # products of hundreds of formulas: where the least variance has them
+            along, chi = (_limit(*v.value) for v in self.steps.identical(np.array([LOWEST**2, LOWEST]))[1:])
+        else:
+            chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
+            along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
         stable = attracts(along, found.first) and attracts(chi, found.first)
         return fixed_point(Root(0.0, 0.0, 0.0, True, 0.0), chi, along, stable=stable)
 
@@ -144,19 +154,19 @@ class _Search:
         stable = attracts(chi, nearby) and abs(along) < 1 - MARGINAL
         return fixed_point(root, chi, along, stable=stable, status=status)
 
-    def _correlations(self, root: Root) -> list[FixedPoint]:
-        """the fixed points of c at a fixed point of q that does not depend on it"""
+    def _correlations(self, root: Root) -> tuple[list[FixedPoint], list[Ends]]:
+        """the fixed points of c at a fixed point of q that does not depend on it, and where 1 - c has no next one"""
         found = positive_roots(lambda eps: self.spread(root.at, eps), NARROWEST, self.widest, per_decade=2)
         one = self._at_one(root, found.first, "every c" if found.everywhere else "")
         if found.everywhere:
-            return [one]
+            return [one], []
         points = [one]
         for r in (*found.roots, *self._opposite(root)):
             gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # phi without mean, no bias: c = 0
             chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1].value[0])
             touching = "" if r.crossing else "touching"
             points.append(fixed_point(root, chi, one.chi_parallel, gap=gap, gap_bracket=(r.low, r.high), status=touching))
-        return points
+        return points, list(found.unresolved)
 
     def _opposite(self, root: Root) -> list[Root]:
         """c = -1, where phi is odd and there is no bias"""
@@ -167,25 +177,39 @@ class _Search:
         return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= bound[0] else []
 
     # -- where q' depends on c --------------------------------------------------------------------------------------------
-    def _coupled(self) -> list[FixedPoint]:
-        """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c"""
+    def _coupled(self) -> tuple[list[FixedPoint], list[Ends]]:
+        """fixed points with c < 1: on each branch of q' = q, followed along 1 - c from where variances were looked for, those of c; and
+        where 1 - c has no next one on a branch"""
         scanned = np.geomspace(COUPLED, self.widest, SCANS)
-        known_roots = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
+        scans = [self._variances(float(eps), LOWEST, HIGHEST, per_decade=2) for eps in scanned]
         points: list[FixedPoint] = []
-        for k in range(max(map(len, known_roots))):
-            starts = np.array([roots[k].at if len(roots) > k else np.nan for roots in known_roots])
+        skipped: list[Ends] = []
+        for k in range(max(len(found.roots) for found in scans)):
+            starts = _branch(k, scans)
             follow = partial(self._followed, scanned, starts)
-            for r in positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2).roots:  # type: ignore[misc]
+            found = positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2)  # type: ignore[misc]
+            skipped += [ends for lost in found.unresolved for ends in self._without_value(scanned, starts, lost)]
+            for r in found.roots:
                 if r.residual > RESIDUAL:  # from one branch to another
                     continue
                 at = float(follow(np.array([r.at]))[0])
-                root = min(self._variances(r.at, at / NEARBY, at * NEARBY), key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
+                root = min(self._variances(r.at, at / NEARBY, at * NEARBY).roots, key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
                 point = self._joint(root, r)
                 points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
-        return points
+        return points, skipped
 
-    def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> tuple[Root, ...]:
-        return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade).roots
+    def _without_value(self, scanned: Floats, starts: Floats, lost: Ends) -> list[Ends]:
+        """in which part of what a branch does not reach the map has no value at the variance it had last: elsewhere the branch ends"""
+        known = np.flatnonzero(np.isfinite(starts))
+        if not known.size:
+            return []
+        eps = np.geomspace(*lost, SCANS)
+        nearest = known[np.abs(np.log(eps[:, None] / scanned[known])).argmin(1)]
+        missing = eps[np.isnan(self.growth_at(eps, starts[nearest])[0])]
+        return [(float(missing.min()), float(missing.max()))] if missing.size else []
+
+    def _variances(self, eps: float, low: float, high: float, per_decade: int = 6) -> Roots:
+        return positive_roots(lambda at: self.growth_at(np.full(at.size, eps), at), low, high, per_decade)
 
     def _followed(self, scanned: Floats, starts: Floats, eps: Floats) -> Floats:
         """the variance that stays at each 1 - c, by Newton's method from where it is at the nearest one scanned; nan where that ends"""
@@ -221,6 +245,16 @@ class _Search:
         )
 
 
+def _branch(k: int, scans: Sequence[Roots]) -> Floats:
+    """the k-th variance of each scan, nan where there are fewer; of one that found values missing, that of the nearest which has it"""
+    found = np.array([scan.roots[k].at if len(scan.roots) > k else np.nan for scan in scans])
+    known = np.flatnonzero(np.isfinite(found))
+    for i in np.flatnonzero(np.isnan(found)):
+        if scans[i].unresolved:
+            found[i] = found[known[np.abs(known - i).argmin()]]
+    return found
+
+
 def _along_both(jacobian: Rate, eps: Floats) -> Rate:
     """dq'/dq at a fixed 1 - c = eps"""
     return Rate(*(m[0, 0] + eps * m[0, 1] for m in (jacobian.value, jacobian.less_1)))
@@ -234,6 +268,16 @@ def _number(e: sp.Expr) -> float:
         return math.nan
 
 
+def _limit(nearer: float, near: float) -> float:
+    """of a slope at two small variances as the variance vanishes: 0 where it falls with that"""
+    return float(nearer) if math.isclose(nearer, near, rel_tol=1e-6) or not abs(nearer) < abs(near) else 0.0
+
+
+def _skipped(ranges: Sequence[Ends]) -> str:
+    where = " and ".join(dict.fromkeys(f"from {low:.6g} to {high:.6g}" for low, high in ranges))
+    return f"no fixed points are known with 1 - c {where}, where the step has no value in float64"
+
+
 def _beyond(found: Roots) -> str:
     """what is known of the variances that are no fixed points"""
     parts = []
@@ -241,6 +285,6 @@ def _beyond(found: Roots) -> str:
         where = "beyond the last fixed point" if found.roots else "for every variance"
         parts.append(f"q' > q {where}: q grows without bound")
     if found.unresolved:
-        low, high = found.unresolved
-        parts.append(f"variances from {low:.3g} to {high:.3g} could not be resolved in float64")
+        where = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in found.unresolved)
+        parts.append(f"variances {where} could not be resolved in float64")
     return "; ".join(parts)

@@ -148,8 +148,16 @@ def is_closed(expressions: tuple[sp.Expr, ...]) -> bool:
 
 
 def at_zero(e: sp.Expr) -> sp.Expr:
-    """An expression with q = 0: expectations over vanishing variances are means of the two one-sided values."""
+    """An expression with q = 0: expectations over vanishing variances are means of the two one-sided values; names that vanish do so first,
+    and what they multiply is not asked for."""
+    names = {name: _name_at_zero(name) for name in e.atoms(Name)}
+    e = e.xreplace({name: value for name, value in names.items() if value == 0}).xreplace(names)
     return e.subs(q, 0).replace(lambda t: isinstance(t, Expectation) and t.variance == 0, lambda t: _expanded(t)[0])
+
+
+@lru_cache(maxsize=4096)
+def _name_at_zero(name: Name) -> sp.Expr:
+    return at_zero(name.value)
 
 
 def slope_at_zero(e: sp.Expr) -> sp.Expr:
@@ -225,6 +233,11 @@ class StepMap:
         held = {m.value.integrand for m in ordered(tuple(e for stage in self.stages for e in stage))[0]}
         names = sorted({s.name for f in held for s in f.free_symbols - {x}})
         return f"the activation of a gated attention unit depends on {', '.join(names)}: write the number into it" if names else ""
+
+    @cached_property
+    def long(self) -> bool:
+        """Whether its formulas are written in names."""
+        return any(e.has(Name) for stage in self.stages for e in stage)
 
     @cached_property
     def coupled(self) -> bool:

@@ -87,7 +87,7 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     Attributes
     ----------
     status : str
-        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (they were not looked for).
+        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (there may be others where the step has no value).
     reason : str
         A sentence.
     steps : Steps
@@ -119,7 +119,8 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
 
     def __repr__(self) -> str:
         inside = ",\n ".join(map(repr, self))
-        return f"[{inside}]" if self.status == "ok" else f"FixedPoints({self.status}: {self.reason})"
+        shown = f"[{inside}]" if self else ""
+        return shown if self.status == "ok" else f"{shown}{' ' * bool(shown)}FixedPoints({self.status}: {self.reason})"
 
     def latex(self) -> str:
         """A line for each point, or what there is instead."""

@@ -24,6 +24,8 @@ Function = Callable[[Floats], tuple[Floats, Floats, Floats]]
 ROUNDS = 12
 #: part of the smallest value nearby by which a midpoint may miss its prediction
 MISSED = 0.1
+#: how near, in ln of the variable, the end of where the function has values is approached
+END = 1e-3
 #: steps of a bisection that starts from one decade
 STEPS = 60
 
@@ -41,13 +43,14 @@ class Root:
 
 @dataclass(frozen=True)
 class Roots:
-    """What a search found: roots in ascending order; whether the function is zero throughout to rounding; its signs at both ends."""
+    """What a search found: roots in ascending order; whether the function is zero throughout to rounding; its signs at both ends; between
+    which points it has no value."""
 
     roots: tuple[Root, ...]
     everywhere: bool
     first: int
     last: int
-    unresolved: tuple[float, float] | None
+    unresolved: tuple[tuple[float, float], ...]
 
 
 @dataclass
@@ -79,9 +82,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         _refine(s)
         _turning_points(s)
         keep = np.isfinite(s.at) & ~np.isnan(s.value)
-        lost = s.at[~keep]
-        at, sign = s.at[keep], s.sign[keep]
-        unresolved = (float(lost.min()), float(lost.max())) if lost.size else None
+        at, sign, unresolved = s.at[keep], s.sign[keep], _runs(s.at, ~keep)
         nonzero = np.flatnonzero(sign)
         if not nonzero.size:
             return Roots((), bool(at.size), 0, 0, unresolved)
@@ -97,15 +98,27 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
 
 
 def _edges(s: _Samples) -> None:
-    """halve intervals between a value and none, so that what is infinite from somewhere on is followed up to there"""
+    """halve intervals between a value and none: what becomes infinite is followed up to there, other ends of its values are approached"""
     none = np.isnan(s.value)
     i = np.flatnonzero(none[:-1] != none[1:])
     ends, without = np.array([s.at[i], s.at[i + 1]]), none[i + 1].astype(int)
-    for _ in range(STEPS if i.size else 0):
+    for _ in range(STEPS):
+        left = np.abs(np.log(ends[1] / ends[0]))
+        inner = np.searchsorted(s.at, ends[1 - without, np.arange(without.size)])
+        open_ = (left > END) | (np.abs(s.slope[inner]) * left > MISSED)
+        if not open_.any():
+            return
+        ends, without = ends[:, open_], without[open_]
         middle = np.sqrt(ends[0]) * np.sqrt(ends[1])
         s.add(middle)
         empty = np.isnan(s.value[np.searchsorted(s.at, middle)])
-        ends[np.where(empty, without, 1 - without), np.arange(i.size)] = middle
+        ends[np.where(empty, without, 1 - without), np.arange(without.size)] = middle
+
+
+def _runs(at: Floats, lost: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """the first and the last of points in a row"""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], lost, [False]])))
+    return tuple((float(at[i]), float(at[j - 1])) for i, j in edges.reshape(-1, 2))
 
 
 def _refine(s: _Samples) -> None:

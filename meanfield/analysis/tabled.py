@@ -54,7 +54,7 @@ class _Functions:
         return self._functions(transfer_rows(self.step, same=True))
 
     def _functions(self, stages: Sequence[tuple[sp.Expr, ...]], differentiated: bool = False) -> list[Stage] | None:
-        if all(map(is_closed, stages)):  # formulas are faster
+        if self.step.long or all(map(is_closed, stages)):  # moments of many tokens have no tables, formulas are faster
             return None
         tables: dict[str, Table] = {}
         through = [[tabulated(e, tables) for e in stage] for stage in stages]

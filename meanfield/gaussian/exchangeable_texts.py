@@ -45,7 +45,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
             return math.nan
         for k in range(outer):
             mu = outer_y[k]
-            count = nodes_of_two(shape, slope, mu, s, 0.0, mu, s, 0.0, window, y, w)
+            count = nodes_about(shape, slope, mu, s, window, y, w)
             if count < 0:
                 return math.nan
             means[:] = 0.0
@@ -134,7 +134,7 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
             return math.nan
         for k in range(outer):
             mu = outer_y[k]
-            count = nodes_of_two(slope, bend, mu, s, 0.0, mu, s, 0.0, window, y, w)
+            count = nodes_about(slope, bend, mu, s, window, y, w)
             if count < 0:
                 return math.nan
             means[:] = 0.0

@@ -35,6 +35,13 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
             total += patterns[r, t]
         most = max(most, total)
     window = math.sqrt(window * window + 16.0 * most)
+    origin = np.empty(highest)
+    tilt = np.empty(highest)
+    spreading = 0  # highest power in a covariance
+    for m in range(1, highest):
+        for n in range(1, highest):
+            if wanted[highest * m + n] > 0.0:
+                spreading = max(spreading, m, n)
     for turn in range(4):
         # beyond delta = q the continuation of `exchangeable`: turns 0 and 1 for 2 F(q, q), 2 and 3 for - F(q, 2 q - delta)
         past = delta > q
@@ -65,7 +72,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
             return
         for k in range(outer):
             mu = outer_y[k]
-            count = nodes_of_two(shape, slope, mu, s, 0.0, mu, s, 0.0, window, y, w)
+            count = nodes_about(shape, slope, mu, s, window, y, w)
             if count < 0:
                 for r in range(3 * count_of):
                     out[r, g] = math.nan
@@ -75,6 +82,9 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                     means[t, m] = 0.0
             at = f_<i>(mu)
             rise = f_<j>(mu)
+            for m in range(1, highest):
+                tilt[m] = m * raised(at, m - 1.0) * rise
+                origin[m] = raised(at, m)
             for i in range(count):
                 value = f_<i>(y[i])
                 rising = f_<j>(y[i])
@@ -88,53 +98,62 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                     slanted = m * last * rising
                     means[3, m] += w[i] * slanted
                     means[4, m] += w[i] * slanted * (y[i] - mu)
-                    if 0 < m < 5:
-                        rows[m, i] = power - raised(at, m)
-                        rows[5 + m, i] = slanted - m * raised(at, m - 1.0) * rise
-                        rows[10 + m, i] = slanted * (y[i] - mu)
+                    if 0 < m <= spreading:
+                        rows[m, i] = power - origin[m]
+                        rows[highest + m, i] = slanted - tilt[m]
+                        rows[2 * highest + m, i] = slanted * (y[i] - mu)
                     last = power
                     power *= value
-            if wanted[0] > 0.0:
-                if alone(slope, bend, mu, s) and alone(shape, slope, mu, s):  # differences as integrals of slopes
-                    count = HERMITE_X.size
-                    for i in range(count):
-                        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
-                        step = s * HERMITE_X[i]
-                        value = f_<i>(mu + step)
-                        rising = f_<j>(mu + step)
-                        for m in range(1, 5):
-                            rows[m, i] = 0.0
-                            rows[5 + m, i] = 0.0
-                            rows[10 + m, i] = m * raised(value, m - 1.0) * rising * step
-                        for h in range(5):
-                            z = mu + 0.5 * (1.0 + GAP_X[h]) * step
-                            value = f_<i>(z)
-                            rising = f_<j>(z)
-                            bent = f_<k>(z)
-                            part = 0.5 * GAP_W[h] * step
-                            for m in range(1, 5):
-                                curved = raised(value, m - 1.0) * bent
-                                if m > 1:
-                                    curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
-                                rows[m, i] += part * m * raised(value, m - 1.0) * rising
-                                rows[5 + m, i] += part * m * curved
-                for m in range(1, 5):
+            if alone(slope, bend, mu, s) and alone(shape, slope, mu, s):  # differences as integrals of slopes: the values are too close
+                count = HERMITE_X.size
+                for m in range(1, highest):
+                    means[4, m] = 0.0
+                for i in range(count):
+                    w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                    step = s * HERMITE_X[i]
+                    value = f_<i>(mu + step)
+                    rising = f_<j>(mu + step)
+                    for m in range(1, highest):
+                        rows[m, i] = 0.0
+                        rows[highest + m, i] = 0.0
+                        rows[2 * highest + m, i] = m * raised(value, m - 1.0) * rising * step
+                    for h in range(5):
+                        z = mu + 0.5 * (1.0 + GAP_X[h]) * step
+                        value = f_<i>(z)
+                        rising = f_<j>(z)
+                        bent = f_<k>(z)
+                        part = 0.5 * GAP_W[h] * step
+                        for m in range(1, highest):
+                            curved = raised(value, m - 1.0) * bent
+                            if m > 1:
+                                curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
+                            rows[m, i] += part * m * raised(value, m - 1.0) * rising
+                            rows[highest + m, i] += part * m * curved
+                    for m in range(1, highest):
+                        means[4, m] += w[i] * rows[highest + m, i] * step
+            if spreading > 0:
+                for m in range(1, spreading + 1):
                     shift = 0.0
                     for i in range(count):
                         shift += w[i] * rows[m, i]
                     for i in range(count):
                         rows[m, i] -= shift
-                for m in range(1, 5):
-                    for n in range(1, 5):
-                        if wanted[5 * m + n] > 0.0:
-                            for t in range(3):
-                                spreads[t, 5 * m + n] = 0.0
+                for m in range(1, spreading + 1):
+                    for n in range(1, spreading + 1):
+                        both = highest * m + n
+                        if wanted[both] > 0.0:
+                            total = 0.0
+                            drifted = 0.0
+                            spun = 0.0
                             for i in range(count):
-                                one = rows[m, i]
-                                other = rows[n, i]
-                                spreads[0, 5 * m + n] += w[i] * one * other
-                                spreads[1, 5 * m + n] += w[i] * (rows[5 + m, i] * other + one * rows[5 + n, i])
-                                spreads[2, 5 * m + n] += w[i] * (rows[10 + m, i] * other + one * rows[10 + n, i])
+                                one = w[i] * rows[m, i]
+                                other = w[i] * rows[n, i]
+                                total += one * rows[n, i]
+                                drifted += rows[highest + m, i] * other + one * rows[highest + n, i]
+                                spun += rows[2 * highest + m, i] * other + one * rows[2 * highest + n, i]
+                            spreads[0, both] = total
+                            spreads[1, both] = drifted
+                            spreads[2, both] = spun
             drift = 0.5 * mu / common if sloped > 0.0 else 0.0
             spin = 0.5 / apart if sloped > 0.0 else 0.0
             for r in range(count_of):
@@ -157,9 +176,9 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 if patterns[r, 8] > 0.0:
                     m = int(patterns[r, 2])
                     n = int(patterns[r, 3])
-                    drifting = drifting * spreads[0, 5 * m + n] + product * spreads[1, 5 * m + n]
-                    spinning = spinning * spreads[0, 5 * m + n] + product * spreads[2, 5 * m + n]
-                    product *= spreads[0, 5 * m + n]
+                    drifting = drifting * spreads[0, highest * m + n] + product * spreads[1, highest * m + n]
+                    spinning = spinning * spreads[0, highest * m + n] + product * spreads[2, highest * m + n]
+                    product *= spreads[0, highest * m + n]
                 part = weight * outer_w[k]
                 out[r, g] += valued * part * product
                 if clear == 0.0:

@@ -22,9 +22,12 @@ __all__ = [
     "common_nodes",
     "distance",
     "nodes",
+    "nodes_about",
     "nodes_of_two",
     "own_part",
+    "straight_nodes",
     "trapezoid",
+    "vanishing",
 ]
 
 FAINT = 11.0  # a function that needs more than this is faint around the mean: its other laws are looked at one by one
@@ -72,17 +75,27 @@ def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np
     return k
 
 
+def vanishing(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
+    """whether f is 0 up to `window` deviations s around mu"""
+    return bool(shape[LOW] < mu - window * s and mu + window * s < shape[HIGH])
+
+
+def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
+    """Fill nodes and weights for a function that is nearly a polynomial."""
+    for i in range(HERMITE_X.size):
+        y[i] = mu + s * HERMITE_X[i]
+        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+    return HERMITE_X.size
+
+
 def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2) up to `window` deviations; -1 where it is not resolved."""
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
     if math.isnan(window):
         return -1
     if straight(shape, mu, s):
-        for i in range(HERMITE_X.size):
-            y[i] = mu + s * HERMITE_X[i]
-            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
-        return HERMITE_X.size
-    if blur == 0.0 and shape[LOW] < mu - window * s and mu + window * s < shape[HIGH]:  # f is 0 there
+        return straight_nodes(mu, s, y, w)
+    if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
@@ -140,6 +153,16 @@ def nodes_of_two(
     if not spanned(mu, a, merged, window):
         return -1
     return along(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
+
+
+def nodes_about(
+    first: np.ndarray, second: np.ndarray, mu: float, s: float, window: float, y: np.ndarray, w: np.ndarray
+) -> int:
+    """The rule for products of powers of f and g under N(mu, s^2), which may be narrower than the rounding of mu."""
+    known = straight(first, mu, s) or vanishing(first, mu, s, window)
+    if known and (straight(second, mu, s) or vanishing(second, mu, s, window)):
+        return straight_nodes(mu, s, y, w)
+    return nodes_of_two(first, second, mu, s, 0.0, mu, s, 0.0, window, y, w)
 
 
 def own_part(q: float, delta: float, total: float) -> float:

@@ -134,7 +134,7 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     """
     if quantity not in ("c", "q"):
         raise ValueError(f"quantity = {quantity!r}: expected one of c, q")
-    if found.status == "unresolved":
+    if found.steps.step.unresolved:
         raise ValueError(found.reason)
     ax = given(ax)
     inside = [f for f in found if f.q > 0]
