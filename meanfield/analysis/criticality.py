@@ -28,7 +28,7 @@ from meanfield.analysis.elimination import (
     relation,
     with_squares,
 )
-from meanfield.analysis.maps import at_zero, map_of, slope_at_zero
+from meanfield.analysis.maps import at_zero, map_of, slope_at_zero, values_of
 from meanfield.analysis.newton import solutions
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.blocks.algebra import Block
@@ -48,6 +48,8 @@ ZERO = 1e-18
 NEAR = 1e-5
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
+#: values that letters are tried at, and how nearly dq'/dq = 1 holds there where q* does not depend on them
+LETTERS, SAME = (sp.Rational(1, 2), sp.Rational(4, 5)), 1e-12
 #: parameters that may be open: two are solved for, the others stay letters
 MOST = 4
 
@@ -179,7 +181,35 @@ class _Problem:
             return self._ordered([], "chi = 1 and q' = q at q > 0 only where the activation has no weight")
         if squares is None:
             return self._by_newton(("chi", "fixed", "marginal"), None)
-        return self._along(squares, ("chi", "fixed"), "marginal")
+        free = self._whatever_letters(squares) if self.letters else None
+        return free or self._along(squares, ("chi", "fixed"), "marginal")
+
+    def _whatever_letters(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical | None:
+        """the half-stable points in terms of what is left open, where their q are the same whatever that is, as beside a skip"""
+        names = {s.name: s for e in (*self.open[2:], *self.bound.values()) for s in e.free_symbols}
+        here, there = (
+            {names[k]: at for k, at in zip(self.letters, (*ends, *ends, *ends), strict=False)} for ends in (LETTERS, LETTERS[::-1])
+        )
+        e = Equations(*(own.subs(here) for own in (self.equations.chi, self.equations.fixed, self.equations.marginal)))
+        bound = {s: value.subs(here) for s, value in self.bound.items()} | {s: here[s] for s in self.open[2:]}
+        found = _Problem(e, self.free, self.new, bound, self.open[:2]).half_stable()
+        along, points = with_squares(self.equations.marginal, squares), []
+        for point in (found, *found.others):
+            if point.status == "none" or point["q"] == 0:
+                continue
+            if abs(precise(along.subs(there), {q: mp.mpf(point["q"])})) > SAME:
+                return None
+            at = point.exact or sp.Float(point["q"])
+            shown = {name: sp.factor_terms(square.subs(q, at)) for name, square in _shown(squares).items()}
+            reason = f"q* is the same for each {' and '.join(self.letters)}: {' and '.join(shown)} in terms of that"
+            values = {name: sp.sqrt(square) for name, square in shown.items()} | {"q": point["q"]}
+            points.append(Critical(values, "line", reason, q=point["q"], chi=1, chi_parallel=1, squares=shown))
+            points[-1].exact = point.exact
+        origin = self._origin()
+        points += [origin] if origin else []
+        if points:
+            points[0].others = tuple(points[1:])
+        return points[0] if points else None
 
     def _whatever_q(self, variance: sp.Expr) -> Critical | None:
         """the line along which each q is fixed and critical, as of a homogeneous activation, where there is one"""
@@ -187,8 +217,10 @@ class _Problem:
         if squares is None:
             return None
         shown = _shown(squares)
-        names = " and ".join(shown)
-        reason = f"each q is fixed and critical: {names} in terms of {', '.join(sorted(self._free(shown)))}"
+        free = sorted(self._free(shown))
+        reason = (
+            f"each q is fixed and critical: {' and '.join(shown)} in terms of {', '.join(free)}" if free else "each q is fixed and critical"
+        )
         values = {name: sp.sqrt(square) for name, square in shown.items()}
         return Critical(values, "line", reason, q=variance, chi=1, chi_parallel=1, squares=shown)
 
@@ -206,7 +238,8 @@ class _Problem:
         """the bound parameters, for compiled expressions"""
         if self.letters:
             opened = f"{len(self.open)} parameters are open ({', '.join(s.name for s in self.open)}). " if len(self.open) > 2 else ""
-            raise ValueError(f"{opened}{', '.join(self.letters)}: this point has no formula, give numbers")
+            named = ", ".join(self.letters)
+            raise ValueError(f"{opened}{named}: q* depends on what is open, by no formula. Give {named} as numbers, or q")
         return {s.name: float(value) for s, value in self.bound.items()}
 
     def _along(self, squares: dict[sp.Symbol, sp.Expr], solved: tuple[str, ...], name: str) -> Critical:
@@ -267,9 +300,9 @@ class _Problem:
         if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
             return None
         squares = linear_solution(unsolved, unknown) if unsolved and len(unknown) == len(unsolved) else None
-        if squares is None or any(x.is_negative for x in squares.values()):
+        if squares is None or any(x.is_negative for x in squares.values()) or idle(self.equations, squares):
             return None
-        along = slope_at_zero(with_squares(self.new.subs(self.bound, simultaneous=True), squares))
+        along = sp.cancel(sp.together(slope_at_zero(with_squares(self.new.subs(self.bound, simultaneous=True), squares))))
         if not along.is_number or abs(float(along) - 1) > MARGINAL:
             return None
         shown = _shown(squares)
@@ -335,12 +368,11 @@ class _Problem:
         found = solutions(tuple(scaled[name] for name in system), unknown, given)
         points = []
         for values, residual, determined in found:
-            named = {s.name: v for s, v in zip(unknown, values, strict=True)}
+            named = dict(zip((s.name for s in unknown), values, strict=True))
             at = named.get("q", float(variance or 0))
             if not LOWEST <= at <= HIGHEST:  # on the way to q = 0, where all of them hold in the limit
                 continue
-            put = {s: sp.Rational(v) for s, v in zip(unknown, values, strict=True)} | ({q: variance} if variance is not None else {})
-            along = 1 + float(self.equations.marginal.subs(put, simultaneous=True))
+            along = 1 + float(values_of((self.free.marginal,), {**given, **named, "q": at}, 1.0)[0][0, 0])
             status = "line" if not determined else "ok" if along <= 1 + MARGINAL else "unstable"
             reason = {"line": "one point of a family: the equations do not determine each parameter", "ok": "chi = 1 and q' = q"}
             text = reason.get(status, f"q leaves this fixed point: dq'/dq = {along:.6g} > 1")
