@@ -238,7 +238,7 @@ def test_a_wrong_equation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         found = right(system, unknown)  # type: ignore[arg-type]
         return None if found is None else {s: v * (1 + sp.Rational(1, 10**12)) for s, v in found.items()}
 
-    monkeypatch.setattr("meanfield.analysis.criticality.linear_solution", wrong)
+    monkeypatch.setattr("meanfield.analysis.critical_problem.linear_solution", wrong)
     assert mf.critical(mf.mlp(mf.erf), q=1).status == "none"
 
 
