@@ -6,50 +6,19 @@ leaves at most one equation in q; any others are found by Newton's method from m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import mpmath as mp
-import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.analysis.critical_points import Critical
-from meanfield.analysis.curves import DIGITS, Curve, precise, rational
-from meanfield.analysis.elimination import (
-    Equations,
-    at_each_variance,
-    derived,
-    equations,
-    exact_root,
-    idle,
-    linear_solution,
-    relation,
-    with_squares,
-)
-from meanfield.analysis.maps import at_zero, map_of, slope_at_zero, values_of
-from meanfield.analysis.newton import solutions
-from meanfield.analysis.roots import Root, positive_roots
+from meanfield.analysis.critical_problem import Problem
+from meanfield.analysis.elimination import equations
+from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
-from meanfield.gaussian.series import NoExpansion
-from meanfield.symbols import known
 
 __all__ = ["critical"]
 
-Floats = NDArray[np.float64]
-q = known("q")
-
-#: variances among which critical points are looked for
-LOWEST, HIGHEST = 1e-10, 1e10
-#: a square below this part of its terms is 0
-ZERO = 1e-18
-#: parameters this close to those of a degenerate point are its own
-NEAR = 1e-5
-#: what counts as none of a difference of chi from 1
-IDLE = 1e-9
-#: a slope dq'/dq this little above 1 is 1
-MARGINAL = 1e-9
 #: parameters that may be open: two are solved for, the others stay letters
 MOST = 4
 
@@ -61,7 +30,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     for an MLP (Poole et al. 2016). Without q, one open parameter is found together with q*; two of them at the half-stable point,
     where chi_parallel = dq'/dq is 1 as well (Roberts, Yaida & Hanin 2022, ch. 5). Where q' does not depend on q through an activation
     (a norm comes first) or both conditions are one (a homogeneous activation beside a skip: sigma_w^2 = 2 (1 - mu^2) for ReLU), the
-    answer is a line, one parameter in terms of the others. A third open parameter, as a skip, stays a letter of formulas.
+    answer is a line, one parameter in terms of the others. A third open parameter, as a skip, stays a letter of formulas, also at a
+    half-stable point whose q* does not depend on it.
 
     Parameters
     ----------
@@ -114,7 +84,7 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
         raise ValueError("n is open: the number of tokens is not solved for, give it a value")
     if step.unresolved:
         return Critical({}, "unresolved", step.unresolved)
-    problem = _Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
+    problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     if problem.equations.chi.has(sp.oo, sp.zoo):
         return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")
     if q is None:
@@ -122,270 +92,3 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     at = arguments.expression(q, "q")
     arguments.check_variance(at, "q")
     return problem.at(at)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The equations at bound parameters and with all of them free, q' on identical inputs, what is bound, and what to solve for."""
-
-    equations: Equations
-    free: Equations
-    new: sp.Expr
-    bound: dict[sp.Symbol, sp.Expr]
-    open: tuple[sp.Symbol, ...]
-
-    # -- the three questions ------------------------------------------------------------------------------------------------
-    def at(self, variance: sp.Expr) -> Critical:
-        """chi = 1 and q' = q at a given q"""
-        e = self.equations
-        names, unknown = ("chi", "fixed"), self.open[:2]
-        if e.long:
-            return self._by_newton(names, variance)
-        squares = linear_solution(tuple(getattr(e, name) for name in names[: len(unknown)]), unknown)
-        if squares is None or idle(e, squares):
-            line = self._whatever_q(variance)
-            if line is not None:
-                return line
-            if squares is not None:
-                return Critical({}, "none", f"chi = 1 and q' = q at q = {variance} only where the activation has no weight")
-            return self._by_newton(names, variance)
-        squares = {s: square.subs(q, variance) for s, square in squares.items()}
-        if variance.free_symbols or any(square.free_symbols for square in squares.values()):
-            shown = _shown(squares)
-            values = {name: sp.sqrt(square) for name, square in shown.items()}
-            return Critical(values, "ok", "chi = 1 and q' = q", q=variance, chi=1, squares=shown)
-        return self._point(squares, sp.N(variance, DIGITS)._to_mpmath(100))
-
-    def on_the_line(self) -> Critical:
-        """one open parameter, together with q"""
-        e = self.equations
-        if e.long:
-            return self._by_newton(("chi", "fixed"), None)
-        line = self._whatever_q(q) if self.letters else None
-        if line is not None:
-            return line
-        for first, second in (("chi", "fixed"), ("fixed", "chi")):
-            squares = linear_solution((getattr(e, first),), self.open)
-            if squares is not None:
-                return self._along(squares, (first,), second)
-        return self._by_newton(("chi", "fixed"), None)
-
-    def half_stable(self) -> Critical:
-        """two open parameters, together with q, where dq'/dq = 1 too"""
-        e = self.equations
-        if e.long:
-            return self._by_newton(("chi", "fixed", "marginal"), None)
-        line = relation(e, self.open)
-        if line is not None:
-            return self._line(*line)
-        squares = linear_solution((e.chi, e.fixed), self.open[:2])
-        off = squares is not None and idle(e, squares)
-        every = self._whatever_q(q) if squares is None or off or self.letters else None
-        if every is not None:
-            return every
-        if off:
-            return self._ordered([], "chi = 1 and q' = q at q > 0 only where the activation has no weight")
-        if squares is None:
-            return self._by_newton(("chi", "fixed", "marginal"), None)
-        return self._along(squares, ("chi", "fixed"), "marginal")
-
-    def _whatever_q(self, variance: sp.Expr) -> Critical | None:
-        """the line along which each q is fixed and critical, as of a homogeneous activation, where there is one"""
-        squares = at_each_variance(self.equations, self.open)
-        if squares is None:
-            return None
-        shown = _shown(squares)
-        names = " and ".join(shown)
-        reason = f"each q is fixed and critical: {names} in terms of {', '.join(sorted(self._free(shown)))}"
-        values = {name: sp.sqrt(square) for name, square in shown.items()}
-        return Critical(values, "line", reason, q=variance, chi=1, chi_parallel=1, squares=shown)
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """parameters that are neither solved for nor numbers"""
-        return tuple(sorted({s.name for s in self.open[2:]} | {s.name for value in self.bound.values() for s in value.free_symbols}))
-
-    def _free(self, squares: dict[str, sp.Expr]) -> set[str]:
-        """the letters in squares"""
-        return {s.name for square in squares.values() for s in square.free_symbols - {q}}
-
-    # -- one equation in q ----------------------------------------------------------------------------------------------------
-    def _numbers(self) -> dict[str, float]:
-        """the bound parameters, for compiled expressions"""
-        if self.letters:
-            opened = f"{len(self.open)} parameters are open ({', '.join(s.name for s in self.open)}). " if len(self.open) > 2 else ""
-            raise ValueError(f"{opened}{', '.join(self.letters)}: this point has no formula, give numbers")
-        return {s.name: float(value) for s, value in self.bound.items()}
-
-    def _along(self, squares: dict[sp.Symbol, sp.Expr], solved: tuple[str, ...], name: str) -> Critical:
-        """squares as functions of q that solve some equations, and the equation for q"""
-        curve = Curve(tuple(getattr(self.free, n) for n in solved), getattr(self.free, name), self.open, self._numbers())
-        found = positive_roots(curve, LOWEST, HIGHEST)
-        if found.everywhere:
-            return self._every(squares)
-        points = [
-            p for p in (self._polished(squares, getattr(self.equations, name), curve, root) for root in found.roots) if p.status != "none"
-        ]
-        points.sort(key=lambda p: (p.status != "ok", p.q))
-        return self._ordered(points, self._without(name, found.first, found.last))
-
-    def _without(self, name: str, first: int, last: int) -> str:
-        """why there is no root"""
-        if name == "marginal" and first == last:
-            return f"dq'/dq {'>' if last > 0 else '<'} 1 at each point of the critical line: there is no half-stable point"
-        names = " and ".join(s.name for s in self.open)
-        return f"there is no {names} with chi = 1 and q' = q at any q from {LOWEST:g} to {HIGHEST:g}"
-
-    def _polished(self, squares: dict[sp.Symbol, sp.Expr], equation: sp.Expr, curve: Curve, root: Root) -> Critical:
-        """a root of the equation in q after one Newton step in more digits"""
-        at = mp.mpf(root.at)
-        slope = float(curve(np.array([root.at]))[1][0])
-        if root.crossing and slope:
-            with mp.workdps(DIGITS):
-                exact = {s: rational(precise(square, {q: at})) for s, square in squares.items()}
-                step = precise(with_squares(equation, exact), {q: at}) / slope
-                at = at * (1 - step) if abs(step) < 1e-6 else at
-        point = self._point(squares, at)
-        if point.status != "none":
-            point["q"] = float(at)
-            point.bracket = (root.low, root.high)
-            e = self.equations
-            point.exact = exact_root(e.marginal - e.chi, float(at)) if equation == e.marginal else None
-        return point
-
-    def _every(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical:
-        here, there = (self._point(squares, mp.mpf(k)) for k in (1, 2))
-        if here.status == "none":
-            return here
-        if any(abs(here[name] - there[name]) > 1e-12 * abs(here[name]) for name in here):
-            shown = _shown(squares)
-            line = {name: sp.sqrt(square) for name, square in shown.items()}
-            return Critical(line, "line", "each q is fixed and critical with these parameters", q=q, chi=1, squares=shown)
-        here.status, here.reason, here.q = "every q", "chi = 1 and q' = q at each variance", q
-        return here
-
-    def _origin(self) -> Critical | None:
-        """the point q = 0, where phi(0) = 0 and there is no bias"""
-        try:
-            system = tuple(at_zero(x) for x in (self.equations.chi, self.equations.fixed))
-        except NoExpansion:  # it depends on the value of an unknown
-            return None
-        unsolved = tuple(x for x in system if x.free_symbols & set(self.open))
-        unknown = self.open[: len(unsolved)]
-        if any(x.has(sp.nan, sp.oo, sp.zoo) for x in system) or any(x != 0 for x in system if not x.free_symbols):
-            return None
-        squares = linear_solution(unsolved, unknown) if unsolved and len(unknown) == len(unsolved) else None
-        if squares is None or any(x.is_negative for x in squares.values()):
-            return None
-        along = slope_at_zero(with_squares(self.new.subs(self.bound, simultaneous=True), squares))
-        if not along.is_number or abs(float(along) - 1) > MARGINAL:
-            return None
-        shown = _shown(squares)
-        exact = dict.fromkeys(("chi", "q", "chi_parallel"), 0.0)
-        rest = {"q": 0.0, "chi": 1.0, "chi_parallel": 1.0, "residuals": exact, "squares": shown}
-        free = sorted(self._free(shown))
-        if free:
-            line = {name: sp.sqrt(square) for name, square in shown.items()}
-            return Critical(line | {"q": 0.0}, "line", f"q* = 0: {' and '.join(line)} in terms of {', '.join(free)}", **rest)
-        values = {name: float(sp.sqrt(square)) for name, square in shown.items()}
-        return Critical(values | {"q": 0.0}, "ok", "q* = 0", **rest)
-
-    # -- points -----------------------------------------------------------------------------------------------------------------
-    def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:
-        """the parameters at a variance, if their squares are not negative"""
-        with mp.workdps(DIGITS):
-            numbers = {s: precise(square, {q: at}) for s, square in squares.items()}
-            scale = max([mp.mpf(1), at, *map(abs, numbers.values())])
-            numbers = {s: mp.mpf(0) if abs(value) < ZERO * scale else value for s, value in numbers.items()}
-            for s, value in numbers.items():
-                if value < 0:
-                    return Critical({}, "none", f"{s.name}^2 = {mp.nstr(value, 6)} < 0 at q = {mp.nstr(at, 6)}")
-            exact = {s: rational(value) for s, value in numbers.items()}
-            residuals = {}
-            for name, e in (("chi", self.equations.chi), ("q", self.equations.fixed)):
-                residuals[name] = float(abs(precise(with_squares(e, exact), {q: at})))
-            if residuals["q"] > 1e-15 * at:
-                missed = f"chi = 1 leaves q' - q = {residuals['q']:.3g} at q = {mp.nstr(at, 6)}"
-                return Critical({}, "none", missed)
-            along = 1 + precise(with_squares(self.equations.marginal, exact), {q: at})
-            values = {s.name: float(mp.sqrt(value)) for s, value in numbers.items()}
-        stable = along <= 1 + MARGINAL
-        status = "ok" if stable else "unstable"
-        reason = "chi = 1 and q' = q" if stable else f"q leaves this fixed point: dq'/dq = {float(along):.6g} > 1"
-        shown = _shown(squares)
-        return Critical(values, status, reason, q=float(at), chi=1.0, chi_parallel=float(along), residuals=residuals, squares=shown)
-
-    def _line(self, at: sp.Expr, s: sp.Symbol, square: sp.Expr) -> Critical:
-        """chi = 1 where q' does not depend on q through an activation"""
-        if at == sp.oo:
-            return Critical({}, "everywhere", "q grows by the same amount in each repeat and chi -> 1 for any parameters", q=sp.oo, chi=1)
-        shown = {s.name: sp.factor_terms(derived(square))}
-        value = sp.sqrt(shown[s.name])
-        others = sorted(self._free(shown))
-        idle_ones = sorted(x.name for x in self.open if x != s and x.name not in others)
-        if _negative(shown[s.name]):
-            return Critical({}, "none", f"{s.name}^2 = {shown[s.name]} < 0", squares=shown)
-        fixed = sp.factor_terms(derived(at).subs(s, value))
-        whatever = f", for any {', '.join(idle_ones)}" if idle_ones else ""
-        reason = f"chi = 1 is a line: {s.name} in terms of {', '.join(others) or 'numbers'}{whatever}"
-        return Critical(
-            {s.name: value, "q": fixed}, "line", reason, q=fixed, chi=1, chi_parallel=1 + self.equations.marginal, squares=shown
-        )
-
-    def _by_newton(self, system: tuple[str, ...], variance: sp.Expr | None) -> Critical:
-        """parameters inside expectations: from many starts, in logarithms"""
-        if variance is not None and variance.free_symbols:
-            names = ", ".join(s.name for s in self.open)
-            raise ValueError(f"q = {variance}: {names} cannot be solved for in symbols here, give a number")
-        unknown = self.open if variance is not None else (*self.open, q)
-        given = self._numbers() | ({} if variance is None else {"q": float(variance)})
-        scaled = {"chi": self.free.chi, "fixed": self.free.fixed / q, "marginal": self.free.marginal}
-        found = solutions(tuple(scaled[name] for name in system), unknown, given)
-        points, without = [], set()
-        for values, residual, determined in found:
-            named = {s.name: v for s, v in zip(unknown, values, strict=True)}
-            at = named.get("q", float(variance or 0))
-            if self.equations.long and (idle_ones := self._idle(system, {**given, **named})):
-                without |= idle_ones
-                continue
-            if not LOWEST <= at <= HIGHEST:  # on the way to q = 0, where all of them hold in the limit
-                continue
-            along = 1 + float(values_of((self.free.marginal,), {**given, **named, "q": at})[0][0, 0])
-            status = "line" if not determined else "ok" if along <= 1 + MARGINAL else "unstable"
-            reason = {"line": "one point of a family: the equations do not determine each parameter", "ok": "chi = 1 and q' = q"}
-            text = reason.get(status, f"q leaves this fixed point: dq'/dq = {along:.6g} > 1")
-            points.append(Critical(named, status, text, q=at, chi=1.0, chi_parallel=along, residuals={"largest": residual}))
-        points.sort(key=lambda p: (p.status == "unstable", p.q))
-        wanted = {"chi": "chi = 1", "fixed": "q' = q", "marginal": "dq'/dq = 1"}
-        missed = (
-            f"no positive {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
-        )
-        if without and not points:
-            missed = f"{' and '.join(wanted[name] for name in system)} only where {', '.join(sorted(without))} may be twice as large all the same"
-        return self._ordered(points, missed, variance is None and not self.equations.long)
-
-    def _idle(self, system: tuple[str, ...], at: dict[str, float]) -> set[str]:
-        """the open parameters that may be twice as large: a branch of no weight makes each network critical"""
-        missed = tuple(getattr(self.free, name) for name in system)
-        return {s.name for s in self.open if np.abs(values_of(missed, {**at, s.name: 2 * at[s.name]})[0]).max() < IDLE}
-
-    def _ordered(self, points: list[Critical], missed: str, anywhere: bool = True) -> Critical:
-        """the first of the points, that at q = 0 (where q may be anywhere) the last of them; or why there are none"""
-        origin = self._origin() if anywhere else None
-        if origin is not None:  # to the precision of Newton's method a little of its neighbourhood is a family of solutions
-            points = [p for p in points if p.status != "line" or any(abs(p[s] - origin[s]) > NEAR for s in origin if s != "q")] + [origin]
-        if not points:
-            return Critical({}, "none", missed)
-        points[0].others = tuple(points[1:])
-        return points[0]
-
-
-def _negative(e: sp.Expr) -> bool:
-    """whether a square that is proportional to the square of its symbols, or a number, is negative"""
-    factor = sp.cancel(e / sp.Mul(*[s**2 for s in e.free_symbols]))
-    return not factor.free_symbols and bool(sp.N(factor) < 0)
-
-
-def _shown(squares: dict[sp.Symbol, sp.Expr]) -> dict[str, sp.Expr]:
-    """with expectations in closed form where they have one"""
-    return {s.name: derived(square) for s, square in squares.items()}

@@ -32,6 +32,10 @@ CONVERGED, SETTLED = 1e-11, 1e-9
 SINGULAR = 1e-7
 #: how far along its null direction a family of solutions is left and met again
 ALONG, MET = 1.0, 0.5
+#: of a way between two points, the part that may leave a family they are both of
+ASIDE = 1e-2
+#: the logarithm of unknowns that are out of the ordinary
+FAR = 9.0
 
 
 def solutions(
@@ -45,6 +49,7 @@ def solutions(
             return []
         value, jacobian = equations(at)
         found: list[tuple[tuple[float, ...], float, bool]] = []
+        limits: list[tuple[Floats, Floats]] = []
         for g in np.argsort(np.abs(value).max(0)):
             residual = float(np.abs(value[:, g]).max())
             if not residual <= CONVERGED:
@@ -52,10 +57,21 @@ def solutions(
             if any(np.allclose(at[:, g], other, rtol=1e-6, atol=0) for other, _, _ in found):
                 continue
             _, sizes, directions = np.linalg.svd(jacobian[:, :, g])
-            determined = len(system) >= len(unknown) and bool(sizes.min() > SINGULAR * sizes.max())
-            if determined or (all(d for _, _, d in found) and equations.family(at[:, g], directions[-1])):
+            rank = int((sizes > SINGULAR * sizes.max()).sum())
+            determined = rank == len(unknown)
+            if not determined and (not all(d for _, _, d in found) or any(_beside(at[:, g], *limit) for limit in limits)):
+                continue
+            if determined or equations.family(at[:, g], directions[-1]):
                 found.append((tuple(map(float, at[:, g])), residual, determined))
+            else:
+                limits.append((at[:, g], directions[:rank]))
     return found
+
+
+def _beside(point: Floats, other: Floats, across: Floats) -> bool:
+    """whether a point lies along the family of another: not in the directions that the equations determine there"""
+    apart = np.log(point / other)
+    return bool(np.linalg.norm(across @ apart) < ASIDE * np.linalg.norm(apart))
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,21 @@ class _Equations:
         """Whether solutions go on to both sides: where the equations hold in a limit alone, steps from one side come back."""
         ends = self.iterated(point[:, None] * np.exp(np.outer(direction, [-ALONG, ALONG])))
         moved = direction @ np.log(ends / point[:, None])
-        return bool(moved.size == 2 and moved[0] < -MET * ALONG and moved[1] > MET * ALONG)
+        return bool(moved.size == 2 and moved[0] < -MET * ALONG and moved[1] > MET * ALONG) and self._comes_near(point, direction)
+
+    def _comes_near(self, point: Floats, direction: Floats) -> bool:
+        """Whether a family seen far out goes on to unknowns of ordinary size: to doubles a limit is solved by all that is near it."""
+        far = np.abs(np.log(point)).max()
+        while far > FAR:
+            ahead = point[:, None] * np.exp(np.outer(direction, [-ALONG, ALONG]))
+            ends = self.iterated(ahead[:, np.abs(np.log(ahead)).max(0).argmin()][:, None])
+            if not ends.size or not np.abs(self(ends)[0]).max() <= CONVERGED:
+                return False
+            point, before = ends[:, 0], far
+            far = np.abs(np.log(point)).max()
+            if far > before - MET * ALONG / np.sqrt(point.size):
+                return False
+        return True
 
 
 def _apart(node: Expectation) -> sp.Expr:

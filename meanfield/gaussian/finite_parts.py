@@ -102,7 +102,7 @@ def _numeric(g: sp.Expr, n: int) -> mp.mpf:
         start = _mpf(max([S.One, *breakpoints(g)], key=lambda r: sp.N(r, 30)))
         powers = [(mp.mpf(a.p) / a.q, [_mpf(c) for c in sp.Poly(b, LOG).all_coeffs()]) for a, b in tail.items()]
         lost = mp.fsum(_antiderivative(a, c[::-1], start) for a, c in powers)
-        cuts = [(_mpf(low), start if end is S.Infinity else _mpf(end), sp.lambdify(x, f, "mpmath")) for low, end, f in pieces(g)]
+        cuts = [(_mpf(low), start if end is S.Infinity else _mpf(end), sp.lambdify(x, f, "mpmath", cse=True)) for low, end, f in pieces(g)]
 
     def inside(value: Any, t: mp.mpf) -> mp.mpf:
         with mp.workdps(high):

@@ -114,8 +114,30 @@ def test_a_skip_left_open() -> None:
     norm = mf.critical(mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=skip))
     assert norm["sigma_b"].free_symbols == {known("sigma_w")}
     assert "for any mu" in norm.reason
-    with pytest.raises(ValueError, match=r"3 parameters are open.*mu: this point has no formula"):
-        mf.critical(residual(mf.sin))
+    origin = mf.critical(residual(mf.sin))
+    assert (origin["q"], origin["sigma_b"], sp.expand(origin["sigma_w"] ** 2)) == (0, 0, 1 - skip**2)
+
+
+@pytest.mark.parametrize("phi", [mf.gelu, mf.silu], ids=["gelu", "silu"])
+def test_a_half_stable_point_is_where_it_is_beside_any_skip(phi: mf.Activation) -> None:
+    """dq'/dq - chi does not hold the skip: q* is that of the net without one, and both squares have the factor 1 - mu^2"""
+    line, alone = mf.critical(mf.Residual(mf.Activate(phi) >> mf.Linear(), skip=mu)), mf.critical(mf.mlp(phi))
+    assert (line.status, line["q"]) == ("line", pytest.approx(alone["q"], rel=1e-12))
+    for name in ("sigma_w", "sigma_b"):
+        assert float(sp.N(line[name].subs(mu, 0.6))) == pytest.approx(0.8 * alone[name], rel=1e-11)
+
+
+def test_a_point_that_moves_with_what_is_open_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"3 parameters are open \(mu, sigma_1, sigma_2\). sigma_2: q\* depends on what is open"):
+        mf.critical(mf.Residual(mf.MLP(mf.gelu), skip=mu))
+
+
+def test_a_limit_is_no_family_of_solutions() -> None:
+    """DyT(alpha x) with alpha -> 0 and alpha sigma_2 held is linear, and critical at each q: a solution to doubles far out alone"""
+    net = mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(8, 0.64, 0.64, 0.64, 0.64), mlp=mf.MLP(mf.relu, sigma_1=0.64), skip=0.9)
+    assert mf.critical(net).status == "none"
+    weightless = mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(8, 0.64, 0.64, 0.64, 0.64), mlp=mf.MLP(mf.relu, sigma_1=0.64))
+    assert mf.critical(weightless).status == "none"  # alpha = 0 leaves no branch
 
 
 def test_norms() -> None:
@@ -216,7 +238,7 @@ def test_a_wrong_equation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         found = right(system, unknown)  # type: ignore[arg-type]
         return None if found is None else {s: v * (1 + sp.Rational(1, 10**12)) for s, v in found.items()}
 
-    monkeypatch.setattr("meanfield.analysis.criticality.linear_solution", wrong)
+    monkeypatch.setattr("meanfield.analysis.critical_problem.linear_solution", wrong)
     assert mf.critical(mf.mlp(mf.erf), q=1).status == "none"
 
 

@@ -231,3 +231,19 @@ def test_variances_that_fade_more_slowly_than_as_one_over_the_depth(order: int) 
 def test_variances_that_fade_beyond_what_is_expanded() -> None:
     law = mf.growth(mf.mlp(mf.Activation(x / (1 + x**30) ** sp.Rational(1, 30)), 1, 0))
     assert (law.q.kind, law.q.reason) == ("undetermined", "the slow drift of q is beyond the terms that the expansions give")
+
+
+NEVER_SEEN = {
+    "odd": (sp.erf(x) + x / 10 * sp.exp(-(x**2)), mf.Linear(1, HALF)),
+    "asymmetric before ELU": (sp.tanh(x) + sp.exp(-((x - 1) ** 2)) / 4, mf.MLP(mf.elu, sp.Rational(4, 5), 1)),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_SEEN)
+def test_saturating_functions_that_are_in_no_catalogue(name: str) -> None:
+    f, after = NEVER_SEEN[name]
+    law = mf.growth(mf.Residual(mf.Activate(mf.Activation(f)) >> after))
+    assert (law.q.kind, law.gap.kind, law.apjn.kind) == ("power", "bounded", "stretched")
+    seen = law.check(depth=10**6)
+    assert seen.agrees
+    assert {fit.name for fit in seen.fits if fit.quantity == "J"} == {"rate^stretch", "log_coefficient"}

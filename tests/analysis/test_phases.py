@@ -14,6 +14,7 @@ import meanfield as mf
 from meanfield.analysis import contours, tabled, tables
 from meanfield.analysis.maps import map_of
 from meanfield.gaussian.pair_expectation import Gap
+from meanfield.gaussian.singularities import standardised
 
 WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)
 
@@ -51,6 +52,26 @@ def test_a_parameter_inside_a_function() -> None:
     assert tabled._functions(map_of(net)).identical is not None
     diagram = mf.phase_diagram(net, a=np.linspace(0.2, 1.5, 4), sigma_w=np.linspace(0.4, 0.6, 4))
     settings_agree(net, ("a", "sigma_w"), diagram, 1)
+
+
+def test_a_threshold_inside_a_function() -> None:
+    """softshrink with its threshold is a scale of x and of itself: one table for all of them"""
+    net = mf.Activate(mf.softshrink(sp.Symbol("lambd", positive=True))) >> mf.Linear(sigma_b=0.6)
+    assert tabled._functions(map_of(net)).identical is not None
+    diagram = mf.phase_diagram(net, lambd=np.linspace(0.1, 0.9, 5), sigma_w=np.linspace(0.5, 0.95, 5))
+    settings_agree(net, ("lambd", "sigma_w"), diagram, 2)
+
+
+@pytest.mark.parametrize("name", ["softshrink", "hardshrink", "smelu", "celu"])
+def test_thresholds_are_scales(name: str) -> None:
+    """f(x; s) = s f(x/s; 1), and what is taken for s f(x/s; 1) has the values of f(x; s)"""
+    s = sp.Symbol("s", positive=True)
+    f = mf.activations[name](s).expression
+    c, g, a = standardised(f)
+    assert (c, g.free_symbols, a) == (s, {mf.x}, 1 / s)
+    for at in (-2, sp.Rational(-1, 3), sp.Rational(1, 5), 3):
+        put = {s: sp.Rational(7, 10), mf.x: at}
+        assert sp.N((c * g.xreplace({mf.x: a * mf.x})).subs(put), 20) == pytest.approx(sp.N(f.subs(put), 20), rel=1e-18)
 
 
 def test_critical_line() -> None:
