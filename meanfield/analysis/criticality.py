@@ -361,7 +361,8 @@ class _Problem:
             f"no positive {' and '.join(s.name for s in unknown)} with {', '.join(wanted[name] for name in system)} found from any start"
         )
         if without and not points:
-            missed = f"{' and '.join(wanted[name] for name in system)} only where {', '.join(sorted(without))} may be twice as large all the same"
+            held = " and ".join(wanted[name] for name in system)
+            missed = f"{held} only where {', '.join(sorted(without))} may be twice as large all the same"
         return self._ordered(points, missed, variance is None and not self.equations.long)
 
     def _idle(self, system: tuple[str, ...], at: dict[str, float]) -> set[str]:
