@@ -23,7 +23,7 @@ __all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "ide
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
 
 
-class Name(sp.Dummy):
+class Name(sp.Dummy):  # type: ignore[misc]
     """A symbol for `value`, an expression in q, delta, parameters and other names."""
 
     __slots__ = ("value",)
@@ -143,7 +143,7 @@ def _same(name: Name) -> sp.Expr:
 def _same_moment(node: Exchangeable, along: int) -> sp.Expr:
     r"""A moment of equal variables is a mean over one. By Price's theorem it moves with the gap by -\sum_{t<r} E g_t' g_r' ..., and a
     covariance of g and h given what is common by E g' h' ...; with the variance as that mean does."""
-    *products, factors = node.products()
+    factors = node.products()[-1]
     variance = identical(node.variance)
     if along == 0:
         return sp.S.Zero if node.spread else Expectation(sp.Mul(*factors), variance)
@@ -185,5 +185,3 @@ def ordered(expressions: tuple[sp.Expr, ...]) -> tuple[tuple[Moment, ...], tuple
     for e in expressions:
         need(e)
     return tuple(moments), tuple(names)
-
-

@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.node_rules import CAPACITY
 from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.gaussian.node_rules import CAPACITY
 from meanfield.gaussian.singularities import regular
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering

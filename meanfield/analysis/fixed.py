@@ -249,7 +249,7 @@ def _branch(k: int, scans: Sequence[Roots]) -> Floats:
     """the k-th variance of each scan, nan where there are fewer; of one that found values missing, that of the nearest which has it"""
     found = np.array([scan.roots[k].at if len(scan.roots) > k else np.nan for scan in scans])
     known = np.flatnonzero(np.isfinite(found))
-    for i in np.flatnonzero(np.isnan(found)):
+    for i in map(int, np.flatnonzero(np.isnan(found))):
         if scans[i].unresolved:
             found[i] = found[known[np.abs(known - i).argmin()]]
     return found

@@ -23,8 +23,6 @@ from meanfield.blocks.laws import Law
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
-from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -82,7 +80,10 @@ def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_q
     moments, names = ordered(expressions)
     named: dict[sp.Symbol, sp.Expr] = {name: lowering.numeric(name.value) for name in names}
     errors: dict[sp.Symbol, sp.Expr] = {name: sp.Dummy(f"error_{name.name}", nonnegative=True) for name in names}
-    errors |= {moment: moment_bound(moment, lowering.numeric(moment.value.variance), lowering.numeric(moment.value.gap), errors) for moment in moments}
+    errors |= {
+        moment: moment_bound(moment, lowering.numeric(moment.value.variance), lowering.numeric(moment.value.gap), errors)
+        for moment in moments
+    }
     named |= {errors[name]: rounding_bound(named[name], lowering.size, errors=errors) for name in names}
     body = lowering.body([*lowered, rounding_bound(lowered[0], lowering.size, errors=errors)], given, named, taken)
     lines = [*body.lines, f"return {', '.join(body.results)}"]

@@ -124,7 +124,7 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     ------
     TypeError, ValueError
         Missing or unknown parameters (with both lists), a value out of range, not exactly two ascending arrays, or a network of gated
-        attention units, whose step is too slow for searches.
+        attention units whose activation depends on a parameter.
 
     Examples
     --------

@@ -87,7 +87,8 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     Attributes
     ----------
     status : str
-        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (there may be others where the step has no value).
+        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (there may be others
+        where the step has no value).
     reason : str
         A sentence.
     steps : Steps

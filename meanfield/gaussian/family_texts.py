@@ -10,7 +10,8 @@ FAMILIES = {
 def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g):
     r"""What `exchangeable_<i>_<j>` gives for each row of `patterns`, and its slopes by the variance and by the gap, as rows of `out`.
 
-    They are 3 blocks of column g of `out`; the other arrays are to work in. A row of `patterns` holds the exponents of f_<i>, those of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the
+    They are three blocks of column g of `out`; the other arrays are to work in. A row of `patterns` holds the exponents of f_<i>, those
+    of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the
     slopes are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
 
         \dot E f^m = E m f^{m-1} f' (\mu \dot p/(2 p) + (u - \mu) \dot\delta/(2 \delta)).
