@@ -20,7 +20,7 @@ from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
 
-__all__ = ["Job", "Output", "done"]
+__all__ = ["Job", "Output", "done", "lanes_of"]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +36,9 @@ SOME = 10_000
 PROBES = 16
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
+#: a line of the cache; bytes of kept layers beyond which these go past it, and points in a block of a grid then: writing row after row in
+#: pieces of 64 points costs up to twice as much as in longer ones
+LINE, CACHE, LONG = 64, 1 << 21, 256
 #: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
 SEGMENT = 1 << 20
 
@@ -44,7 +47,7 @@ class Output:
     """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
 
     def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
-        rows = np.empty((6, kept, count)) if memory is None else np.asarray(memory).reshape(6, kept, count)  # at once: large pages
+        rows = (_empty(6 * kept * count) if memory is None else np.asarray(memory)).reshape(6, kept, count)  # at once: large pages
         self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
         self.chi = rows[5, : kept - 1 if kept > 1 else min(depth, 1)]
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -71,6 +74,13 @@ class Output:
         for a in (self.q, self.delta, self.forward, self.chi):
             a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
         self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
+
+
+def _empty(size: int) -> Floats:
+    """memory from the beginning of a line of the cache on, which vectors of rows are then written to whole"""
+    memory = np.empty(size + LINE // 8)
+    start = -memory.ctypes.data % LINE // 8
+    return memory[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -228,10 +238,18 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     return left
 
 
+def lanes_of(kernel: Kernel, count: int, kept: int, device: str = "cpu") -> int:
+    """How many of so many points run at a time, where so many layers are kept."""
+    if device == "cpu" and not (kernel.vectorises and count > FEW):
+        return 1
+    long = device == "cpu" and kept > 1 and 48 * kept * count > CACHE and 8 * (-count % LONG) <= count
+    return LONG if long else BLOCK
+
+
 def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
     count = job.q0.shape[0]
     layers = max(job.depth, 1) * kernel.layers
-    lanes = BLOCK if job.device != "cpu" or (kernel.vectorises and count > FEW) else 1
+    lanes = lanes_of(kernel, count, job.marks.size, job.device)
     segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
     if job.device == "cuda":
         given = (job.table, job.q0, job.delta0)
