@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -66,6 +67,13 @@ class Output:
         """Those points from another output."""
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
             mine[..., points] = theirs
+
+    def flush(self) -> None:
+        """Subnormal gaps, whose digits are lost, as 0: what they are where the compiled recursion runs to the end."""
+        rows = max(1, SEGMENT // self.status.size)
+        for start in range(0, len(self.delta), rows):
+            part = self.delta[start : start + rows]
+            np.copyto(part, 0.0, where=np.abs(part) < sys.float_info.min)
 
     def blank(self, marks: NDArray[np.int64], layers: int) -> None:
         """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
@@ -169,6 +177,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
         else:
             for name, value in found.items():
                 getattr(out, name)[..., g] = value
+    out.flush()
     return _lasting(job, out, np.array(left, dtype=np.int64))
 
 
@@ -254,6 +263,7 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     if job.device == "cuda":
         given = (job.table, job.q0, job.delta0)
         run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
+        out.flush()
         return
     small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
     text = kernel.interpreted if small else kernel.compiled(lanes)
@@ -262,8 +272,13 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     rest = (job.depth, job.marks, segment, halt, *rest)
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
+        out.flush()
         return
+    from meanfield.numeric.compilation.machine import flushes
+
     run = compiled(text, "trajectories").form((0, 0, *rest))
     size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))
+    if kernel.work or not flushes():
+        out.flush()
