@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,7 @@ from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
 
-__all__ = ["Job", "Output", "done"]
+__all__ = ["Job", "Output", "done", "lanes_of"]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +37,9 @@ SOME = 10_000
 PROBES = 16
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
+#: a line of the cache; bytes of kept layers beyond which these go past it, and points in a block of a grid then: writing row after row in
+#: pieces of 64 points costs up to twice as much as in longer ones
+LINE, CACHE, LONG = 64, 1 << 21, 256
 #: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
 SEGMENT = 1 << 20
 
@@ -44,7 +48,7 @@ class Output:
     """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
 
     def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
-        rows = np.empty((6, kept, count)) if memory is None else np.asarray(memory).reshape(6, kept, count)  # at once: large pages
+        rows = (_empty(6 * kept * count) if memory is None else np.asarray(memory)).reshape(6, kept, count)  # at once: large pages
         self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
         self.chi = rows[5, : kept - 1 if kept > 1 else min(depth, 1)]
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
@@ -64,6 +68,13 @@ class Output:
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
             mine[..., points] = theirs
 
+    def flush(self) -> None:
+        """Subnormal gaps, whose digits are lost, as 0: what they are where the compiled recursion runs to the end."""
+        rows = max(1, SEGMENT // self.status.size)
+        for start in range(0, len(self.delta), rows):
+            part = self.delta[start : start + rows]
+            np.copyto(part, 0.0, where=np.abs(part) < sys.float_info.min)
+
     def blank(self, marks: NDArray[np.int64], layers: int) -> None:
         """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
         bad = np.flatnonzero((self.status > 0) & (self.status < 4))
@@ -71,6 +82,13 @@ class Output:
         for a in (self.q, self.delta, self.forward, self.chi):
             a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
         self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
+
+
+def _empty(size: int) -> Floats:
+    """memory from the beginning of a line of the cache on, which vectors of rows are then written to whole"""
+    memory = np.empty(size + LINE // 8)
+    start = -memory.ctypes.data % LINE // 8
+    return memory[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -159,6 +177,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
         else:
             for name, value in found.items():
                 getattr(out, name)[..., g] = value
+    out.flush()
     return _lasting(job, out, np.array(left, dtype=np.int64))
 
 
@@ -228,14 +247,23 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     return left
 
 
+def lanes_of(kernel: Kernel, count: int, kept: int, device: str = "cpu") -> int:
+    """How many of so many points run at a time, where so many layers are kept."""
+    if device == "cpu" and not (kernel.vectorises and count > FEW):
+        return 1
+    long = device == "cpu" and kept > 1 and 48 * kept * count > CACHE and 8 * (-count % LONG) <= count
+    return LONG if long else BLOCK
+
+
 def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
     count = job.q0.shape[0]
     layers = max(job.depth, 1) * kernel.layers
-    lanes = BLOCK if job.device != "cpu" or (kernel.vectorises and count > FEW) else 1
+    lanes = lanes_of(kernel, count, job.marks.size, job.device)
     segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
     if job.device == "cuda":
         given = (job.table, job.q0, job.delta0)
         run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
+        out.flush()
         return
     small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
     text = kernel.interpreted if small else kernel.compiled(lanes)
@@ -244,8 +272,13 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     rest = (job.depth, job.marks, segment, halt, *rest)
     if small:
         execute(text, "trajectories", (0, count, *rest), small)
+        out.flush()
         return
+    from meanfield.numeric.compilation.machine import flushes
+
     run = compiled(text, "trajectories").form((0, 0, *rest))
     size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))
+    if kernel.work or not flushes():
+        out.flush()

@@ -81,8 +81,9 @@ class Kernel:
         return self.text.replace("{lanes}", "1").replace("{records}", "1")
 
     def compiled(self, lanes: int) -> str:
-        """The source for the compiler, that many points at a time; of a single one the logarithms of BLOCK records at a time."""
-        return self.fused.replace("{lanes}", str(lanes)).replace("{records}", str(BLOCK // lanes))
+        """The source for the compiler, that many points at a time; of a single one the logarithms of BLOCK records at a time, for which
+        several need no room: what they keep begins where their workspace does, at a line of the cache."""
+        return self.fused.replace("{lanes}", str(lanes)).replace("{records}", str(BLOCK if lanes == 1 else 0))
 
     @property
     def threaded(self) -> str:

@@ -31,6 +31,7 @@ import sympy as sp
 from step_in_c import FAST, GLIBC, library
 
 import meanfield as mf
+from meanfield.numeric.jobs import lanes_of
 from meanfield.numeric.tables import table_of
 from meanfield.numeric.trajectory import kernel_of
 
@@ -202,10 +203,10 @@ def raced(peers: dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]], rounds
 def of_network(row: Row, rounds: int) -> dict[str, Any]:
     net, layers = NETWORKS[row.network]
     kernel = kernel_of(mf.recursion(net()), True)
-    lanes = 64 if row.count > 1 else 1
     peers = {}
     for name in ("meanfield", "every", "sixteenth", "c", *row.peers):
         count, depth = row.peers.get(name, (row.count, row.depth))
+        lanes = lanes_of(kernel, count, {"every": depth + 1, "sixteenth": depth // 16 + 1}.get(name, 1))
         case = described(kernel, lanes) | {"depth": depth, "activation": row.network.split()[0].lower()}
         peers[name] = (case, drawn(kernel.parameters, count))
     return {name: t / layers if isinstance(t, float) else t for name, t in raced(peers, rounds).items()}

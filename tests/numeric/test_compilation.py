@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.numeric import store, tables, trajectory
+from meanfield.numeric import store, tables, trajectory, work
 from meanfield.numeric.compilation import machine
 from meanfield.numeric.compilation.operations import Untranslatable
 
@@ -222,13 +222,17 @@ def test_a_small_job_loads_no_compiler_and_none_loads_numba() -> None:
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of other families do not wait for what underflows")
-def test_what_underflows_in_a_kernel_is_zero_there_alone() -> None:
+def test_what_underflows_in_a_kernel_is_zero_there_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def gaps(count: int) -> np.ndarray:
         run = mf.propagate(mf.mlp(mf.erf), 600, 1.0, gap=np.linspace(0.2, 0.5, 8)[:count], sigma_w=0.4, sigma_b=0.3)
         return np.asarray(run.gap)
 
     blocks, alone = gaps(8), gaps(3)
     assert np.array_equal(blocks[:3], alone)
+    monkeypatch.setattr(work, "PATIENCE", 10**9)
+    plain = np.asarray(mf.propagate(mf.mlp(mf.erf), 600, 1.0, gap=0.2, sigma_w=0.4, sigma_b=0.3).gap)
+    assert plain[-1] == 0.0
+    assert np.allclose(plain, alone[0], rtol=1e-12, atol=0.0)
     assert blocks[:, -1].tolist() == [0.0] * 8
     assert not ((blocks > 0) & (blocks < sys.float_info.min)).any()
     assert np.array([1e-300]) * np.array([1e-20]) > 0

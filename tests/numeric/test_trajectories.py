@@ -33,7 +33,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import jobs, work
+from meanfield.numeric import jobs, trajectory, work
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)
@@ -377,12 +377,15 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
     backwards = columns(vit("derf", 64, True, alpha=ALPHAS[::-1], p=0.3))
     square = columns(vit("derf", 64, True, alpha=ALPHAS.reshape(4, 5), p=0.3))
     alone = [columns(vit("derf", 64, True, alpha=a, p=0.3)) for a in ALPHAS]
+    assert jobs.lanes_of(trajectory.kernel_of(mf.recursion(transformer("derf")), True), 1000, 65) == jobs.LONG > trajectory.BLOCK
+    many = columns(vit("derf", 64, True, alpha=np.resize(ALPHAS, 1000), p=0.3))
     monkeypatch.setattr(jobs, "CHUNK", 200)  # three points at a time
     chunks = columns(vit("derf", 64, True, alpha=ALPHAS, p=0.3))
     for name, values in together.items():
         assert (backwards[name][::-1] == values).all()
         assert (square[name].reshape(20, 65) == values).all()
         assert (chunks[name] == values).all()
+        assert (many[name] == np.resize(values, (1000, 65))).all()
         assert (np.array([run[name] for run in alone]) == values).all()
 
 

@@ -19,7 +19,7 @@ from meanfield.numeric.compilation.seeds import FEATURES, planted
 from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.translation import ENTRY, translated
 
-__all__ = ["assembled", "loaded", "processor", "types_of"]
+__all__ = ["assembled", "flushes", "loaded", "processor", "types_of"]
 
 _COUNT = count()
 _LOCK = Lock()  # LLVM and the builders of its code are for one thread at a time
@@ -57,6 +57,11 @@ def _address(a: np.ndarray) -> int:
 def processor() -> tuple[str, str, str]:
     """What code is made for: the kind of machine, its processor and what that can do."""
     return binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+def flushes() -> bool:
+    """Whether what underflows in compiled recursions is 0."""
+    return processor()[0].startswith("x86_64")
 
 
 @cache
@@ -97,7 +102,7 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         machine = _machine(vectors=lanes > 1)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
         shared = Shared(fused, exact, lanes > 1, set(features.split(",")) >= FEATURES)
-        flushed = exact and lanes > 0 and triple.startswith("x86_64")
+        flushed = exact and lanes > 0 and flushes()
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
