@@ -123,7 +123,7 @@ def gain(phi: Activation, q: Any = 1) -> Gain:
         growth = 1.23023
         mean = 0.282095
     >>> mf.gain(mf.leaky_relu(None)).second_moment
-    sqrt(2)/sqrt(slope**2 + 1)
+    sqrt(2)/sqrt(negative_slope**2 + 1)
 
     torch.nn.init.calculate_gain has the same for relu and leaky_relu, sqrt(2/(1 + slope^2)); its 5/3 for tanh, 3/4 for selu and 1 for
     sigmoid are none of these two:
