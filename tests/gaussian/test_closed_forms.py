@@ -341,8 +341,10 @@ def test_growing_functions_answer_where_they_can() -> None:
         with pytest.raises(ArithmeticError, match="diverges"):
             mf.evaluate(odd.mean(7), digits=digits)
     net = mf.mlp(mf.Activation(exp(x**2 / 5)))
-    (fixed,) = mf.fixed_points(net, sigma_w=0.3, sigma_b=0.1)
-    assert 0.09 * math.sqrt(5 / (5 - 4 * fixed.q)) + 0.01 == pytest.approx(fixed.q, rel=1e-12)
+    points = mf.fixed_points(net, sigma_w=0.3, sigma_b=0.1)
+    assert [f.stable for f in points] == [True, False]
+    for fixed in points:
+        assert 0.09 * math.sqrt(5 / (5 - 4 * fixed.q)) + 0.01 == pytest.approx(fixed.q, rel=1e-10)
     assert "infinite at q = 10" in str(mf.growth(mf.mlp(mf.Activation(exp(x**2 / 5)), 1, 0)))
     assert "grows exponentially" in str(mf.growth(net))
 
