@@ -25,7 +25,7 @@ def reach_<i>(shape, mu, s, y, w<x>):
     once = twice = -math.inf
     for j in range(2 * PROBES.size + breaks.size):
         z = PROBES[j // 2] * (1 - 2 * (j % 2)) if j < 2 * PROBES.size else (breaks[j - 2 * PROBES.size] - mu) / s
-        if abs(z) > PROBES[-1]:
+        if abs(z) > PROBES[-1] or count == y.size:
             continue
         size = abs(f_<i>(mu + s * z<x>))
         if 0.0 < size < math.inf:
@@ -78,6 +78,25 @@ def square_<i>(shape, mu, q<x>):
     mu = phase(shape, mu)
 '''
     + _SUM.replace("<power>", " ** 2"),
+    "measured": r'''
+def measured_<i>(shape, mu, q<x>):
+    """What rounding may add to E f_<i>(u), u ~ N(mu, q), in units of 2^-53: a Taylor series is good relative to its sum."""
+    if not 0.0 < q < math.inf:
+        return 64.0 * abs(f_<i>(mu<x>)) + r_<i>(mu<x>) if q == 0.0 else math.nan
+    if mu == 0.0 and shape[PARITY] < 0.0:
+        return 0.0
+    if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
+        return 64.0 * abs(series_mean(q, right_of(shape), left_of(shape)))
+    mu = phase(shape, mu)
+    y = np.empty(CAPACITY)
+    w = np.empty(CAPACITY)
+    total = unsure(shape, mu, math.sqrt(q), 1.0)
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
+        lost = r_<i>(y[i]<x>)
+        if w[i] > 0.0:
+            total += w[i] * (64.0 * abs(f_<i>(y[i]<x>)) + (lost if lost < math.inf else 0.0))
+    return total
+''',
     "noise": r'''
 def noise_<i>(shape, mu, q<x>):
     """The root of E r_<i>(u)^2, u ~ N(mu, q), r_<i> the rounding error of f_<i>, and what the places of its jumps are unsure of."""
@@ -89,7 +108,7 @@ def noise_<i>(shape, mu, q<x>):
     total = 0.0
     for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
         lost = r_<i>(y[i]<x>)
-        if w[i] > 0.0 and lost == lost:  # no number, where 0 that decays faster meets an overflow
+        if w[i] > 0.0 and lost < math.inf:  # else what decays faster meets an overflow
             total += w[i] * lost * lost
     return math.sqrt(total) + unsure(shape, mu, math.sqrt(q), 1.0)
 ''',

@@ -18,6 +18,7 @@ __all__ = [
     "HERMITE_X",
     "NATS",
     "PROBES",
+    "UNIT",
     "WIDEST",
     "common_nodes",
     "distance",
@@ -35,22 +36,24 @@ WIDEST = 38.0  # beyond, the density underflows
 PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
+UNIT = 2.0**-53  # in which rounding is counted
 HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
 
 def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:
-    """Fill nodes and weights for a function with a strip of half-width d about the real axis; return their number."""
+    """Fill nodes and weights for a function with a strip of half-width d about the real axis; return their number, -1 if too many."""
+    most = min(y.size, CAPACITY) - 3.0  # less what is rounded
     b = 0.8 * d / s  # 0.8: the poles of squared derivatives are of high order
     widest = 2.0 * math.pi / math.sqrt(2.0 * NATS)
     far = abs(mu) > window * s + 4.0 * d
     if b >= 1.0 or far:
         h = widest if far or b > 9.0 else min(widest, 2.0 * math.pi * b / (NATS + 0.5 * b * b))
         h /= detail
-        m = math.floor(window / h) + 1
-        if 2 * m + 1 > CAPACITY:
+        if not 2.0 * window / h <= most:
             return -1
+        m = math.floor(window / h) + 1
         c = h / math.sqrt(2.0 * math.pi)
         for j in range(-m, m + 1):
             xi = h * j
@@ -59,10 +62,10 @@ def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np
         return 2 * m + 1
     scale = 0.9 * d
     h = min(0.13 / (1.0 + 0.14 * abs(mu) / s), 0.8 * widest * s / scale) / detail
-    first = math.floor(math.asinh((mu - window * s) / scale) / h)
-    last = math.ceil(math.asinh((mu + window * s) / scale) / h)
-    if last - first + 1 > CAPACITY:
+    low, high = math.asinh((mu - window * s) / scale) / h, math.asinh((mu + window * s) / scale) / h
+    if not high - low <= most:
         return -1
+    first, last = math.floor(low), math.ceil(high)
     c = h * scale / (s * math.sqrt(2.0 * math.pi))
     k = 0
     for j in range(first, last + 1):
@@ -91,7 +94,7 @@ def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
 def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for f, smoothed by a normal of deviation `blur`, under N(mu, s^2) up to `window` deviations; -1 where it is not resolved."""
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
-    if math.isnan(window):
+    if not abs(mu) + window * s + blur < math.inf:
         return -1
     if straight(shape, mu, s):
         return straight_nodes(mu, s, y, w)
@@ -120,7 +123,7 @@ def nodes_of_two(
     w: np.ndarray,
 ) -> int:
     """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal within the window."""
-    if math.isnan(window):
+    if b == 0.0 or not abs(mu) + abs(nu) + window * (a + abs(b)) + s + t < math.inf:
         return -1
     breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
     ratio = a / b

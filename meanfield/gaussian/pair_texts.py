@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["PAIRS"]
 
-#: E a(u) b(v) by what u and v share: the mean of products of <inner>_<i> and <inner>_<j>
+#: E a(u) b(v) by what u and v share: the mean of products at u and v, which differ from these by parts of their own of deviations s and t
 _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     rho = min(abs(p) / scale, 1.0)
     rest = max(distance(q1, p, q2), 0.0) / (scale * scale * (1.0 + rho))
@@ -18,23 +18,46 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
     along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
+    ratio = 0.0  # of what the one moves by to what the other does
     if rho < 1e-16:
         along_second = False
         count = 1
         outer_y[0] = m1
         outer_w[0] = 1.0
     elif along_second:
+        ratio = a / b
         count = nodes_of_two(second, first, m2, abs(b), t, m1, math.copysign(a, p), s, window, outer_y, outer_w)
     else:
+        ratio = b / a
         count = nodes_of_two(first, second, m1, a, s, m2, b, t, window, outer_y, outer_w)
     if count < 0:
         return math.nan
     total = 0.0
     for i in range(count):
-        u = m1 + (outer_y[i] - m2) * (a / b) if along_second else outer_y[i]
-        v = outer_y[i] if along_second else m2 + (outer_y[i] - m1) * (b / a)
-        total += outer_w[i] * <inner>_<i>(first, u, s, window, y, w<x>) * <inner>_<j>(second, v, t, window, y, w<y>)
-    return total
+        u = m1 + (outer_y[i] - m2) * ratio if along_second else outer_y[i]
+        v = outer_y[i] if along_second else m2 + (outer_y[i] - m1) * ratio
+<term>"""
+
+#: the same where both are Taylor series
+_QUIET = r"""    if m1 == 0.0 and m2 == 0.0:
+        analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
+        if analytic and math.sqrt(q1) < QUIET * first[RADIUS] and math.sqrt(q2) < QUIET * second[RADIUS]:
+            derivatives = np.empty(TERMS)
+            others = np.empty(TERMS)
+            series_derivatives(q1, right_of(first), derivatives)
+            series_derivatives(q2, right_of(second), others)
+            total = 0.0
+            power = 1.0
+            for n in range(TERMS):
+                total += <each>
+                power *= <by>
+            return <factor>total
+"""
+_SMOOTHED = r"""        total += outer_w[i] * smoothed_<i>(first, u, s, window, y, w<x>) * smoothed_<j>(second, v, t, window, y, w<y>)
+"""
+_WEIGHED = r"""        one, lost = weight_<i>(first, u, s, window, y, w<x>)
+        other, missed = weight_<j>(second, v, t, window, y, w<y>)
+        total += outer_w[i] * (64.0 * one * other + one * missed + lost * other + UNIT * lost * missed)
 """
 
 PAIRS = {
@@ -221,56 +244,51 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return math.nan
     m1 = phase(first, m1)
     m2 = phase(second, m2)
-    if m1 == 0.0 and m2 == 0.0:
-        analytic = first[ANALYTIC] > 0.0 and second[ANALYTIC] > 0.0
-        if analytic and math.sqrt(q1) < QUIET * first[RADIUS] and math.sqrt(q2) < QUIET * second[RADIUS]:
-            derivatives = np.empty(TERMS)
-            others = np.empty(TERMS)
-            series_derivatives(q1, right_of(first), derivatives)
-            series_derivatives(q2, right_of(second), others)
-            product = 0.0
-            power = 1.0
-            for n in range(TERMS):
-                product += derivatives[n] * others[n] * power
-                power *= p
-            return product
 '''
-    + _PAIRED.replace("<inner>", "smoothed"),
+    + _QUIET.replace("<each>", "derivatives[n] * others[n] * power").replace("<by>", "p").replace("<factor>", "")
+    + _PAIRED.replace("<term>", _SMOOTHED)
+    + "    return total\n",
     "weight": r'''
 def weight_<i>(shape, mu, s, window, y, w<x>):
-    """E (8 |f_<i>| + r_<i> / 8) at mu + s xi, r_<i> the rounding error of f_<i>: products hold |f f|, 64 times, and |f r|."""
+    """E |f_<i>| and E r_<i> at mu + s xi, r_<i> the rounding error of f_<i>."""
     count = nodes(shape, mu, s, 0.0, max(window, reach_<i>(shape, mu, s, y, w<x>)), y, w)
     if count < 0:
-        return math.nan
-    total = 0.0
+        return math.nan, math.nan
+    size = 0.0
+    lost = 0.0
     for i in range(count):
         if w[i] > 0.0:
-            lost = r_<i>(y[i]<x>)
-            total += w[i] * (8.0 * abs(f_<i>(y[i]<x>)) + (0.125 * lost if lost == lost else 0.0))
-    return total
+            here = r_<i>(y[i]<x>)
+            size += w[i] * abs(f_<i>(y[i]<x>))
+            lost += w[i] * here if here < math.inf else 0.0
+    return size, lost
 ''',
     "weighed": r'''
 def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     """What rounding may add to E f_<i>(u) f_<j>(v), in units of 2^-53."""
     if not (0.0 < q1 < math.inf and 0.0 < q2 < math.inf):
         return 64.0 * abs(f_<i>(m1<x>) * f_<j>(m2<y>))
+    if p == 0.0 and ((m1 == 0.0 and first[PARITY] < 0.0) or (m2 == 0.0 and second[PARITY] < 0.0)):
+        return 0.0  # one of two means is 0
     m1 = phase(first, m1)
     m2 = phase(second, m2)
 '''
-    + _PAIRED.replace("<inner>", "weight").replace("    return total\n", "")
-    + r"""
-    breaks, jumps = breaks_of(first), jumps_of(first)
+    + _QUIET.replace("<each>", "abs(derivatives[n] * others[n]) * power").replace("<by>", "abs(p)").replace("<factor>", "64.0 * ")
+    + _PAIRED.replace("<term>", _WEIGHED)
+    + r"""    breaks, jumps = breaks_of(first), jumps_of(first)
     for i in range(breaks.size):  # the places of jumps are rounded: what the other variable is where one of them jumps
-        if jumps[i] != 0.0:
-            z = (breaks[i] - m1) / math.sqrt(q1)
-            other = weight_<j>(second, m2 + math.copysign(rho, p) * math.sqrt(q2) * z, t * math.sqrt(1.0 + rho), window, y, w<y>)
-            total += 0.125 * abs(jumps[i] * breaks[i]) * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q1) * other
+        z = (breaks[i] - m1) / math.sqrt(q1)
+        if jumps[i] != 0.0 and abs(z) < WIDEST:
+            other, missed = weight_<j>(second, m2 + math.copysign(rho, p) * math.sqrt(q2) * z, t * math.sqrt(1.0 + rho), window, y, w<y>)
+            density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q1)
+            total += abs(jumps[i] * breaks[i]) * density * (other + UNIT * missed)
     breaks, jumps = breaks_of(second), jumps_of(second)
     for i in range(breaks.size):
-        if jumps[i] != 0.0:
-            z = (breaks[i] - m2) / math.sqrt(q2)
-            other = weight_<i>(first, m1 + math.copysign(rho, p) * math.sqrt(q1) * z, s * math.sqrt(1.0 + rho), window, y, w<x>)
-            total += 0.125 * abs(jumps[i] * breaks[i]) * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q2) * other
+        z = (breaks[i] - m2) / math.sqrt(q2)
+        if jumps[i] != 0.0 and abs(z) < WIDEST:
+            other, missed = weight_<i>(first, m1 + math.copysign(rho, p) * math.sqrt(q1) * z, s * math.sqrt(1.0 + rho), window, y, w<x>)
+            density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q2)
+            total += abs(jumps[i] * breaks[i]) * density * (other + UNIT * missed)
     return total
 """,
 }

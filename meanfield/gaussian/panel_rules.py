@@ -29,13 +29,16 @@ LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
 
 
 def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
-    """Gauss-Legendre panels of length at most `longest` standard deviations on [a, b] within the window."""
+    """Gauss-Legendre panels of length at most `longest` standard deviations on [a, b] within the window; -1 where they are too many."""
     a = max(a, mu - window * s)
     b = min(b, mu + window * s)
     if not a < b or k < 0:
         return k
     steep = max(1.0, max(a - mu, mu - b) / (STEEP * s))  # far out the density falls by as much on a shorter way
-    m = math.ceil((b - a) / (longest * s) * steep)
+    parts = (b - a) / (longest * s) * steep
+    if not parts < y.size:  # before it is a whole number: infinity is none
+        return -1
+    m = math.ceil(parts)
     if k + m * LEGENDRE_X.size > y.size:
         return -1
     start = (a - mu) / s
@@ -68,6 +71,8 @@ def graded(
     So far from the break as `settled` nothing is left of it. Where there is a long way to go they are eight times the one before: 20
     nodes see an algebraic singularity to 2^-40 then, and only that is left there.
     """
+    if not least > 0.0:  # of a deviation that is next to nothing
+        return -1
     direction = 1.0 if stop > start else -1.0
     x = start
     length = 2.0 * least
@@ -152,9 +157,15 @@ def wrapped(
 ) -> int:
     """The rule on one period, of the normal density summed over all of them, which is the same for all wide ones."""
     s = min(s, UNIFORM * whole)
+    if not window * s / whole < y.size:
+        return -1
     j = int(np.searchsorted(breaks, -0.5 * whole)) + 1
+    if j >= breaks.size:
+        return -1
     start = 0.5 * (breaks[j - 1] + breaks[j])
     last = int(np.searchsorted(breaks, start + whole))
+    if last == breaks.size:
+        return -1
     own, kinks, blurred = np.empty(last - j + 2), np.zeros(last - j + 2), np.zeros(last - j + 2)
     own[0] = start
     own[last - j + 1] = start + whole

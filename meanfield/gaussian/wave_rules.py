@@ -118,9 +118,11 @@ def phase_nodes(row: np.ndarray, mirrored: float, blur: float, t: np.ndarray, w:
 
 
 def harmonic_nodes(whole: float, harmonics: float, fine: float, blur: float, t: np.ndarray, w: np.ndarray) -> int:
-    """The trapezoidal rule over a period, for squares of what has so many harmonics."""
+    """The trapezoidal rule over a period, for squares of what has so many harmonics; -1 where these are too many."""
     turns = CALM * whole / (2.0 * math.pi)
     left = harmonics if harmonics * blur <= turns else math.floor(turns / blur)
+    if not (2.0 * left + 1.0) * fine <= t.size:
+        return -1
     count = math.ceil((2.0 * left + 1.0) * fine)
     for i in range(count):
         t[i] = whole * (i + 0.382) / count  # on no break
@@ -177,7 +179,7 @@ def broad_nodes(
 
     c is 0 at the nodes near 0 alone.
     """
-    if math.isnan(window):
+    if not abs(mu) + window * s + blur < math.inf:
         return -1
     near = np.empty(2 * near_of(row).size)
     facing(near_of(row), mirrored, near)
@@ -215,7 +217,7 @@ def broad_nodes(
     one, one_w, two, two_w = np.empty(8192), np.empty(8192), np.zeros(8192), np.full(8192, 1.0)
     ones = phase_nodes(row, mirrored, blur, one, one_w)
     twos = harmonic_nodes(row[SECOND], row[TWO], row[FINE], blur, two, two_w) if row[SECOND] > 0.0 else 1
-    if ones < 0 or k + count * ones * twos > y.size:
+    if min(ones, twos) < 0 or k + count * ones * twos > y.size:
         return -1
     for i in range(count):
         z = (abs(far_y[i]) - begin - 0.5 * step) / row[WIDTH]

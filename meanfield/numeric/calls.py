@@ -54,25 +54,21 @@ class Calls:
             square = kind.replace("two", "square")
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self.call(square, integrands[:1], m1, v1) * self.call(square, integrands[1:], m2, v2))
+        if kind == "mean" and self.careful:  # what is narrow against the Gaussian is far below the root of its second moment
+            return self.call("measured", integrands, *call.args[:2]) / QUADRATURE_ULPS
         second = self.call("square", integrands, *call.args[:2])
-        if kind == "mean" and self.careful:  # a Taylor series is good relative to its sum
-            quiet = self.call("quiet", integrands, *call.args[:2])
-            return quiet * sp.Abs(call) + (1 - quiet) * sp.sqrt(second)
         return sp.sqrt(second) if kind == "mean" else second
 
     def noise(self, call: sp.Expr) -> sp.Expr:
-        """What the rounding r of its integrands f adds to the error of a quadrature call, in units of 2^-53: E |r|; for a gap by
-        Cauchy's inequality. The size of a product holds it."""
+        """What the rounding r of its integrands f adds to the error of a gap by quadrature, in units of 2^-53, by Cauchy's inequality.
+        The sizes of means and products hold it."""
         kind, integrands = type(call).__name__.partition("_")[0], self.calls[type(call).__name__]
-        if not self.careful or kind not in ("mean", "gap"):
+        if not self.careful or kind != "gap":
             return sp.S.Zero
 
         def of(kind: str, k: int, *law: sp.Expr) -> sp.Expr:
             return self.call(kind, integrands[k : k + 1], *law)
 
-        if kind == "mean":
-            law = call.args[:2]
-            return (1 - of("quiet", 0, *law)) * of("noise", 0, *law)
         v, d = call.args[:2]
         about = integrands[0].about
         law = (sp.Float(about[0]) if about else sp.S.Zero, v)
@@ -156,7 +152,7 @@ class Calls:
     @property
     def rounded(self) -> list[Integrand]:
         """Those whose own rounding is asked for."""
-        asked = {i.index for name, own in self.calls.items() if name.startswith(("noise", "weighed")) for i in own}
+        asked = {i.index for name, own in self.calls.items() if name.startswith(("noise", "measured", "weighed")) for i in own}
         return [i for i in self.integrands.values() if i.index in asked]
 
     @property

@@ -319,7 +319,7 @@ def _quadrature(
     e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons, closed: bool = False
 ) -> tuple[Floats, Floats]:
     """values and error bounds of what has no closed form, or a closed one that cancels"""
-    program = _program(e, order, by_quadrature=closed)
+    program = _program(e, order, closed, careful=error)
     out, bound = program(table)
     scale = bound.copy()
     shapes = [i.shape for i in program.integrands if not i.parameters]
@@ -330,11 +330,12 @@ def _quadrature(
     if grows and np.isnan(out).any() and not closed:
         what = "count where the normal density is no double, the function grows so fast: pass digits="
         reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
-    widely = bool(np.isnan(out).any()) and _program(e, order, closed, widely=True).source != program.source
+    widely = bool(np.isnan(out).any()) and _program(e, order, closed, error, widely=True).source != program.source
     noisy = any(shape.noisy for shape in shapes)
-    if widely or error or noisy:
+    uncounted = noisy and not error
+    if widely or uncounted:
         program = _program(e, order, closed, careful=error or noisy, widely=widely)
-        again = slice(None) if error or noisy else np.isnan(out)
+        again = slice(None) if uncounted else np.isnan(out)
         out[again], bound[again] = program(table[:, again])
     if noisy and not closed:
         poor = ~(bound <= NOISE * np.abs(out))

@@ -18,6 +18,7 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "reach": (),
     "mean": (("reach", (0,)),),
     "square": (("reach", (0,)),),
+    "measured": (("reach", (0,)),),
     "noise": (("reach", (0,)),),
     "quiet": (),
     "edges": (),
