@@ -13,7 +13,8 @@ from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
-from meanfield.gaussian.growth import divergence, sampled
+from meanfield.gaussian.domains import declared, filled
+from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.moments import Covariance
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
@@ -39,7 +40,8 @@ class Activation:
     Parameters
     ----------
     expression : sympy expression in `mf.x`
-        Other free symbols are parameters. Piecewise, Max, Min, Heaviside, Abs and sign are allowed.
+        Other free symbols are parameters, real numbers, and declared as non-negative or positive where the expression is real only then,
+        as sqrt(a) tanh(x). Piecewise, Max, Min, Heaviside, Abs and sign are allowed.
     name : str
         How it prints; the expression itself if left out.
 
@@ -48,7 +50,7 @@ class Activation:
     TypeError
         `expression` is no sympy expression.
     ValueError
-        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real on the real line, not square-integrable
+        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real or without a value somewhere on the real line, not square-integrable
         under the standard normal (with the reason): exp(x**2), or not written out: an unevaluated derivative, an undefined function.
 
     Examples
@@ -81,8 +83,9 @@ class Activation:
         complex_ = sorted(str(s) for s in f.free_symbols if s.is_real is False)
         if complex_:
             raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
-        if f.has(sp.I) or not (_real_everywhere(f) if f.is_real is None else f.is_real):
+        if f.has(sp.I):
             raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+        f = declared(filled(f))
         reason = divergence(f)
         if reason:
             raise ValueError(f"expression: {reason}")
@@ -350,12 +353,6 @@ def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:
     (node,) = nodes
     expansion: Expansion = getattr(node, how)(count)
     return expansion.times(folded / node) if folded != node else expansion
-
-
-def _real_everywhere(f: sp.Expr) -> bool:
-    """whether f is real at a few points on both sides of 0, its parameters at small values"""
-    values = (f.xreplace(sampled(f)).subs(x, sp.Rational(k, 3)) for k in (-41, -4, -1, 1, 5, 37))
-    return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in values)
 
 
 def _fixed(mean: Any, cov: Covariance) -> sp.Expr:

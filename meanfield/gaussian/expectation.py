@@ -20,7 +20,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
-from meanfield.gaussian.slopes import Delta, deltas, gathered, has_places, slope
+from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
@@ -223,7 +223,7 @@ class Expectation(Node):
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
-        result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
+        result = Expectation(derivative_in(f, s), v, m) if s in f.free_symbols else S.Zero
         rate = slope(f) if {v.diff(s), m.diff(s)} != {S.Zero} else S.Zero
         if not has_places(rate):  # jumps without end: the derivative of the density instead of that of f
             mean, first, second = (Expectation(x**k * f, v, m) for k in range(3))

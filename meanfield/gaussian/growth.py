@@ -16,7 +16,7 @@ from sympy import S
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["divergence", "finite_below", "places", "sampled"]
 
@@ -174,6 +174,7 @@ def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
 
 
+@among_reals
 @cache
 def finite_below(f: sp.Expr) -> sp.Expr | None:
     """The variance from which on E f(u) is infinite or undefined: 1/(2 a) where f grows like exp(a x^2), 0 where it grows faster or has
@@ -191,6 +192,7 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
     return 1 / (2 * sp.Max(*rates)) if rates else None
 
 
+@among_reals
 def divergence(f: sp.Expr) -> str | None:
     """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
     pole = _pole(f)

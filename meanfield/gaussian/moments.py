@@ -182,14 +182,23 @@ class _Engine:
         return replace(t, m=tuple(map(tidy, t.m)), cov=tuple(map(tidy, t.cov)))
 
     def value(self, t: Moment) -> Terms:
-        found = self._values.get(t)
-        if found is None:
-            step = _step(t)
-            if step.rule in ("tilt", "condition"):
-                step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
-            self.trace[t] = step
-            found = self._values[t] = self.algebra.add(self.algebra.read(step.rest), self.sum(step.terms))
-        return found
+        waiting = [] if t in self._values else [t]  # and no recursion: x^1000 takes as many steps
+        while waiting:
+            last = waiting[-1]
+            step = self.trace[last] if last in self.trace else self._rewritten(last)
+            unknown = [u for _, u in step.terms if u not in self._values]
+            waiting += unknown
+            if not unknown:
+                self._values[last] = self.algebra.add(self.algebra.read(step.rest), self.sum(step.terms))
+                waiting.pop()
+        return self._values[t]
+
+    def _rewritten(self, t: Moment) -> Step:
+        step = _step(t)
+        if step.rule in ("tilt", "condition"):
+            step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
+        self.trace[t] = step
+        return step
 
     def sum(self, weighted: Iterable[tuple[sp.Expr, Moment]]) -> Terms:
         algebra = self.algebra

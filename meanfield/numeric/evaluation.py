@@ -29,6 +29,7 @@ from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
+from meanfield.symbols import real
 
 __all__ = ["among", "entries", "evaluate", "summand"]
 
@@ -178,7 +179,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     >>> mf.evaluate(mf.tanh.second_moment(mf.q), q=[0.5, 1.0]).round(12)
     array([0.273676..., 0.394294...])
     """
-    e = stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression"))
+    e = real(stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression")))
     order = _order(e)
     for flag, name in ((error, "error"), (log, "log")):
         if not isinstance(flag, bool):
@@ -208,7 +209,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
 
 def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[Floats, bool]:
     """The float64 values of what others are added to, `faint` where they underflow, and whether any does."""
-    e = stated(expression)
+    e = real(stated(expression))
     order = _order(e)
     arrays, grid = _arranged(order, values)
     reasons = list[ArithmeticError]()
@@ -221,7 +222,7 @@ def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[
 
 def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
     """The float64 values, inf, 0 or nan where one is no normal double or not to be had."""
-    e = stated(expression)
+    e = real(stated(expression))
     order = _order(e)
     arrays, grid = _arranged(order, values)
     return stood_for(_floats(e, order, _table(arrays, grid), False, [])[0]).reshape(grid)
