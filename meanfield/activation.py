@@ -128,13 +128,13 @@ class Activation:
         Raises
         ------
         TypeError, ValueError
-            q or mean is no number or expression, q is not positive, or they depend on mf.x.
+            q or mean is no number or expression, q is not positive, they depend on mf.x, or the expectation is infinite there.
 
         >>> import meanfield as mf
         >>> mf.relu.mean(mf.q), mf.tanh.mean(mf.q), mf.softplus.mean(1)
         (sqrt(2)*sqrt(q)/(2*sqrt(pi)), 0, E(log(exp(x) + 1), 1))
         """
-        return derived(self._mean(_variance(q, "q"), arguments.law(mean, "mean")))
+        return _finite(self._mean(_variance(q, "q"), arguments.law(mean, "mean")))
 
     def second_moment(self, q: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2, u ~ N(mean, q), q > 0: what `kernel(q, q)` is.
@@ -143,7 +143,7 @@ class Activation:
         >>> mf.sin.second_moment(mf.q)
         1/2 - exp(-2*q)/2
         """
-        return derived(self._second(_variance(q, "q"), arguments.law(mean, "mean")))
+        return _finite(self._second(_variance(q, "q"), arguments.law(mean, "mean")))
 
     def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
         """E phi(u) phi(v) for variances q1 and q2 (q1 if left out), covariance p, |p| <= sqrt(q1 q2), and a common mean of u and v.
@@ -151,7 +151,7 @@ class Activation:
         Raises
         ------
         TypeError, ValueError
-            An argument is no number or expression, a variance is not positive, or |p| is too large.
+            An argument is no number or expression, a variance is not positive, |p| is too large, or the expectation is infinite there.
 
         >>> import meanfield as mf
         >>> mf.erf.kernel(mf.q1, mf.p, mf.q2)
@@ -161,7 +161,7 @@ class Activation:
         v2 = v1 if q2 is None else _variance(q2, "q2")
         cov = arguments.law(p, "p")
         arguments.check_covariance(cov, v1, v2)
-        return derived(self._kernel(v1, cov, v2, arguments.law(mean, "mean")))
+        return _finite(self._kernel(v1, cov, v2, arguments.law(mean, "mean")))
 
     def gap(self, q: Any, delta: Any, *, mean: Any = 0) -> sp.Expr:
         """E phi(u)^2 - E phi(u) phi(v) at p = q - delta, 0 <= delta <= 2 q, in a form that does not cancel as delta -> 0.
@@ -175,7 +175,7 @@ class Activation:
         v, d = _variance(q, "q"), arguments.law(delta, "delta")
         if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
             raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
-        return derived(self._gap(v, d, arguments.law(mean, "mean")))
+        return _finite(self._gap(v, d, arguments.law(mean, "mean")))
 
     def is_closed(self, moment: str) -> bool:
         """Whether no unevaluated expectation is left in that moment: "mean", "second_moment", "kernel" or "gap".
@@ -327,6 +327,16 @@ class Activation:
 
     def _gap(self, q: sp.Expr, delta: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:
         return Gap(self.expression.xreplace({x: m + x}), q, delta)
+
+
+def _finite(folded: sp.Expr) -> sp.Expr:
+    """a moment in closed form where it closes; refused where it is known to be infinite"""
+    result = derived(folded)
+    for node in result.atoms(Node):
+        where = node.infinite_beyond()
+        if where is not None:
+            raise ValueError(f"{node} is infinite: it is finite only for {where}")
+    return result
 
 
 @lru_cache(maxsize=256)

@@ -107,6 +107,12 @@ class Node(sp.Expr):
         form, values = self._apart()
         return None if form is None else _put(form, values)
 
+    def infinite_beyond(self) -> sp.Basic | None:
+        """The condition under which the expectation is finite, where it is known not to hold."""
+        form, values = self._apart()
+        where = sp.true if form is None else closed.unguarded(form)[1]
+        return where if where.subs(values, simultaneous=True) == sp.false else None
+
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self._apart()
         if form is None:
@@ -205,11 +211,19 @@ class Expectation(Node):
         f, centred = self.integrand, self.mean == 0
         if centred and f.xreplace({x: -x}) == -f:
             bound = finite_below(f)
-            return (S.Zero if bound is None else closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
+            if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
+                form = closed.mean(f) if f.free_symbols != {x} else None
+                return closed.guarded(S.Zero, sp.true if form is None else closed.unguarded(form)[1]), {q: self.variance}
+            return (closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
         return result, {q: self.variance, closed.M: self.mean}
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where = super().infinite_beyond()
+        bound = finite_below(self.integrand) if where is None and self.variance.is_number else None
+        return where if bound is None or (self.variance - bound).is_negative else q < bound
 
     def conditioned(self) -> sp.Expr:
         rest, found = deltas(self.integrand)

@@ -18,7 +18,7 @@ from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import among_reals, known
 
-__all__ = ["divergence", "finite_below", "places", "sampled"]
+__all__ = ["divergence", "finite_below", "places", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -154,6 +154,12 @@ def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr
             if all(v.is_Float and v > 0 for v in near):
                 worst = min(worst, (r, round(float(sp.log(near[0] / near[1], 10)) / 4, 4)), key=lambda found: found[1])
     return worst
+
+
+def unbounded_at(f: sp.Expr) -> sp.Expr | None:
+    """A point next to which a function without parameters is not integrable; None if there is none."""
+    r, power = _steepest(f, {})
+    return r if power < _NOT_INTEGRABLE else None
 
 
 def _pole(f: sp.Expr) -> str | None:

@@ -26,7 +26,7 @@ from meanfield.gaussian.atoms import Atom, Gate, NotClosed, derivative, product
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
-__all__ = ["Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "pairs", "total"]
+__all__ = ["Covariance", "Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "pairs", "total"]
 
 Pair = tuple[sp.Expr, sp.Expr]
 Covariance = tuple[sp.Expr, sp.Expr, sp.Expr]
@@ -208,9 +208,9 @@ class _Engine:
 def total(weighted: Weighted, trace: Trace | None = None) -> sp.Expr:
     """The value of a sum of moments, where it is `finite`; what was rewritten on the way is put into `trace`.
 
-    A growing Gaussian, A < 0, is the analytic continuation of a falling one: a symbol stands for its A until the end.
+    A growing Gaussian, A < 0, or one that may grow, is the analytic continuation of a falling one: a symbol stands for its A until the end.
     """
-    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if a.is_negative}
+    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if not a.is_nonnegative}
     back = {symbol: a for a, symbol in growing.items()}
     steps: Trace = {}
     engine = _Engine([(c, replace(t, A=(growing.get(t.A[0], t.A[0]), growing.get(t.A[1], t.A[1])))) for c, t in weighted], steps)

@@ -181,7 +181,7 @@ class Gap(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
-        return self if result is None else result
+        return self if result is None or result is S.NaN else result
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]
