@@ -11,9 +11,9 @@ from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation
+from meanfield.gaussian.domains import declared, filled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
-from meanfield.gaussian.domains import declared, filled
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.moments import Covariance
@@ -50,8 +50,8 @@ class Activation:
     TypeError
         `expression` is no sympy expression.
     ValueError
-        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real or without a value somewhere on the real line, not square-integrable
-        under the standard normal (with the reason): exp(x**2), or not written out: an unevaluated derivative, an undefined function.
+        It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real or has no value somewhere on the real line, is
+        not square-integrable under the standard normal (with the reason): exp(x**2), or not written out: an unevaluated derivative.
 
     Examples
     --------

@@ -172,7 +172,7 @@ def lost_letters(own: Set[str], given: Set[str]) -> set[str]:
     """Letters of a moment's law that were given and that its formula, in the names `own`, has lost: E tanh(u) = 0 for every q, and a
     gap of delta. A formula in q alone has lost none: it is no function of p."""
     letters = set().union(*_LAWS)
-    kept, extra = own & letters, (given - own) & letters
+    kept, extra = letters.intersection(own), letters.intersection(given).difference(own)
     lost = not kept or kept & {"p", "delta"}
     return extra if lost and any(kept | extra <= law for law in _LAWS) else set()
 

@@ -57,6 +57,8 @@ def in_pieces(f: sp.Expr) -> sp.Expr:
         cuts, values = pieces_of(f)
     except NotClosed:
         return f
+    if S.Zero not in values:
+        return f
     return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], True))
 
 
