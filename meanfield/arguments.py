@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ __all__ = [
     "coefficient",
     "expression",
     "law",
+    "lost_letters",
     "number_array",
     "scalar",
+    "shown",
     "variance_array",
 ]
 
@@ -160,6 +162,24 @@ def variance_array(value: Any, name: str) -> np.ndarray:
     if (array <= 0).any():
         raise ValueError(f"{name} = {array[array <= 0].flat[0]:g}: a variance must be positive")
     return array
+
+
+#: the letters of the law of a moment
+_LAWS = ({"q", "p"}, {"q", "delta"}, {"q1", "p", "q2"})
+
+
+def lost_letters(own: Set[str], given: Set[str]) -> set[str]:
+    """Letters of a moment's law that were given and that its formula, in the names `own`, has lost: E tanh(u) = 0 for every q, and a
+    gap of delta. A formula in q alone has lost none: it is no function of p."""
+    letters = set().union(*_LAWS)
+    kept, extra = letters.intersection(own), letters.intersection(given).difference(own)
+    lost = not kept or kept & {"p", "delta"}
+    return extra if lost and any(kept | extra <= law for law in _LAWS) else set()
+
+
+def shown(value: float) -> str:
+    """A number in few digits where these are the number, else in all of them: 1.0000001 is not 1."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
 
 
 def broadcast(arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:

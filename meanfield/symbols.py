@@ -1,18 +1,19 @@
 r"""The one place where symbols are made: name, assumption, LaTeX and meaning of every letter the library uses.
 
 Same name means same parameter, whatever assumptions a user's own symbol carries: `canonical` maps every symbol of an
-expression to the symbol of that name kept here, or to a real symbol of that name if the library does not know it.
+expression to the symbol of that name kept here. A user's own symbol that says nothing about itself is a real number: `among_reals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from functools import wraps
+from typing import Any, Final
 
 import sympy as sp
 
-__all__ = ["TABLE", "Entry", "canonical", "known", "latex_names", "merged", "parameter", "reserved"]
+__all__ = ["TABLE", "Entry", "among_reals", "canonical", "known", "latex_names", "merged", "parameter", "real", "reserved"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,38 @@ def canonical(expression: sp.Expr) -> sp.Expr:
     """The expression with every symbol the library knows by name replaced by its own symbol of that name."""
     shared = {s: TABLE[s.name] for s in expression.free_symbols if s.name in TABLE}
     return expression.xreplace({s: entry.symbol for s, entry in shared.items() if s != entry.symbol and not entry.local})
+
+
+def real(expression: sp.Expr) -> sp.Expr:
+    """The expression with every symbol real that does not say what it is: parameters are real numbers."""
+    return expression.xreplace(_twins(expression))
+
+
+def among_reals(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of expressions that takes symbols that do not say what they are as real, with its results in the symbols it was given."""
+
+    @wraps(function)
+    def answer(*args: Any) -> Any:
+        twins = _twins(args)
+        if not twins:
+            return function(*args)
+        return _put(function(*(_put(e, twins) for e in args)), {twin: s for s, twin in twins.items()})
+
+    return answer
+
+
+def _twins(e: Any) -> dict[sp.Symbol, sp.Symbol]:
+    """a real symbol of the same name for each that does not say what it is"""
+    if isinstance(e, tuple):
+        return {s: twin for part in e for s, twin in _twins(part).items()}
+    free = e.free_symbols if isinstance(e, sp.Basic) else ()
+    return {s: sp.Symbol(s.name, real=True) for s in free if type(s) is sp.Symbol and s.is_real is None}
+
+
+def _put(e: Any, values: dict[sp.Symbol, sp.Symbol]) -> Any:
+    if isinstance(e, tuple):
+        return tuple(_put(part, values) for part in e)
+    return e.xreplace(values) if isinstance(e, sp.Basic) else e
 
 
 def merged(symbols: Iterable[sp.Symbol]) -> dict[sp.Symbol, sp.Symbol]:

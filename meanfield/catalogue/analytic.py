@@ -51,8 +51,14 @@ def exp(a: Any = 1, b: Any = 1) -> sp.Expr:
 
 
 def gauss(a: Any = 1, b: Any = -1) -> sp.Expr:
-    """a e^(b x^2), a not 0, b < 0 (neural-tangents Gaussian; mf.gaussian is a part of this package)."""
-    return parameter(a, "a", "nonzero") * sp.exp(parameter(b, "b", "negative") * x**2)
+    """a e^(b x^2), a and b not 0, b < 1/4 (neural-tangents Gaussian; mf.gaussian is a part of this package)."""
+    rate = parameter(b, "b", "nonzero")
+    if (rate - sp.Rational(1, 4)).is_nonnegative:
+        raise ValueError(
+            f"b = {rate}: a e^(b x^2) has b < 0, as in neural-tangents, or b < 1/4, where E phi(u)^2 is finite at variance 1: "
+            f"pass {-rate} for e^(-{rate} x^2)"
+        )
+    return parameter(a, "a", "nonzero") * sp.exp(rate * x**2)
 
 
 def gabor() -> sp.Expr:

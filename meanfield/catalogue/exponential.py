@@ -17,8 +17,8 @@ x = known("x")
 
 
 def elu(alpha: Any = 1) -> sp.Expr:
-    """x for x > 0, alpha (e^x - 1) otherwise, alpha > 0 (Clevert et al. 2016, arXiv:1511.07289; torch.nn.ELU)."""
-    return sp.Piecewise((x, x > 0), (parameter(alpha, "alpha", "positive") * (sp.exp(x) - 1), True))
+    """x for x > 0, alpha (e^x - 1) otherwise, alpha real (Clevert et al. 2016, arXiv:1511.07289; torch.nn.ELU)."""
+    return sp.Piecewise((x, x > 0), (parameter(alpha, "alpha") * (sp.exp(x) - 1), True))
 
 
 def celu(alpha: Any = 1) -> sp.Expr:

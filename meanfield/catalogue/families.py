@@ -24,7 +24,7 @@ def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
 
     `kind` is the assumption that must hold where sympy can decide it: "real", "nonzero", "positive", "nonnegative" or "negative".
     """
-    result = arguments.scalar(symbols.parameter(name) if value is None else value, name)
+    result = arguments.coefficient(symbols.parameter(name) if value is None else value, name)
     if getattr(result, f"is_{kind}") is False:
         raise ValueError(f"{name} = {result}: expected a {kind} number")
     return result

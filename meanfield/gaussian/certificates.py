@@ -25,7 +25,7 @@ from meanfield.gaussian.moments import Covariance, cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
 from meanfield.gaussian.zeros import in_normal_form
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["CENTRED", "Certificate", "Claim", "Law", "certify"]
 
@@ -70,6 +70,7 @@ _POINTS = 5
 _VARIANCES = (q, p, q1, q2)
 
 
+@among_reals
 def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Certificate:
     """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in the symbols of a law, where it holds."""
     try:

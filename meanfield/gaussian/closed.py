@@ -21,7 +21,7 @@ from meanfield.gaussian.moments import Weighted, cross_of, mean_of, total
 from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import almost_everywhere
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["M2", "M", "cross", "cross_unequal", "gap", "guarded", "mean", "product_mean", "stable_cross", "unguarded"]
 
@@ -43,6 +43,7 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
         return None
 
 
+@among_reals
 @cache
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
@@ -61,6 +62,7 @@ def _even(f: sp.Expr) -> sp.Expr | None:
     return mean(polynomial.xreplace({x: sp.Abs(x)})) if polynomial.is_polynomial(x) else None
 
 
+@among_reals
 @cache
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
@@ -70,6 +72,7 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
     return _closed(lambda a, b: mean_of(products(a, b), q, S.Zero if centred else M), f, g)
 
 
+@among_reals
 @cache
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
@@ -77,6 +80,7 @@ def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | 
     return cross_of_powers(f, g, q, p, q) if result is None and means == (S.Zero, S.Zero) else result
 
 
+@among_reals
 @cache
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
@@ -106,6 +110,7 @@ def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
     return form.args[0] if isinstance(form, sp.Piecewise) else (form, sp.true)
 
 
+@among_reals
 @cache
 def gap(f: sp.Expr) -> sp.Expr | None:
     """E f(u)^2 - E f(u) f(v) as a function of q and delta = q - p, free of cancellation."""
@@ -118,6 +123,7 @@ def gap(f: sp.Expr) -> sp.Expr | None:
     return None if result is None else guarded(result, sp.true if second is None else unguarded(second)[1])
 
 
+@among_reals
 @cache
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""

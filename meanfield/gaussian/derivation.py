@@ -18,7 +18,7 @@ from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, pairs, 
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import Powers, powers
 from meanfield.gaussian.special import NormalCDF, NormalDensity
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["Derivation", "DerivationStep", "derivation"]
 
@@ -107,6 +107,13 @@ def _atom(t: Atom) -> sp.Expr:
 
 def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law = CENTRED) -> Derivation:
     """Derive a moment of f again, recording each step: "mean", "second_moment" or "kernel", in the symbols of the law."""
+    steps = tuple(DerivationStep(*equation) for equation in _equations(f, moment, result, quantity, law))
+    return Derivation(quantity, result, steps, certify(f, moment, result, law))
+
+
+@among_reals
+def _equations(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law) -> tuple[tuple[str, sp.Expr, sp.Expr], ...]:
+    """the steps: rule, before, after"""
     try:
         steps = _by_atoms(f, moment, result, quantity, law)
     except NotClosed as reason:
@@ -114,7 +121,7 @@ def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law:
             raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
         parts = powers(f)
         steps = _by_symmetry(f, moment, result, quantity) if parts is None else _by_powers(f, parts, result, quantity)
-    return Derivation(quantity, result, tuple(steps), certify(f, moment, result, law))
+    return tuple((step.rule, step.before, step.after) for step in steps)
 
 
 def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law) -> Iterable[DerivationStep]:

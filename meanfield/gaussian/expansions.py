@@ -25,7 +25,7 @@ from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.singularities import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scaled", "taylor", "taylor_rest"]
 
@@ -128,6 +128,7 @@ def _half_moment(a: sp.Expr) -> sp.Expr:
     return 2 ** (a / 2) * sp.gamma((a + 1) / 2) / (2 * sp.sqrt(sp.pi))
 
 
+@among_reals
 def taylor(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...], sp.Expr]:
     """Terms and remainder of E f(u) as q -> 0, up to q^order."""
     terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
@@ -157,6 +158,7 @@ def taylor_rest(f: sp.Expr, reach: int) -> sp.Expr:
     return sp.exp(-(sp.Min(*kinks) ** 2) / (2 * q)) if kinks else S.Zero
 
 
+@among_reals
 def asymptotic(f: sp.Expr, count: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...], sp.Expr]:
     """The first `count` terms and the remainder of E f(u) as q -> oo."""
     scale, g, a = scaled(f)

@@ -20,7 +20,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
-from meanfield.gaussian.slopes import Delta, deltas, gathered, has_places, slope
+from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
@@ -106,6 +106,12 @@ class Node(sp.Expr):
         """The closed form with factored radicands, or None."""
         form, values = self._apart()
         return None if form is None else _put(form, values)
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        """The condition under which the expectation is finite, where it is known not to hold."""
+        form, values = self._apart()
+        where = sp.true if form is None else closed.unguarded(form)[1]
+        return where if where.subs(values, simultaneous=True) == sp.false else None
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self._apart()
@@ -205,11 +211,19 @@ class Expectation(Node):
         f, centred = self.integrand, self.mean == 0
         if centred and f.xreplace({x: -x}) == -f:
             bound = finite_below(f)
-            return (S.Zero if bound is None else closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
+            if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
+                form = closed.mean(f) if f.free_symbols != {x} else None
+                return closed.guarded(S.Zero, sp.true if form is None else closed.unguarded(form)[1]), {q: self.variance}
+            return (closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
         return result, {q: self.variance, closed.M: self.mean}
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where = super().infinite_beyond()
+        bound = finite_below(self.integrand) if where is None and self.variance.is_number else None
+        return where if bound is None or (self.variance - bound).is_negative else q < bound
 
     def conditioned(self) -> sp.Expr:
         rest, found = deltas(self.integrand)
@@ -223,7 +237,7 @@ class Expectation(Node):
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
-        result = Expectation(f.diff(s), v, m) if s in f.free_symbols else S.Zero
+        result = Expectation(derivative_in(f, s), v, m) if s in f.free_symbols else S.Zero
         rate = slope(f) if {v.diff(s), m.diff(s)} != {S.Zero} else S.Zero
         if not has_places(rate):  # jumps without end: the derivative of the density instead of that of f
             mean, first, second = (Expectation(x**k * f, v, m) for k in range(3))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import sympy as sp
 
 from meanfield.gaussian.atoms import Atom, NotClosed
-from meanfield.gaussian.moments import Weighted
+from meanfield.gaussian.moments import Covariance, Weighted
 
 __all__ = ["collide", "finite"]
 
@@ -16,7 +16,7 @@ __all__ = ["collide", "finite"]
 def finite(weighted: Weighted) -> sp.Basic:
     r"""Where a sum of moments with growing Gaussians is finite: S^{-1} + A is positive definite. True where there are none.
 
-    A half-plane holds one of u and -u, so that one gate changes nothing.
+    A half-plane holds one of u and -u, so that one gate changes nothing. An A of unknown sign may grow.
 
     Raises
     ------
@@ -27,10 +27,13 @@ def finite(weighted: Weighted) -> sp.Basic:
     found: list[sp.Basic] = []
     for _, t in weighted:
         (s11, s12, s22), (first, second) = t.cov, t.A
-        if not (first.is_negative or second.is_negative):
+        if first.is_nonnegative and second.is_nonnegative:
             continue
         if None not in t.G:
             raise NotClosed(f"{t.G[0]} and {t.G[1]} beside a Gaussian that grows: where the expectation is finite depends on them")
+        if not all(a.is_nonnegative or a.is_negative for a in t.A):
+            found += _definite(t.cov, first, second)
+            continue
         if first == 0 or second == 0:
             size, bound = (s11, -1 / first) if second == 0 else (s22, -1 / second)
         elif first == second and s11 == s22:
@@ -42,6 +45,17 @@ def finite(weighted: Weighted) -> sp.Basic:
             size, bound = s11, -1 / first
         below[size] = sp.Min(below.get(size, bound), bound)
     return sp.And(*found, *(size < bound for size, bound in below.items()))
+
+
+def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:
+    """S^{-1} + A is positive definite, whatever the signs in A"""
+    s11, s12, s22 = cov
+    if first == 0 or second == 0:
+        return [1 + first * s11 + second * s22 > 0]
+    if first == second and s11 == s22:
+        return [1 + first * (s11 + sp.Abs(s12)) > 0]
+    rest = s11 * s22 - s12**2
+    return [1 + first * s11 + second * s22 + first * second * rest > 0, s22 + first * rest > 0]
 
 
 def collide(f: Iterable[Atom], g: Iterable[Atom]) -> bool:

@@ -14,7 +14,7 @@ from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
 from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF
 from meanfield.gaussian.tidying import tidy, upright
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["angles", "gap_of", "literature", "shifted"]
 
@@ -39,6 +39,7 @@ def paired(e: sp.Expr) -> sp.Expr:
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
 
 
+@among_reals
 @cache
 def literature(e: sp.Expr) -> sp.Expr:
     r"""One normal CDF for z and -z, roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2,

@@ -16,9 +16,9 @@ from sympy import S
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
-__all__ = ["divergence", "finite_below", "places", "sampled"]
+__all__ = ["divergence", "finite_below", "places", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -156,6 +156,12 @@ def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr
     return worst
 
 
+def unbounded_at(f: sp.Expr) -> sp.Expr | None:
+    """A point next to which a function without parameters is not integrable; None if there is none."""
+    r, power = _steepest(f, {})
+    return r if power < _NOT_INTEGRABLE else None
+
+
 def _pole(f: sp.Expr) -> str | None:
     """a point next to which the square of f is not integrable, at small parameters and at large ones"""
     values = sampled(f)
@@ -174,6 +180,7 @@ def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
 
 
+@among_reals
 @cache
 def finite_below(f: sp.Expr) -> sp.Expr | None:
     """The variance from which on E f(u) is infinite or undefined: 1/(2 a) where f grows like exp(a x^2), 0 where it grows faster or has
@@ -191,6 +198,7 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
     return 1 / (2 * sp.Max(*rates)) if rates else None
 
 
+@among_reals
 def divergence(f: sp.Expr) -> str | None:
     """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
     pole = _pole(f)

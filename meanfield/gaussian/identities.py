@@ -184,7 +184,7 @@ def _expectation(term: sp.Expr) -> sp.Expr:
 @cache
 def _dependencies(functions: tuple[sp.Expr, ...]) -> tuple[tuple[int, tuple[tuple[int, sp.Rational], ...]], ...]:
     """Functions that are, at the points tried, rational combinations of earlier ones: (index, ((index, coefficient), ...))."""
-    points = [sp.Rational(7 * k + 3, 10) * (-1) ** k for k in range(len(functions) + 4)]
+    points = [sp.Rational(7 * k + 3, 50) * (-1) ** k for k in range(len(functions) + 4)]  # near 0: exp(-x^4) soon has no digits
     found = []
     with mp.workdps(60):
         compiled = [sp.lambdify(x, h, "mpmath") for h in functions]

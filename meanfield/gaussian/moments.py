@@ -26,7 +26,7 @@ from meanfield.gaussian.atoms import Atom, Gate, NotClosed, derivative, product
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
-__all__ = ["Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "pairs", "total"]
+__all__ = ["Covariance", "Moment", "Step", "Trace", "Weighted", "cross", "cross_of", "mean", "mean_of", "pairs", "total"]
 
 Pair = tuple[sp.Expr, sp.Expr]
 Covariance = tuple[sp.Expr, sp.Expr, sp.Expr]
@@ -182,14 +182,23 @@ class _Engine:
         return replace(t, m=tuple(map(tidy, t.m)), cov=tuple(map(tidy, t.cov)))
 
     def value(self, t: Moment) -> Terms:
-        found = self._values.get(t)
-        if found is None:
-            step = _step(t)
-            if step.rule in ("tilt", "condition"):
-                step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
-            self.trace[t] = step
-            found = self._values[t] = self.algebra.add(self.algebra.read(step.rest), self.sum(step.terms))
-        return found
+        waiting = [] if t in self._values else [t]  # and no recursion: x^1000 takes as many steps
+        while waiting:
+            last = waiting[-1]
+            step = self.trace[last] if last in self.trace else self._rewritten(last)
+            unknown = [u for _, u in step.terms if u not in self._values]
+            waiting += unknown
+            if not unknown:
+                self._values[last] = self.algebra.add(self.algebra.read(step.rest), self.sum(step.terms))
+                waiting.pop()
+        return self._values[t]
+
+    def _rewritten(self, t: Moment) -> Step:
+        step = _step(t)
+        if step.rule in ("tilt", "condition"):
+            step = replace(step, terms=tuple((c, self._lowest(u)) for c, u in step.terms))
+        self.trace[t] = step
+        return step
 
     def sum(self, weighted: Iterable[tuple[sp.Expr, Moment]]) -> Terms:
         algebra = self.algebra
@@ -199,9 +208,9 @@ class _Engine:
 def total(weighted: Weighted, trace: Trace | None = None) -> sp.Expr:
     """The value of a sum of moments, where it is `finite`; what was rewritten on the way is put into `trace`.
 
-    A growing Gaussian, A < 0, is the analytic continuation of a falling one: a symbol stands for its A until the end.
+    A growing Gaussian, A < 0, or one that may grow, is the analytic continuation of a falling one: a symbol stands for its A until the end.
     """
-    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if a.is_negative}
+    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if not a.is_nonnegative}
     back = {symbol: a for a, symbol in growing.items()}
     steps: Trace = {}
     engine = _Engine([(c, replace(t, A=(growing.get(t.A[0], t.A[0]), growing.get(t.A[1], t.A[1])))) for c, t in weighted], steps)

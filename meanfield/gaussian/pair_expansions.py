@@ -28,7 +28,7 @@ from meanfield.gaussian.forms import literature
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
 __all__ = ["pair_asymptotic", "pair_taylor"]
 
@@ -67,6 +67,7 @@ def _mean(f: sp.Expr, centred: bool) -> sp.Expr:
     return value
 
 
+@among_reals
 def pair_taylor(f: sp.Expr, g: sp.Expr, order: int, equal: bool) -> tuple[Parts, sp.Expr]:
     """Homogeneous parts of E f(u) g(v) up to degree `order` in (q1, p, q2), and the order of what is left out in terms of q."""
     reach = 2 * order + 3
@@ -148,6 +149,7 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 
 
+@among_reals
 def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
     """The first `count` homogeneous parts of E f(u) g(v) for wide Gaussians at a fixed correlation, and what order is left out."""
     (c1, f1, a1), (c2, g1, a2) = scaled(f), scaled(g)

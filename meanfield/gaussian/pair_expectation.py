@@ -15,7 +15,7 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
-from meanfield.gaussian.slopes import deltas, gathered, slope
+from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]
@@ -108,10 +108,10 @@ class PairExpectation(Node):
 
         parts = self.separated()
         if parts is None:
-            result = at(f.diff(s))
+            result = at(derivative_in(f, s))
         else:  # products stay products
             g, h = parts[0], parts[1].xreplace({x: y})
-            result = at(gathered(g.diff(s)) * h) + at(g * gathered(h.diff(s)))
+            result = at(gathered(derivative_in(g, s)) * h) + at(g * gathered(derivative_in(h, s)))
         dx, dy, dxy = self._slopes()
         price = at(dxy)
         result += cov.diff(s) * price
@@ -181,7 +181,7 @@ class Gap(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
-        return self if result is None else result
+        return self if result is None or result is S.NaN else result
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

@@ -12,9 +12,9 @@ from functools import cmp_to_key
 import sympy as sp
 from sympy import Heaviside, Rational, S
 
-from meanfield.symbols import known
+from meanfield.symbols import known, real
 
-__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "pieces_of", "stepped"]
+__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "pieces_of", "stepped", "uncovered"]
 
 x = known("x")
 
@@ -122,11 +122,10 @@ def _sign_of_smooth(f: sp.Expr) -> Pieces:
     if f.is_polynomial(x):
         poly = sp.Poly(f, x)
         roots = sp.roots(poly)
-        plain = {s: sp.Dummy(s.name, real=True) for s in f.free_symbols if s.is_real is None}  # a symbol is real unless it says not
-        real = {r: r.xreplace(plain).is_real for r in roots}
-        if sum(roots.values()) != poly.degree() or None in real.values():
+        on_the_line = {r: real(r).is_real for r in roots}
+        if sum(roots.values()) != poly.degree() or None in on_the_line.values():
             raise NotClosed(f"which roots of {f} are real is not known: {declare(f)}")
-        odd = {sp.expand(r) for r, k in roots.items() if real[r] and k % 2}
+        odd = {sp.expand(r) for r, k in roots.items() if on_the_line[r] and k % 2}
         cuts, _ = _refined(*[((r,), (S.Zero, S.Zero)) for r in odd])
         last = _sign(poly.LC())
         return cuts, tuple(S(last * (-1) ** (len(cuts) - i)) for i in range(len(cuts) + 1))
@@ -186,6 +185,17 @@ def _holds(condition: sp.Basic) -> Pieces:
         cuts, values = pieces_of(condition.lhs - condition.rhs)
         return _joined(cuts, [S(int((sp.expand(v) == 0) is isinstance(condition, sp.Eq))) for v in values])
     raise NotClosed(f"the condition {condition} is no relation")
+
+
+def uncovered(e: sp.Piecewise) -> sp.Expr | None:
+    """A point of an interval in which no condition of a Piecewise holds; None if at most single points are left out."""
+    cuts, held = _holds(sp.Or(*[condition for _, condition in e.args]))
+    if 0 not in held:
+        return None
+    i = held.index(0)
+    if not cuts:
+        return S.Zero
+    return cuts[0] - 1 if i == 0 else cuts[-1] + 1 if i == len(cuts) else (cuts[i - 1] + cuts[i]) / 2
 
 
 def pieces_of(e: sp.Expr) -> Pieces:

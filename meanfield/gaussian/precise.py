@@ -45,6 +45,8 @@ _MOST_BITS = 30_000
 def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what: object, lost_bits: int = 0) -> mp.mpf:
     """run(accuracy in nats) twice in a row alike to prec bits, each time with more nodes and longer numbers"""
     nats, before, trouble, wild = prec * _LN2 + 6.0, None, "", 0
+    if int(nats / _LN2) + 40 + lost_bits > _MOST_BITS:
+        raise ArithmeticError(f"{what} is integrated to at most {int((_MOST_BITS - 200) * _LN2 / math.log(10))} digits: ask for fewer")
     for attempt in range(8):
         bits = -(-(int(nats / _LN2) + 40 + 30 * attempt + lost_bits) // 64) * 64
         if bits > _MOST_BITS:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sympy.core.relational import Relational
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
-from meanfield.gaussian.growth import finite_below, places
+from meanfield.gaussian.growth import finite_below, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
@@ -172,6 +172,9 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     whole = period(g)
     if whole is not None:
         return _repeated(g, float(whole))
+    at = None if with_poles else unbounded_at(g)
+    if at is not None:
+        raise ValueError(f"E[{g}] diverges: {g} is not integrable next to x = {at if at.is_Rational else sp.N(at, 6)}")
     written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
     # at those that are no kinks g may still have a value of its own: panels end there
     narrow = _narrow(g, written)

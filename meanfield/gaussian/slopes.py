@@ -12,13 +12,14 @@ from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.gaussian.real_roots import located_pieces
 from meanfield.gaussian.smoothness import is_smooth, triangle_waves, without_deltas
 from meanfield.gaussian.zeros import vanishes
-from meanfield.symbols import known
+from meanfield.symbols import among_reals, known
 
-__all__ = ["Delta", "deltas", "gathered", "has_places", "slope"]
+__all__ = ["Delta", "deltas", "derivative_in", "gathered", "has_places", "slope"]
 
 x, y = known("x"), known("y")
 
 
+@among_reals
 def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
     """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is."""
     if z != x:
@@ -42,6 +43,12 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         except NotClosed:
             return plain
     return _weighed(plain)
+
+
+@among_reals
+def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
+    """df/d(parameter), almost everywhere."""
+    return f.diff(parameter)
 
 
 def has_places(e: sp.Expr) -> bool:

@@ -11,7 +11,7 @@ from sympy import Heaviside, S
 from meanfield.gaussian.pieces import KINKED, NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["almost_everywhere", "branch", "edges", "is_smooth", "triangle_waves", "without_deltas"]
+__all__ = ["almost_everywhere", "branch", "edges", "in_pieces", "is_smooth", "triangle_waves", "without_deltas"]
 
 x = known("x")
 
@@ -46,6 +46,20 @@ def almost_everywhere(f: sp.Expr) -> sp.Expr:
     except NotClosed:
         return f
     return f if cuts else values[0]
+
+
+@cache
+def in_pieces(f: sp.Expr) -> sp.Expr:
+    """A function with a product of an exponential and a function with kinks as its pieces: where one factor is 0 the other may overflow."""
+    if not any(t.is_Mul and t.has(sp.exp, sp.sinh, sp.cosh) and any(a.has(*KINKED) for a in t.args) for t in sp.preorder_traversal(f)):
+        return f
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return f
+    if S.Zero not in values:
+        return f
+    return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], True))
 
 
 @cache

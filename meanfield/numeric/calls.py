@@ -9,7 +9,7 @@ import sympy as sp
 from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular
-from meanfield.gaussian.smoothness import almost_everywhere
+from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
@@ -78,7 +78,7 @@ class Calls:
         return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
 
     def integrand(self, g: sp.Expr) -> Integrand:
-        g = almost_everywhere(g)
+        g = in_pieces(almost_everywhere(g))
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:

@@ -29,6 +29,7 @@ from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
+from meanfield.symbols import known, real
 
 __all__ = ["among", "entries", "evaluate", "summand"]
 
@@ -45,6 +46,9 @@ PART = 20_000.0
 FEW = 20
 #: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
 DETAILS = (1.3, 2.0)
+
+#: digits that closed forms are evaluated to; quadrature ends before, and says where
+MOST_DIGITS = 10**6
 
 #: how many values make up a whole of which those that are asked for are some; None where they are for themselves
 _WHOLE: ContextVar[int | None] = ContextVar("whole", default=None)
@@ -142,7 +146,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     log : bool
         Return ln of the value, also where the value itself is no normal double.
     **values : number or array
-        One for each free symbol, by name.
+        One for each free symbol, by name; of a moment that does not depend on its law, as E tanh(u), q, p, q1, q2 and delta may be given.
 
     Returns
     -------
@@ -178,7 +182,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     >>> mf.evaluate(mf.tanh.second_moment(mf.q), q=[0.5, 1.0]).round(12)
     array([0.273676..., 0.394294...])
     """
-    e = stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression"))
+    e = real(stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression")))
     order = _order(e)
     for flag, name in ((error, "error"), (log, "log")):
         if not isinstance(flag, bool):
@@ -187,10 +191,12 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         raise ValueError("error = True and digits are given: with digits every digit is correct, ask for one of them")
     if digits is not None:
         arguments.check_integer(digits, "digits", 1)
+        if digits > MOST_DIGITS:
+            raise ValueError(f"digits = {digits}: expected at most {MOST_DIGITS}")
     arrays, grid = _arranged(order, values)
     if digits is not None:
         if grid:
-            shaped = ", ".join(name for name, a in arrays.items() if a.shape)
+            shaped = ", ".join(name for name, given in sorted(values.items()) if np.shape(given))
             raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
         return digits_of(e, {s: values[s.name] for s in order}, digits, log)
     table, reasons = _table(arrays, grid), list[ArithmeticError]()
@@ -208,7 +214,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
 
 def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[Floats, bool]:
     """The float64 values of what others are added to, `faint` where they underflow, and whether any does."""
-    e = stated(expression)
+    e = real(stated(expression))
     order = _order(e)
     arrays, grid = _arranged(order, values)
     reasons = list[ArithmeticError]()
@@ -221,7 +227,7 @@ def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[
 
 def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
     """The float64 values, inf, 0 or nan where one is no normal double or not to be had."""
-    e = stated(expression)
+    e = real(stated(expression))
     order = _order(e)
     arrays, grid = _arranged(order, values)
     return stood_for(_floats(e, order, _table(arrays, grid), False, [])[0]).reshape(grid)
@@ -240,18 +246,19 @@ def _order(e: sp.Expr) -> tuple[sp.Symbol, ...]:
 def _arranged(order: tuple[sp.Symbol, ...], values: dict[str, Any]) -> tuple[dict[str, Floats], tuple[int, ...]]:
     """the values of symbols as checked arrays, and the shape these broadcast to"""
     names = {s.name: s for s in order}
-    missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys())
+    lost = arguments.lost_letters(names.keys(), values.keys())  # they are checked, and their shape counts
+    missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys() - lost)
     if missing or unknown:
         parts = [f"missing values: {', '.join(missing)}"] * bool(missing) + [f"unused names: {', '.join(unknown)}"] * bool(unknown)
         raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
     variances = {"q", "q1", "q2"}
     arrays = {
         s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
-        for s, given in ((s, values[s.name]) for s in order)
+        for s, given in ((s, values[s.name]) for s in (*order, *map(known, sorted(lost))))
     }
     grid = arguments.broadcast(arrays)
     _check_moments(arrays)
-    return arrays, grid
+    return {name: arrays[name] for name in names}, grid
 
 
 def _table(arrays: dict[str, Floats], grid: tuple[int, ...]) -> Floats:
@@ -268,11 +275,11 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
         p, v = np.broadcast_arrays(arrays["p"], np.sqrt(first) * np.sqrt(second))
         if (np.abs(p) > v * (1 + 1e-15)).any():
             bad = np.abs(p) > v * (1 + 1e-15)
-            raise ValueError(f"p = {p[bad][0]:g}: |p| must be at most sqrt(q1 q2) = {v[bad][0]:g}")
+            raise ValueError(f"p = {arguments.shown(p[bad][0])}: |p| must be at most sqrt(q1 q2) = {v[bad][0]:g}")
     if "delta" in arrays:
         d, v = np.broadcast_arrays(arrays["delta"], first)
         if ((d < 0) | (d > 2 * v)).any():
-            raise ValueError(f"delta = {d[(d < 0) | (d > 2 * v)][0]:g}: expected 0 <= delta <= 2 q")
+            raise ValueError(f"delta = {arguments.shown(d[(d < 0) | (d > 2 * v)][0])}: expected 0 <= delta <= 2 q")
 
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
@@ -285,6 +292,8 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
         return _quadrature(e, order, table, error, reasons)
     out, bound = program(table)
     _refuse_infinite(e, order, table[:, np.isnan(out)])
+    if np.isinf(out).any():
+        _refuse_divergent(e)
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
@@ -300,6 +309,13 @@ def _too_steep(node: sp.Expr) -> bool:
     """a kernel of powers that has no quadrature, and a hypergeometric form"""
     parts = node.separated() if isinstance(node, PairExpectation) else None
     return parts is not None and any(map(is_steep, parts)) and node.closed() is not None
+
+
+def _refuse_divergent(e: sp.Expr) -> None:
+    """expectations that are infinite at every variance"""
+    node = next((t for t in e.atoms(Node) if t.closed() == sp.oo), None)
+    if node is not None:
+        raise ValueError(f"{node} diverges: it is infinite at every variance")
 
 
 def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> None:

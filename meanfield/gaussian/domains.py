@@ -1,0 +1,83 @@
+"""Where an activation is real and has a value: for every x, and for which values of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy as sp
+
+from meanfield.gaussian.growth import sampled
+from meanfield.gaussian.pieces import NotClosed, uncovered
+from meanfield.symbols import known, real
+
+__all__ = ["declared", "filled"]
+
+x = known("x")
+
+#: where it is looked whether a function is real: points, and values of a parameter
+_POINTS = tuple(sp.Rational(k, 3) for k in (-41, -4, -1, 1, 5, 37))
+_VALUES = tuple(map(sp.Rational, ("-20", "-3", "-1/7", "1/7", "3", "20")))
+
+
+def filled(f: sp.Expr) -> sp.Expr:
+    """The function with the last condition of each Piecewise dropped, where nothing but single points is left out.
+
+    Raises
+    ------
+    ValueError
+        A Piecewise has no value on an interval.
+    """
+    open_ended = {t for t in f.atoms(sp.Piecewise) if t.args[-1].cond != sp.true and t.has(x)}
+    for t in open_ended:
+        try:
+            hole = uncovered(t)
+        except NotClosed:
+            hole = next((p for p in _POINTS if t.xreplace({x: p}).has(sp.nan)), None)
+        if hole is not None:
+            raise ValueError(f"expression = {f}: {t} has no value at x = {hole}: end it with (..., True)")
+    return f.xreplace({t: t.func(*t.args[:-1], (t.args[-1].expr, True)) for t in open_ended})
+
+
+def declared(f: sp.Expr) -> sp.Expr:
+    """The function with each parameter declared non-negative, or positive, where it is real only then: sqrt(a) tanh(x).
+
+    Raises
+    ------
+    ValueError
+        It is not real at some point, or at values of a parameter that cannot be told by their sign.
+    """
+    if real(f).is_real:
+        return f
+    if not _is_real(f, {}):
+        raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+    for s in sorted(_doubtful(real(f)), key=str):
+        own = next(t for t in f.free_symbols if real(t) == s)
+        tried = {v: _is_real(f, {own: v}) for v in _VALUES if _suits(s, v)}
+        if all(tried.values()):
+            continue
+        if s.is_nonnegative or s.is_nonpositive or not all(fine for v, fine in tried.items() if v > 0):
+            bad = next(v for v, fine in tried.items() if not fine)
+            raise ValueError(
+                f"expression = {f}: an activation is real, and at {s} = {bad} this one is not: "
+                f"write it in parameters of which every value, or every positive one, is allowed"
+            )
+        word = "nonnegative" if _is_real(f, {own: sp.S.Zero}) else "positive"
+        f = f.xreplace({own: sp.Symbol(s.name, **own._assumptions_orig, **{word: True})})
+    return f
+
+
+def _doubtful(f: sp.Expr) -> set[sp.Symbol]:
+    """the parameters of roots, logarithms and other parts that are not known to be real"""
+    parts = (t for t in f.atoms(sp.Pow, sp.Function) if not t.is_real and not (t.is_Pow and t.exp.is_Integer))
+    return {s for t in parts for s in t.free_symbols} - {x}
+
+
+def _suits(s: sp.Symbol, v: sp.Rational) -> bool:
+    """whether a symbol may have a value, as far as it is declared"""
+    return not (s.is_nonnegative and v < 0) and not (s.is_nonpositive and v > 0) and not (s.is_integer and not v.is_integer)
+
+
+def _is_real(f: sp.Expr, values: Mapping[sp.Symbol, sp.Expr]) -> bool:
+    """whether f is real at a few points on both sides of 0, its other parameters at small values"""
+    at = f.xreplace({**sampled(f), **values})
+    return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in (at.subs(x, point) for point in _POINTS))
