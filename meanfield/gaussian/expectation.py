@@ -203,7 +203,8 @@ class Expectation(Node):
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         f, centred = self.integrand, self.mean == 0
-        if centred and f.xreplace({x: -x}) == -f:
+        above = f.xreplace({x: self.mean + x})
+        if above.xreplace({x: -x}) == -above:
             bound = finite_below(f)
             return (S.Zero if bound is None else closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
