@@ -209,7 +209,8 @@ class Expectation(Node):
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         f, centred = self.integrand, self.mean == 0
-        if centred and f.xreplace({x: -x}) == -f:
+        above = f.xreplace({x: self.mean + x})
+        if above.xreplace({x: -x}) == -above:
             bound = finite_below(f)
             if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
                 form = closed.mean(f) if f.free_symbols != {x} else None

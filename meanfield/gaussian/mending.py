@@ -13,7 +13,7 @@ import sympy as sp
 from meanfield.gaussian.analyticity import analytic_radius, taylor
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.kinks import kinks_of
-from meanfield.gaussian.pieces import NotClosed
+from meanfield.gaussian.pieces import KINKED, NotClosed, in_pieces
 from meanfield.gaussian.resolution import Real, on_both_sides, vectorised
 from meanfield.gaussian.shape_rows import TERMS
 from meanfield.gaussian.smoothness import branch, is_smooth
@@ -47,9 +47,14 @@ class _Patch:
 def mended(g: sp.Expr, sign: int, written: sp.Expr | None = None) -> sp.Expr:
     """g for sign * x > 0, perhaps written in other symbols too: far out as it neither overflows nor cancels, and by Taylor series around
     where it has no digits."""
-    far = side(g if written is None else written, sign)
+    far = side((g if written is None else written).replace(_is_kinked_sum, lambda t: in_pieces(t, sign)), sign)
     here = [p for p in _patches(g) if (p.high if sign > 0 else -p.low) > 0.0]
     return sp.Piecewise(*((p.series, (x > p.low) & (x < p.high)) for p in here), (far, True)) if here else far
+
+
+def _is_kinked_sum(t: sp.Basic) -> bool:
+    """of whose terms, as those of |x + 1| - |x - 1|, only rounding may be left"""
+    return isinstance(t, sp.Add) and t.has(*KINKED)
 
 
 @cache

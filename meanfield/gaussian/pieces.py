@@ -14,7 +14,7 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known, real
 
-__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "pieces_of", "stepped", "uncovered"]
+__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "in_pieces", "pieces_of", "stepped", "uncovered"]
 
 x = known("x")
 
@@ -222,3 +222,24 @@ def pieces_of(e: sp.Expr) -> Pieces:
         return _joined(cuts, [s if isinstance(e, sp.sign) else (1 + s) / 2 for _, s in rows])
     cuts, rows = _refined(*parts)
     return _joined(cuts, [e.func(*row) for row in rows])
+
+
+def in_pieces(f: sp.Expr, sign: int = 0) -> sp.Expr:
+    """A function with one expression for each stretch between its cuts, of those alone where sign * x > 0 if a sign is given; f itself
+    where these are no numbers.
+
+    >>> in_pieces(Heaviside(x + 1) + Heaviside(x - 1) - 1 + x, 1)
+    Piecewise((x, x < 1), (x + 1, True))
+    """
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return f
+    if not all(cut.is_number for cut in cuts) or f.has(sp.DiracDelta):
+        return f
+    ends = [*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true)]
+    outside = [i for i, cut in enumerate(cuts) if sign * cut > 0]
+    if sign:
+        first, last = (outside[0], len(ends)) if sign > 0 and outside else (len(cuts), len(ends)) if sign > 0 else (0, len(outside) + 1)
+        ends = [*ends[first : last - 1], (ends[last - 1][0], True)]
+    return sp.Piecewise(*ends)

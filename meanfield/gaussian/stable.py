@@ -12,7 +12,7 @@ import sympy as sp
 from sympy import S, exp
 from sympy.codegen.cfunctions import expm1, log1p
 
-from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.pieces import in_pieces
 from meanfield.gaussian.special import NormalCDF, ScaledErfc
 from meanfield.symbols import known
 
@@ -24,7 +24,7 @@ x = known("x")
 @cache
 def side(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0."""
-    f = _parted(f, sign) if f.has(sp.Heaviside) and f.has(exp) else f
+    f = in_pieces(f, sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
     f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), sign))
     f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _rise(t.args[0], sign) != 0, lambda t: _exponentials(t, sign))
     f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, sign), sign))
@@ -60,20 +60,6 @@ def _tail(a: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     if isinstance(head, sp.erfc):
         return S.One, head.args[0], k
     return (S.Half, -head.args[0] / sp.sqrt(2), k) if isinstance(head, NormalCDF) else None
-
-
-def _parted(f: sp.Expr, sign: int) -> sp.Expr:
-    """products with steps as pieces: where a step is 0 an exponential beside it may be infinite"""
-    try:
-        cuts, values = pieces_of(f)
-    except NotClosed:
-        return f
-    if not all(cut.is_number for cut in cuts) or f.has(sp.DiracDelta):
-        return f
-    ends = [*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true)]
-    outside = [i for i, cut in enumerate(cuts) if sign * cut > 0]
-    first, last = (outside[0], len(ends)) if sign > 0 and outside else (len(cuts), len(ends)) if sign > 0 else (0, len(outside) + 1)
-    return sp.Piecewise(*ends[first : last - 1], (ends[last - 1][0], True))
 
 
 def _rise(z: sp.Expr, sign: int) -> int:

@@ -20,6 +20,8 @@ __all__ = ["Calls", "parameters_of"]
 
 #: kinds named after all of their integrands
 _EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
+#: how many of the first arguments are means
+_MEANS = {"mean": 1, "cross": 1, "broadmean": 1, "broadcross": 1, "two": 2, "broadtwo": 2}
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Calls:
         """What the rounding r of its integrands f adds to the error of a gap by quadrature, in units of 2^-53, by Cauchy's inequality.
         The sizes of means and products hold it."""
         kind, integrands = type(call).__name__.partition("_")[0], self.calls[type(call).__name__]
+        if not self.careful and kind in _MEANS:
+            return self._beside(kind, call)
         if not self.careful or kind != "gap":
             return sp.S.Zero
 
@@ -76,6 +80,12 @@ class Calls:
         varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53)) + of("edges", 0, *law)
         sloped = d * (2 * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law)) + of("edges", 1, *law))
         return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
+
+    def _beside(self, kind: str, call: sp.Expr) -> sp.Expr:
+        """what the rounding of points beside a mean may change, where a function varies on the scale of the deviation"""
+        means = call.args[: _MEANS[kind]]
+        variances = (call.args[2], call.args[4]) if len(means) == 2 else call.args[1:2]
+        return self.size(call) * sp.Add(*[sp.Abs(m) / sp.sqrt(v) for m, v in zip(means, variances, strict=True) if m != 0])
 
     def integrand(self, g: sp.Expr) -> Integrand:
         g = in_pieces(almost_everywhere(g))
@@ -120,7 +130,7 @@ class Calls:
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _EVERY else integrands[:1]))])
         self.calls[name] = integrands
-        self.centred = self.centred and not (kind in ("mean", "cross", "broadmean", "broadcross") and args[0] != 0)
+        self.centred = self.centred and all(m == 0 for m in args[: _MEANS.get(kind, 0)])
         return sp.Function(name, real=True)(*args, *parameters_of(integrands))
 
     def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:

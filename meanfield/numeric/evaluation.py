@@ -40,6 +40,8 @@ Reasons = list[ArithmeticError]  # why there are no digits, in the order met
 CANCELLED = 1e-13
 #: relative error of a quadrature at which an integrand whose own terms cancel takes digits
 NOISE = 1e-11
+#: relative error of a quadrature at which one beside a mean takes digits
+COARSE = 1e-12
 #: milliseconds of plain Python that compiled code does at a time, a hundredth of that or less: Ctrl-C is heard in between
 PART = 20_000.0
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
@@ -82,6 +84,7 @@ class Program:
     order: tuple[sp.Symbol, ...]
     integrands: tuple[Integrand, ...]
     work: Work
+    centred: bool  # no quadrature call has a mean
 
     def __call__(self, table: Floats, detail: float = 1.0) -> tuple[Floats, Floats]:
         """Values and rounding bounds for the columns of a table."""
@@ -126,7 +129,7 @@ def _program(e: sp.Expr, order: tuple[sp.Symbol, ...], by_quadrature: bool = Fal
         call=", ".join([*(f"float(values[{i}, g])" for i in range(len(order))), *lowering.shape_names]),
     )
     source = "\n\n".join([header, lowering.helpers(), function, loop])
-    return Program(source, order, tuple(lowering.integrands.values()), lowering.work)
+    return Program(source, order, tuple(lowering.integrands.values()), lowering.work, lowering.centred)
 
 
 def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = False, log: bool = False, **values: Any) -> Any:
@@ -346,15 +349,17 @@ def _quadrature(
     if grows and np.isnan(out).any() and not closed:
         what = "count where the normal density is no double, the function grows so fast: pass digits="
         reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
+    # beside a mean that is large against the deviation, points are known to few digits
+    coarse = np.zeros(len(out), dtype=bool) if program.centred else ~(bound <= COARSE * np.abs(out))
     widely = bool(np.isnan(out).any()) and _program(e, order, closed, error, widely=True).source != program.source
     noisy = any(shape.noisy for shape in shapes)
-    uncounted = noisy and not error
+    uncounted = (noisy or bool(coarse.any())) and not error
     if widely or uncounted:
-        program = _program(e, order, closed, careful=error or noisy, widely=widely)
-        again = slice(None) if uncounted else np.isnan(out)
+        program = _program(e, order, closed, careful=error or uncounted, widely=widely)
+        again = np.isnan(out) | coarse | (noisy and not error)
         out[again], bound[again] = program(table[:, again])
-    if noisy and not closed:
-        poor = ~(bound <= NOISE * np.abs(out))
+    if (noisy or coarse.any()) and not closed:
+        poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & noisy)
         out[poor] = doubles(e, order, table[:, poor], reasons)
         bound[poor] = _rounding(out[poor])
     if error:

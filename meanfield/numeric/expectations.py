@@ -8,6 +8,7 @@ import sympy as sp
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, from_zero, narrowest
+from meanfield.gaussian.centring import about_its_mean
 from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -29,7 +30,7 @@ __all__ = ["Expectations"]
 _NEAR = 1e-6
 
 
-x, q, delta = known("x"), known("q"), known("delta")
+x, y, q, delta = known("x"), known("y"), known("q"), known("delta")
 
 
 class Expectations(Calls):
@@ -50,7 +51,8 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             return self.numeric(node.conditioned()) if form is None else form
         if isinstance(node, Expectation):
-            return self._mean(node)
+            f, mean = about_its_mean(node.integrand, node.mean)
+            return self._mean(node) if mean == node.mean else self.numeric(Expectation(f, node.variance, mean))
         if isinstance(node, Gap):
             return self._gap(node)
         return self._pair(node)
@@ -123,7 +125,9 @@ class Expectations(Calls):
             if len(terms) == 1:
                 raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
             return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
-        f, g = parts
+        (f, first), (g, second) = (about_its_mean(h, m) for h, m in zip(parts, (m1, m2), strict=True))
+        if (first, second) != (m1, m2):
+            return self.numeric(PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, first, second))
         if is_steep(f) or is_steep(g):
             raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)

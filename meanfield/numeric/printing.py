@@ -25,6 +25,7 @@ PRIMITIVES: Final = {
     "FlatAngle": primitives.flat_angle,
     "Guarded": primitives.guarded,
     "InverseRoot": primitives.inverse_root,
+    "Lowered": primitives.lowered_product,
     "RootAngle": primitives.root_angle,
     "ScaledErfc": primitives.scaled_erfc,
     "Segment": primitives.segment,
@@ -60,7 +61,7 @@ class KernelPrinter(PythonCodePrinter):
     _print_Dummy = _print_Symbol
 
     def _print_Integer(self, expr: sp.Integer) -> str:
-        return f"{int(expr)}.0"
+        return f"{int(expr)}.0" if abs(expr) < 2**53 else repr(float(expr))
 
     def _print_Rational(self, expr: sp.Rational) -> str:
         return repr(float(expr)) if expr.q & (expr.q - 1) == 0 else f"({expr.p}.0/{expr.q}.0)"

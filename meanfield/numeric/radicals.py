@@ -12,7 +12,10 @@ import sympy as sp
 
 from meanfield.numeric.arcs import guarded, size_of_difference
 
-__all__ = ["InverseRoot", "Root", "radicals"]
+__all__ = ["InverseRoot", "Lowered", "Root", "radicals"]
+
+#: a power of two whose square keeps products of roots of normal numbers up to 1e300 normal, and from which constant on
+_UNIT, _LEAST = sp.Integer(2) ** 500, sp.Rational(1, 1000)
 
 
 class Root(sp.Function):  # type: ignore[misc]
@@ -29,16 +32,24 @@ class InverseRoot(sp.Function):  # type: ignore[misc]
     is_real = True
 
 
+class Lowered(sp.Function):  # type: ignore[misc]
+    r"""2^{-1000} a b, which does not overflow where a b does."""
+
+    nargs = 2
+    is_real = True
+
+
 def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
     """Expressions that mean the same."""
     return _powers(_inverted(_paired(values)))
 
 
 def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
-    """with one root of two that always come together, of sums that a number keeps from 0: their product is none that vanishes early"""
+    """with one root of two that always come together, of sums that a number keeps from 0: their product is none that vanishes early, and
+    is taken in units in which it does not overflow"""
     beside: dict[sp.Expr, set[sp.Expr]] = {}
     for factors in _terms(values):
-        bases = {f.base for f in factors if _is_half(f) and _above_zero(f.base)}
+        bases = {f.base for f in factors if _is_half(f) and _above_zero(f.base) and f.base.as_coeff_Add()[0] >= _LEAST}
         for base in bases:
             beside[base] = beside.get(base, bases) & bases
     pairs = {frozenset((a, b)) for a, common in beside.items() for b in common - {a} if beside[b] == common and len(common) == 2}
@@ -49,7 +60,7 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
             if a in powers and b in powers and powers[a] * powers[b] > 0:
                 sign = sp.sign(powers[a])
                 rest = [f for f in product.args if not (_is_half(f) and f.base in (a, b))]
-                root = Root(guarded(a) * guarded(b)) ** sign
+                root = (_UNIT * Root(Lowered(guarded(a), guarded(b)))) ** sign
                 product = sp.Mul(*rest, a ** (powers[a] - sign / 2), b ** (powers[b] - sign / 2), root)
         return product
 

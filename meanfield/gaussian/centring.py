@@ -1,0 +1,35 @@
+"""Functions written about the mean of their input, where the rounding of a number beside that mean would show."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import sympy as sp
+
+from meanfield.gaussian.kinks import kinks_of
+from meanfield.gaussian.pieces import in_pieces
+from meanfield.symbols import known
+
+__all__ = ["about_its_mean"]
+
+x = known("x")
+
+
+@cache
+def about_its_mean(f: sp.Expr, mean: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    r"""f(m + x) and 0 for a number m at which f is 0 or not smooth, else f and m.
+
+    What f is at m + y is known as well as y then, however small against m: x \theta(|x| - 1) at the mean 1 jumps at 0.
+
+    >>> about_its_mean(sp.Max(x, 1), sp.Integer(1))
+    (Piecewise((1, x < 0), (x + 1, True)), 0)
+    >>> about_its_mean(sp.tanh(x), sp.Integer(1))
+    (tanh(x), 1)
+    """
+    if not mean.is_number or mean == 0 or f.free_symbols != {x}:
+        return f, mean
+    sharp = any(math.isclose(k, float(mean), rel_tol=1e-12) for k in kinks_of(f))
+    if not sharp and f.xreplace({x: mean}) != 0:
+        return f, mean
+    return in_pieces(f.xreplace({x: x + mean})), sp.S.Zero
