@@ -31,6 +31,8 @@ _BITS = 54
 #: how far a function must be analytic around a place
 _NARROW = 1e-3
 _DIGITS = 80
+#: highest degree of a root in powers of which a series is taken; that of a decimal fraction, as 0.3 in binary, is 2^54
+_DEGREE = 24
 #: x next to a root is a power of it
 _STEP = sp.Dummy("z", positive=True)
 
@@ -139,7 +141,7 @@ def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
 def _along(h: sp.Expr, sign: int) -> tuple[int, sp.Expr]:
     """k and h(sign x^k), k > 1 where only that is analytic next to 0: k is what the degrees of roots in h divide"""
     k = math.lcm(*(int(t.exp.q) for t in h.atoms(sp.Pow) if t.exp.is_Rational))
-    if k == 1 or analytic_radius(h) >= _NARROW:
+    if not 1 < k <= _DEGREE or analytic_radius(h) >= _NARROW:
         return 1, h
     along = sp.powdenest(h.xreplace({x: sign * _STEP**k}), force=True).xreplace({_STEP: x})
     real = sp.N(along.xreplace({x: sp.Rational(1, 100)})).is_real  # not so on the other side of a root
