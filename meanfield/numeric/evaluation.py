@@ -340,7 +340,6 @@ def _quadrature(
     """values and error bounds of what has no closed form, or a closed one that cancels"""
     program = _program(e, order, closed, careful=error)
     out, bound = program(table)
-    scale = bound.copy()
     shapes = [i.shape for i in program.integrands if not i.parameters]
     grows = any(shape.growth for shape in shapes)
     if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
@@ -367,8 +366,10 @@ def _quadrature(
         bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)
-    for g in np.flatnonzero(unsettled & ~vanishing(e, order, table, unsettled)):
-        out[g], bound[g] = _zero_or_faint(e, point(order, table[:, g]), scale[g])
+    unsettled &= ~vanishing(e, order, table, unsettled)
+    scales = _program(e, order, closed)(table[:, unsettled])[1] if unsettled.any() else ()
+    for g, scale in zip(np.flatnonzero(unsettled), scales, strict=True):
+        out[g], bound[g] = _zero_or_faint(e, point(order, table[:, g]), scale)
     return out, bound
 
 
