@@ -449,12 +449,12 @@ def test_width_of_sigmoid_like() -> None:
 # -- refusals ------------------------------------------------------------------------------------------------------------------------------
 
 BAD = [
-    ("elu", {"alpha": 0}), ("elu", {"alpha": -1}), ("celu", {"alpha": -0.5}), ("softplus", {"beta": 0}), ("silu", {"beta": 0}),
+    ("elu", {"alpha": math.nan}), ("celu", {"alpha": 0}), ("celu", {"alpha": -0.5}), ("softplus", {"beta": 0}), ("silu", {"beta": 0}),
     ("squareplus", {"b": -1}), ("isru", {"alpha": -1}), ("snake", {"a": 0}), ("erf", {"b": 0}), ("sin", {"a": 0}), ("exp", {"b": 0}),
     ("gauss", {"b": 1}), ("rbf", {"gamma": 0}), ("hard_shrink", {"lambd": -1}), ("soft_shrink", {"lambd": -0.1}), ("smelu", {"beta": 0}),
     ("hard_tanh", {"min_val": 1, "max_val": 1}), ("hard_tanh", {"min_val": 2}), ("rrelu", {"lower": 0.5}), ("derf", {"alpha": -1}),
     ("hermite", {"degree": 0}), ("monomial", {"degree": -1}), ("rectified_monomial", {"degree": 0}), ("polynomial", {"coefficients": [3]}),
-    ("polynomial", {"coefficients": [3, 0]}), ("polynomial", {"coefficients": []}), ("elu", {"alpha": sp.Symbol("a", negative=True)}),
+    ("polynomial", {"coefficients": [3, 0]}), ("polynomial", {"coefficients": []}), ("celu", {"alpha": sp.Symbol("a", negative=True)}),
     ("dyt", {"alpha": -0.1}), ("leaky_relu", {"negative_slope": mf.x}), ("threshold", {"value": mf.q}),
     ("threshold", {"threshold": math.nan}),
 ]  # fmt: skip

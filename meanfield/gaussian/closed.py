@@ -43,8 +43,8 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
         return None
 
 
-@among_reals
 @cache
+@among_reals
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
     result = _closed(lambda a: mean_of(a, q, S.Zero if centred else M), f)
@@ -62,8 +62,8 @@ def _even(f: sp.Expr) -> sp.Expr | None:
     return mean(polynomial.xreplace({x: sp.Abs(x)})) if polynomial.is_polynomial(x) else None
 
 
-@among_reals
 @cache
+@among_reals
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
     first, second = _atoms(f), _atoms(g)
@@ -72,16 +72,16 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
     return _closed(lambda a, b: mean_of(products(a, b), q, S.Zero if centred else M), f, g)
 
 
-@among_reals
 @cache
+@among_reals
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
     result = _closed(lambda a, b: cross_of(a, b, (q, p, q), means), f, g)
     return cross_of_powers(f, g, q, p, q) if result is None and means == (S.Zero, S.Zero) else result
 
 
-@among_reals
 @cache
+@among_reals
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
     result = _closed(lambda a, b: cross_of(a, b, (q1, p, q2), means), f, g)
@@ -110,8 +110,8 @@ def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
     return form.args[0] if isinstance(form, sp.Piecewise) else (form, sp.true)
 
 
-@among_reals
 @cache
+@among_reals
 def gap(f: sp.Expr) -> sp.Expr | None:
     """E f(u)^2 - E f(u) f(v) as a function of q and delta = q - p, free of cancellation."""
     second, kernel = product_mean(f, f), cross(f, f)
@@ -123,8 +123,8 @@ def gap(f: sp.Expr) -> sp.Expr | None:
     return None if result is None else guarded(result, sp.true if second is None else unguarded(second)[1])
 
 
-@among_reals
 @cache
+@among_reals
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)

@@ -39,8 +39,8 @@ def paired(e: sp.Expr) -> sp.Expr:
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
 
 
-@among_reals
 @cache
+@among_reals
 def literature(e: sp.Expr) -> sp.Expr:
     r"""One normal CDF for z and -z, roots paired, each arcsine as the shorter of arcsin, \pi/2 - arccos and (\pi - arccos) - \pi/2,
     e^{z + pw} \pm e^{z - pw} as cosh and sinh.

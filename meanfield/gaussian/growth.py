@@ -180,8 +180,8 @@ def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
 
 
-@among_reals
 @cache
+@among_reals
 def finite_below(f: sp.Expr) -> sp.Expr | None:
     """The variance from which on E f(u) is infinite or undefined: 1/(2 a) where f grows like exp(a x^2), 0 where it grows faster or has
     a pole; None where there is none, or it cannot be told."""
