@@ -155,9 +155,7 @@ def nodes_of_two(
     return along(mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
 
 
-def nodes_about(
-    first: np.ndarray, second: np.ndarray, mu: float, s: float, window: float, y: np.ndarray, w: np.ndarray
-) -> int:
+def nodes_about(first: np.ndarray, second: np.ndarray, mu: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for products of powers of f and g under N(mu, s^2), which may be narrower than the rounding of mu."""
     known = straight(first, mu, s) or vanishing(first, mu, s, window)
     if known and (straight(second, mu, s) or vanishing(second, mu, s, window)):
