@@ -79,7 +79,7 @@ class Derivation:
         )
 
     def latex(self) -> str:
-        """The steps as an aligned list of equations with their reasons, for an appendix."""
+        """The steps as sentences with their equations, for an appendix: no wider than the page of a plain article, and none higher."""
         return latex(self)
 
     def _repr_latex_(self) -> str:

@@ -8,7 +8,9 @@ from functools import cache
 import sympy as sp
 from sympy import S
 
+from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.pieces import NotClosed
+from meanfield.gaussian.real_roots import RealRoot, located_roots
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import branch, edges
 from meanfield.symbols import known
@@ -19,20 +21,26 @@ x = known("x")
 
 
 def breakpoints(f: sp.Expr) -> tuple[sp.Expr, ...]:
-    """The points x > 0, in order, where f changes its branch; exact."""
+    """The points x > 0, in order, where f changes its branch: exact, or as constants of any number of digits."""
     found: set[sp.Expr] = set().union(*(_roots(edge, f) for edge in edges(f)))
     positive = [r for r in found if r.is_positive]
     if any(r.is_positive is None for r in found):
         raise NoExpansion(f"where {f} has its kinks depends on the sign of a parameter")
     try:
-        return tuple(sorted(positive, key=lambda r: sp.N(r, 30)))
+        ordered = sorted(positive, key=lambda r: sp.N(r, 30))
     except TypeError:
         raise NoExpansion(f"the order of the kinks of {f} depends on a parameter") from None
+    same = {b for a, b in itertools.pairwise(ordered) if {type(a), type(b)} & {RealRoot} and abs(sp.N(b - a, 30)) < 1e-20 * sp.N(b, 30)}
+    return tuple(r for r in ordered if r not in same)
 
 
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
     if not edge.is_polynomial(x):
-        raise NoExpansion(f"the kinks of {f} lie at the roots of {edge}, which is not a polynomial")
+        at_infinity(edge, 1)  # which an edge has whose sign is settled far out
+        try:
+            return located_roots(edge, f)
+        except NotClosed as reason:
+            raise NoExpansion(f"the kinks of {f} lie at the roots of {edge}, which is not a polynomial: {reason}") from None
     polynomial = sp.Poly(edge, x)
     if polynomial.degree() == 1:
         return {-polynomial.nth(0) / polynomial.nth(1)}

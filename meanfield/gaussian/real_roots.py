@@ -14,7 +14,7 @@ from meanfield.gaussian.smoothness import edges
 from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 
-__all__ = ["RealRoot", "located_pieces"]
+__all__ = ["RealRoot", "located_pieces", "located_roots"]
 
 x = known("x")
 _NEAR = 1e-9  # roots of two edges, relatively, that are one
@@ -37,6 +37,9 @@ class RealRoot(sp.AtomicExpr):
 
     def _hashable_content(self) -> tuple[sp.Expr, float]:
         return self.edge, self.near
+
+    def _eval_is_positive(self) -> bool:
+        return self.near > 0
 
     def _eval_evalf(self, prec: int) -> sp.Expr:
         with mp.workprec(prec + 10):
@@ -72,6 +75,14 @@ def located_pieces(f: sp.Expr) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]
                 found[t] = _root(edge, t)
     cuts = tuple(sorted(found))
     return tuple(found[t] for t in cuts), tuple(branches(f, list(midpoints(cuts))))
+
+
+def located_roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
+    """Where an edge of f is 0, which has no parameters; NotClosed as above."""
+    found = roots_of_edges(f).get(edge) if f.free_symbols == {x} else None
+    if found is None or len(found) > FEW:
+        raise NotClosed(f"where {edge} is 0 depends on a parameter, or is so at many points")
+    return {_root(edge, t) for t in found}
 
 
 def _root(edge: sp.Expr, near: float) -> sp.Expr:

@@ -10,10 +10,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["WIDTH", "aligned", "fitted", "width"]
+__all__ = ["COLUMN", "WIDTH", "aligned", "fitted", "width"]
 
 #: points of a line: A4 with margins of 2.2 cm, less what an alignment and an estimate need
 WIDTH: Final = 430.0
+#: the same of an article that sets no margins
+COLUMN: Final = 315.0
+#: lines of one align*: LaTeX breaks pages between such, and not within them unless it is told to
+_MOST: Final = 12
 
 _TOKEN: Final = re.compile(r"\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 
@@ -253,10 +257,16 @@ def broken(line: str, limit: float = WIDTH, column: float = 0.0) -> list[str]:
     return [*lines, here.replace("&  ", "& ")]
 
 
-def aligned(lines: list[str]) -> str:
-    """An align* environment of these lines, the wide ones broken."""
+def aligned(lines: list[str], limit: float = WIDTH) -> str:
+    """An align* environment of these lines, the wide ones broken; several of them where that is more than a page may hold."""
     column = max((width(line.partition("&")[0]) for line in lines), default=0.0)
-    return "\\begin{align*}\n" + " \\\\\n".join(part for line in lines for part in broken(line, column=column)) + "\n\\end{align*}"
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        found = broken(line, limit, column)
+        if parts[-1] and len(parts[-1]) + len(found) > _MOST:
+            parts.append([])
+        parts[-1] += found
+    return "\n".join("\\begin{align*}\n" + " \\\\\n".join(part) + "\n\\end{align*}" for part in parts)
 
 
 _ENVIRONMENT: Final = re.compile(r"\\begin\{align\*\}\n(.*?)\n\\end\{align\*\}", re.DOTALL)

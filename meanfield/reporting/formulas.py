@@ -2,6 +2,7 @@ r"""LaTeX of every public object, in the letters of the literature: `latex(anyth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import sympy as sp
@@ -21,13 +22,13 @@ from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.identities import Identity
 from meanfield.recurrence import Recursion, recursion
-from meanfield.reporting.breaking import aligned, fitted
+from meanfield.reporting.breaking import COLUMN, WIDTH, aligned, fitted
 from meanfield.reporting.gram_formulas import gram_lines
 from meanfield.reporting.pages import Page
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
-__all__ = ["equations_of", "latex", "law_lines", "stage_title", "where"]
+__all__ = ["equations_of", "latex", "law_lines", "stage_title", "steps_of", "where"]
 
 #: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
@@ -77,13 +78,17 @@ def _(thing: Expansion | Identity | Gain | Critical | FixedPoint | FixedPoints |
 @latex.register
 def _(thing: Derivation) -> str:
     page = Page()
+    certificate = [f"Certificate: {escaped(claim.statement)} ({escaped(claim.how)})." for claim in thing.certificate.claims]
+    return where("\n\n".join([*steps_of(thing, page, COLUMN), *certificate]), page, COLUMN)
+
+
+def steps_of(thing: Derivation, page: Page, limit: float = WIDTH) -> Iterator[str]:
+    """The steps and the result, each a sentence with its equation."""
     *equations, (quantity, result) = equations_of(thing, page)
-    lines = []
     for step, (before, after) in zip(thing.steps, equations, strict=True):
-        lines += [rf"& \text{{{step.reason}:}}", rf"& \quad {before}", rf"& \qquad = {after}"]
-    for claim in thing.certificate.claims:
-        lines.append(rf"& \text{{certificate: {escaped(claim.statement)} ({escaped(claim.how)})}}")
-    return where(aligned([*lines, f"& {quantity} = {result}"]), page)
+        equation = aligned([f"& {before}", rf"& \quad = {after}"], limit)
+        yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
+    yield "Result:\n" + aligned([f"& {quantity}", rf"& \quad = {result}"], limit)
 
 
 def equations_of(thing: Derivation, page: Page) -> list[tuple[str, str]]:
@@ -94,10 +99,10 @@ def equations_of(thing: Derivation, page: Page) -> list[tuple[str, str]]:
     return list(zip(texts[::2], texts[1::2], strict=True))
 
 
-def where(text: str, page: Page) -> str:
+def where(text: str, page: Page, limit: float = WIDTH) -> str:
     """A fragment with what its names stand for behind it."""
     definitions = page.definitions()
-    return f"{text}\nwhere\n{aligned(definitions)}" if definitions else text
+    return f"{text}\nwhere\n{aligned(definitions, limit)}" if definitions else text
 
 
 def law_lines(law: Law) -> list[str]:

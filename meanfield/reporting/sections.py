@@ -22,7 +22,7 @@ from meanfield.numeric.propagation import parameters
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
 from meanfield.reporting.breaking import aligned
-from meanfield.reporting.formulas import equations_of, stage_title, where
+from meanfield.reporting.formulas import stage_title, steps_of, where
 from meanfield.reporting.growth_text import breakable, reasons
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, roles, statements, structure
@@ -208,11 +208,9 @@ def _value(name: str, value: Any) -> str:
 def _derivation(title: str, d: Derivation) -> Iterator[str]:
     yield rf"\subsection*{{{title}}}"
     page = Page()
-    *equations, (quantity, result) = equations_of(d, page)
-    for step, (before, after) in zip(d.steps, equations, strict=True):
-        equation = aligned([f"& {before}", rf"& \quad = {after}"])
-        yield f"{step.reason[0].upper()}{step.reason[1:]}:\n{equation}"
-    yield "Result:\n" + where(aligned([f"& {quantity}", rf"& \quad = {result}"]), page)
+    *steps, result = steps_of(d, page)
+    yield from steps
+    yield where(result, page)
     for claim in d.certificate.claims:
         statement = CLAIMS.get(claim.statement) or escaped(claim.statement)
         yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."

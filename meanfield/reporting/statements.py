@@ -70,7 +70,7 @@ def _(things: tuple[Any, ...] | list[Any]) -> str:
     formulas: list[str] = []
     for thing in things:
         text = latex(thing)
-        if text.startswith(("\\begin{align", "\\begin{tabular", "If")):
+        if "\\begin{align" in text or text.startswith(("\\begin{tabular", "If")):
             parts += ([aligned(formulas)] if formulas else []) + [text]
             formulas = []
         else:

@@ -535,3 +535,25 @@ def test_finite_parts_close_and_are_their_integrals(f: sp.Expr, n: int, value: s
     found = finite_part(f, n)
     assert sp.expand(found - value) == 0
     assert abs(sp.N(FinitePart(f, n), 8) - sp.N(found, 12)) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "edge", "near"),
+    [
+        (sp.Max(sp.tanh(x), x / 3), lambda u: max(mp.tanh(u), u / 3), lambda u: mp.tanh(u) - u / 3, (-2.98, 2.98)),
+        (sp.Min(sp.exp(-(x**2)), x / 3), lambda u: min(mp.exp(-(u**2)), u / 3), lambda u: mp.exp(-(u**2)) - u / 3, (0.89,)),
+        (sp.Abs(sp.tanh(x) - x / 2), lambda u: abs(mp.tanh(u) - u / 2), lambda u: mp.tanh(u) - u / 2, (-1.92, 1.92)),
+    ],
+    ids=["max", "min", "abs"],
+)
+def test_a_choice_that_is_settled_far_out_has_an_expansion(f: sp.Expr, value: Real, edge: Real, near: tuple[float, ...]) -> None:
+    """where it changes has no closed form: the error falls as the remainder says"""
+    found, errors = mf.Activation(f).asymptotic("mean", 3), []
+    with mp.workdps(25):
+        dyadic = [mp.mpf(2) ** k for k in range(-2, 11)]
+        ends = sorted([0, *dyadic, *(-k for k in dyadic), *(mp.findroot(edge, k) for k in near)])
+        for s in (20, 80):
+            truth = mp.quad(lambda u, s=s: value(u) * mp.npdf(u, 0, s), ends)
+            errors.append(abs(truth - mp.mpf(sp.N(found.expression.subs(q, s**2), 25))))
+    power = -found.remainder.diff(q).subs(q, 1)
+    assert math.log(errors[0] / errors[1], 16) == pytest.approx(float(power), abs=0.1)

@@ -257,3 +257,69 @@ def test_narrow_features_are_not_stepped_over() -> None:
     density, weight = np.exp(-2.0) / np.sqrt(2 * np.pi), np.sqrt(np.pi) * 1e-4
     added = mf.evaluate(bump.second_moment(mf.q), q=1.0) - mf.evaluate(wide.second_moment(mf.q), q=1.0)
     assert abs(added / (density * weight * (2 * np.tanh(2.0) + np.sqrt(0.5))) - 1) <= 1e-7
+
+
+# -- beside a mean ----------------------------------------------------------------------------------------------------------------------
+
+EDGE = sp.Rational(7, 10)
+SHRUNK = mf.Activation(sp.Piecewise((mf.x, sp.Abs(mf.x) > EDGE), (0, True)))
+
+
+def of_shrunk(q: float, rho: float, mean: Fraction) -> mp.mpf:
+    """E u v 1(u > 7/10) 1(v > 7/10), means m and variances q: an integral over u of what is known of v given u"""
+    with mp.workdps(40):
+        s, r, m = mp.sqrt(mp.mpf(q)), mp.mpf(rho), mp.mpf(mean.numerator) / mean.denominator
+        edge = (mp.mpf(7) / 10 - m) / s
+        own = mp.sqrt(1 - r**2)
+
+        def inner(z: mp.mpf) -> mp.mpf:
+            shift = (r * z - edge) / own
+            return (m + s * z) * mp.npdf(z) * ((m + s * r * z) * mp.ncdf(shift) + s * own * mp.npdf(shift))
+
+        return mp.quad(inner, [edge, edge + 1, edge + 3, edge + 8, edge + 16])
+
+
+@pytest.mark.parametrize("q", [1e-2, 1e-8, 1e-12, 1e-18])
+@pytest.mark.parametrize("rho", [-0.9, -0.3, 0.5])
+def test_an_edge_at_the_mean(q: float, rho: float) -> None:
+    """also where the deviation is far below the mean, which is a number of the expression or one that is put in"""
+    p, m = q * rho, sp.Symbol("m", real=True)
+    rho = p / q
+    truth = of_shrunk(q, rho, Fraction(7, 10))
+    value, error = mf.evaluate(SHRUNK.kernel(mf.q, mf.p, mean=EDGE), q=q, p=p, error=True)
+    assert abs(value - truth) <= 1e-13 * truth
+    assert error <= 1e-12 * truth
+    for mean in (0.7, 0.7 + math.sqrt(q) / 3):
+        truth = of_shrunk(q, rho, Fraction(mean))
+        assert abs(mf.evaluate(SHRUNK.kernel(mf.q, mf.p, mean=m), q=q, p=p, m=mean) - truth) <= 1e-12 * truth
+
+
+@pytest.mark.parametrize(
+    "f", [sp.tanh(mf.x - EDGE), sp.Max(mf.x - EDGE, 0), sp.Max(sp.sin(mf.x + sp.pi / 6 - EDGE), sp.S.Half) - sp.S.Half]
+)
+def test_a_function_that_is_0_at_its_mean(f: sp.Expr) -> None:
+    """E f(u)^2 = q E f'(u)^2 and its like to first order, the next being 1e-6 of it"""
+    at = sp.lambdify(mf.x, f, "mpmath")
+    with mp.workdps(60):
+        m, s = mp.mpf(7) / 10, mp.sqrt(mp.mpf(1e-12))
+        truth = mp.quad(lambda z: at(m + s * z) ** 2 * mp.npdf(z), [-14, -7, -2, 0, 2, 7, 14])
+        value = mf.evaluate(mf.Activation(f).second_moment(mf.q, mean=EDGE), q=1e-12)
+        assert abs(value - truth) <= 1e-13 * truth
+    assert mf.Activation(sp.tanh(mf.x - EDGE)).mean(mf.q, mean=EDGE) == 0
+
+
+@pytest.mark.parametrize("q1", [1e-4, 1e-12, 1e-20])
+@pytest.mark.parametrize("r", [-1.0, -0.5, 0.99])
+def test_steps_of_which_only_rounding_is_left(q1: float, r: float) -> None:
+    """H(u + 1) + H(u - 1) - 1 + u/10 is u/10 for small u: E u phi(v)/10 = p E phi'(v)/10"""
+    phi = mf.Activation(sp.Heaviside(mf.x + 1) + sp.Heaviside(mf.x - 1) - 1 + mf.x / 10)
+    p = r * math.sqrt(q1)
+    with mp.workdps(30):
+        truth = mp.mpf(p) * (mp.mpf(1) / 10 + 2 * mp.npdf(1)) / 10
+        assert abs(mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=q1, p=p, q2=1.0) - truth) <= 1e-13 * abs(truth)
+
+
+def test_differences_of_absolute_values_keep_their_digits() -> None:
+    """|u + 1| - |u - 1| is 2u for small u"""
+    phi = mf.Activation(sp.Abs(mf.x + 1) - sp.Abs(mf.x - 1))
+    assert mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=1e-16, p=-3e-17, q2=1e-16) == pytest.approx(-1.2e-16, rel=1e-13)

@@ -606,3 +606,20 @@ def test_zero_weights() -> None:
     run = mf.propagate(mf.mlp(mf.relu), 5, 1.0, sigma_w=0.0, sigma_b=0.5)
     assert run.q.tolist() == [1.0] + [0.25] * 5
     assert (run.log_apjn[:-1] == -math.inf).all()
+
+
+@pytest.mark.parametrize("q", [1e150, 1e160, 1e200, 2e299])
+@pytest.mark.parametrize("net", [mf.mlp(mf.erf), mf.residual_mlp(mf.erf)], ids=["plain", "residual"])
+def test_a_product_of_radicands_does_not_overflow(net: mf.Block, q: float) -> None:
+    """E erf(u) erf(v) = (2/pi) arcsin(2 p/(1 + 2 q))  (Williams 1997)"""
+    run = mf.propagate(net, 1, q, c=0.5, sigma_w=1.3, sigma_b=0.1)
+    skip = int(isinstance(net, mf.Residual))
+    with mp.workdps(700):
+        w, b, v = mp.mpf(1.3) ** 2, mp.mpf(0.1) ** 2, mp.mpf(q)
+        second, product = (skip * r + w * 2 / mp.pi * mp.asin(2 * r / (1 + 2 * v)) + b for r in (v, v / 2))
+        gap = float((second - product) / second)
+        chi = float(skip + w * 4 / mp.pi / mp.sqrt(1 + 4 * v))
+    assert run.status == "ok"
+    assert run.q[1] == pytest.approx(float(second), rel=1e-14)
+    assert run.gap[1] == pytest.approx(gap, rel=1e-14)
+    assert run.chi[0] == pytest.approx(chi, rel=1e-14)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import shutil
+import subprocess
 
 import dask.array as da
 import numpy as np
@@ -132,7 +134,7 @@ def test_latex(kind):
         assert "<table>" in html
     elif kind not in PARTS and not isinstance(thing, (mf.Block, mf.scaling.Module, sp.MatrixBase)):
         shown = thing._repr_latex_()
-        assert shown.startswith(("$", r"\begin{"))
+        assert shown.startswith(("$", r"\begin{")) or (kind == "Derivation" and r":" + "\n\\begin{align*}" in shown)
         assert repr(thing)
 
 
@@ -268,6 +270,24 @@ def test_a_line_that_is_too_wide_is_broken(line):
 def test_a_short_line_stays_as_it_is():
     fragment = "\\begin{align*}\nq &= \\frac{a}{b} \\\\\np &= c\n\\end{align*}\nwhere"
     assert fitted(fragment) == fragment
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_derivations_stay_on_the_pages_of_a_plain_article(tmp_path):
+    x, a = mf.x, sp.Symbol("a", positive=True)
+    found = [mf.Activation(f) for f in (x**2 * (1 + sp.erf(x)) / 2, sp.Max(-1, sp.Min(x, 2)), x + sp.sin(a * x) ** 2 / a)]
+    body = "\n\n".join([phi.derive("kernel").latex() for phi in found])
+    text = "\\documentclass{article}\\usepackage{amsmath,amssymb}\\begin{document}\n" + body + "\n\\end{document}"
+    (tmp_path / "plain.tex").write_text(text)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "plain.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0
+    assert "Overfull" not in (tmp_path / "plain.log").read_text(errors="replace")
+
+
+def test_a_list_with_a_derivation_in_it_keeps_its_formulas_apart():
+    derivation, moment = mf.relu.derive("mean"), mf.relu.mean(mf.q)
+    assert mf.latex([moment, derivation]) == f"{mf.latex([moment])}\n\n{mf.latex(derivation)}"
 
 
 def test_what_is_long_and_stands_in_several_places_has_a_name():
