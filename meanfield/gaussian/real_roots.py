@@ -39,7 +39,7 @@ class RealRoot(sp.AtomicExpr):
         return self.edge, self.near
 
     def _eval_is_positive(self) -> bool:
-        return self.near > 0
+        return bool(self.near > 0)
 
     def _eval_evalf(self, prec: int) -> sp.Expr:
         with mp.workprec(prec + 10):
