@@ -12,8 +12,8 @@ A, B = 1 + 3 * d, 1 + 4 * q - 2 * d
 
 
 def plain(e: sp.Expr) -> sp.Expr:
-    e = e.replace(Guarded, lambda x, _: x).replace(Lowered, lambda a, b: a * b / sp.Integer(2) ** 1000).replace(InverseRoot, lambda x: 1 / sp.sqrt(x))
-    return e.replace(Root, sp.sqrt)
+    e = e.replace(Guarded, lambda x, _: x).replace(Lowered, lambda a, b: a * b / sp.Integer(2) ** 1000)
+    return e.replace(InverseRoot, lambda x: 1 / sp.sqrt(x)).replace(Root, sp.sqrt)
 
 
 def check(*values: sp.Expr) -> list[sp.Expr]:
