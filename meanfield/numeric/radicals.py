@@ -52,10 +52,11 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
         bases = {f.base for f in factors if _is_half(f) and _above_zero(f.base) and f.base.as_coeff_Add()[0] >= _LEAST}
         for base in bases:
             beside[base] = beside.get(base, bases) & bases
-    pairs = {frozenset((a, b)) for a, common in beside.items() for b in common - {a} if beside[b] == common and len(common) == 2}
+    alone = {frozenset((a, b)) for a, common in beside.items() for b in common - {a} if beside[b] == common and len(common) == 2}
+    pairs = sorted((sorted(pair, key=sp.default_sort_key) for pair in alone), key=lambda pair: sp.default_sort_key(sp.Tuple(*pair)))
 
     def together(product: sp.Mul) -> sp.Expr:
-        for a, b in map(tuple, pairs):
+        for a, b in pairs:
             powers = {f.base: f.exp for f in product.args if _is_half(f)}
             if a in powers and b in powers and powers[a] * powers[b] > 0:
                 sign = sp.sign(powers[a])
