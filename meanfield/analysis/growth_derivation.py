@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import sympy as sp
 from sympy import S
@@ -27,6 +28,7 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
+from meanfield.analysis.growth_uniform import carried, check_steady, check_uniform, decay
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
@@ -57,7 +59,7 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
 
 def _followed(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     found = place(stages)
-    return _moving(*found) if isinstance(found, tuple) else settled(stages, found)
+    return _moving(stages, *found) if isinstance(found, tuple) else settled(stages, found)
 
 
 def _of_one_token(stages: Sequence[Stage], reason: NoExpansion) -> tuple[Growth, Growth, Growth]:
@@ -93,12 +95,18 @@ def _infinite(stages: Sequence[Stage]) -> Undetermined | None:
 # -- q far out or near 0 -----------------------------------------------------------------------------------------------
 
 
-def _moving(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
+def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
     try:
-        approach: Approach | Undetermined = _approach(repeat, move)
+        approach: Approach | Undetermined = carried(repeat, move, _approach(repeat, move))
     except (Undetermined, NoExpansion) as reason:
         approach = as_undetermined(reason)
     gap = approach.limit if isinstance(approach, Approach) else None
+    try:
+        if isinstance(approach, Approach) and move.direction > 0:
+            check_steady(stages, decay(approach, move))
+            check_uniform(repeat.q, move.direction - move.kappa, decay(approach, move))
+    except (Undetermined, NoExpansion) as reason:
+        return unknown(as_undetermined(reason))
     try:
         q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
     except Undetermined as reason:
@@ -151,8 +159,11 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
     if gap != 0:
         return Growth("1 - c", "bounded", limit=gap)
     theta, h = approach.theta, approach.h
+    beta = at_gap(move.beta, gap)
+    if approach.carried is not None:
+        b, factor = approach.carried[0] / move.kappa, approach.carried[1]
+        return Growth("1 - c", "power", exponent=-b, coefficient=tidied(factor * (beta * move.kappa) ** -b))
     if move.slow and not approach.by_repeats:
-        beta = at_gap(move.beta, gap)
         if theta == 1:
             return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
         scale = tidied((theta - 1) * -h / (beta * move.kappa))
@@ -165,12 +176,16 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     needs = coupled(repeat) or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
     if isinstance(approach, Undetermined) and needs:
         raise approach
+    uniform = partial(_check_transfer, repeat, decay(settled, move))
     if not move.slow:
+        uniform(S.Zero)
         return steps_law(_leading_transfer(repeat, settled.limit))
     try:
         eta, m = slow_exponents(repeat, settled.limit)
     except ValueError:
+        uniform(S.Zero)
         return steps_law(_leading_transfer(repeat, settled.limit))
+    uniform(eta)
     gap = settled.limit if settled.limit is not None else S.Half if GAP not in move.beta.free_symbols else None
     if gap is None:
         raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
@@ -199,6 +214,11 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     except (Undetermined, NoExpansion) as why:
         beside, reason = {}, f"the next term is not given: {why}"
     return Growth("J", "stretched", rate=rate, stretch=s / kappa, reason=reason, **beside)
+
+
+def _check_transfer(repeat: Repeat, r: sp.Expr | None, eta: sp.Expr) -> None:
+    for t in repeat.transfer if coupled(repeat) else repeat.transfer[:1]:
+        check_uniform(t, -eta, r)
 
 
 def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:

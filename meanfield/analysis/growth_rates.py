@@ -159,13 +159,17 @@ def _single(e: sp.Expr) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Approach:
-    """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l."""
+    """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l.
+
+    carried: (b, C) of e ~ C X^-b where lower orders of the expansion carry it.
+    """
 
     limit: sp.Expr | None  # None: anywhere, as it starts
     theta: sp.Expr = S.One
     h: sp.Expr = S.Zero
     by_repeats: bool = False
     drift: sp.Expr = S.Zero
+    carried: tuple[sp.Expr, sp.Expr] | None = None
 
 
 def gap_slow(drift: sp.Expr) -> Approach:

@@ -92,7 +92,7 @@ class Growth:
         return self.limit
 
     def __repr__(self) -> str:
-        shown = [f"{name}={getattr(self, name)}" for name in _SHOWN if getattr(self, name) not in (None, ())]
+        shown = [f"{name}={_shown(getattr(self, name))}" for name in _SHOWN if getattr(self, name) not in (None, ())]
         return f"{self.quantity}: {', '.join([self.kind, *shown])}" + (f" ({self.reason})" if self.reason else "")
 
     def latex(self) -> str:
@@ -104,3 +104,13 @@ class Growth:
 
 
 _SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "settling", "limit", "terms", "crossover")
+
+#: characters from which on a number is shown in digits
+LONG = 60
+
+
+def _shown(value: sp.Expr | tuple[tuple[sp.Expr, sp.Expr], ...]) -> sp.Expr | tuple[tuple[sp.Expr, ...], ...]:
+    """an expression, or a number where it is one and long"""
+    if isinstance(value, tuple):
+        return tuple(tuple(map(_shown, mode)) for mode in value)
+    return sp.N(value, 15) if not value.free_symbols and len(str(value)) > LONG else value
