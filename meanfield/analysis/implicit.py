@@ -56,7 +56,8 @@ class Implicit(sp.Expr):  # type: ignore[misc]
         own = sp.Dummy(cls.name, positive=True)
         if s.name == cls.name and isinstance(s, sp.Dummy):
             own = s
-        return sp.Expr.__new__(cls, equation.xreplace({s: own}), own)
+        exact = {t: sp.Rational(t) for t in equation.atoms(sp.Float) if t.is_finite}  # a double is as many digits as are asked for
+        return sp.Expr.__new__(cls, equation.xreplace({s: own, **exact}), own)
 
     @property
     def equation(self) -> sp.Expr:

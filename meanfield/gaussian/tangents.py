@@ -6,7 +6,11 @@ Price's theorem makes the derivative of an expectation expectations again,
 
 and for the gap G[f](q, \delta) = E f(u)^2 - E f(u) f(v), free of cancellation,
 
-    dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4.
+    dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4,
+
+or, where f' jumps, by the scale of u, with h = u f' and a number \lambda,
+
+    q dG/dq = (G[h + \lambda f] - G[h - \lambda f])/(4 \lambda) - \delta dG/d\delta.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 __all__ = ["partial", "tangent"]
+
+#: \lambda: gaps of h, which jumps, are of the order of \sqrt\delta, the derivative and \lambda G[f] are not
+HEAVY = 32
 
 x, y, q, delta = (known(name) for name in ("x", "y", "q", "delta"))
 
@@ -77,4 +84,6 @@ def _gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     form = closed.gap(f)
     if form is not None:
         return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
-    return Gap(f, _V, _D).diff(_V).xreplace({_V: v, _D: d}), by_delta
+    scaled = x * f1
+    both = (Gap(scaled + HEAVY * f, v, d) - Gap(scaled - HEAVY * f, v, d)) / (4 * HEAVY)
+    return (both - d * by_delta) / v, by_delta

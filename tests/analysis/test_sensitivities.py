@@ -263,3 +263,33 @@ def test_quadrature_against_differences_of_fifty_digits() -> None:
         for wrt, start in (("q", (h, 0)), ("gap", (0, h))):
             up, down = (gap(mp.mpf("1.5") + side * start[0], mp.mpf("0.4") + side * start[1]) for side in (1, -1))
             assert abs(pair.dgap[wrt] - float((up - down) / (2 * h))) < 1e-12, wrt
+
+
+def _hard_tanh(q: mp.mpf, gap: mp.mpf, w: mp.mpf, b: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
+    """q' and 1 - c' by Price's theorem: d^2/dc^2 E phi(u) phi(v)/q is the density of two kinks at 1/sqrt(q) less that of opposite ones"""
+    a = 1 / mp.sqrt(q)
+    inside = mp.erf(a / mp.sqrt(2))
+
+    def kinks(s: mp.mpf) -> mp.mpf:  # 1 - c = s^2
+        return (gap - s * s) * 2 * (mp.exp(-a * a / (2 - s * s)) - mp.exp(-((a / s) ** 2))) / (mp.pi * mp.sqrt(2 - s * s))
+
+    lost = 2 * mp.quad(kinks, [0, mp.sqrt(gap) / 4, mp.sqrt(gap) / 2, mp.sqrt(gap)])
+    new = w**2 * (q * (inside - 2 * a * mp.npdf(a)) + 1 - inside) + b**2
+    return new, w**2 * q * (gap * inside - lost / 2) / new
+
+
+@pytest.mark.parametrize("gap", ["1e-2", "1e-6", "1e-12"])
+def test_the_gap_of_a_kinked_activation_moves_with_its_variance_next_to_c_of_one(gap: str) -> None:
+    net, values = mf.mlp(mf.hard_tanh), {"sigma_w": 1.5, "sigma_b": 0.5}
+    found = mf.sensitivity(net, 2, 1.25, gap=float(gap), **values)
+    with mp.workdps(30):
+        h, g = mp.mpf("1e-9"), mp.mpf(float(gap))
+
+        def last(w: mp.mpf, b: mp.mpf) -> mp.mpf:
+            return _hard_tanh(*_hard_tanh(mp.mpf("1.25"), g, w, b), w, b)[1]
+
+        assert found.gap == pytest.approx(float(last(mp.mpf("1.5"), mp.mpf("0.5"))), rel=1e-13)
+        by_w = (last(1.5 + h, mp.mpf("0.5")) - last(1.5 - h, mp.mpf("0.5"))) / (2 * h)
+        by_b = (last(mp.mpf("1.5"), 0.5 + h) - last(mp.mpf("1.5"), 0.5 - h)) / (2 * h)
+    assert found.dgap is not None
+    assert [found.dgap[name] for name in ("sigma_w", "sigma_b")] == pytest.approx([float(by_w), float(by_b)], rel=1e-11)
