@@ -46,7 +46,8 @@ def carried(repeat: Repeat, move: Motion, approach: Approach) -> Approach:
     r = decay(approach, move)
     if r is None or r == 0:
         return approach
-    own = [(k, mu, c) for k, mu, c in _orders(repeat.gap, -move.kappa) if not _above(k + r * mu, move.kappa + r)]
+    lower = [t for t in _orders(repeat.gap, -move.kappa) if move.direction > 0 or not t[2].has(REST)]  # near 0 what is left out is ~ e
+    own = [(k, mu, c) for k, mu, c in lower if not _above(k + r * mu, move.kappa + r)]
     if not own:
         return approach
     if any(c.has(REST) for *_, c in own):
@@ -57,7 +58,7 @@ def carried(repeat: Repeat, move: Motion, approach: Approach) -> Approach:
     left = tidied(-approach.h - b * at_gap(move.beta, S.Zero))
     if [sign(strength), sign(left)] != [1, 1]:
         raise _apart(r)
-    beside = [(k, m) for k, m, _ in _orders(repeat.gap, -move.kappa) if m < 1 and (k, m) != (move.kappa + b * (1 - mu), mu)]
+    beside = [(k, m) for k, m, _ in lower if m < 1 and (k, m) != (move.kappa + b * (1 - mu), mu)]
     if any(not _above(k + b * m, move.kappa + b) for k, m in beside):
         raise _apart(b)
     return replace(approach, carried=(b, tidied((strength / left) ** (1 / (1 - mu)))))
@@ -91,10 +92,10 @@ def _apart(r: sp.Expr) -> Undetermined:
 
 
 def _orders(terms: Terms, leading: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
-    """(k, mu, F): the terms X^-k F e^mu below X^leading that depend on e"""
+    """(k, mu, F): the terms X^-k F e^mu below X^leading that depend on e, mu = 0 where they are not known"""
     found = []
     for (a, _), c in terms.items():
-        if a < leading and GAP in c.free_symbols:
+        if a < leading and (GAP in c.free_symbols or c.has(REST)):
             (mu, _), first = next(iter(small(c).items()), ((S.Infinity, 0), S.Zero))
             found.append((-a, mu, first))
     return found
