@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import sympy as sp
@@ -61,13 +62,13 @@ class KernelPrinter(PythonCodePrinter):
     _print_Dummy = _print_Symbol
 
     def _print_Integer(self, expr: sp.Integer) -> str:
-        return f"{int(expr)}.0" if abs(expr) < 2**53 else repr(float(expr))
+        return f"{int(expr)}.0" if abs(expr) < 2**53 else _double(expr)
 
     def _print_Rational(self, expr: sp.Rational) -> str:
-        return repr(float(expr)) if expr.q & (expr.q - 1) == 0 else f"({expr.p}.0/{expr.q}.0)"
+        return _double(expr) if expr.q & (expr.q - 1) == 0 else f"({expr.p}.0/{expr.q}.0)"
 
     def _print_Float(self, expr: sp.Float) -> str:
-        return repr(float(expr))
+        return _double(expr)
 
     def _print_NumberSymbol(self, expr: sp.Expr) -> str:
         return repr(float(expr))
@@ -130,6 +131,12 @@ class KernelPrinter(PythonCodePrinter):
         raise Unsupported(f"{type(expr).__name__} has no numeric form: {expr}")
 
     emptyPrinter = _print_not_supported
+
+
+def _double(number: sp.Number) -> str:
+    """the nearest double, or an infinity where it is beyond them"""
+    value = float(number)
+    return repr(value) if math.isfinite(value) else f"math.{value}" if value > 0 else "-math.inf"
 
 
 def source_name(name: str, taken: set[str]) -> str:
