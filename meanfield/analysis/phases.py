@@ -45,8 +45,8 @@ class PhaseDiagram(faces.Labelled):
     parameters : the others.
     q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
         where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
-    chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge, infinite
-        where they still grow there.
+    chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
+        infinite where they still grow there.
     xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range c has no such scale (nan), q none if it grows
         faster than exponentially: see `growth`.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
