@@ -131,6 +131,15 @@ def python(code: str) -> str:
     return done.stdout
 
 
+def test_a_check_draws_the_run_and_what_was_predicted():
+    """of a law whose parameters are symbols, with 1 in the place of each"""
+    law = mf.growth(mf.mlp(mf.tanh))
+    recursion, predicted = law.check().plot(new_axes()).lines
+    assert recursion.get_xdata()[-1] == predicted.get_xdata()[-1] > 1000
+    assert predicted.get_ydata() == pytest.approx(recursion.get_ydata(), abs=1)
+    assert len(law.plot(new_axes()).lines) == 2
+
+
 def test_import_does_not_load_matplotlib():
     assert python("import meanfield, meanfield.plotting, sys; print('matplotlib' in sys.modules)").strip() == "False"
 

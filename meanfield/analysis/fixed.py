@@ -146,7 +146,21 @@ class _Search:
             chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
             along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
         stable = attracts(along, found.first) and attracts(chi, found.first)
-        return fixed_point(Root(0.0, 0.0, 0.0, True, 0.0), chi, along, stable=stable)
+        kept, across = self._beside_origin()
+        return fixed_point(
+            Root(0.0, 0.0, 0.0, True, 0.0), chi, along, stable=stable, status="every c" if kept else "", multipliers=(abs(along), across)
+        )
+
+    def _beside_origin(self) -> tuple[bool, float]:
+        """as q vanishes: whether each correlation is left as it is, and dc'/dc at c = 1"""
+        eps = self.widest * np.array([0.1, 0.4, 0.7, 0.95])
+        at = np.full(eps.size, LOWEST**2)
+        with np.errstate(all="ignore"):
+            alike, _, chi = self.steps.identical(at)
+            moved, gap = self.steps.pair(at, eps * at)[:2] if self.step.coupled else (alike, self.steps.spread(at, eps * at)[0])
+            across = float(np.exp(chi.log - alike.growth)[0])
+        kept = bool((np.abs(gap.growth - moved.growth) <= MARGINAL).all())
+        return kept, 1.0 if kept or abs(across - 1) <= MARGINAL else across
 
     def _at_one(self, root: Root, nearby: int, status: str = "") -> FixedPoint:
         """c = 1; `nearby` is the sign of ln (1 - c')/(1 - c) beside it"""

@@ -16,7 +16,7 @@ from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.tabled import Tabled
 
-__all__ = ["Grid", "Variances"]
+__all__ = ["HIGHEST", "LOWEST", "Grid", "Variances"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -29,6 +29,8 @@ from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:
+    import matplotlib.axes
+
     from meanfield.analysis.growth_laws import GrowthLaw
     from meanfield.analysis.growth_records import Growth
 
@@ -82,6 +84,11 @@ class Check(faces.Labelled):
     def agrees(self) -> bool:
         """Whether every constant of the law that was fitted agrees."""
         return all(f.verdict == "agrees" for f in self.fits)
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """ln J of the run beside the predicted asymptote (extra `plot`)."""
+        axes: matplotlib.axes.Axes = faces.plot(self, ax=ax)
+        return axes
 
     def __repr__(self) -> str:
         at = ", ".join(f"{k} = {v:g}" for k, v in self.parameters.items())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from meanfield.analysis.grids import Grid, Variances
 from meanfield.analysis.moved import Rate
 
-__all__ = ["CRITICAL", "growth_classes"]
+__all__ = ["APART", "CRITICAL", "growth_classes"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]

@@ -2,6 +2,7 @@ r"""Phase diagrams: over two parameters of a network, where signals order, where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.contours import zero_curves
-from meanfield.analysis.grids import Grid, Variances
-from meanfield.analysis.growth_classes import CRITICAL, growth_classes
+from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances
+from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
+from meanfield.numeric.outlines import available_memory
 from meanfield.numeric.runs import bound_parameters
 from meanfield.recurrence import Recursion
 
@@ -25,6 +27,10 @@ __all__ = ["PhaseDiagram", "phase_diagram"]
 
 Floats = NDArray[np.float64]
 
+#: bytes that a setting takes at the peak of the work
+BYTES = 1000
+#: over how many decades of q before the edge a slope is seen to grow
+DECADES = 2
 #: what a setting can be, in the order of `phase_code`
 PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved")
 
@@ -38,9 +44,11 @@ class PhaseDiagram(faces.Labelled):
     axes : the two parameters that vary, by name, and their values.
     parameters : the others.
     q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
-        where q leaves the range and c does not go to 1.
-    chi, chi_parallel : dc'/dc at c = 1, and dq'/dq.
-    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|.
+        where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
+    chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
+        infinite where they still grow there.
+    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range c has no such scale (nan), q none if it grows
+        faster than exponentially: see `growth`.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
         "stretched", "exponential", "faster", or "unresolved"; the kinds of `mf.growth`, read off the map where the setting goes.
@@ -79,11 +87,11 @@ class PhaseDiagram(faces.Labelled):
 
     @property
     def xi_c(self) -> Floats:
-        return _scale(self.chi)
+        return np.where((self.q > 0) & np.isfinite(self.q), _scale(self.chi), np.nan)
 
     @property
     def xi_q(self) -> Floats:
-        return _scale(self.chi_parallel)
+        return np.where(np.isinf(self.q) & np.isinf(self.chi_parallel), np.nan, _scale(self.chi_parallel))
 
     def __repr__(self) -> str:
         shape = " x ".join(f"{name} {v.min():g} ... {v.max():g} ({v.size})" for name, v in self.axes.items())
@@ -123,8 +131,8 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     Raises
     ------
     TypeError, ValueError
-        Missing or unknown parameters (with both lists), a value out of range, not exactly two ascending arrays, or a network of gated
-        attention units whose activation depends on a parameter.
+        Missing or unknown parameters (with both lists), a value out of range, not exactly two ascending arrays, more settings than fit
+        into memory, or a network of gated attention units whose activation depends on a parameter.
 
     Examples
     --------
@@ -138,6 +146,7 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     if len(names) != 2 or any(given[name].ndim != 1 or given[name].size < 2 for name in names):
         shapes = ", ".join(f"{name} {given[name].shape}" for name in names) or "none"
         raise ValueError(f"a phase diagram is over two parameters, one-dimensional arrays of at least 2 values: got {shapes}")
+    _check_size({name: given[name].size for name in names})
     for name in names:
         if (np.diff(given[name]) <= 0).any():
             raise ValueError(f"{name}: expected values in ascending order")
@@ -178,10 +187,38 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
         PHASES[0],
     )
     growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap).items()}
-    gap = np.where(np.isinf(at) & (growth["gap"].ravel() != "bounded") & (growth["gap"].ravel() != "unresolved"), 0.0, gap)
+    merges = ~np.isin(growth["gap"].ravel(), ("bounded", "unresolved"))
+    gap = np.where(np.isinf(at) | (at == 0), np.where(merges, 0.0, np.nan), gap)
     axes = {name: given[name] for name in names}
-    at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, found.chi_parallel.value, phase))
+    chi, along = _limits(everything, found)
+    at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, along, phase))
     return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, lines)
+
+
+def _check_size(sizes: Mapping[str, int]) -> None:
+    """Refuse a grid whose result and the work on it do not fit into memory."""
+    need = float(BYTES) * math.prod(sizes.values())
+    if need > 0.8 * available_memory():
+        room = math.isqrt(int(0.8 * available_memory() / BYTES))
+        names = " x ".join(f"{size:,} values of {name}" for name, size in sizes.items())
+        raise ValueError(
+            f"a phase diagram of {names} needs {need / 2**30:.3g} GiB, more than the {available_memory() / 2**30:.3g} GiB there are: "
+            f"pass at most about {room:,} values of each, or a part of the plane at a time"
+        )
+
+
+def _limits(grid: Grid, found: Variances) -> tuple[Floats, Floats]:
+    """chi and chi_parallel; where q leaves the range infinite if they still grow at its edge, 1 if that is what they are near"""
+    values = [found.chi.value.copy(), found.chi_parallel.value.copy()]
+    left = np.flatnonzero(np.isinf(found.q) | (found.q == 0))
+    if left.size:
+        edge = np.where(found.q[left] > 0, HIGHEST, LOWEST)
+        with np.errstate(all="ignore"):
+            _, along, chi = grid.take(left).steps.identical(edge ** (1 - DECADES / 12))
+            for own, before in zip(values, (chi, along), strict=True):
+                grows = np.log10(np.abs(own[left] / before.value)) > APART * DECADES
+                own[left] = np.select([grows, np.abs(own[left] - 1) <= CRITICAL], [np.inf, 1.0], own[left])
+    return values[0], values[1]
 
 
 def _correlations(grid: Grid, found: Variances) -> Floats:

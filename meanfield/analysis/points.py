@@ -31,14 +31,18 @@ class FixedPoint:
     Attributes
     ----------
     q, c, gap : variance, correlation, and 1 - c to full relative accuracy.
-    chi : dc'/dc at c*. At q* = 0, where c has no meaning, the limit of dp'/dp as q -> 0.
+    chi : dc'/dc at c*. At q* = 0 the limit of dp'/dp as q -> 0.
     chi_parallel : dq'/dq at q*, the correlation kept.
-    stable : whether both multipliers are below 1 in modulus: the eigenvalues of the map, which without attention are the two chi.
-    xi_q, xi_c : depth scales -1/ln|multiplier| of q and c, infinite where the multiplier is 1.
+    stable : whether both multipliers are below 1 in modulus: the eigenvalues of the map, which without attention are the two chi; where
+        one is 1, whether deviations shrink beside the point. At q* = 0 that of (q, p).
+    kind : "stable", "unstable", or "marginally stable" where the multiplier of a point that attracts is 1: slower than exponentially.
+    xi_q, xi_c : depth scales -1/ln|multiplier| of q and c, infinite where the multiplier is 1; at q* = 0 that of c is the limit of dc'/dc
+        at c = 1 as q -> 0, nan where that is not known.
     bracket : variances between which ln q'/q is certain to change its sign, or which enclose a root that only touches zero.
     gap_bracket : the same for 1 - c; (0, 0) where c = 1 is a fixed point identically.
     residual : |q'/q - 1| at the point.
-    status : "isolated", "touching" (half-stable), or "every c": each correlation is left as it is.
+    status : "isolated", "touching" (half-stable), or "every c": each correlation is left as it is; at q* = 0 in the limit q -> 0, where
+        pairs keep that which they come with.
 
     Examples
     --------
@@ -63,12 +67,16 @@ class FixedPoint:
     residual: float
     status: str
 
+    @property
+    def kind(self) -> str:
+        marginal = any(abs(abs(multiplier) - 1) <= MARGINAL for multiplier in (self.chi, self.chi_parallel))
+        return "unstable" if not self.stable else "marginally stable" if marginal else "stable"
+
     def __repr__(self) -> str:
         c = f"{self.c:.6g}" if self.gap == 0 or self.gap > 1e-5 else f"1 - {self.gap:.6g}"
         note = "" if self.status == "isolated" else f", {self.status}"
-        kind = "stable" if self.stable else "unstable"
         scales = f"xi_q={self.xi_q:.6g}, xi_c={self.xi_c:.6g}"
-        return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {kind}, {scales}{note})"
+        return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {self.kind}, {scales}{note})"
 
     def latex(self) -> str:
         """q*, c* and the slopes there, to six digits."""
@@ -152,7 +160,7 @@ def fixed_point(
     in_q, in_c = multipliers or (abs(along), abs(chi))
     if stable is None:
         stable = max(in_q, in_c) < 1 - MARGINAL
-    stable = stable and status == "isolated"
+    stable = stable and (status == "isolated" or root.at == 0)
     scales = _depth(in_q), _depth(in_c)
     return FixedPoint(root.at, 1 - gap, gap, chi, along, stable, *scales, (root.low, root.high), gap_bracket, root.residual, status)
 

@@ -155,7 +155,7 @@ def _(sizes: GAUMagnitudes) -> Table:
 @tabulated.register
 def _(found: FixedPoints) -> Table:
     names = ("q", "c", "chi", "chi_parallel", "xi_q", "xi_c")
-    rows = [[*(number(float(getattr(f, name))) for name in names), "stable" if f.stable else "unstable"] for f in found]
+    rows = [[*(number(float(getattr(f, name))) for name in names), f.kind] for f in found]
     return Table([*(f"${MAPS[name].latex.partition(' =')[0]}$" for name in names), ""], rows, "rrrrrrl")
 
 

@@ -249,3 +249,27 @@ def test_a_fixed_point_next_to_where_the_second_moment_diverges(sigma_w: float, 
     assert variances == pytest.approx(wanted, rel=1e-13)
     assert [all(f.stable for f in found if f.q == q and f.c == 1) for q in variances] == [True, False]
     assert "variances from 1.25 to 1e+12" in found.reason
+
+
+@pytest.mark.parametrize("phi", [mf.tanh, mf.gelu, mf.hard_tanh], ids=["tanh", "gelu", "hard_tanh"])
+def test_pairs_keep_their_correlation_where_a_variance_vanishes_and_phi_is_straight(phi: mf.Activation) -> None:
+    (origin,) = mf.fixed_points(mf.mlp(phi), sigma_w=0.5, sigma_b=0)
+    assert (origin.q, origin.status, origin.stable, origin.kind, origin.xi_c) == (0, "every c", True, "stable", math.inf)
+    assert origin.chi == origin.chi_parallel < 1
+    assert float(mf.propagate(mf.mlp(phi), 300, 1e-6, c=0.3, record="last", sigma_w=0.5, sigma_b=0).c[0]) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_what_a_kink_or_a_power_does_to_correlations_as_the_variance_vanishes() -> None:
+    """dc'/dc at c = 1: 1 of relu, which merges pairs, and 4/3 of x^2, whose c' is (1 + 2 c^2)/3"""
+    (relu,) = mf.fixed_points(mf.mlp(mf.relu), sigma_w=0.5, sigma_b=0)
+    assert (relu.status, relu.xi_c) == ("isolated", math.inf)
+    square = mf.fixed_points(mf.mlp(mf.Activation(mf.x**2)), sigma_w=0.5, sigma_b=0)[0]
+    assert (square.q, square.status, square.xi_c) == (0, "isolated", pytest.approx(1 / math.log(4 / 3), rel=1e-12))
+
+
+def test_a_multiplier_of_one_that_attracts_is_said_to_be_marginal() -> None:
+    (origin,) = mf.fixed_points(mf.mlp(mf.tanh), sigma_w=1, sigma_b=0)
+    assert (origin.chi, origin.chi_parallel, origin.stable, origin.kind) == (1, 1, True, "marginally stable")
+    assert "marginally stable" in repr(origin)
+    growing = mf.fixed_points(mf.mlp(mf.gelu), sigma_w=2, sigma_b=0)[0]
+    assert (growing.chi_parallel, growing.kind) == (1, "unstable")

@@ -299,3 +299,25 @@ def test_a_broken_continuum() -> None:
     assert diagram.q[0] == pytest.approx([0.0, 2e-12, 2e-6, 2e-4], rel=1e-12)
     assert diagram.growth["q"][1].tolist() == ["bounded", "unresolved", "power", "power"]
     assert diagram.growth["apjn"][1].tolist() == ["power", "unresolved", "bounded", "bounded"]
+
+
+def test_slopes_where_the_variance_leaves_its_range() -> None:
+    """of relu^2 they grow with q; c has no depth scale there, and none to go to where each is left as it is"""
+    grows = mf.phase_diagram(mf.mlp(mf.relu_squared), q=0.5, sigma_w=[0.5, 0.6], sigma_b=[0.1, 1.0])
+    assert grows.q[:, 1].tolist() == [math.inf, math.inf]
+    assert np.isinf(grows.chi[:, 1]).all()
+    assert np.isinf(grows.chi_parallel[:, 1]).all()
+    assert np.isnan([grows.xi_c[:, 1], grows.xi_q[:, 1], grows.gap[:, 1]]).all()
+    assert np.isfinite([grows.chi[:, 0], grows.xi_c[:, 0], grows.xi_q[:, 0]]).all()
+    shrinks = mf.phase_diagram(mf.mlp(mf.tanh), sigma_w=[0.5, 1.0], sigma_b=[0.0, 0.5])
+    assert shrinks.q[:, 0].tolist() == [0, 0]
+    assert (shrinks.chi[1, 0], shrinks.xi_q[1, 0]) == (1, math.inf)
+    assert np.isnan([shrinks.c[:, 0], shrinks.xi_c[:, 0]]).all()
+    merges = mf.phase_diagram(mf.mlp(mf.relu), sigma_w=[1.0, 2.0], sigma_b=[0.0, 0.5])
+    assert (merges.c == 1).all()
+
+
+def test_more_settings_than_memory_are_refused_before_they_are_made() -> None:
+    many = np.broadcast_to(np.linspace(0.5, 2, 400_000), (400_000,))
+    with pytest.raises(ValueError, match=r"400,000 values of sigma_w x 400,000 values of sigma_b needs .* GiB.*at most about"):
+        mf.phase_diagram(mf.mlp(mf.tanh), sigma_w=many, sigma_b=many)
