@@ -37,8 +37,7 @@ def decay(approach: Approach, move: Motion) -> sp.Expr | None:
     if move.slow and not approach.by_repeats:
         return tidied(-h / at_gap(move.beta, S.Zero)) if theta == 1 else S.Zero
     if theta != 1:
-        exponent = gap_steps(approach).exponent
-        return tidied(-exponent * move.kappa) if move.slow and exponent is not None else S.Zero
+        return tidied(-(gap_steps(approach).exponent or S.Zero) * move.kappa) if move.slow else S.Zero
     return S.Infinity if move.slow or h == 0 else tidied(-sp.log(h) / sp.log(at_gap(move.factor, S.Zero)))
 
 
