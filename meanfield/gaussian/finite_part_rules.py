@@ -173,6 +173,8 @@ def _gaussian(f: sp.Expr, n: int) -> sp.Expr | None:
 def _binomial(f: sp.Expr, n: int) -> sp.Expr | None:
     """c x^k (x^m + b)^s, by B(z/m, -s - z/m)/m at z = n + k + 1: the constant of its Laurent series"""
     total = S.Zero
+    if any(x in t.free_symbols for t in f.atoms(sp.Function)):
+        return None
     for term in sp.Add.make_args(sp.expand(f)):
         found = _one_binomial(term)
         if found is None or n + found[1] + 1 <= 0:
