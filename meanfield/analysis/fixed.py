@@ -199,18 +199,24 @@ class _Search:
         points: list[FixedPoint] = []
         skipped: list[Ends] = []
         for k in range(max(len(found.roots) for found in scans)):
-            starts = _branch(k, scans)
-            follow = partial(self._followed, scanned, starts)
-            found = positive_roots(lambda eps, f=follow: self._along(f(eps), eps), COUPLED, self.widest, per_decade=2)  # type: ignore[misc]
-            skipped += [ends for lost in found.unresolved for ends in self._without_value(scanned, starts, lost)]
-            for r in found.roots:
-                if r.residual > RESIDUAL:  # from one branch to another
-                    continue
-                at = float(follow(np.array([r.at]))[0])
-                root = min(self._variances(r.at, at / NEARBY, at * NEARBY).roots, key=lambda v, at=at: abs(v.at - at))  # type: ignore[misc]
-                point = self._joint(root, r)
+            found, ranges = self._on_branch(scanned, _branch(k, scans))
+            skipped += ranges
+            for point in found:
                 points += [point] * (not any(math.isclose(point.q, f.q) and math.isclose(point.gap, f.gap) for f in points))
         return points, skipped
+
+    def _on_branch(self, scanned: Floats, starts: Floats) -> tuple[list[FixedPoint], list[Ends]]:
+        """those of one branch, and where 1 - c has no next one on it"""
+        follow = partial(self._followed, scanned, starts)
+        found = positive_roots(lambda eps: self._along(follow(eps), eps), COUPLED, self.widest, per_decade=2)
+        points = []
+        for r in found.roots:
+            if r.residual > RESIDUAL:  # from one branch to another
+                continue
+            at = float(follow(np.array([r.at]))[0])
+            root = min(self._variances(r.at, at / NEARBY, at * NEARBY).roots, key=lambda v: abs(v.at - at))
+            points.append(self._joint(root, r))
+        return points, [ends for lost in found.unresolved for ends in self._without_value(scanned, starts, lost)]
 
     def _without_value(self, scanned: Floats, starts: Floats, lost: Ends) -> list[Ends]:
         """in which part of what a branch does not reach the map has no value at the variance it had last: elsewhere the branch ends"""
