@@ -16,7 +16,7 @@ from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances
 from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.outlines import available_memory
+from meanfield.numeric.outlines import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.runs import bound_parameters
 from meanfield.recurrence import Recursion
 
@@ -197,14 +197,10 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
 
 def _check_size(sizes: Mapping[str, int]) -> None:
     """Refuse a grid whose result and the work on it do not fit into memory."""
-    need = float(BYTES) * math.prod(sizes.values())
-    if need > 0.8 * available_memory():
-        room = math.isqrt(int(0.8 * available_memory() / BYTES))
-        names = " x ".join(f"{size:,} values of {name}" for name, size in sizes.items())
-        raise ValueError(
-            f"a phase diagram of {names} needs {need / 2**30:.3g} GiB, more than the {available_memory() / 2**30:.3g} GiB there are: "
-            f"pass at most about {room:,} values of each, or a part of the plane at a time"
-        )
+    names = " x ".join(f"{size:,} values of {name}" for name, size in sizes.items())
+    room = math.isqrt(int(MOST_MEMORY * available_memory() / BYTES))
+    instead = f"at most about {room:,} values of each, or a part of the plane at a time"
+    check_memory(f"a phase diagram of {names}", float(BYTES) * math.prod(sizes.values()), "", instead)
 
 
 def _limits(grid: Grid, found: Variances) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
-from meanfield.numeric.outlines import Outline, available_memory, axes_of, layers_of
+from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.runs import bound_parameters, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
@@ -30,12 +30,9 @@ def _layers(record: str | int | Sequence[int], passes: Passes, count: int) -> ND
 
     def check_size(kept: int) -> None:
         need, n = replace(passes, kept=kept).bytes(count), passes.n
-        if need > 0.8 * available_memory():
-            raise ValueError(
-                f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers, Gram matrices of {n} x {n}), more than the "
-                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, out='sweep.zarr' to "
-                "keep it on disk, or split the grid"
-            )
+        details = f" ({count} settings x {kept} layers, Gram matrices of {n} x {n})"
+        instead = "record='last', record=k or the layers to keep, out='sweep.zarr' to keep it on disk, or split the grid"
+        check_memory("the result", need, details, instead)
 
     return layers_of(record, passes.depth, check_size)
 

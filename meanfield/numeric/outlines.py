@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 
-__all__ = ["Axes", "Outline", "available_memory", "axes_of", "is_lazy", "layers_of", "unlabelled"]
+__all__ = ["MOST_MEMORY", "Axes", "Outline", "available_memory", "axes_of", "check_memory", "is_lazy", "layers_of", "unlabelled"]
 
 #: the type of `status`: the longest word is "gap underflow"
 WORDS = np.dtype("U13")
+#: part of the memory there is that one answer may take
+MOST_MEMORY = 0.8
 #: what no dimension of a grid may be called: quantities and dimensions of results
 TAKEN = frozenset(
     [
@@ -159,6 +161,13 @@ def available_memory() -> float:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return math.inf
+
+
+def check_memory(what: str, need: float, details: str, instead: str) -> None:
+    """Refuse what takes more bytes than four fifths of those that can be had, before any work starts."""
+    room = available_memory()
+    if need > MOST_MEMORY * room:
+        raise ValueError(f"{what} needs {need / 2**30:.3g} GiB{details}, more than the {room / 2**30:.3g} GiB there are: pass {instead}")
 
 
 def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:

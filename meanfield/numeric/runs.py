@@ -17,7 +17,7 @@ from meanfield.blocks.algebra import Block
 from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.jobs import Job, done
-from meanfield.numeric.outlines import Axes, Outline, available_memory, axes_of, layers_of
+from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.tables import table_of
 from meanfield.numeric.trajectory import STATUS, kernel_of
 from meanfield.recurrence import Recursion
@@ -264,12 +264,9 @@ def prepared_moments(
 
     def check_size(kept: int) -> None:
         need = 8.0 * (count * (6 * kept * (out is None) + 2 + len(values)) + kept)
-        if need > 0.8 * available_memory():
-            raise ValueError(
-                f"the result needs {need / 2**30:.3g} GiB ({count} settings x {kept} layers), more than the "
-                f"{available_memory() / 2**30:.3g} GiB there are: pass record='last', record=k or the layers to keep, "
-                f"out='sweep.zarr' to keep it on disk, out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
-            )
+        kinds = f"out='sweep.zarr' to keep it on disk, out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
+        details = f" ({count} settings x {kept} layers)"
+        check_memory("the result", need, details, f"record='last', record=k or the layers to keep, {kinds}")
 
     layers = layers_of(record, depth, check_size)
     _check_out(out, (6, layers.size, *grid))
