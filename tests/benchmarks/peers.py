@@ -44,6 +44,9 @@ def guarded_sqrt(x, scale):
 def inverse_root(x):
     return 1.0/math.sqrt(x)
 
+def lowered_product(a, b):
+    return a*9.332636185032189e-302*b
+
 def acute_angle(y, x):
     return math.atan2(y, x)
 

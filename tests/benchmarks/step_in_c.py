@@ -25,6 +25,7 @@ static inline double where(int c, double a, double b) { return c ? a : b; }
 static inline double guarded(double x, double s) { return x < 0 ? 0 : x; }
 static inline double guarded_sqrt(double x, double s) { return sqrt(guarded(x, s)); }
 static inline double inverse_root(double x) { return 1/sqrt(x); }
+static inline double lowered_product(double a, double b) { return a*9.332636185032189e-302*b; }
 static inline double acute_angle(double y, double x) { return atan2(y, x); }
 static inline double flat_angle(double y, double x) { return atan(y/x); }
 static inline double root_angle(double u, double v) { return atan2(sqrt(u), sqrt(v)); }
