@@ -243,7 +243,10 @@ ROWS = [
     Row("pre-LN transformer", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
     Row("erf MLP", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
     # not deeper: where the gap underflows a run ends early, and C is slow at subnormal numbers
-    *(Row(name, 1, 1000, {"numpy": (1, 400), "python": (1, 1000), "numba": (1, 1000), "jax": (1, 1000)}) for name in NETWORKS),
+    *(
+        Row(name, 1, depth, {"numpy": (1, 400), "python": (1, 1000), "numba": (1, depth), "jax": (1, depth)})
+        for name, depth in (dict.fromkeys(NETWORKS, 3500) | {"exp(-x^2) MLP": 1200, "x/2 erf x MLP": 600}).items()
+    ),
 ]
 NAMES = {"c": "C", "jax": "JAX", "neural_tangents": "neural-tangents", "single_entry": "its p alone", "hermite": "numpy, 64 nodes"}
 
