@@ -54,7 +54,7 @@ def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e and result.free_symbols == e.free_symbols:
+    if result != e and result.free_symbols == e.free_symbols and result.is_infinite is not True:
         if len(_STATED) >= 4096:
             del _STATED[next(iter(_STATED))]
         _STATED[result] = e
@@ -123,9 +123,11 @@ class Node(sp.Expr):
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
+        result = self.closed()
+        if result in (S.Infinity, S.NegativeInfinity):
+            return result
         if self.integrand.has(sp.DiracDelta):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
-        result = self.closed()
         # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
         if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are

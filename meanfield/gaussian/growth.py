@@ -18,7 +18,7 @@ from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import among_reals, known
 
-__all__ = ["divergence", "finite_below", "places", "sampled", "unbounded_at"]
+__all__ = ["divergence", "finite_below", "places", "pole_of", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -160,6 +160,15 @@ def unbounded_at(f: sp.Expr) -> sp.Expr | None:
     """A point next to which a function without parameters is not integrable; None if there is none."""
     r, power = _steepest(f, {})
     return r if power < _NOT_INTEGRABLE else None
+
+
+def pole_of(f: sp.Expr) -> sp.Expr | None:
+    """oo or -oo where a function without parameters is not integrable next to a point and of one sign there; None of any other."""
+    r = unbounded_at(f)
+    if r is None:
+        return None
+    signs = {sp.sign(f.xreplace({x: r + side * sp.Rational(1, 10**14)}).evalf(_DIGITS)) for side in (1, -1)}
+    return {frozenset({S.One}): S.Infinity, frozenset({S.NegativeOne}): S.NegativeInfinity}.get(frozenset(signs))
 
 
 def _pole(f: sp.Expr) -> str | None:
