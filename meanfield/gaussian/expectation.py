@@ -17,6 +17,7 @@ from meanfield import arguments
 from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expansions import Expansion
+from meanfield.gaussian.finiteness import is_finite
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
@@ -111,7 +112,11 @@ class Node(sp.Expr):
         """The condition under which the expectation is finite, where it is known not to hold."""
         form, values = self._apart()
         where = sp.true if form is None else closed.unguarded(form)[1]
-        return where if where.subs(values, simultaneous=True) == sp.false else None
+        return where if where.subs(values, simultaneous=True) == sp.false and not self._is_finite() else None
+
+    def _is_finite(self) -> bool:
+        """Whether it is known to be finite, where its closed form does not hold."""
+        return False
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self._apart()
@@ -222,6 +227,9 @@ class Expectation(Node):
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
         return result, {q: self.variance, closed.M: self.mean}
+
+    def _is_finite(self) -> bool:
+        return is_finite(self.integrand, self.variance)
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()

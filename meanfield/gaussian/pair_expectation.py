@@ -15,6 +15,7 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
+from meanfield.gaussian.finiteness import is_finite_pair
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.symbols import known
@@ -72,6 +73,10 @@ class PairExpectation(Node):
         if v1 == v2:
             return closed.cross(*parts, means), {q: v1, p: cov, **values}
         return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
+
+    def _is_finite(self) -> bool:
+        parts = self.separated()
+        return parts is not None and is_finite_pair(*parts, self.args[1:4])
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]

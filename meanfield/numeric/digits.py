@@ -108,6 +108,8 @@ def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | Non
                     after = function(*map(mp.mpf, column.tolist()))
                 except (ArithmeticError, NameError, TypeError, ValueError):
                     return None
+                if after is None:  # a form that does not hold there
+                    return None
                 if isinstance(after, int):  # exact, as the 0 beyond a mask
                     return mp.mpf(after)
                 real, imaginary = mp.re(after), mp.im(after)

@@ -22,7 +22,7 @@ from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
 from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refused, stood_for
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
-from meanfield.numeric.infinite import at_coincidence, refuse_divergent, refuse_infinite
+from meanfield.numeric.infinite import at_coincidence, is_bounded, refuse_divergent, refuse_infinite
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -318,7 +318,7 @@ def _apart(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool,
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
-    if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node):
+    if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node) and not is_bounded(e):
         out[poor], bound[poor] = _quadrature(e, order, table[:, poor], error, reasons, closed=True)
         poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
     out[poor] = doubles(e, order, table[:, poor], reasons)

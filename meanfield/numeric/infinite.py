@@ -13,7 +13,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.numeric.digits import doubles, point
 
-__all__ = ["at_coincidence", "refuse_divergent", "refuse_infinite"]
+__all__ = ["at_coincidence", "is_bounded", "refuse_divergent", "refuse_infinite"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -35,12 +35,25 @@ def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
     for column in table.T:
         at = point(order, column)
         for node in (e, *e.atoms(Node)):
-            form = node.closed() if isinstance(node, Node) else node
-            wheres = () if form is None else [t.args[-1].cond for t in form.atoms(sp.Piecewise)]
-            where = next((c for c in wheres if c.subs(at) == sp.false), None)
+            if isinstance(node, Node):
+                beyond = node.subs(at).infinite_beyond()
+                where = None if beyond is None else next(c for c in _conditions(node.closed()) if c.subs(at) == sp.false)
+            else:
+                where = next((c for c in _conditions(node) if c.subs(at) == sp.false), None)
             if where is not None:
                 values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
                 raise ValueError(f"{values}: {node} is finite only for {where}")
+
+
+def is_bounded(e: sp.Expr) -> bool:
+    """Whether the closed form of an expectation holds up to some variance: it grows like exp(a x^2), and there is no quadrature of it."""
+    node = e.as_coeff_Mul()[1]
+    return isinstance(node, Node) and bool(_conditions(node.closed()))
+
+
+def _conditions(form: sp.Expr | None) -> list[sp.Basic]:
+    """what the closed forms in an expression hold for"""
+    return [] if form is None else [t.args[-1].cond for t in form.atoms(sp.Piecewise)]
 
 
 def at_coincidence(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> tuple[Floats, Bools]:
