@@ -16,6 +16,7 @@ from sympy import S
 from meanfield import arguments
 from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
+from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.finiteness import is_finite
 from meanfield.gaussian.forms import literature
@@ -137,7 +138,13 @@ class Node(sp.Expr):
         if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
                 return settled(result, prec)
-        return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
+        try:
+            return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
+        except ArithmeticError:
+            place = unreal_at(self.integrand)
+            if place is None:
+                raise
+            raise ValueError(f"{self}: {self.integrand} is not real at x = {place}") from None
 
     def conditioned(self) -> sp.Expr:
         """The same without deltas: each fixes its variable."""

@@ -263,7 +263,7 @@ def _arranged(order: tuple[sp.Symbol, ...], values: dict[str, Any]) -> tuple[dic
         raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
     variances = {"q", "q1", "q2"}
     arrays = {
-        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
+        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.symbol_array(given, s)
         for s, given in ((s, values[s.name]) for s in (*order, *map(known, sorted(lost))))
     }
     grid = arguments.broadcast(arrays)

@@ -182,3 +182,17 @@ def test_the_slopes_of_roots_are_not_square_integrable(f: sp.Expr) -> None:
 def test_roots_that_meet_in_a_product_that_is_no_power() -> None:
     f = mf.E(sp.cosh(x) / sp.Abs(x) ** R(2, 3) * sp.cos(mf.y) / sp.sqrt(sp.Abs(mf.y)), q, p)
     assert mf.evaluate(f, q=0.8, p=0.8) == math.inf
+
+
+def test_a_symbol_out_of_range_is_told_in_words_of_the_expression() -> None:
+    """alpha is the slope of Derf nowhere in an ELU; with a symbol of one's own it may be negative"""
+    with pytest.raises(ValueError, match=r"alpha = -0\.7: it must be at least 0 as the library's symbol alpha .* sympy\.Symbol\('a', real"):
+        mf.evaluate(mf.elu(None).second_moment(q), q=1.0, alpha=[0.5, -0.7])
+    own = mf.elu(sp.Symbol("a", real=True)).second_moment(q)
+    assert mf.evaluate(own, q=1.0, a=-0.7) == pytest.approx(mf.evaluate(mf.elu(-0.7).second_moment(1)), rel=1e-14)
+
+
+@pytest.mark.parametrize("ask", [lambda e: mf.evaluate(e, q=2.0), lambda e: mf.evaluate(e, q=2.0, digits=15)], ids=["float", "digits"])
+def test_an_expectation_of_what_is_not_real_names_a_point(ask: Callable[[sp.Expr], Any]) -> None:
+    with pytest.raises(ValueError, match=r"log\(x \+ 4\) is not real at x = -41/3"):
+        ask(mf.E(sp.log(4 + x), q))
