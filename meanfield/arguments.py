@@ -26,6 +26,7 @@ __all__ = [
     "number_array",
     "scalar",
     "shown",
+    "symbol_array",
     "variance_array",
 ]
 
@@ -95,16 +96,19 @@ def scalar(value: Any, name: str) -> sp.Expr:
     return result
 
 
-def _check_range(values: np.ndarray, name: str) -> None:
+def _check_range(values: np.ndarray, name: str, why: str = "") -> None:
+    """against the range of the library's symbol of that name, for what it means if for nothing else"""
     entry = symbols.TABLE.get(name)
     if entry is None:
         return
-    if entry.lowest is not None and (values < entry.lowest).any():
-        raise ValueError(f"{name} = {values[values < entry.lowest].flat[0]:g}: {entry.meaning}; it must be at least {entry.lowest:g}")
-    if entry.below is not None and (values >= entry.below).any():
-        raise ValueError(f"{name} = {values[values >= entry.below].flat[0]:g}: {entry.meaning}; it must be below {entry.below:g}")
-    if entry.integer and (values != np.round(values)).any():
-        raise ValueError(f"{name} = {values[values != np.round(values)].flat[0]:g}: {entry.meaning}; it must be a whole number")
+    before = "" if why else f"{entry.meaning}; "
+    for fine, bound in (
+        (entry.lowest is None or values >= entry.lowest, f"at least {entry.lowest}"),
+        (entry.below is None or values < entry.below, f"below {entry.below}"),
+        (not entry.integer or values == np.round(values), "a whole number"),
+    ):
+        if not np.all(fine):
+            raise ValueError(f"{name} = {values[~np.asarray(fine)].flat[0]:g}: {before}it must be {bound}{why}")
 
 
 def check_sign(values: Any, name: str, symbol: sp.Symbol) -> None:
@@ -130,8 +134,31 @@ def check_bound(value: sp.Expr, symbol: sp.Symbol) -> None:
 def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.ndarray:
     """A number or array of numbers as float64, finite and within the range of the parameter of that name.
 
-    `symbol` is what the name stands for in an expression: a user's own s is not the library's.
+    `symbol` is what the name stands for in a network: a user's own s is not the library's.
     """
+    array = _finite_array(value, name)
+    if symbol is None or name not in symbols.TABLE or symbol == symbols.known(name):
+        _check_range(array, name)
+    if symbol is not None and symbol != symbols.parameter(name):
+        check_sign(array, name, symbol)
+    return array
+
+
+def symbol_array(value: Any, symbol: sp.Symbol) -> np.ndarray:
+    """The same for a symbol of an expression, of which nobody says what it is a parameter of."""
+    name = symbol.name
+    array = _finite_array(value, name)
+    if symbol != symbols.parameter(name):
+        check_sign(array, name, symbol)
+    elif name in symbols.reserved:
+        _check_range(array, name)
+    else:
+        own = "one of your own, as sympy.Symbol('a', real=True), may be any number"
+        _check_range(array, name, f" as the library's symbol {name} in the expression is: {own}")
+    return array
+
+
+def _finite_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, sp.Basic):
         if not value.is_number:
             raise TypeError(f"{name} = {value}: expected a number or an array of numbers, got an expression in {value.free_symbols}")
@@ -149,10 +176,6 @@ def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.n
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
-    if symbol is None or name not in symbols.TABLE or symbol == symbols.known(name):
-        _check_range(array, name)
-    if symbol is not None and symbol != symbols.parameter(name):
-        check_sign(array, name, symbol)
     return array
 
 

@@ -10,7 +10,7 @@ from meanfield.gaussian.growth import sampled
 from meanfield.gaussian.pieces import NotClosed, uncovered
 from meanfield.symbols import known, real
 
-__all__ = ["declared", "filled"]
+__all__ = ["declared", "filled", "unreal_at"]
 
 x = known("x")
 
@@ -48,8 +48,9 @@ def declared(f: sp.Expr) -> sp.Expr:
     """
     if real(f).is_real:
         return f
-    if not _is_real(f, {}):
-        raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+    place = unreal_at(f)
+    if place is not None:
+        raise ValueError(f"expression = {f}: an activation is real on the whole real line, and at x = {place} this one is not")
     for s in sorted(_doubtful(real(f)), key=str):
         own = next(t for t in f.free_symbols if real(t) == s)
         tried = {v: _is_real(f, {own: v}) for v in _VALUES if _suits(s, v)}
@@ -79,5 +80,11 @@ def _suits(s: sp.Symbol, v: sp.Rational) -> bool:
 
 def _is_real(f: sp.Expr, values: Mapping[sp.Symbol, sp.Expr]) -> bool:
     """whether f is real at a few points on both sides of 0, its other parameters at small values"""
-    at = f.xreplace({**sampled(f), **values})
-    return all(v.has(sp.DiracDelta) or sp.im(sp.N(v, 15, chop=True)) == 0 for v in (at.subs(x, point) for point in _POINTS))
+    return unreal_at(f.xreplace({**sampled(f), **values})) is None
+
+
+def unreal_at(f: sp.Expr) -> sp.Rational | None:
+    """The first of a few points on both sides of 0 at which f is not real, its parameters at small values; None if it is at all."""
+    at = f.xreplace(sampled(f))
+    values = ((point, at.subs(x, point)) for point in sorted(_POINTS, key=abs))
+    return next((p for p, v in values if not v.has(sp.DiracDelta) and sp.im(sp.N(v, 15, chop=True)) != 0), None)

@@ -16,7 +16,9 @@ from sympy import S
 from meanfield import arguments
 from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
+from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
+from meanfield.gaussian.finiteness import is_finite
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.precise import mean_of
@@ -54,7 +56,7 @@ def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e and result.free_symbols == e.free_symbols:
+    if result != e and result.free_symbols == e.free_symbols and result.is_infinite is not True:
         if len(_STATED) >= 4096:
             del _STATED[next(iter(_STATED))]
         _STATED[result] = e
@@ -111,7 +113,11 @@ class Node(sp.Expr):
         """The condition under which the expectation is finite, where it is known not to hold."""
         form, values = self._apart()
         where = sp.true if form is None else closed.unguarded(form)[1]
-        return where if where.subs(values, simultaneous=True) == sp.false else None
+        return where if where.subs(values, simultaneous=True) == sp.false and not self._is_finite() else None
+
+    def _is_finite(self) -> bool:
+        """Whether it is known to be finite, where its closed form does not hold."""
+        return False
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self._apart()
@@ -123,14 +129,22 @@ class Node(sp.Expr):
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
+        result = self.closed()
+        if result in (S.Infinity, S.NegativeInfinity):
+            return result
         if self.integrand.has(sp.DiracDelta):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
-        result = self.closed()
         # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
         if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
                 return settled(result, prec)
-        return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
+        try:
+            return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
+        except ArithmeticError:
+            place = unreal_at(self.integrand)
+            if place is None:
+                raise
+            raise ValueError(f"{self}: {self.integrand} is not real at x = {place}") from None
 
     def conditioned(self) -> sp.Expr:
         """The same without deltas: each fixes its variable."""
@@ -220,6 +234,9 @@ class Expectation(Node):
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
         return result, {q: self.variance, closed.M: self.mean}
+
+    def _is_finite(self) -> bool:
+        return is_finite(self.integrand, self.variance)
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()

@@ -8,20 +8,22 @@ from collections.abc import Iterable
 import sympy as sp
 
 from meanfield.gaussian.atoms import Atom, NotClosed
+from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 
-__all__ = ["collide", "finite"]
+__all__ = ["collide", "finite", "is_finite", "is_finite_pair"]
 
 
 def finite(weighted: Weighted) -> sp.Basic:
-    r"""Where a sum of moments with growing Gaussians is finite: S^{-1} + A is positive definite. True where there are none.
+    r"""Where the tilt of a sum of moments with growing Gaussians is one: S^{-1} + A is positive definite. True where there are none.
 
-    A half-plane holds one of u and -u, so that one gate changes nothing. An A of unknown sign may grow.
+    A half-plane holds one of u and -u, so that one gate changes nothing, and this is where the sum is finite. Two gates leave a quadrant,
+    on which it may be finite beyond (`is_finite_pair`). An A of unknown sign may grow.
 
     Raises
     ------
     NotClosed
-        Two gates stand beside a Gaussian that grows.
+        Two gates of one variable stand beside a Gaussian that grows: they may leave an interval.
     """
     below: dict[sp.Expr, sp.Expr] = {}
     found: list[sp.Basic] = []
@@ -29,7 +31,7 @@ def finite(weighted: Weighted) -> sp.Basic:
         (s11, s12, s22), (first, second) = t.cov, t.A
         if first.is_nonnegative and second.is_nonnegative:
             continue
-        if None not in t.G:
+        if None not in t.G and s11 == s12 == s22:
             raise NotClosed(f"{t.G[0]} and {t.G[1]} beside a Gaussian that grows: where the expectation is finite depends on them")
         if not all(a.is_nonnegative or a.is_negative for a in t.A):
             found += _definite(t.cov, first, second)
@@ -45,6 +47,25 @@ def finite(weighted: Weighted) -> sp.Basic:
             size, bound = s11, -1 / first
         below[size] = sp.Min(below.get(size, bound), bound)
     return sp.And(*found, *(size < bound for size, bound in below.items()))
+
+
+def is_finite(f: sp.Expr, variance: sp.Expr) -> bool:
+    """Whether E f(u) is known not to grow beyond the normal density, at a number for a variance."""
+    found = rates(f)
+    return found is not None and all((1 - 2 * a * variance).is_positive for _, a in found)
+
+
+def is_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
+    r"""The same of E f(u) g(v): S^{-1} - 2 diag(a, b) is positive on each quadrant where neither vanishes from some point on."""
+    (s11, s12, s22), first, second = cov, rates(f), rates(g)
+    rest = s11 * s22 - s12**2
+    if first is None or second is None or not rest.is_positive or any(a.is_infinite for _, a in (*first, *second)):
+        return False
+    return all(
+        (across := s22 - 2 * a * rest).is_positive and (along := s11 - 2 * b * rest).is_positive
+        and (-i * j * s12 + sp.sqrt(across * along)).is_positive
+        for (i, a), (j, b) in itertools.product(first, second)
+    )  # fmt: skip
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

@@ -18,7 +18,7 @@ from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import among_reals, known
 
-__all__ = ["divergence", "finite_below", "places", "sampled", "unbounded_at"]
+__all__ = ["divergence", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -162,6 +162,15 @@ def unbounded_at(f: sp.Expr) -> sp.Expr | None:
     return r if power < _NOT_INTEGRABLE else None
 
 
+def pole_of(f: sp.Expr) -> sp.Expr | None:
+    """oo or -oo where a function without parameters is not integrable next to a point and of one sign there; None of any other."""
+    r = unbounded_at(f)
+    if r is None:
+        return None
+    signs = {sp.sign(f.xreplace({x: r + side * sp.Rational(1, 10**14)}).evalf(_DIGITS)) for side in (1, -1)}
+    return {frozenset({S.One}): S.Infinity, frozenset({S.NegativeOne}): S.NegativeInfinity}.get(frozenset(signs))
+
+
 def _pole(f: sp.Expr) -> str | None:
     """a point next to which the square of f is not integrable, at small parameters and at large ones"""
     values = sampled(f)
@@ -178,6 +187,27 @@ def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     """P with |f| = exp(P) at both ends of the line, as a function of the distance x, and x or -x for the end"""
     _, pieces = pieces_of(f)
     return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
+
+
+@cache
+@among_reals
+def rates(f: sp.Expr) -> tuple[tuple[int, sp.Expr], ...] | None:
+    """The a of exp(a x^2) that |f| is, up to less, at the ends -1 and 1 of the line; none where f is 0 from some point on, oo where it
+    is more. None where it cannot be told."""
+    try:
+        _, pieces = pieces_of(f)
+        found = []
+        for side, piece in ((1, pieces[-1]), (-1, pieces[0])):
+            if piece == 0:
+                continue
+            power = _growth(piece.xreplace({x: side * x}))
+            degree, lead = (3, S.One) if power == _TOWER else _leading(power)
+            if degree > 2 and not lead.is_positive:
+                raise _Unknown(declare(lead))
+            found.append((side, S.Infinity if degree > 2 else lead if degree == 2 else S.Zero))
+    except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
+        return None
+    return tuple(found)
 
 
 @cache

@@ -12,8 +12,10 @@ from sympy import S
 from meanfield import arguments
 from meanfield.gaussian import closed, pair_expansions
 from meanfield.gaussian.closed_digits import settled
+from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
+from meanfield.gaussian.finiteness import is_finite_pair
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.symbols import known
@@ -57,6 +59,8 @@ class PairExpectation(Node):
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         _, v1, cov, v2, m1, m2 = self.args
         parts = self.separated()
+        if parts is not None and (infinite := coincident(*parts, self.args[1:])) is not None:
+            return infinite, {}
         if parts is None:
             terms = sp.Add.make_args(sp.expand(self.integrand))
             if len(terms) == 1:
@@ -70,6 +74,10 @@ class PairExpectation(Node):
             return closed.cross(*parts, means), {q: v1, p: cov, **values}
         return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
 
+    def _is_finite(self) -> bool:
+        parts = self.separated()
+        return parts is not None and is_finite_pair(*parts, self.args[1:4])
+
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
         if parts is None:
@@ -77,6 +85,8 @@ class PairExpectation(Node):
             if len(terms) == 1:
                 raise ValueError(f"{self.integrand}: a delta of both variables at once has no expectation here")
             return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in terms])
+        if (one := as_one(*parts, self.args[1:])) is not None:
+            return one
         (f, first), (g, second) = (deltas(part) for part in parts)
         rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
         a, b = sp.Dummy("a", real=True), sp.Dummy("b", real=True)
@@ -172,11 +182,15 @@ class Gap(Node):
     def __new__(cls, f: Any, variance: sp.Expr, gap: sp.Expr) -> sp.Expr:
         variance, gap = sp.sympify(variance), sp.sympify(gap)
         constant, f = f.as_independent(x, as_Add=True)[1].as_independent(x, as_Add=False)
-        if f is S.One or f is S.Zero or gap == 0:
+        even = gap == 2 * variance and f.xreplace({x: -x}) == f
+        if f is S.One or f is S.Zero or gap == 0 or even:
             return S.Zero
         return constant**2 * sp.Expr.__new__(cls, f, variance, gap)
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        infinite = coincident(self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero))  # half the mean square of a difference
+        if infinite is not None:
+            return infinite, {}
         return closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}
 
     def doit(self, **hints: Any) -> sp.Expr:

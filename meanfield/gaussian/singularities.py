@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sympy.core.relational import Relational
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
+from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.growth import finite_below, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
@@ -194,6 +195,9 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
     if not resolved and wave(g) is None:
+        place = unreal_at(g)
+        if place is not None:
+            raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     shape = Shape(

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FAINT", "abnormal", "marked", "refused", "stood_for"]
+__all__ = ["FAINT", "abnormal", "infinite", "marked", "refused", "stood_for"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -28,6 +28,11 @@ def _faint(v: Floats) -> Bools:
 def abnormal(v: Floats) -> Bools:
     """Which values are no normal doubles: too large, too small, or none at all."""
     return np.asarray(np.isnan(v) | _large(v) | _faint(v))
+
+
+def infinite(v: Floats, bound: Floats) -> Bools:
+    """Which values are infinite and known to be: no double is too large for a bound of 0."""
+    return np.asarray(np.isinf(v) & (bound == 0))
 
 
 def _sentences(v: Floats, reasons: list[ArithmeticError]) -> list[str]:
@@ -60,14 +65,14 @@ def refused(v: Floats, reasons: list[ArithmeticError]) -> None:
 def marked(v: Floats, bound: Floats, reasons: list[ArithmeticError]) -> tuple[Floats, Floats]:
     """Values and bounds with inf, 0 or nan for what is too large, too small or not to be had, and a warning that says which there are.
 
-    Where that is so of all of them, they are refused.
+    Where that is so of all of them, they are refused. Those that are infinite are left as they are.
     """
-    bad = abnormal(v)
+    bad = abnormal(v) & ~infinite(v, bound)
     if not bad.any():
         return v, bound
     if bad.all():
         refused(v, reasons)
-    told = "; ".join(_sentences(v, reasons))
+    told = "; ".join(_sentences(np.where(infinite(v, bound), 0.0, v), reasons))
     warnings.warn(f"inf, 0 or nan stand for values that are no numbers: {told}", RuntimeWarning, stacklevel=3)
     return stood_for(v), np.where(bad, np.where(_faint(v), FAINT, np.inf), bound)
 

@@ -48,6 +48,8 @@ def digits_of(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool =
     # an expectation certifies itself; everything around it may cancel
     alone = isinstance(wanted.as_coeff_Mul()[1], Node)
     number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
+    if number is sp.oo or (number is -sp.oo and not log):
+        return mp.mpf(float(number))
     if not number.is_Float and not number.is_Rational:
         raise ValueError(f"the expression has no real value at these arguments: {number}")
     with mp.workdps(digits + 5):
@@ -105,6 +107,8 @@ def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | Non
                 try:
                     after = function(*map(mp.mpf, column.tolist()))
                 except (ArithmeticError, NameError, TypeError, ValueError):
+                    return None
+                if after is None:  # a form that does not hold there
                     return None
                 if isinstance(after, int):  # exact, as the 0 beyond a mask
                     return mp.mpf(after)

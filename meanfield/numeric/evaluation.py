@@ -20,8 +20,9 @@ from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
-from meanfield.numeric.abnormal import FAINT, abnormal, marked, refused, stood_for
+from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refused, stood_for
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
+from meanfield.numeric.infinite import at_coincidence, is_bounded, refuse_divergent, refuse_infinite
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -153,7 +154,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
 
     Returns
     -------
-    float for scalars, float64 array otherwise; an mpmath number with `digits`.
+    float for scalars, float64 array otherwise; an mpmath number with `digits`. An expectation that is infinite since its two inputs are
+    one, as that of phi'(u) phi'(v) where phi jumps, is inf with the bound 0.
 
     Raises
     ------
@@ -201,7 +203,10 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         if grid:
             shaped = ", ".join(name for name, given in sorted(values.items()) if np.shape(given))
             raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
-        return digits_of(e, {s: values[s.name] for s in order}, digits, log)
+        value = digits_of(e, {s: values[s.name] for s in order}, digits, log)
+        if mp.isinf(value):
+            refuse_divergent(e)
+        return value
     table, reasons = _table(arrays, grid), list[ArithmeticError]()
     result, bound = _floats(e, order, table, error, reasons)
     if log:
@@ -238,6 +243,8 @@ def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
 
 @lru_cache(maxsize=512)
 def _exact(expression: sp.Expr) -> sp.Expr:
+    if expression in (sp.oo, -sp.oo):  # as E phi'(u)^2 is where phi jumps
+        return expression
     return arguments.expression(expression, "expression")
 
 
@@ -256,7 +263,7 @@ def _arranged(order: tuple[sp.Symbol, ...], values: dict[str, Any]) -> tuple[dic
         raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
     variances = {"q", "q1", "q2"}
     arrays = {
-        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.number_array(given, s.name, s)
+        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.symbol_array(given, s)
         for s, given in ((s, values[s.name]) for s in (*order, *map(known, sorted(lost))))
     }
     grid = arguments.broadcast(arrays)
@@ -286,6 +293,17 @@ def _check_moments(arrays: dict[str, Floats]) -> None:
 
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
+    """values and error bounds, which are 0 where the value is infinite"""
+    out, known = at_coincidence(e, order, table, reasons)
+    if not known.any():
+        return _apart(e, order, table, error, reasons)
+    bound = np.where(np.isinf(out), 0.0, _rounding(np.where(np.isinf(out), 0.0, out)))
+    if not known.all():
+        out[~known], bound[~known] = _apart(e, order, table[:, ~known], error, reasons)
+    return out, bound
+
+
+def _apart(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
     if e.has(sp.hyper, sp.erfi) or _too_steep(e.as_coeff_Mul()[1]):
         out = doubles(e, order, table, reasons)
@@ -294,13 +312,13 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     if program.integrands:
         return _quadrature(e, order, table, error, reasons)
     out, bound = program(table)
-    _refuse_infinite(e, order, table[:, np.isnan(out)])
+    refuse_infinite(e, order, table[:, np.isnan(out)])
     if np.isinf(out).any():
-        _refuse_divergent(e)
+        refuse_divergent(e)
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     poor &= ~vanishing(e, order, table, out == 0)
-    if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node):
+    if (poor.sum() > FEW or _WHOLE.get() is not None) and isinstance(e.as_coeff_Mul()[1], Node) and not is_bounded(e):
         out[poor], bound[poor] = _quadrature(e, order, table[:, poor], error, reasons, closed=True)
         poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
     out[poor] = doubles(e, order, table[:, poor], reasons)
@@ -312,26 +330,6 @@ def _too_steep(node: sp.Expr) -> bool:
     """a kernel of powers that has no quadrature, and a hypergeometric form"""
     parts = node.separated() if isinstance(node, PairExpectation) else None
     return parts is not None and any(map(is_steep, parts)) and node.closed() is not None
-
-
-def _refuse_divergent(e: sp.Expr) -> None:
-    """expectations that are infinite at every variance"""
-    node = next((t for t in e.atoms(Node) if t.closed() == sp.oo), None)
-    if node is not None:
-        raise ValueError(f"{node} diverges: it is infinite at every variance")
-
-
-def _refuse_infinite(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> None:
-    """expectations of what grows like exp(a x^2), beyond the variances for which they are finite"""
-    for column in table.T:
-        at = point(order, column)
-        for node in (e, *e.atoms(Node)):
-            form = node.closed() if isinstance(node, Node) else node
-            wheres = () if form is None else [t.args[-1].cond for t in form.atoms(sp.Piecewise)]
-            where = next((c for c in wheres if c.subs(at) == sp.false), None)
-            if where is not None:
-                values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
-                raise ValueError(f"{values}: {node} is finite only for {where}")
 
 
 def _quadrature(
@@ -402,7 +400,7 @@ def _logs(
         known = bound <= CANCELLED * np.maximum(1.0, np.abs(logs)) * np.abs(result)
         bound = bound / np.abs(result)
     signs = np.sign(result)
-    lost = abnormal(result) | ~(bound < 1.0)
+    lost = (abnormal(result) | ~(bound < 1.0)) & ~infinite(result, bound)
     for g in np.flatnonzero((lost | ~known) & ~vanishing(e, order, table, result == 0)):
         try:
             precise = digits_of(e, point(order, table[:, g]), 20)
