@@ -159,8 +159,7 @@ class Activation:
         """
         v1 = _variance(q1, "q1")
         v2 = v1 if q2 is None else _variance(q2, "q2")
-        cov = arguments.law(p, "p")
-        arguments.check_covariance(cov, v1, v2)
+        cov = arguments.covariance(p, v1, v2, q1, q1 if q2 is None else q2)
         return _finite(self._kernel(v1, cov, v2, arguments.law(mean, "mean")))
 
     def gap(self, q: Any, delta: Any, *, mean: Any = 0) -> sp.Expr:
@@ -172,9 +171,8 @@ class Activation:
         >>> f"{mf.evaluate(mf.tanh.gap(mf.q, mf.delta), q=1.0, delta=1e-200):.12e}"
         '4.644029024483e-201'
         """
-        v, d = _variance(q, "q"), arguments.law(delta, "delta")
-        if d.is_number and (d.is_negative or (v.is_number and (d - 2 * v).is_positive)):
-            raise ValueError(f"delta = {d}: expected 0 <= delta <= 2 q")
+        v = _variance(q, "q")
+        d = arguments.gap_of(delta, v, q)
         return _finite(self._gap(v, d, arguments.law(mean, "mean")))
 
     def is_closed(self, moment: str) -> bool:

@@ -7,20 +7,24 @@ import numbers
 from collections.abc import Mapping, Set
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 
-from meanfield import symbols
+from meanfield import exact, symbols
 
 __all__ = [
     "broadcast",
     "check_bound",
-    "check_covariance",
     "check_integer",
+    "check_symbol",
     "check_sign",
     "check_variance",
     "coefficient",
+    "covariance",
     "expression",
+    "gap_of",
+    "geometric_mean",
     "law",
     "lost_letters",
     "number_array",
@@ -28,29 +32,24 @@ __all__ = [
     "shown",
     "symbol_array",
     "variance_array",
+    "within",
 ]
 
-
-def _exact(value: Any) -> sp.Rational:
-    """The number a person typed: 0.64 is 16/25, whose nearest double is the 0.64 that was passed."""
-    return sp.Integer(int(value)) if isinstance(value, numbers.Integral) else sp.Rational(repr(float(value)))
+#: characters of a number that is shown in all its digits
+_SHORT = 40
 
 
 def expression(value: Any, name: str) -> sp.Expr:
     """A number or sympy expression as an exact sympy expression in the library's symbols."""
-    if isinstance(value, (bool, str)):
-        raise TypeError(f"{name} = {value!r}: expected a number or a sympy expression, got {type(value).__name__}")
-    if isinstance(value, numbers.Real) and not isinstance(value, sp.Basic):
-        if not math.isfinite(value):
-            raise ValueError(f"{name} = {value}: expected a finite number")
-        return _exact(value)
+    if exact.is_number(value) and not isinstance(value, sp.Basic):
+        return exact.rational(value, name)
     if not isinstance(value, sp.Expr) or value.is_Matrix:
         raise TypeError(f"{name} = {value!r}: expected a number or a sympy expression, got {type(value).__name__}")
     if value.has(sp.nan, sp.oo, -sp.oo, sp.zoo):
         raise ValueError(f"{name} = {value}: expected a finite expression")
     if value.is_number and value.is_real is False:
         raise ValueError(f"{name} = {value}: expected a real number")
-    floats = {f: _exact(float(f)) for f in value.atoms(sp.Float)}
+    floats = {f: exact.rational(f, name) for f in value.atoms(sp.Float)}
     return symbols.canonical(value.xreplace(floats))
 
 
@@ -68,11 +67,27 @@ def check_variance(value: sp.Expr, name: str) -> None:
         raise ValueError(f"{name} = {value}: a variance must be positive")
 
 
-def check_covariance(p: sp.Expr, q1: sp.Expr, q2: sp.Expr) -> None:
-    """A covariance must be at most the geometric mean of the variances where sympy can tell."""
-    if sp.expand(p**2 - q1 * q2).is_positive:
-        largest = sp.sqrt(q1 * q2)
-        raise ValueError(f"p = {p}: |p| must be at most sqrt(q1 q2) = {f'{float(largest):g}' if largest.is_number else largest}")
+def covariance(p: Any, q1: sp.Expr, q2: sp.Expr, *given: Any) -> sp.Expr:
+    """A covariance of at most the geometric mean of the variances, where sympy can tell: at it, where rounding alone brought it beyond,
+    of it or of the variances as these were `given`."""
+    exactly, largest = law(p, "p"), sp.sqrt(q1 * q2)
+    if not sp.expand(exactly**2 - q1 * q2).is_positive:
+        return exactly
+    at = exact.within(exactly, largest, max(map(exact.rounding, (p, *given)))) if (exactly / largest).is_number else None
+    if at is None:
+        raise ValueError(f"p = {shown(exactly)}: |p| must be at most sqrt(q1 q2) = {shown(largest)}")
+    return at
+
+
+def gap_of(delta: Any, q: sp.Expr, *given: Any) -> sp.Expr:
+    """q - p, of 0 to 2 q, where sympy can tell: at 2 q, where rounding alone brought it beyond."""
+    exactly = law(delta, "delta")
+    at = exactly
+    if (exactly - 2 * q).is_positive:
+        at = exact.within(exactly, 2 * q, max(map(exact.rounding, (delta, *given)))) if (exactly / q).is_number else None
+    if at is None or exactly.is_negative:
+        raise ValueError(f"delta = {shown(exactly)}: expected 0 <= delta <= 2 q")
+    return at
 
 
 def coefficient(value: Any, name: str) -> sp.Expr:
@@ -92,43 +107,43 @@ def scalar(value: Any, name: str) -> sp.Expr:
         return symbols.parameter(name)
     result = coefficient(value, name)
     if result.is_number and name in symbols.TABLE:
-        _check_range(np.asarray(float(result)), name)
+        check_range(np.array(result, dtype=object), name)
     return result
 
 
-def _check_range(values: np.ndarray, name: str, why: str = "") -> None:
-    """against the range of the library's symbol of that name, for what it means if for nothing else"""
+def check_range(values: np.ndarray, name: str, why: str = "") -> None:
+    """Numbers, doubles or exact ones, for the parameter of that name, for what it means if for nothing else."""
     entry = symbols.TABLE.get(name)
     if entry is None:
         return
     before = "" if why else f"{entry.meaning}; "
-    for fine, bound in (
-        (entry.lowest is None or values >= entry.lowest, f"at least {entry.lowest}"),
-        (entry.below is None or values < entry.below, f"below {entry.below}"),
-        (not entry.integer or values == np.round(values), "a whole number"),
+    for outside, bound in (
+        (entry.lowest is not None and values < entry.lowest, f"at least {entry.lowest}"),
+        (entry.below is not None and values >= entry.below, f"below {entry.below}"),
+        (entry.integer and values % 1 != 0, "a whole number"),
     ):
-        if not np.all(fine):
-            raise ValueError(f"{name} = {values[~np.asarray(fine)].flat[0]:g}: {before}it must be {bound}{why}")
+        if (bad := np.asarray(outside, dtype=bool)).any():
+            raise ValueError(f"{name} = {shown(values[bad].flat[0])}: {before}it must be {bound}{why}")
 
 
 def check_sign(values: Any, name: str, symbol: sp.Symbol) -> None:
     """Numbers for a user's own symbol, which formulas were derived for with the sign it was declared with."""
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values)
     for declared, allowed, word, bound in (
         (symbol.is_positive, array > 0, "positive", "above 0"),
         (symbol.is_negative, array < 0, "negative", "below 0"),
         (symbol.is_nonnegative, array >= 0, "non-negative", "at least 0"),
         (symbol.is_nonpositive, array <= 0, "non-positive", "at most 0"),
-        (symbol.is_integer, array == np.round(array), "integer", "a whole number"),
+        (symbol.is_integer, array % 1 == 0, "integer", "a whole number"),
     ):
-        if declared and not allowed.all():
-            raise ValueError(f"{name} = {array[~allowed].flat[0]:g}: declared as {word}, it must be {bound}")
+        if declared and not (good := np.asarray(allowed, dtype=bool)).all():
+            raise ValueError(f"{name} = {shown(array[~good].flat[0])}: declared as {word}, it must be {bound}")
 
 
 def check_bound(value: sp.Expr, symbol: sp.Symbol) -> None:
     """The same of an expression, where it is a number and the symbol the user's own."""
     if value.is_number and symbol != symbols.parameter(symbol.name):
-        check_sign(float(value), symbol.name, symbol)
+        check_sign(np.array(value, dtype=object), symbol.name, symbol)
 
 
 def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.ndarray:
@@ -138,7 +153,7 @@ def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.n
     """
     array = _finite_array(value, name)
     if symbol is None or name not in symbols.TABLE or symbol == symbols.known(name):
-        _check_range(array, name)
+        check_range(array, name)
     if symbol is not None and symbol != symbols.parameter(name):
         check_sign(array, name, symbol)
     return array
@@ -146,37 +161,51 @@ def number_array(value: Any, name: str, symbol: sp.Symbol | None = None) -> np.n
 
 def symbol_array(value: Any, symbol: sp.Symbol) -> np.ndarray:
     """The same for a symbol of an expression, of which nobody says what it is a parameter of."""
-    name = symbol.name
-    array = _finite_array(value, name)
-    if symbol != symbols.parameter(name):
-        check_sign(array, name, symbol)
-    elif name in symbols.reserved:
-        _check_range(array, name)
-    else:
-        own = "one of your own, as sympy.Symbol('a', real=True), may be any number"
-        _check_range(array, name, f" as the library's symbol {name} in the expression is: {own}")
+    array = _finite_array(value, symbol.name)
+    check_symbol(array, symbol)
     return array
 
 
 def _finite_array(value: Any, name: str) -> np.ndarray:
-    if isinstance(value, sp.Basic):
-        if not value.is_number:
-            raise TypeError(f"{name} = {value}: expected a number or an array of numbers, got an expression in {value.free_symbols}")
-        if value.is_real is False:
-            raise ValueError(f"{name} = {value}: expected a real number")
-        value = float(value)
     if isinstance(value, (bool, str)) or value is None:
         raise TypeError(f"{name} = {value!r}: expected a number or an array of numbers")
     try:
         array = np.asarray(value)
     except ValueError:
         raise ValueError(f"{name} = {value!r}: expected a number or an array of numbers, its rows of equal length") from None
+    if array.dtype.kind == "O":  # numbers of sympy, mpmath or the standard library
+        array = np.array([_double(v, name) for v in array.flat], dtype=np.float64).reshape(array.shape)
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name}: expected real numbers, got an array of dtype {array.dtype}")
+        kind = {"b": "truth values", "c": "complex numbers", "U": "text"}.get(array.dtype.kind, f"entries of type {array.dtype}")
+        first = f"{name} = {array.flat[0]}" if array.size else name
+        raise TypeError(f"{first}: expected a real number or an array of real numbers, got {kind}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
     return array
+
+
+def _double(value: Any, name: str) -> float:
+    """the double nearest to a number of any kind, none of which lies next to 0 or beyond all doubles"""
+    exactly = expression(value, name)
+    if not exactly.is_number:
+        raise TypeError(f"{name} = {value}: expected a number or an array of numbers, got an expression in {exactly.free_symbols}")
+    near = float(exactly)
+    if math.isinf(near) or (near == 0 and exactly.is_nonzero):
+        raise ValueError(f"{name} = {exactly.n(6)}: no double is near it; mf.evaluate takes it with digits=n")
+    return near
+
+
+def check_symbol(values: np.ndarray, symbol: sp.Symbol) -> None:
+    """Numbers, doubles or exact ones, within the range of a symbol of an expression."""
+    name = symbol.name
+    if symbol != symbols.parameter(name):
+        check_sign(values, name, symbol)
+    elif name in symbols.reserved:
+        check_range(values, name)
+    else:
+        own = "one of your own, as sympy.Symbol('a', real=True), may be any number"
+        check_range(values, name, f" as the library's symbol {name} in the expression is: {own}")
 
 
 def variance_array(value: Any, name: str) -> np.ndarray:
@@ -185,6 +214,25 @@ def variance_array(value: Any, name: str) -> np.ndarray:
     if (array <= 0).any():
         raise ValueError(f"{name} = {array[array <= 0].flat[0]:g}: a variance must be positive")
     return array
+
+
+def geometric_mean(q1: np.ndarray, q2: np.ndarray) -> np.ndarray:
+    """sqrt(q1 q2) of variances, that of equal ones exact."""
+    return np.asarray(np.where(q1 == q2, q1, np.sqrt(q1) * np.sqrt(q2)))
+
+
+def within(values: np.ndarray, limits: np.ndarray, complaint: str) -> np.ndarray:
+    """Doubles of at most these sizes, at them where rounding alone brought one beyond; refused where one is beyond by more.
+
+    `complaint` says so of the {value} and its {limit}.
+    """
+    if not (np.abs(values) > limits).any():
+        return values
+    v, most = np.broadcast_arrays(values, limits)
+    bad = np.abs(v) > most * (1 + exact.ROUNDINGS * 2.0**-53)
+    if bad.any():
+        raise ValueError(complaint.format(value=shown(v[bad][0]), limit=shown(most[bad][0])))
+    return np.asarray(np.clip(v, -most, most))
 
 
 #: the letters of the law of a moment
@@ -200,8 +248,13 @@ def lost_letters(own: Set[str], given: Set[str]) -> set[str]:
     return extra if lost and any(kept | extra <= law for law in _LAWS) else set()
 
 
-def shown(value: float) -> str:
+def shown(value: Any) -> str:
     """A number in few digits where these are the number, else in all of them: 1.0000001 is not 1."""
+    if isinstance(value, sp.Basic):
+        if not value.is_number or (value.is_Integer and len(str(value)) <= _SHORT):
+            return str(value)
+        decimal = str(mp.libmp.to_str(sp.N(value, _SHORT)._mpf_, _SHORT))
+        return str(value) if len(str(value)) <= _SHORT and sp.Rational(decimal) != value else decimal
     return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 import meanfield as mf
+from meanfield import arguments
 from meanfield.commands.networks import grid_of, read_settings
 from meanfield.commands.output import JSON, LATEX, formula, print_json, print_table
 from meanfield.gaussian.expectation import Node
@@ -129,8 +130,7 @@ def _check(phi: mf.Activation, values: dict[str, object]) -> None:
     q, p = np.asarray(values["q"]), np.asarray(values.get("p", 0.0))
     if (q <= 0).any():
         raise ValueError(f"q = {q[q <= 0].flat[0]:g}: a variance must be positive")
-    if (np.abs(p) > q).any():
-        raise ValueError("p: a covariance must be at most the variance in size, |p| <= q")
+    arguments.within(p, q, "p = {value}: a covariance must be at most the variance in size, |p| <= q = {limit}")
 
 
 def _print_digits(formulas: dict[str, sp.Expr], numbers: dict[str, sp.Expr], digits: int, as_json: bool) -> None:

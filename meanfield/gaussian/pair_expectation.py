@@ -254,7 +254,7 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     for v, name in zip(values[::2], ("q", "q2"), strict=False):
         arguments.check_variance(v, name)
     if len(values) > 1:
-        arguments.check_covariance(values[1], values[0], values[-1] if len(values) == 3 else values[0])
+        values[1] = arguments.covariance(law[1], values[0], values[-1] if len(values) == 3 else values[0], *law[::2])
     if len(law) == 1:
         if y in f.free_symbols:
             raise ValueError(f"f = {f} depends on y: give the covariance too, mf.E(f, q, p)")

@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import permutations
-from typing import Any
 
 import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield import arguments
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
@@ -37,9 +35,8 @@ _DOUBLE = 20
 _BEYOND, _TIMES, _MOST = 16, (1, 3, 9, 27), 4_000
 
 
-def digits_of(e: sp.Expr, values: dict[sp.Symbol, Any], digits: int, log: bool = False) -> mp.mpf:
-    """The value of an expression, or its logarithm, to that many digits."""
-    put = {s: arguments.expression(v, s.name) for s, v in values.items()}
+def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool = False) -> mp.mpf:
+    """The value of an expression at exact numbers, or its logarithm, to that many digits."""
     try:
         exact = e.subs(put, simultaneous=True)
     except ValueError:  # sympy 1.14 fails to factor some large integers under roots

@@ -22,6 +22,7 @@ from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
 from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refused, stood_for
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
+from meanfield.numeric.given import arranged, exact_values
 from meanfield.numeric.infinite import at_coincidence, is_bounded, refuse_divergent, refuse_infinite
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
@@ -30,7 +31,7 @@ from meanfield.numeric.rounding import rounding_bound
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
-from meanfield.symbols import known, real
+from meanfield.symbols import real
 
 __all__ = ["among", "entries", "evaluate", "summand"]
 
@@ -142,8 +143,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         For example an expectation, a kernel, or an entry of a recursion. Closed forms are lowered in a shape that does not cancel,
         expectations without one go to quadrature.
     digits : whole number, optional
-        Return an mpmath number with that many correct digits; values must then be single numbers, and a float means the decimal
-        that it prints as.
+        Return an mpmath number with that many correct digits; values must then be single numbers. They count exactly: an mpmath number
+        as what it is, as does a Fraction or a Decimal, a float or a sympy Float of any precision as the decimal that it prints as.
     error : bool
         Return (value, bound): a first-order bound on rounding, carried through the lowered expression and through the integrand
         of a quadrature (whose terms may cancel), and for quadrature the difference from others in more detail.
@@ -198,15 +199,12 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         arguments.check_integer(digits, "digits", 1)
         if digits > MOST_DIGITS:
             raise ValueError(f"digits = {digits}: expected at most {MOST_DIGITS}")
-    arrays, grid = _arranged(order, values)
     if digits is not None:
-        if grid:
-            shaped = ", ".join(name for name, given in sorted(values.items()) if np.shape(given))
-            raise ValueError(f"{shaped} = an array: digits takes single numbers, loop over them")
-        value = digits_of(e, {s: values[s.name] for s in order}, digits, log)
+        value = digits_of(e, exact_values(order, values), digits, log)
         if mp.isinf(value):
             refuse_divergent(e)
         return value
+    arrays, grid = arranged(order, values)
     table, reasons = _table(arrays, grid), list[ArithmeticError]()
     result, bound = _floats(e, order, table, error, reasons)
     if log:
@@ -224,7 +222,7 @@ def summand(expression: sp.Expr, faint: float, values: dict[str, Any]) -> tuple[
     """The float64 values of what others are added to, `faint` where they underflow, and whether any does."""
     e = real(stated(expression))
     order = _order(e)
-    arrays, grid = _arranged(order, values)
+    arrays, grid = arranged(order, values)
     reasons = list[ArithmeticError]()
     result, _ = _floats(e, order, _table(arrays, grid), False, reasons)
     underflow = (result != 0) & (np.abs(result) < FAINT)
@@ -237,7 +235,7 @@ def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
     """The float64 values, inf, 0 or nan where one is no normal double or not to be had."""
     e = real(stated(expression))
     order = _order(e)
-    arrays, grid = _arranged(order, values)
+    arrays, grid = arranged(order, values)
     return stood_for(_floats(e, order, _table(arrays, grid), False, [])[0]).reshape(grid)
 
 
@@ -253,43 +251,8 @@ def _order(e: sp.Expr) -> tuple[sp.Symbol, ...]:
     return tuple(sorted({s.name: s for s in e.free_symbols}.values(), key=lambda s: s.name))
 
 
-def _arranged(order: tuple[sp.Symbol, ...], values: dict[str, Any]) -> tuple[dict[str, Floats], tuple[int, ...]]:
-    """the values of symbols as checked arrays, and the shape these broadcast to"""
-    names = {s.name: s for s in order}
-    lost = arguments.lost_letters(names.keys(), values.keys())  # they are checked, and their shape counts
-    missing, unknown = sorted(names.keys() - values.keys()), sorted(values.keys() - names.keys() - lost)
-    if missing or unknown:
-        parts = [f"missing values: {', '.join(missing)}"] * bool(missing) + [f"unused names: {', '.join(unknown)}"] * bool(unknown)
-        raise ValueError(f"{'; '.join(parts)}. The expression has the symbols: {', '.join(sorted(names)) or 'none'}")
-    variances = {"q", "q1", "q2"}
-    arrays = {
-        s.name: arguments.variance_array(given, s.name) if s.name in variances else arguments.symbol_array(given, s)
-        for s, given in ((s, values[s.name]) for s in (*order, *map(known, sorted(lost))))
-    }
-    grid = arguments.broadcast(arrays)
-    _check_moments(arrays)
-    return {name: arrays[name] for name in names}, grid
-
-
 def _table(arrays: dict[str, Floats], grid: tuple[int, ...]) -> Floats:
     return np.array([np.broadcast_to(a, grid).ravel() for a in arrays.values()]).reshape(len(arrays), math.prod(grid))
-
-
-def _check_moments(arrays: dict[str, Floats]) -> None:
-    """p and delta go with the variances that are given: |p| <= sqrt(q1 q2), 0 <= delta <= 2 q"""
-    first = arrays.get("q", arrays.get("q1"))
-    second = arrays.get("q2", first)
-    if first is None or second is None:
-        return
-    if "p" in arrays:
-        p, v = np.broadcast_arrays(arrays["p"], np.sqrt(first) * np.sqrt(second))
-        if (np.abs(p) > v * (1 + 1e-15)).any():
-            bad = np.abs(p) > v * (1 + 1e-15)
-            raise ValueError(f"p = {arguments.shown(p[bad][0])}: |p| must be at most sqrt(q1 q2) = {v[bad][0]:g}")
-    if "delta" in arrays:
-        d, v = np.broadcast_arrays(arrays["delta"], first)
-        if ((d < 0) | (d > 2 * v)).any():
-            raise ValueError(f"delta = {arguments.shown(d[(d < 0) | (d > 2 * v)][0])}: expected 0 <= delta <= 2 q")
 
 
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from meanfield.numeric.gram_laws import check_means, described, has_softmax, has
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
-from meanfield.numeric.runs import bound_parameters, check_gram, initial_moments
+from meanfield.numeric.runs import bound_parameters, check_angle, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
@@ -139,10 +139,12 @@ def prepared_pair(
     begin = {"q": first, "q2": second, names[0]: value}
     grid = arguments.broadcast({**begin, **values})
     layers = _layers(record, Passes(net, depth, 1, False, 2), math.prod(grid) if points is None else points)
-    root = np.sqrt(first) * np.sqrt(second)
-    cov = {"p": value, "c": value * root, "gap": (1.0 - value) * root}[names[0]]
-    if (np.abs(cov) > root * (1 + 1e-15)).any():
-        raise ValueError(f"{names[0]}: |p| must be at most sqrt(q q2), that is |c| <= 1 and 0 <= gap <= 2")
+    root = arguments.geometric_mean(first, second)
+    if names[0] == "p":
+        cov = arguments.within(value, root, "p = {value}: |p| must be at most sqrt(q q2) = {limit}")
+    else:
+        check_angle(value, names[0])
+        cov = (value if names[0] == "c" else 1.0 - value) * root
     G = np.empty((*arguments.broadcast(begin), 2, 2))
     G[..., 0, 0], G[..., 1, 1] = first, second
     G[..., 0, 1] = G[..., 1, 0] = cov

@@ -25,7 +25,7 @@ from meanfield.recurrence import Recursion
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["Moments", "Run", "bound_parameters", "check_gram", "initial_moments", "prepared_moments"]
+__all__ = ["Moments", "Run", "bound_parameters", "check_angle", "check_gram", "initial_moments", "prepared_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -150,15 +150,16 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     v = arguments.number_array(value, name)
     arguments.broadcast({"q": q0, name: v})
     if name == "p":
-        q_, v = np.broadcast_arrays(q0, v)
-        if (np.abs(v) > q_).any():
-            i = np.flatnonzero(np.abs(v) > q_)[0]
-            raise ValueError(f"p = {v.flat[i]:g} with q = {q_.flat[i]:g}: |p| must be at most q")
-        return q0, np.asarray(q_ - v)
+        return q0, np.asarray(q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q"))
+    check_angle(v, name)
+    return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
+
+
+def check_angle(v: Floats, name: str) -> None:
+    """A correlation c of -1 to 1, a gap 1 - c of 0 to 2."""
     low, high = (-1.0, 1.0) if name == "c" else (0.0, 2.0)
     if (v < low).any() or (v > high).any():
         raise ValueError(f"{name} = {v[(v < low) | (v > high)].flat[0]:g}: must be between {low:g} and {high:g}")
-    return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
 
 
 def _outline(layers: NDArray[np.int64], paired: bool) -> Outline:
