@@ -16,6 +16,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
+from meanfield.gaussian.tangents import gap_slopes
 from meanfield.symbols import known
 
 __all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "ordered", "shortened"]
@@ -91,11 +92,7 @@ def _rate(name: Name, s: sp.Symbol) -> sp.Expr:
 
 
 def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
-    """The derivative by q or delta, with that of a gap in products f(x) g(y), which are what can be lowered.
-
-    For the gap G = E f(u)^2 - E f(u) f(v) of variance v and difference d: dG/dd = P, dG/dv = (E u f f' - E u f'(u) f(v) - d P)/v with
-    P = E f'(u) f'(v) (Price's theorem, and the scale of u).
-    """
+    """The derivative by q or delta, that of a gap in gaps (`meanfield.gaussian.tangents`)."""
     held: dict[sp.Expr, sp.Symbol] = {}
     plain = e.replace(lambda t: isinstance(t, Gap), lambda t: held.setdefault(t, sp.Dummy("gap", real=True)))
     slopes: dict[sp.Symbol, sp.Expr] = {}
@@ -104,22 +101,12 @@ def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
         return derivative(part, s) + sp.Add(*[part.diff(symbol) * rate for symbol, rate in slopes.items()])
 
     for node, symbol in held.items():  # those inside others come first
-        slopes[symbol] = _gap_slope(node, by(node.args[1]), by(node.args[2]))
+        by_q, by_delta = gap_slopes(*node.args)
+        slopes[symbol] = by_q * by(node.args[1]) + by_delta * by(node.args[2])
     total, back = by(plain), {symbol: node for node, symbol in held.items()}
     while total.free_symbols & back.keys():
         total = total.xreplace(back)
     return total
-
-
-def _gap_slope(node: Gap, by_variance: sp.Expr, by_difference: sp.Expr) -> sp.Expr:
-    f, v, d = node.args
-    g, y = slope(f), known("y")
-    rate = PairExpectation(g * g.xreplace({x: y}), v, v - d, v)
-    result = by_difference * rate
-    if by_variance != 0:
-        spread = Expectation(x * f * g, v) - PairExpectation(x * g * f.xreplace({x: y}), v, v - d, v)
-        result += by_variance * (spread - d * rate) / v
-    return result
 
 
 def identical(e: sp.Expr) -> sp.Expr:

@@ -296,7 +296,7 @@ def _stage(
     if not paired:
         wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
     steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
-    if any(isinstance(t.base, sp.DiracDelta) for _, e in steps for t in e.atoms(sp.Pow)):
+    if any(t.base.has(sp.DiracDelta) for _, e in steps for t in e.atoms(sp.Pow)):
         raise ArithmeticError(f"{stage.block}: an activation jumps, so that J is infinite and has no derivatives")
     moving = {*seeds, *named}
     try:

@@ -228,6 +228,10 @@ class AngleDifference(_Elementary):
 
     nargs = 5
 
+    @classmethod
+    def eval(cls, a: sp.Expr, ra: sp.Expr, b: sp.Expr, rb: sp.Expr, difference: sp.Expr) -> sp.Expr | None:
+        return S.Zero if difference.is_zero else None
+
     def definition(self) -> sp.Expr:
         r"""The tangent of half of \alpha - \beta is (\sin\alpha - \sin\beta)/(\cos\alpha + \cos\beta)."""
         _, ra, _, rb, difference = self.args
@@ -243,6 +247,10 @@ class AngleMinusSine(_Elementary):
     r"""\theta - \sin\theta."""
 
     nargs = 1
+
+    @classmethod
+    def eval(cls, theta: sp.Expr) -> sp.Expr | None:
+        return S.Zero if theta.is_zero else None
 
     def definition(self) -> sp.Expr:
         return self.args[0] - sp.sin(self.args[0])

@@ -8,9 +8,11 @@ and for the gap G[f](q, \delta) = E f(u)^2 - E f(u) f(v), free of cancellation,
 
     dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4,
 
-or, where f' jumps, by the scale of u, with h = u f' and a number \lambda,
+or, where f'' jumps, by the scale of u, with h = u f' and a number \lambda,
 
-    q dG/dq = (G[h + \lambda f] - G[h - \lambda f])/(4 \lambda) - \delta dG/d\delta.
+    q dG/dq = (G[h + \lambda f] - G[h - \lambda f])/(4 \lambda) - \delta dG/d\delta,
+
+whose first term is E h f - E h(u) f(v), and written so where f jumps.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from collections.abc import Mapping
 import sympy as sp
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
-__all__ = ["partial", "tangent"]
+__all__ = ["gap_slopes", "partial", "tangent"]
 
 #: \lambda: gaps of h, which jumps, are of the order of \sqrt\delta, the derivative and \lambda G[f] are not
 HEAVY = 32
@@ -59,7 +61,7 @@ def partial(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
 def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     if isinstance(node, Gap):
         f, v, d = node.args
-        by_q, by_delta = _gap_slopes(f, v, d)
+        by_q, by_delta = gap_slopes(f, v, d)
         parameters = sp.Add(
             *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
         )
@@ -74,16 +76,19 @@ def _along(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     return sp.Add(*[e.diff(s) * dots[s] for s in e.free_symbols & dots.keys()])
 
 
-def _gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """the derivatives of a gap in its variance and in its gap"""
+def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """The derivatives of a gap in its variance and in its gap."""
     f1 = slope(f)
     by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
     f2 = slope(f1)
-    if not f2.has(sp.DiracDelta):
+    if not slope(f2).has(sp.DiracDelta):
         return Gap(f1, v, d) + (Gap(f + f2, v, d) - Gap(f - f2, v, d)) / 4, by_delta
     form = closed.gap(f)
     if form is not None:
         return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
     scaled = x * f1
-    both = (Gap(scaled + HEAVY * f, v, d) - Gap(scaled - HEAVY * f, v, d)) / (4 * HEAVY)
+    if f1.has(sp.DiracDelta):
+        both = Expectation(scaled * f, v) - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v)
+    else:
+        both = (Gap(scaled + HEAVY * f, v, d) - Gap(scaled - HEAVY * f, v, d)) / (4 * HEAVY)
     return (both - d * by_delta) / v, by_delta
