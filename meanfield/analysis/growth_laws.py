@@ -20,6 +20,7 @@ from meanfield.analysis.growth_place import letters
 from meanfield.analysis.growth_rates import Together, Undetermined
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import joint_limit
+from meanfield.analysis.growth_starts import from_starts
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
 from meanfield.analysis.transition import transition_depth
@@ -151,7 +152,8 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     Returns
     -------
     GrowthLaw with .q, .gap and .apjn, each a Growth; where there is no answer its kind is "undetermined" and `reason` says why. Where
-    that is the value of one parameter, .cases has the law on both sides of it.
+    that is the value of one parameter, .cases has the law on both sides of it. The laws are those from q = 1; where all parameters are
+    numbers and q goes elsewhere from other starts, the reason of q says from which and where to.
 
     Raises
     ------
@@ -181,7 +183,8 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     if known("L") in moving:
         return GrowthLaw(net, values, *joint_limit(stages))
     try:
-        return GrowthLaw(net, values, *(g.shortest for g in laws(stages)))
+        q, gap, apjn = (g.shortest for g in laws(stages))
+        return GrowthLaw(net, values, from_starts(q, net, values), gap, apjn)
     except Together:
         return GrowthLaw(net, values, *_joint(net, values))
 

@@ -9,6 +9,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, motion, tidied
+from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
@@ -65,6 +66,8 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     after, _, _ = stepped(stages, probe, probe * GAP)
     if not {probe, GAP} & after.free_symbols:
         return closed(after)  # a norm ends the repeat
+    if not numeric:
+        _check_powers(closed(after), probe)
     direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
     for side in (1, -1):
         if direction in (None, side):
@@ -80,6 +83,15 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
         return sp.N(fixed, 30) if numeric and not fixed.is_Rational else fixed
     except ArithmeticError:
         raise Undetermined("q' - q neither crosses nor touches 0 on the way of q") from None
+
+
+def _check_powers(after: sp.Expr, variance: sp.Expr) -> None:
+    """refuse q' = A q^k, k > 1, which has one fixed point, and that repels"""
+    factor, power = after.as_independent(variance, as_Add=False)
+    base, k = power.as_base_exp()
+    if base == variance and k.is_number and k > 1:
+        words = ": as it starts, q goes to 0, or to infinity, within a few repeats; what divides the starts is q = "
+        raise Undetermined(Reason("q' = ", factor * known("q") ** k, words, tidied(factor ** (1 / (1 - k)))))
 
 
 def _own(stage: Stage) -> set[sp.Basic]:

@@ -8,6 +8,7 @@ import sympy as sp
 
 from meanfield import faces
 from meanfield.analysis.rational_forms import shortest
+from meanfield.analysis.signs import sign
 
 __all__ = ["Growth", "Reason"]
 
@@ -90,6 +91,13 @@ class Growth:
         if self.kind == "logarithmic":
             return self.coefficient * sp.log(l) ** self.exponent
         return self.limit
+
+    @property
+    def left_out(self) -> sp.Expr | None:
+        """The power of l that the asymptote of ln J leaves out, if that grows or may: what the start leaves of c."""
+        if self.kind != "stretched" or self.settling is None or sign(self.stretch - self.settling) == -1:
+            return None
+        return sp.Symbol("l", positive=True) ** (self.stretch - self.settling)
 
     def __repr__(self) -> str:
         shown = [f"{name}={_shown(getattr(self, name))}" for name in _SHOWN if getattr(self, name) not in (None, ())]

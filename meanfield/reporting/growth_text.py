@@ -123,8 +123,8 @@ def _same(first: Implicit, second: Implicit) -> bool:
 
 
 def _expressions(law: Growth) -> list[sp.Expr]:
-    """what the line of a law is written in: its asymptote, and where modes cross"""
-    found = [e for e in (law.asymptote, law.crossover) if e is not None]
+    """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
+    found = [e for e in (law.asymptote, law.left_out, law.crossover) if e is not None]
     return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
 
 
@@ -140,5 +140,10 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     free = (
         law.quantity != "J" and law.kind in ("power", "exponential") and (law.kind == "exponential" or law.rate is law.coefficient is None)
     )
-    lefts = [f"{_LEFT[law.quantity]} &{_PROPORTIONAL if free else _RELATIONS[law.kind]}", r"l_{\times} &\sim"]
-    return [f"{left} {page.expression(e)}" for left, e in zip(lefts, expressions, strict=False)]
+    relation = _PROPORTIONAL if free else _RELATIONS[law.kind]
+    first, *others = map(page.expression, expressions)
+    if law.kind == "stretched" and law.log_coefficient is None:
+        relation = _RELATIONS["power"]  # the leading term alone
+    rest = f" + O\\left({others[0]}\\right)" if law.left_out is not None else ""
+    lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
+    return [*lines, rf"l_{{\times}} &\sim {others[0]}"] if others and not rest else lines

@@ -1,0 +1,224 @@
+r"""Least squares of a run on a growth law: over the later half of the decades of l, on what the law says and the corrections to it.
+
+    power of l, ln^k l    ln y (or y^{1/exponent})  on  ln l (or l, or ln l), 1, and corrections
+    stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them)
+    exponential           ln y   on  l, 1.
+
+Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
+motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
+slowly e vanishes, and ln l/l, 1/l.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.analysis.implicit import Implicit
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.finite_parts import FinitePart
+
+if TYPE_CHECKING:
+    from meanfield.analysis.growth_laws import GrowthLaw
+    from meanfield.analysis.growth_records import Growth
+
+__all__ = ["AGREES", "Fit", "Series", "fits", "number"]
+
+Floats = NDArray[np.float64]
+Columns = list[Floats]
+
+#: the verdict on a constant that is right
+AGREES = "agrees"
+#: terms between the stretched one and the logarithm that are fitted
+BETWEEN = 3
+#: points of a fit
+POINTS = 60
+#: orders of corrections in powers of l^-nu (in 1/l), and in sqrt(1 - c)
+ORDERS, WHOLE, ROOTS = 4, 2, 4
+#: layers before which corrections are no series, and logarithms of 1 - c that are still doubles
+FIRST, LEAST = 8, -600
+#: how far a fit may move while the run grows by a factor of 4, relative, and how many such moves it may be from what is predicted
+STILL, MOVES = 0.02, 3
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two.
+
+    `depth` is that of the run, which can be deeper than what was asked for where that does not tell the constant.
+    """
+
+    quantity: str
+    name: str
+    predicted: float
+    fitted: float
+    change: float
+    verdict: str
+    depth: int
+
+    def __repr__(self) -> str:
+        return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.change:.1g}, {self.verdict}"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A run: the numbers of layers, and there ln q, ln (1 - c) and ln J, nan where they are not asked for or not known."""
+
+    layers: NDArray[np.int64]
+    logs: Mapping[str, Floats]
+
+
+def number(e: sp.Expr, values: Mapping[str, float]) -> float:
+    """An expression at values of its symbols, by name."""
+    e = sp.sympify(e)
+    e = e.xreplace({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values})
+    slow = {t: sp.N(t, 15) for t in e.atoms(Implicit, Node, FinitePart) if not t.free_symbols}  # once each, whatever cancels beside them
+    return float(sp.N(e.xreplace(slow), 15))
+
+
+def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool) -> list[Fit]:
+    """The constants of a law that a run tells; of a deep one, also the logarithm that is hidden beside slowly settling powers."""
+    settling = 0.5
+    if law.gap.kind == "power":
+        settling = min(settling, -number(law.gap.exponent, values) / 2)
+    if law.apjn.settling is not None:
+        settling = min(settling, number(law.apjn.settling, values))
+    by_itself = law.q.kind == "power" and (law.gap.kind == "logarithmic" or (law.gap.kind == "power" and law.gap.coefficient is None))
+    found = []
+    for g in (law.q, law.gap, law.apjn):
+        curve = _curve(g, series, by_itself, settling, values)
+        if g.kind in ("bounded", "undetermined") or len(curve.l) < 100:
+            continue
+        if g.kind in ("power", "logarithmic"):
+            found += _power(g, curve, values)
+        elif g.kind == "stretched":
+            found += _stretched(g, curve, values, deep)
+        elif math.isfinite(predicted := number(g.rate, values)):
+            beside = [np.sqrt(curve.l), np.log(curve.l)] if law.q.kind == "power" else []
+            found.append(curve.fit("rate", predicted, curve.y, [curve.l, np.ones_like(curve.l), *beside]))
+    return found
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l."""
+
+    quantity: str
+    l: Floats
+    y: Floats
+    small: Columns
+    beside: Columns
+
+    def fit(self, name: str, predicted: float, y: Floats, columns: Columns, least: float = 1e-3) -> Fit:
+        """the first coefficient beside what is predicted"""
+        whole, part = (_solve(self.l, y, columns, top) for top in (self.l[-1], self.l[-1] / 4))
+        fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
+        return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(self.l[-1]))
+
+
+def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: Mapping[str, float]) -> _Curve:
+    first = FIRST if by_itself else 1
+    y = series.logs[g.quantity]
+    good = np.flatnonzero((series.layers >= first) & np.isfinite(y) & ((g.quantity != "1 - c") | (y > LEAST)))
+    l, y = series.layers[good].astype(float), y[good]
+    log_gap = series.logs["1 - c"][good]
+    if by_itself and len(good) > FIRST and np.isfinite(log_gap).all():
+        small, beside = _integrals(l, log_gap)
+    else:
+        nu = settling if settling > 0 else 0.5
+        if g.quantity == "1 - c" and g.kind == "power":
+            nu = min(1.0, -number(g.exponent, values) / 2)
+        elif g.quantity == "q" and g.kind == "power" and (exponent := number(g.exponent, values)) > 0:
+            nu = min(nu, exponent / 2)
+        small = _powers(l, nu)
+        beside = [l * c for c in small]
+    if len(g.terms) == 2 and g.kind == "power":
+        own = number(g.exponent, values)
+        kept, y = _without_mode(l, y, own, next(e for e in (number(e, values) for _, e in g.terms) if e != own))
+        l, small, beside = l[kept], [c[kept] for c in small], [c[kept] for c in beside]
+    return _Curve(g.quantity, l, y, small, beside)
+
+
+def _powers(l: Floats, nu: float) -> Columns:
+    """l^-k nu with logarithms: one of them with each whole power of the 1/l of a repeat, or of l^-2 nu"""
+    orders, every = (WHOLE, 1) if nu == 1 else (ORDERS, 2)
+    return [np.log(l) ** j * l ** (-k * nu) for k in range(1, orders + 1) for j in range(k // every + 1)]
+
+
+def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
+    r"""\int e^{k/2} d ln l and \int e^{k/2} dl, beside what a repeat is of a differential equation"""
+    from scipy.interpolate import make_interp_spline
+
+    t, roots = np.log(l), [np.exp(k / 2 * log_gap) for k in range(1, ROOTS + 1)]
+
+    def integral(f: Floats) -> Floats:
+        total = make_interp_spline(t, f, k=5).antiderivative()
+        return np.asarray(total(t) - total(t[-1]), dtype=np.float64)
+
+    return [*(integral(e) for e in roots), 1 / l, t / l], [*(integral(l * e) for e in roots), t, np.ones_like(l)]
+
+
+def _power(g: Growth, curve: _Curve, values: Mapping[str, float]) -> list[Fit]:
+    l, y = curve.l, curve.y
+    exponent, one = number(g.exponent, values), np.ones_like(l)
+    if g.kind == "logarithmic":
+        slope = number(g.coefficient, values) ** (1 / exponent)
+        return [curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small])]
+    found = [curve.fit("exponent", exponent, y, [np.log(l), one, *curve.small])]
+    for name in ("rate", "coefficient"):
+        constant = getattr(g, name)
+        if constant is not None:
+            slope = number(constant, values) ** (1 if name == "rate" else 1 / exponent)
+            found.append(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]))
+    return found
+
+
+def _stretched(g: Growth, curve: _Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
+    l, y = curve.l, curve.y
+    s, rate, one = number(g.stretch, values), number(g.rate, values), np.ones_like(l)
+    slow = math.inf if g.settling is None else number(g.settling, values)
+    square = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
+    powers = [s - k * slow for k in range(1, BETWEEN + 1) if s > k * slow] or [s - slow] * (slow < 1)
+    powers += [s - k * (1 - s) for k in range(1, BETWEEN + 1) if s > k * (1 - s) + 1e-9]  # ln(1 + m X^-eta) beyond its first term
+    beside = [np.log(l), one, l**-s, np.log(l) * l**-s, *square, *(l**a for a in powers)]
+    found = [curve.fit("rate^stretch", rate**s, y, [l**s, *beside])]
+    if g.log_coefficient is None or square:
+        return found
+    if slow <= 1.5 * s:  # what the start leaves of c is told from a logarithm far out only
+        if not deep:
+            return found
+        count = min(BETWEEN, math.floor(s / slow))  # powers that grow, the largest few of them, and the first that does not
+        beside = [np.log(l), one, l**-s, np.log(l) * l**-s, *(l ** (s - k * slow) for k in range(1, count + 2))]
+    return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), y - (rate * l) ** s, beside, 0.1)]
+
+
+def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[NDArray[np.int64], Floats]:
+    """where, and ln of the part A l^own of e^y = A l^own + B l^other, from neighbours on a geometric grid"""
+    at = np.unique(np.searchsorted(l, np.geomspace(l[0], l[-1], 4 * POINTS)).clip(0, len(l) - 1))
+    ratio = np.log(l[at][1:] / l[at][:-1])
+    both = np.expm1(np.diff(y[at]) - other * ratio) / np.expm1((own - other) * ratio)
+    good = both > 0
+    return at[:-1][good], (y[at][:-1] + np.log(both, where=good, out=np.zeros_like(both)))[good]
+
+
+def _solve(l: Floats, y: Floats, columns: Columns, top: float) -> Floats:
+    """least squares over the later half of the decades up to `top`, at points evenly spread in ln l"""
+    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], math.sqrt(top)), top, POINTS)).clip(0, len(l) - 1))
+    matrix = np.array([c[at] for c in columns]).T
+    scale = np.abs(matrix).max(axis=0)
+    solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
+    return solution
+
+
+def _verdict(predicted: float, fitted: float, change: float, least: float) -> str:
+    """agrees: no farther from the prediction than the fit still moves, and not moving much"""
+    size = max(abs(predicted), least)
+    if change > STILL * size:
+        return "not settled at this depth"
+    return AGREES if abs(fitted - predicted) <= MOVES * change + 1e-3 * size else "disagrees"
