@@ -125,7 +125,7 @@ def _single(e: sp.Expr) -> list[sp.Expr]:
 
 def _in_turns(factors: list[sp.Expr], rises: list[float]) -> list[sp.Expr]:
     """products in units of their own first, with the numbers that these are, and what falls exponentially; then what brings the power of q
-    back to 0"""
+    back to 0. delta, which may be next to nothing beside q, comes as late as it can."""
     rest = list(zip(factors, rises, strict=True))
     first = [part for early in (_is_lowered, _is_number, _falls) for part in rest if early(part)]
     rest = [part for part in rest if part not in first]
@@ -134,7 +134,8 @@ def _in_turns(factors: list[sp.Expr], rises: list[float]) -> list[sp.Expr]:
     rest = [part for part in rest if part[0].free_symbols & {q, delta}]
     chain = [*([constant] * (constant != 1)), *(f for f, _ in first)]
     while rest:
-        following = min(rest, key=lambda part: abs(power + part[1]))
+        within = [part for part in rest if part[0] != delta and abs(power + part[1]) <= 1.0]
+        following = min(within or rest, key=lambda part: abs(power + part[1]))
         rest.remove(following)
         chain.append(following[0])
         power += following[1]
