@@ -19,6 +19,7 @@ from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.calls import Calls
+from meanfield.numeric.far_powers import FAR, far_power
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
@@ -75,10 +76,17 @@ class Expectations(Calls):
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         integrand, broad = self.integrand(g), self.broad(g)
         if broad is None:
-            return self.call("mean", (integrand,), mean, variance)
+            near, scale = self._scaled(integrand.expression, variance) if mean == 0 else (variance, sp.S.One)
+            return scale ** sp.Rational(1, 2) * self.call("mean", (integrand,), mean, near)
         near = self._reaches(g, mean, variance)
         far = self._far("broadmean", (broad,), mean, _where(sp.Not(near), variance))
         return sp.Piecewise((self.call("mean", (integrand,), mean, _where(near, variance)), near), (far, True))
+
+    def _scaled(self, g: sp.Expr, v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        """a variance that stands for v, however large that is, and by what products of two g are greater at v"""
+        power = far_power(g) if self.stepping and not self.tabled else None
+        near = v if power is None else sp.Min(v, sp.Float(FAR))
+        return near, sp.S.One if not power else (v / near) ** power
 
     def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         """whether g itself is taken as far as the Gaussian goes"""
@@ -112,7 +120,8 @@ class Expectations(Calls):
         found = () if g.free_symbols - {x} else cells(g)
         plain = (self.integrand(from_zero(g)), self.slope(g))
         if not found:
-            return self.call("gap", plain, v, d)
+            near, scale = self._scaled(plain[0].expression, v)
+            return scale * self.call("gap", plain, near, d * near / v)
         close = sp.And(d <= v, d < sp.Float(min(narrowest(found), 1e150) ** 2 * _NEAR)) if len(found) > 1 else d <= v
         parts = [self.call("gap", (self.written_about(cell), self.slope(cell.function)), _where(close, v), d) for cell in found]
         return sp.Piecewise((sp.Add(*parts), close), (self.call("gap", plain, _where(sp.Not(close), v), d), True))
@@ -152,7 +161,8 @@ class Expectations(Calls):
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
         broad = self.broad(g)
         if broad is None:
-            return self.call("cross", (self.integrand(g),), *law)
+            near, scale = self._scaled(self.integrand(g).expression, law[1]) if law[0] == 0 else (law[1], sp.S.One)
+            return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a * near / law[1] for a in law[2:]))
         near = self._reaches(g, law[0], law[1])
 
         def within(case: sp.Basic) -> tuple[sp.Expr, ...]:

@@ -116,7 +116,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
         y[moving, 1:] += z
         return y
 
-    first = added(start[:, None])[:3, 0]
+    first = rates(start[:, None])[:3, 0]
     power = np.where(start != 0.0, state.n * first / np.where(start != 0.0, start, 1.0), 0.0)
     z = (start[:, None] * np.expm1(power[:, None] * np.log(n / state.n)))[moving, 1:]
     jacobian, size = np.empty(0), math.inf

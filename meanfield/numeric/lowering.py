@@ -17,6 +17,7 @@ from meanfield.gaussian.stable import side
 from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
 from meanfield.numeric.integrands import WAVED, Integrand
+from meanfield.numeric.magnitudes import chained
 from meanfield.numeric.printing import KernelPrinter, source_name
 from meanfield.numeric.radicals import radicals
 from meanfield.numeric.rounding import rounding_bound
@@ -44,7 +45,7 @@ class Lowering(Expectations):
         keys = list(named)
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
-            values = radicals([arcs(e, 2 * q - delta) for e in values])
+            values = chained(radicals([arcs(e, 2 * q - delta) for e in values]), named)
         temporaries, reduced = sp.cse(values, symbols=numbered_symbols("t", cls=sp.Dummy, real=True), order="none")
         assignments = dict(temporaries)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))

@@ -122,6 +122,13 @@ class KernelPrinter(PythonCodePrinter):
         text: str = super()._print_Min(expr)
         return text
 
+    def _print_Chain(self, expr: sp.Function) -> str:
+        text = self._bracket(expr.args[0])
+        for factor in expr.args[1:]:
+            below = factor.is_Pow and factor.exp == -1
+            text += f"/{self._bracket(factor.base)}" if below else f"*{self._bracket(factor)}"
+        return f"({text})"
+
     def _print_Root(self, expr: sp.Function) -> str:
         return f"math.sqrt({self._print(expr.args[0])})"
 

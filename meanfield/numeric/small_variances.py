@@ -23,6 +23,7 @@ from meanfield.gaussian.shape_rows import ANALYTIC, RADIUS, TERMS, right_of
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import AngleDifference
 from meanfield.numeric.integrands import shape_row
+from meanfield.numeric.large_gaps import far_gap
 from meanfield.symbols import known
 
 __all__ = ["small_cross", "small_gap", "small_mean"]
@@ -57,8 +58,11 @@ def small_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
 
 @cache
 def small_gap(f: sp.Expr) -> sp.Expr | None:
-    """The same of a gap in q and delta."""
-    return _with_series(closed.gap(f), (f,), lambda d: sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]))
+    """The same of a gap in q and delta, with another form at large delta where this one cancels there too."""
+    form = closed.gap(f)
+    far = None if form is None else far_gap(f, form)
+    found = _with_series(form if far is None else far, (f,), lambda d: sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]))
+    return far if found is None else found
 
 
 def _with_series(form: sp.Expr | None, functions: tuple[sp.Expr, ...], series: Callable[..., sp.Expr]) -> sp.Expr | None:

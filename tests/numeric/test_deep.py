@@ -206,7 +206,7 @@ def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
     deep = mf.propagate(net, 10**9, 1.0, record=[64, 256, 10**6], **start)
     assert few.status.tolist() == deep.status.tolist() == ["overflow", "overflow"]
     for name in ("q", "gap", "log_apjn_forward"):
-        np.testing.assert_array_equal(getattr(deep, name)[:, :2], getattr(few, name)[:, 1:3])
+        np.testing.assert_allclose(getattr(deep, name)[:, :2], getattr(few, name)[:, 1:3], rtol=1e-14)  # plain Python, compiled code
         assert np.isnan(getattr(deep, name)[:, 2:]).all()
     assert np.isnan(deep.log_apjn).all()
     with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.numeric import chunks, sweep_store, sweeps
@@ -158,6 +159,16 @@ def test_an_interrupt_keeps_what_was_finished(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_store, "_write", real)
     same_bits(numpy_run(out=str(tmp_path / "sweep.zarr")), numpy_run(), ["q"])
     assert len(counted) == 6
+
+
+def test_a_chunk_of_quadrature_takes_seconds():
+    """what an interrupt or a kill loses: some 2,000 layers of points at 0.5 to 1 ms, and one point where that has more"""
+    alpha = sp.Symbol("alpha", positive=True)
+    net = mf.mlp(mf.Activation(sp.tanh(mf.x + alpha * mf.x**3)))
+    given = {"q": 1.0, "c": 0.5, "sigma_w": SIGMA, "sigma_b": np.linspace(0, 1, 90), "alpha": 0.3}
+    sizes = [sweeps.planned(net, depth, "token", "last", "cpu", None, given).chunks.sizes for depth in (50, 5000)]
+    assert 1000 < np.prod(sizes[0]) * 50 <= 2000
+    assert sizes[1] == (1, 1)
 
 
 def test_a_store_is_a_labelled_dataset(tmp_path):
