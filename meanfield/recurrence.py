@@ -7,6 +7,7 @@ stages with their named quantities; `q`, `p`, `transfer` and `chi` are the same 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -20,7 +21,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Recursion", "Stage", "recursion", "written"]
+__all__ = ["Recursion", "Stage", "recursion", "text", "without_numbers", "written"]
 
 q, p, delta = known("q"), known("p"), known("delta")
 
@@ -269,15 +270,20 @@ def written(rec: Recursion) -> str:
     for stage in rec.stages:
         law = stage.law
         named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel) if e is not None]
-        parts += [str(stage.times), *(_text(e, found) for e in (law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
-    counts: dict[str, str] = {}  # dummies are numbered anew in every process
+        parts += [str(stage.times), *(text(e, found) for e in (law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
+    return without_numbers(parts)
+
+
+def without_numbers(parts: Iterable[str]) -> str:
+    """Texts of expressions as one, in which dummies, numbered anew in every process, are numbered as they come."""
+    counts: dict[str, str] = {}
     return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
 
 
-def _text(e: sp.Basic, found: dict[sp.Basic, str]) -> str:
-    """what sp.srepr says, which takes ten times as long"""
+def text(e: sp.Basic, found: dict[sp.Basic, str]) -> str:
+    """What sp.srepr says, which takes ten times as long."""
     if e not in found:
-        found[e] = f"{type(e).__name__}({', '.join([_text(a, found) for a in e.args])})" if e.args else sp.srepr(e)
+        found[e] = f"{type(e).__name__}({', '.join([text(a, found) for a in e.args])})" if e.args else sp.srepr(e)
     return found[e]
 
 

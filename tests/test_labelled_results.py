@@ -29,6 +29,9 @@ RESULTS = {
     "check": lambda: Check(mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))), {"sigma_1": 1.0},
                            (Fit("q", "rate", 1.0, 1.001, 1e-3, "agrees", 1000),), mf.propagate(LAYER, c=0.5, sigma_w=1.5, **START)),
     "fixed points": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3),
+    "fixed point": lambda: mf.fixed_points(LAYER, sigma_w=1.6, sigma_b=0.3)[1],
+    "shape": lambda: mf.tailored_leaky_relu(12, eta=0.4),
+    "no shape": lambda: mf.tailored_leaky_relu(1, eta=0.999999),
     "gradients": lambda: mf.scaling.GradientCheck(np.array([6, 12]), *np.ones((4, 2)), factor=2.0),
     "conventions": lambda: mf.scaling.convention_table(64, 2, 16, vocabulary=100),
     "gated attention": lambda: mf.scaling.GAUCurve("n", np.array([1.0, 2.0]), "RMS O", np.ones(2), np.zeros(2)),
@@ -38,6 +41,18 @@ RESULTS = {
 @pytest.fixture(scope="module", params=RESULTS)
 def result(request):
     return RESULTS[request.param]()
+
+
+def test_shapes_and_points_hand_out_all_that_was_found():
+    shape = mf.deep_kernel_shaping(mf.tanh, 15)
+    data = shape.to_xarray()
+    assert data.sizes == {"point": 1 + len(shape.others), "condition": len(shape.residuals)}
+    assert data.input_shift.values.tolist() == [s.input_shift for s in (shape, *shape.others)]
+    found = RESULTS["fixed points"]()
+    whole, own = found.to_xarray(), found[1].to_xarray()
+    assert {name: v.item() for name, v in own.data_vars.items()} == {name: v.values[1] for name, v in whole.data_vars.items()}
+    assert whole.chi.values.tolist() == [f.chi for f in found]
+    assert whole.chi.attrs["long_name"] == "dc'/dc at c = c*"
 
 
 def test_every_quantity_says_what_it_is(result):

@@ -122,6 +122,10 @@ def test_critical_lines_and_sensitivities():
     assert norm.plot(new_axes()).get_xlabel() == r"$\sigma_w$"
     with pytest.raises(ValueError, match="this is no line"):
         mf.critical(mf.mlp(mf.relu), q=1).plot(new_axes())
+    nowhere = mf.critical(mf.mlp(mf.step), q=mf.q)
+    empty = nowhere.plot(new_axes())
+    assert (nowhere.status, len(empty.lines)) == ("none", 0)
+    assert empty.get_title().replace("\n", " ") == nowhere.reason
     slopes = mf.sensitivity(mf.mlp(mf.relu), 5, 1.0, sigma_w=1.3, sigma_b=0.2)
     assert [bar.get_width() for bar in slopes.plot(new_axes(), "q").patches] == list(slopes.dq.values())
 

@@ -139,7 +139,7 @@ def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
 
 def _leading(grid: Grid, at: Floats, d: Floats, chi: Rate) -> Rate:
     """the factor of J in a repeat: chi, or the leading eigenvalue where tokens mix"""
-    if not grid.step.recursion.couples():
+    if not (grid.step.long or grid.step.recursion.couples()):  # whether long laws mix tokens takes longer to tell than what they do
         return chi
     value, less_1 = np.empty((2, at.size, 2, 2))
     for part in (d == 0, d != 0):

@@ -27,9 +27,9 @@ from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import moment_bound, rounding_bound
-from meanfield.numeric.store import execute, is_kept
+from meanfield.numeric.store import execute, is_kept, remembered
 from meanfield.numeric.work import Work, patient
-from meanfield.recurrence import Recursion, recursion
+from meanfield.recurrence import Recursion, recursion, text, without_numbers
 from meanfield.symbols import known
 
 __all__ = ["Program", "StepMap", "at_zero", "derivative", "is_closed", "map_of", "program", "slope_at_zero", "values_of"]
@@ -55,7 +55,7 @@ class Program:
     """The source that evaluates expressions over a table of their symbols, with a rounding bound on the first of them."""
 
     source: str
-    order: tuple[sp.Symbol, ...]
+    order: tuple[str, ...]
     count: int
     integrands: tuple[Integrand, ...]
     work: Work
@@ -63,7 +63,7 @@ class Program:
     def __call__(self, table: Floats) -> Floats:
         table = np.ascontiguousarray(table)
         out = np.empty((self.count + 1, table.shape[1]))
-        shapes = [i.shapes([s.name for s in self.order], table) for i in self.integrands]
+        shapes = [i.shapes(self.order, table) for i in self.integrands]
         small = patient(table.shape[1] * self.work.milliseconds(shapes), is_kept(self.source, "table"), self.source)
         execute(self.source, "table", (table, out, *shapes), small)
         out[-1] *= 2.0**-53
@@ -72,19 +72,32 @@ class Program:
 
 @lru_cache(maxsize=256)
 def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool = False) -> Program:
-    """The program of expressions in the symbols of `order`, moments of many tokens among them."""
+    """The program of expressions in the symbols of `order`, moments of many tokens among them; an earlier process may have made it."""
+    description = f"table {by_quadrature} {_written(expressions, order)}"
+    return remembered(description, lambda: _program(expressions, order, by_quadrature))
+
+
+def _written(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...]) -> str:
+    """the expressions and what their names stand for as a text, alike in every process"""
+    held, names = ordered(expressions)
+    found: dict[sp.Basic, str] = {symbol: f"{symbol.name} {i}" for i, symbol in enumerate((*held, *names))}
+    parts = [s.name for s in order] + [str(moment.along) for moment in held]
+    return without_numbers([*parts, *(text(e, found) for e in (*(symbol.value for symbol in (*held, *names)), *expressions))])
+
+
+def _program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool) -> Program:
     lowering = Lowering(by_quadrature)
     taken = {"math", "np", "expressions", "table"}
     given = {s: parameter_name(s.name, taken) for s in order}
     lowered = [lowering.numeric(e) for e in expressions]
-    moments, names = ordered(expressions)
-    named: dict[sp.Symbol, sp.Expr] = {name: lowering.numeric(name.value) for name in names}
-    errors: dict[sp.Symbol, sp.Expr] = {name: sp.Dummy(f"error_{name.name}", nonnegative=True) for name in names}
+    named: dict[sp.Symbol, sp.Expr] = {name: lowering.numeric(name.value) for name in ordered(expressions)[1]}
+    own_moments, own_names = ordered(expressions[:1])  # what the bound is of
+    errors: dict[sp.Symbol, sp.Expr] = {name: sp.Dummy(f"error_{name.name}", nonnegative=True) for name in own_names}
     errors |= {
         moment: moment_bound(moment, lowering.numeric(moment.value.variance), lowering.numeric(moment.value.gap), errors)
-        for moment in moments
+        for moment in own_moments
     }
-    named |= {errors[name]: rounding_bound(named[name], lowering.size, errors=errors) for name in names}
+    named |= {errors[name]: rounding_bound(named[name], lowering.size, errors=errors) for name in own_names}
     body = lowering.body([*lowered, rounding_bound(lowered[0], lowering.size, errors=errors)], given, named, taken)
     lines = [*body.lines, f"return {', '.join(body.results)}"]
     function = f"def expressions({', '.join([*given.values(), *lowering.shape_names])}):\n    " + "\n    ".join(lines) + "\n"
@@ -96,7 +109,7 @@ def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_q
         call=", ".join([*(f"float(values[{i}, g])" for i in range(len(order))), *lowering.shape_names]),
     )
     source = "\n\n".join([header, lowering.helpers(), function, loop])
-    return Program(source, order, len(expressions), tuple(lowering.integrands.values()), lowering.work)
+    return Program(source, tuple(s.name for s in order), len(expressions), tuple(lowering.integrands.values()), lowering.work)
 
 
 @lru_cache(maxsize=256)

@@ -25,7 +25,7 @@ MARGINAL = 1e-10
 
 
 @dataclass(frozen=True, repr=False)
-class FixedPoint:
+class FixedPoint(faces.Labelled):
     r"""A pair (q*, c*) that a repeat leaves as it is.
 
     Attributes

@@ -27,7 +27,7 @@ class NoShape(Exception):
 
 
 @dataclass(frozen=True, repr=False)
-class Shaped:
+class Shaped(faces.Labelled):
     """A shaped activation: output_scale (phi(input_scale x + input_shift) + output_shift).
 
     Attributes

@@ -179,7 +179,8 @@ def _draw_steps(ax: matplotlib.axes.Axes, found: FixedPoints, at: float) -> None
 
 @plot.register(Critical)
 def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-    """The critical line: two parameters for all q, with some values of q marked, or parameters over the letter that is left.
+    """The critical line: two parameters for all q, with some values of q marked, or parameters over the letter that is left; where there
+    is none an empty figure that says why.
 
     Raises
     ------
@@ -188,6 +189,11 @@ def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> ma
     ImportError
         matplotlib is not installed.
     """
+    if not found:
+        ax = given(ax)
+        ax.set_title(textwrap.fill(found.reason, 60), fontsize="medium")
+        ax.set(xticks=[], yticks=[])
+        return ax
     over, at, curves = found.curve()
     ax = given(ax)
     names = [name for name in curves if name in found.squares]

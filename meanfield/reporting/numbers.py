@@ -2,7 +2,7 @@ r"""Results in numbers as tables, in LaTeX and in a notebook: runs, phase diagra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from html import escape
 from typing import Any, Final
@@ -15,13 +15,14 @@ from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.phases import PhaseDiagram
-from meanfield.analysis.points import FixedPoints
+from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
+from meanfield.analysis.shaped import Shaped
 from meanfield.budgets import Budget, Cost
 from meanfield.faces import escaped, html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
-from meanfield.reporting.quantities import MAPS, PAIRS, RUNS
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES
 from meanfield.reporting.tabular import Table, number, picked
 from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes
@@ -154,9 +155,26 @@ def _(sizes: GAUMagnitudes) -> Table:
 
 @tabulated.register
 def _(found: FixedPoints) -> Table:
+    return _points(found)
+
+
+@tabulated.register
+def _(found: FixedPoint) -> Table:
+    return _points((found,))
+
+
+def _points(found: Sequence[FixedPoint]) -> Table:
     names = ("q", "c", "chi", "chi_parallel", "xi_q", "xi_c")
     rows = [[*(number(float(getattr(f, name))) for name in names), f.kind] for f in found]
     return Table([*(f"${MAPS[name].latex.partition(' =')[0]}$" for name in names), ""], rows, "rrrrrrl")
+
+
+@tabulated.register
+def _(shaped: Shaped) -> Table:
+    found = (shaped, *shaped.others)
+    columns = [*(f"${quantity.latex}$" for quantity in SHAPES.values()), *map(letter, shaped.parameters), ""]
+    rows = [[*(number(getattr(s, name)) for name in SHAPES), *map(number, s.parameters.values()), s.status] for s in found]
+    return Table(columns, rows, "r" * (len(columns) - 1) + "l")
 
 
 @tabulated.register
@@ -190,7 +208,7 @@ def _(law: GrowthLaw) -> Table:
 
 html.register(GrowthLaw, lambda thing: tabulated(thing).html)
 
-for _html_only in (Critical, FixedPoints, GradientCheck, ConventionTable):
+for _html_only in (Critical, FixedPoint, FixedPoints, Shaped, GradientCheck, ConventionTable):
     html.register(_html_only, lambda thing: f"<p>{escape(str(thing).splitlines()[0])}</p>\n{tabulated(thing).html}")
 
 for _kind in (Run, PairRun, GramRun, PhaseDiagram, Check, Sensitivity, GAUCurve, GAUMagnitudes):

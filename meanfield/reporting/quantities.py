@@ -44,6 +44,16 @@ TOKENS: Final = {
     "ntk": Quantity("neural tangent kernel", r"\Theta_{ij}"),
 }
 
+#: a shaped activation
+SHAPES: Final = {
+    "input_scale": Quantity("factor of the argument", r"\alpha"),
+    "input_shift": Quantity("added to the argument", r"\beta"),
+    "output_scale": Quantity("factor of the value", r"\gamma"),
+    "output_shift": Quantity("added to the value", r"\delta"),
+    "local": Quantity("what each layer has been given", r"\zeta_1"),
+    "network": Quantity("what the network then has", r"\zeta"),
+}
+
 #: over two parameters
 MAPS: Final = {
     "q": Quantity("fixed point of the variance", r"q^*"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +14,15 @@ from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.phases import PhaseDiagram
-from meanfield.analysis.points import FixedPoints
+from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
+from meanfield.analysis.shaped import Shaped
 from meanfield.extras import require
 from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.numeric.sweeps import Sweep
-from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, TOKENS, Quantity
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES, TOKENS, Quantity
 from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve
 from meanfield.scaling.gradients import GradientCheck
@@ -42,7 +43,8 @@ _DIMENSIONS: Final = {
     "layer": ("repeats of the block", "l"),
     "i": ("first token", "i"),
     "j": ("second token", "j"),
-    "point": ("number of the fixed point", "k"),
+    "point": ("number of the solution", "k"),
+    "condition": ("what is asked of a shape", "i"),
 }
 
 
@@ -162,12 +164,43 @@ def _(law: GrowthLaw) -> xarray.Dataset:
 @dataset.register(FixedPoints)
 def _(found: FixedPoints) -> xarray.Dataset:
     """over the points, in their order"""
+    return _points(found, {"latex": found.latex(), "status": found.status, "reason": found.reason})
+
+
+@dataset.register(FixedPoint)
+def _(found: FixedPoint) -> xarray.Dataset:
+    return _points((found,), {"latex": found.latex()})
+
+
+def _points(found: Sequence[FixedPoint], attrs: Mapping[str, Any]) -> xarray.Dataset:
+    shown = MAPS | {
+        "chi": Quantity("dc'/dc at c = c*", r"\chi = \partial c'/\partial c \; (c = c^*)"),
+        "residual": Quantity("|q'/q - 1| at the point", r"|q'/q^* - 1|"),
+    }
     data: dict[str, Any] = {
-        name: (("point",), np.array([getattr(f, name) for f in found], dtype=float), _attrs(quantity)) for name, quantity in MAPS.items()
+        name: (("point",), np.array([getattr(f, name) for f in found], dtype=float), _attrs(quantity)) for name, quantity in shown.items()
     }
     data["stable"] = (("point",), np.array([int(f.stable) for f in found]), {"long_name": "1 where it attracts", "units": "1"})
-    attrs = {"latex": found.latex(), "status": found.status, "reason": found.reason}
+    data["status"] = (("point",), np.array([f.status for f in found], dtype=str), {"long_name": "what kind of root it is"})
     return labelled(data, {"point": np.arange(len(found))}, attrs)
+
+
+@dataset.register(Shaped)
+def _(shaped: Shaped) -> xarray.Dataset:
+    """over the solutions, the first that which was answered"""
+    found = [shaped, *shaped.others]
+    data: dict[str, Any] = {name: (("point",), [getattr(s, name) for s in found], _attrs(quantity)) for name, quantity in SHAPES.items()}
+    for name in shaped.parameters:
+        data[name] = (("point",), [s.parameters[name] for s in found], {"long_name": "solved for inside the function", "units": "1"})
+    data["status"] = (("point",), [s.status for s in found], _STATUS)
+    coords: dict[str, Any] = {"point": np.arange(len(found))}
+    if shaped.residuals:
+        missed = {"long_name": "by how much the condition is missed", "units": "1"}
+        data["residual"] = (("point", "condition"), [[float(s.residuals[name]) for name in shaped.residuals] for s in found], missed)
+        coords["condition"] = list(shaped.residuals)
+    return labelled(
+        data, coords, {"activation": str(shaped.phi), "latex": shaped.latex(), "status": shaped.status, "reason": shaped.reason}
+    )
 
 
 @dataset.register(GradientCheck)

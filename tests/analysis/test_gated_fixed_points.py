@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis import derivatives, maps, skips
 from meanfield.analysis.derivatives import Name, ordered
 from meanfield.analysis.families import moments
 from meanfield.analysis.maps import map_of, values_of
@@ -138,6 +141,35 @@ def test_phases_agree_with_fixed_points() -> None:
     alike, apart = mf.fixed_points(net, lam=1.25, sigma_Z=0.7)
     assert diagram.chi[1, 0] == pytest.approx(alike.chi, rel=1e-12)
     assert diagram.gap[1, 0] == pytest.approx(apart.gap, rel=1e-10)
+
+
+def test_runs_end_where_the_diagram_says() -> None:
+    skip = sp.Symbol("mu", positive=True)
+    net = mf.Residual(mf.GAU(mf.silu, **MANY, sigma_Z=None), skip=skip) >> mf.RMSNorm()
+    diagram = mf.phase_diagram(net, mu=[0.35, 0.95], sigma_Z=[1.15, 1.45, 1.7])
+    for i, j in ((0, 0), (1, 2)):
+        values = {"mu": float(diagram.axes["mu"][i]), "sigma_Z": float(diagram.axes["sigma_Z"][j])}
+        run = mf.propagate(net, 250, q=1.7, gap=0.02, record="last", **values)
+        assert (run.q[-1], diagram.q[i, j]) == (1.0, 1.0)
+        assert run.gap[-1] == pytest.approx(diagram.gap[i, j], rel=1e-11)
+
+
+def test_formulas_that_an_earlier_process_lowered_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """whatever numbers their names have in this one"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    rec = mf.recursion(mf.Residual(mf.GAU(mf.gelu, s=16, n=6, d=24, e=40)) >> mf.LayerNorm())
+
+    def lowered() -> tuple[tuple[sp.Expr, ...], maps.Program]:
+        skips.moved_rows.cache_clear()
+        derivatives._moments.cache_clear()
+        (rows,) = skips.moved_rows(maps.StepMap(rec))
+        return rows, maps.program(rows, maps._order(rows))
+
+    rows, first = lowered()
+    monkeypatch.setattr(maps, "_program", lambda *_: pytest.fail("lowered once more"))
+    others, second = lowered()
+    assert rows != others
+    assert first == second
 
 
 def test_an_activation_with_a_letter_is_refused_with_it() -> None:

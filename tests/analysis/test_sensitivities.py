@@ -293,3 +293,33 @@ def test_the_gap_of_a_kinked_activation_moves_with_its_variance_next_to_c_of_one
         by_b = (last(mp.mpf("1.5"), 0.5 + h) - last(mp.mpf("1.5"), 0.5 - h)) / (2 * h)
     assert found.dgap is not None
     assert [found.dgap[name] for name in ("sigma_w", "sigma_b")] == pytest.approx([float(by_w), float(by_b)], rel=1e-11)
+
+
+def test_mish_against_differences_of_thirty_digits() -> None:
+    """q' and E phi'^2 by the trapezoidal rule, geometric for a function analytic about the real axis"""
+
+    def mean(g: Any, q: mp.mpf) -> mp.mpf:
+        h, s = mp.mpf("0.06"), mp.sqrt(q)
+        return sum(g(s * h * k) ** 2 * mp.exp(-((h * k) ** 2) / 2) for k in range(-200, 201)) * h / mp.sqrt(2 * mp.pi)
+
+    def mish(t: mp.mpf) -> mp.mpf:
+        return t * mp.tanh(mp.log1p(mp.exp(t)))
+
+    def slope(t: mp.mpf) -> mp.mpf:
+        gate = mp.tanh(mp.log1p(mp.exp(t)))
+        return gate + t * (1 - gate**2) / (1 + mp.exp(-t))
+
+    def last(w: mp.mpf, b: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
+        q, log_apjn = mp.mpf("0.9375"), mp.mpf(0)
+        for _ in range(2):
+            log_apjn += mp.log(w**2 * mean(slope, q))
+            q = w**2 * mean(mish, q) + b**2
+        return q, log_apjn
+
+    found = mf.sensitivity(mf.mlp(mf.mish), 2, 0.9375, sigma_w=1.125, sigma_b=0.625)
+    with mp.workdps(30):
+        h, at = mp.mpf("1e-9"), (mp.mpf("1.125"), mp.mpf("0.625"))
+        for name, side in (("sigma_w", (h, 0)), ("sigma_b", (0, h))):
+            up, down = (last(at[0] + sign * side[0], at[1] + sign * side[1]) for sign in (1, -1))
+            wanted = [float((a - b) / (2 * h)) for a, b in zip(up, down, strict=True)]
+            assert [found.dq[name], found.dlog_apjn[name]] == pytest.approx(wanted, rel=1e-13)
