@@ -187,7 +187,7 @@ def _number(e: sp.Expr, values: dict[str, float]) -> float:
 def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, float], settling: float, slow_q: bool) -> list[Fit]:
     """the constants of one quantity; corrections shrink with sqrt(1 - c), as l^-settling, if not with 1/sqrt(l)"""
     good = np.flatnonzero((layers > 0) & np.isfinite(logs) & ((g.quantity != "1 - c") | (logs > -600)))
-    if g.kind in ("bounded", "undetermined") or len(good) < 100:
+    if g.kind in ("bounded", "infinite", "undetermined") or len(good) < 100:
         return []
     l, y = layers[good].astype(float), logs[good]
     found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import sympy as sp
+from sympy import S
 
 from meanfield import faces
 from meanfield.analysis.rational_forms import shortest
@@ -31,7 +32,8 @@ class Growth:
     Attributes
     ----------
     quantity : "q", "1 - c" or "J"
-    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), or "undetermined" with the reason.
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), "infinite" (J only: E phi'^2 is), or "undetermined",
+        these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
         stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
@@ -89,7 +91,7 @@ class Growth:
             return (self.rate * l) ** self.stretch + beside
         if self.kind == "logarithmic":
             return self.coefficient * sp.log(l) ** self.exponent
-        return self.limit
+        return S.Infinity if self.kind == "infinite" else self.limit
 
     def __repr__(self) -> str:
         shown = [f"{name}={_shown(getattr(self, name))}" for name in _SHOWN if getattr(self, name) not in (None, ())]

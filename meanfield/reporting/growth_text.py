@@ -29,7 +29,7 @@ _UNKNOWN = "The value of one parameter decides the rest; the law on each side of
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 #: where a factor depends on the start
 _PROPORTIONAL = r"\propto"
-_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
+_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "infinite": "=", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
 
 
 @latex.register
@@ -51,7 +51,7 @@ def _(law: GrowthLaw) -> str:
 
 def _lines_of(law: GrowthLaw) -> str:
     """the laws, and why something is not known"""
-    return "\n\n".join([_equations(law), *reasons(law, "undetermined")])
+    return "\n\n".join([_equations(law), *reasons(law, "undetermined"), *reasons(law, "infinite")])
 
 
 def _equations(law: GrowthLaw) -> str:
