@@ -88,8 +88,8 @@ def cancelled(e: sp.Expr) -> sp.Expr:
     """
     if _beyond(e, MOST):
         return e
-    roots = {t: sp.Dummy("root") for t in e.atoms(Implicit)}  # a root keeps its equation: it is one thing in all the laws of a network
-    e = e.xreplace(roots).replace(_is_root, _root).xreplace({letter: t for t, letter in roots.items()})
+    kept = {t: sp.Dummy("kept", real=True) for t in e.atoms(Implicit, FinitePart, Node)}  # one thing, and one spelling of it, in all laws
+    e = e.xreplace(kept).replace(_is_root, _root).xreplace({letter: t for t, letter in kept.items()})
     letters = Letters.of(e)
     inner = letters.lettered(e)
     if not inner.is_rational_function():
