@@ -45,7 +45,7 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
         infinite = _infinite(stages)
         if infinite is not None:
             still = tuple(replace(s, law=replace(s.law, transfer=sp.eye(2))) for s in stages)
-            return *laws(still)[:2], unknown_law("J", infinite)
+            return *laws(still)[:2], infinite
         return _followed(stages)
     except Together:
         raise
@@ -83,12 +83,15 @@ def _alone(stage: Stage) -> Stage:
     return replace(stage, law=replace(law, output=output, transfer=transfer, definitions=tuple(reversed(kept))))
 
 
-def _infinite(stages: Sequence[Stage]) -> Undetermined | None:
-    """why the transfer of a repeat has no value: the activation jumps, and the square of its slope has no mean"""
+def _infinite(stages: Sequence[Stage]) -> Growth | None:
+    """the law of J where the square of a slope has no mean: that of a delta, or of a root too steep"""
     for s in stages:
         for t in s.law.transfer.atoms(Expectation):
-            if t.integrand.has(sp.DiracDelta) and t.conditioned().has(sp.oo, sp.zoo):
-                return Undetermined(f"{t} is infinite: J is after one repeat")
+            jumps = t.integrand.has(sp.DiracDelta)
+            value = t.conditioned() if jumps else t.closed()
+            if value is not None and value.has(sp.oo, sp.zoo):
+                why = "the activation jumps" if jumps else "the square of the slope is not integrable"
+                return Growth("J", "infinite", reason=f"{t} is infinite, as {why}: J is so from the first repeat on")
     return None
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,7 +93,7 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
     found = []
     for g in (law.q, law.gap, law.apjn):
         curve = _curve(g, series, by_itself, settling, values)
-        if g.kind in ("bounded", "undetermined") or len(curve.l) < 100:
+        if g.kind in ("bounded", "infinite", "undetermined") or len(curve.l) < 100:
             continue
         if g.kind in ("power", "logarithmic"):
             found += _power(g, curve, values)
@@ -169,14 +169,23 @@ def _power(g: Growth, curve: _Curve, values: Mapping[str, float]) -> list[Fit]:
     exponent, one = number(g.exponent, values), np.ones_like(l)
     if g.kind == "logarithmic":
         slope = number(g.coefficient, values) ** (1 / exponent)
-        return [curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small])]
+        return [_raised(curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small]), exponent)]
     found = [curve.fit("exponent", exponent, y, [np.log(l), one, *curve.small])]
     for name in ("rate", "coefficient"):
         constant = getattr(g, name)
         if constant is not None:
-            slope = number(constant, values) ** (1 if name == "rate" else 1 / exponent)
-            found.append(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]))
+            power = 1.0 if name == "rate" else exponent
+            slope = number(constant, values) ** (1 / power)
+            found.append(_raised(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]), power))
     return found
+
+
+def _raised(slope: Fit, power: float) -> Fit:
+    """the constant that is a power of the slope that was fitted, and its error; the verdict on the slope stands"""
+    if power == 1:
+        return slope
+    fitted = slope.fitted**power if slope.fitted > 0 else math.nan
+    return replace(slope, predicted=slope.predicted**power, fitted=fitted, change=abs(power * fitted / slope.fitted) * slope.change)
 
 
 def _stretched(g: Growth, curve: _Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:

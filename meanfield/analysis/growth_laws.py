@@ -18,7 +18,7 @@ from meanfield.analysis.growth_joint import joint_laws
 from meanfield.analysis.growth_modes import unknown
 from meanfield.analysis.growth_place import letters
 from meanfield.analysis.growth_rates import Together, Undetermined
-from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.growth_records import Growth, told
 from meanfield.analysis.growth_settled import joint_limit
 from meanfield.analysis.growth_starts import from_starts
 from meanfield.analysis.maps import map_of
@@ -67,7 +67,10 @@ class GrowthLaw(faces.Labelled):
 
     def __repr__(self) -> str:
         branches = "; ".join(str(case.condition) for case in self._cases)
-        return f"GrowthLaw(\n  {self.q!r},\n  {self.gap!r},\n  {self.apjn!r}" + (f",\n  cases: {branches})" if branches else ")")
+        lines, definitions = told((self.q, self.gap, self.apjn))
+        lines += [f"cases: {branches}"] if branches else []
+        lines += ["where " + ",\n    ".join(definitions)] if definitions else []
+        return "GrowthLaw(\n  " + ",\n  ".join(lines) + ")"
 
     @cached_property
     def _cases(self) -> tuple[Case, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import sympy as sp
+from sympy import S
 
 from meanfield import faces
-from meanfield.analysis.rational_forms import shortest
+from meanfield.analysis.growth_shown import named
+from meanfield.analysis.rational_forms import beyond, shortest
 from meanfield.analysis.signs import sign
 
-__all__ = ["Growth", "Reason"]
+__all__ = ["SHORT", "Growth", "Reason", "told"]
 
 
 class Reason(str):
@@ -32,7 +35,8 @@ class Growth:
     Attributes
     ----------
     quantity : "q", "1 - c" or "J"
-    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), or "undetermined" with the reason.
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), "infinite" (J only: E phi'^2 is), or "undetermined",
+        these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
         stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
@@ -90,7 +94,7 @@ class Growth:
             return (self.rate * l) ** self.stretch + beside
         if self.kind == "logarithmic":
             return self.coefficient * sp.log(l) ** self.exponent
-        return self.limit
+        return S.Infinity if self.kind == "infinite" else self.limit
 
     @property
     def left_out(self) -> sp.Expr | None:
@@ -100,8 +104,8 @@ class Growth:
         return sp.Symbol("l", positive=True) ** (self.stretch - self.settling)
 
     def __repr__(self) -> str:
-        shown = [f"{name}={_shown(getattr(self, name))}" for name in _SHOWN if getattr(self, name) not in (None, ())]
-        return f"{self.quantity}: {', '.join([self.kind, *shown])}" + (f" ({self.reason})" if self.reason else "")
+        (line,), definitions = told([self])
+        return "\n  ".join([line, *([f"where {definitions[0]}", *definitions[1:]] if definitions else [])])
 
     def latex(self) -> str:
         """One line; ln J for J, up to an additive constant."""
@@ -111,14 +115,39 @@ class Growth:
         return rf"$\displaystyle {self.latex()}$"
 
 
+#: what an answer shows, the second kind only where it is short
 _SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "settling", "limit", "terms", "crossover")
+_BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "crossover")
 
-#: characters from which on a number is shown in digits
-LONG = 60
+#: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short
+LONG, NAMED, SHORT = 60, 700, 120
 
 
-def _shown(value: sp.Expr | tuple[tuple[sp.Expr, sp.Expr], ...]) -> sp.Expr | tuple[tuple[sp.Expr, ...], ...]:
-    """an expression, or a number where it is one and long"""
+def told(laws: Sequence[Growth]) -> tuple[list[str], list[str]]:
+    """A line for each law; and the definitions of names for what is long in them and stands there several times."""
+    rows = [{name: _shown(g, name) for name in _SHOWN if getattr(g, name) not in (None, ())} for g in laws]
+    flat = [e for row in rows for modes in row.values() for mode in modes for e in mode]
+    definitions = list[str]()
+    if sum(len(str(e)) for e in flat) > NAMED:
+        flat, definitions = named(flat)
+    rest = iter(flat)
+    lines = []
+    for g, row in zip(laws, rows, strict=True):
+        written = {name: tuple(tuple(next(rest) for _ in mode) for mode in modes) for name, modes in row.items()}
+        shown = [f"{name}={modes if name == 'terms' else modes[0][0]}" for name, modes in written.items()]
+        lines.append(f"{g.quantity}: {', '.join([g.kind, *shown])}" + (f" ({g.reason})" if g.reason else ""))
+    return lines, definitions
+
+
+def _shown(law: Growth, name: str) -> tuple[tuple[sp.Expr, ...], ...]:
+    """modes of expressions, of one where there are none: as a number where it is one and long, or where to find it"""
+    value = getattr(law, name)
     if isinstance(value, tuple):
-        return tuple(tuple(map(_shown, mode)) for mode in value)
+        return tuple(tuple(map(_number, mode)) for mode in value)
+    if name in _BESIDE and beyond(value, SHORT):
+        return ((sp.Symbol(f"<long: .{name}>"),),)
+    return ((_number(value),),)
+
+
+def _number(value: sp.Expr) -> sp.Expr:
     return sp.N(value, 15) if not value.free_symbols and len(str(value)) > LONG else value

@@ -250,6 +250,8 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
     if not isinstance(node, Node):
         return ((constant * node, S.Zero, 0),), -S.Infinity
     form = node.closed()
+    if form is not None and form.has(sp.oo, sp.zoo):
+        raise NoExpansion(f"{node} is infinite")
     if form is not None and not form.has(*FOR_READING):
         try:
             found = at_infinity(form.xreplace({q: x}), ORDER)

@@ -14,7 +14,7 @@ from meanfield.analysis.implicit import Implicit
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
 
-__all__ = ["Letters", "cancelled", "shortest"]
+__all__ = ["Letters", "beyond", "cancelled", "shortest"]
 
 #: parts up to which an expression is cancelled: beyond, it is slow
 MOST = 500
@@ -86,10 +86,10 @@ def cancelled(e: sp.Expr) -> sp.Expr:
     >>> cancelled(sp.sqrt((1 / n - sp.Rational(1, 2)) ** 2 + (1 - 1 / n) / n))
     1/2
     """
-    if _beyond(e, MOST):
+    if beyond(e, MOST):
         return e
-    roots = {t: sp.Dummy("root") for t in e.atoms(Implicit)}  # a root keeps its equation: it is one thing in all the laws of a network
-    e = e.xreplace(roots).replace(_is_root, _root).xreplace({letter: t for t, letter in roots.items()})
+    kept = {t: sp.Dummy("kept", real=True) for t in e.atoms(Implicit, FinitePart, Node)}  # one thing, and one spelling of it, in all laws
+    e = e.xreplace(kept).replace(_is_root, _root).xreplace({letter: t for t, letter in kept.items()})
     letters = Letters.of(e)
     inner = letters.lettered(e)
     if not inner.is_rational_function():
@@ -111,8 +111,8 @@ def _terms(e: sp.Expr) -> float:
     return _terms(e.base) ** min(int(e.exp), 50) if e.is_Pow and e.exp.is_Integer and e.exp > 0 else 1.0
 
 
-def _beyond(e: sp.Expr, most: int) -> bool:
-    """whether it has more parts, what an equation defines being one, without counting all of them"""
+def beyond(e: sp.Expr, most: int) -> bool:
+    """Whether an expression has more parts, what an equation defines being one, without counting all of them."""
     return next(islice(_parts(e), most, None), None) is not None
 
 
@@ -152,7 +152,7 @@ def shortest(e: sp.Expr) -> sp.Expr:
     e = e.func(*[shortest(a) for a in e.args])
     if not isinstance(e, sp.Add) and not _is_root(e):
         return e
-    if _beyond(e, MOST):
+    if beyond(e, MOST):
         return e
     flat = sp.expand(e)
     return min((e, flat, cancelled(e), _by_kind(e), _by_kind(flat)), key=_length)

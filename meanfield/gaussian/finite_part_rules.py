@@ -3,12 +3,13 @@ r"""Closed finite parts of \int x^n f(x) dx over a piece of the half line, a rul
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, reduce
 
 import sympy as sp
 from sympy import S
 from sympy.integrals.rationaltools import ratint, ratint_ratpart
 
+from meanfield.gaussian.binomial_powers import binomial_powers, without_roots_of_x
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.symbols import known
@@ -27,6 +28,7 @@ def closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | N
         return sp.expand(upper - antiderivative.subs(x, low))
     if low != 0 or high is not S.Infinity:
         return None
+    f, n = without_roots_of_x(f, n)
     for rule in (_rational, _exponential, _gaussian, _binomial, _arctangents, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
@@ -62,10 +64,12 @@ def _exponential(f: sp.Expr, n: int) -> sp.Expr | None:
     scales = [e.args[0].expand() for e in f.atoms(sp.exp) if e.has(x)]
     if not scales or any(sp.expand(a / x).has(x) for a in scales):
         return None
-    rates = [sp.expand(a / x) for a in scales]
+    rates = sorted((sp.expand(a / x) for a in scales), key=str)
     ratios = [sp.cancel(r / rates[0]) for r in rates]
-    unit = sp.Abs(rates[0]) * sp.gcd_list([sp.Abs(r) for r in ratios]) if all(r.is_Rational for r in ratios) else None
-    if unit is None or not unit.is_positive:
+    if not all(r.is_Rational for r in ratios):
+        return None
+    unit = sp.Abs(rates[0]) * reduce(sp.gcd, ratios)  # sympy's gcd of a list ends at the first 1, before a fraction
+    if not unit.is_positive:
         return None
     inside = f.xreplace({e: _Z ** (-sp.cancel(sp.expand(e.args[0] / x) / unit)) for e in f.atoms(sp.exp) if e.has(x)})
     if not inside.is_rational_function(x, _Z):
@@ -133,6 +137,12 @@ def _power_sums(ratio: sp.Expr) -> tuple[_Monomials, _Sums] | None:
     top, bottom = (sp.Poly(e, _Z) for e in sp.fraction(ratio))
     if bottom.nth(0) == 0:
         return None
+    exact = all(c.is_Rational for polynomial in (top, bottom) for c in polynomial.coeffs())
+    if exact and len(bottom.factor_list()[1]) > 1:  # the roots of one factor after the other
+        found = [_power_sums(part) for part in sp.Add.make_args(sp.apart(ratio, _Z))]
+        if any(part is None for part in found):
+            return None
+        return tuple(m for part in found if part for m in part[0]), tuple(w for part in found if part for w in part[1])
     quotient, top = sp.div(top, bottom)
     roots = sp.roots(bottom) if bottom.degree() else {}
     if sum(roots.values()) < bottom.degree():
@@ -176,48 +186,24 @@ def _binomial(f: sp.Expr, n: int) -> sp.Expr | None:
     if any(x in t.free_symbols for t in f.atoms(sp.Function)):
         return None
     for term in sp.Add.make_args(sp.expand(f)):
-        found = _one_binomial(term)
-        if found is None or n + found[1] + 1 <= 0:
+        found = binomial_powers(term)
+        if found is None:
             return None
-        c, k, m, b, s = found
-        if s == 0:
-            if not k.is_nonnegative:
+        (m, b), parts = found
+        for c, k, s in parts:
+            z = (n + k + 1) / S(m)
+            if z <= 0:
                 return None
-            continue
-        z = (n + k + 1) / S(m)
-        pole = -s - z
-        head = c * b ** (z + s) * sp.gamma(z) / sp.gamma(-s) / m
-        if pole.is_integer and pole <= 0:
-            # Gamma(pole - e/m) = (-1)^j/j! (-m/e + psi(j + 1)) at pole = -j, e -> 0
-            total += head * (-1) ** -pole / sp.factorial(-pole) * (sp.digamma(1 - pole) - sp.log(b) - sp.digamma(z))
-        else:
-            total += head * sp.gamma(pole)
+            if s == 0:
+                continue
+            pole = -s - z
+            head = c * b ** (z + s) * sp.gamma(z) / sp.gamma(-s) / m
+            if pole.is_integer and pole <= 0:
+                # Gamma(pole - e/m) = (-1)^j/j! (-m/e + psi(j + 1)) at pole = -j, e -> 0
+                total += head * (-1) ** -pole / sp.factorial(-pole) * (sp.digamma(1 - pole) - sp.log(b) - sp.digamma(z))
+            else:
+                total += head * sp.gamma(pole)
     return sp.expand(sp.expand_func(total))
-
-
-def _one_binomial(term: sp.Expr) -> tuple[sp.Expr, sp.Expr, int, sp.Expr, sp.Expr] | None:
-    """c, k, m, b, s of c x^k (x^m + b)^s, b > 0; s = 0 of a power alone"""
-    c, rest = term.as_independent(x)
-    top, bottom = sp.fraction(rest)
-    k, s, m, b = S.Zero, S.Zero, 1, S.One
-    for part, sign in ((top, 1), (sp.factor(bottom), -1)):
-        for factor in sp.Mul.make_args(part):
-            base, exponent = factor.as_base_exp()
-            if base == x:
-                k += sign * exponent
-                continue
-            if not base.is_polynomial(x) or not exponent.is_Rational:
-                return None
-            polynomial = sp.Poly(base, x)
-            (degree, *between), scale = [power for (power,), _ in polynomial.terms()], polynomial.LC()
-            offset = polynomial.nth(0) / scale
-            if (between, degree) == ([], 0):
-                c *= base ** (sign * exponent)
-                continue
-            if between != [0] or not offset.is_positive or (s != 0 and (m, b) != (degree, offset)):
-                return None
-            c, s, m, b = c * scale ** (sign * exponent), s + sign * exponent, degree, offset
-    return c, k, m, b, s
 
 
 _TRANSCENDENTAL = (sp.log, sp.atan, sp.asinh)

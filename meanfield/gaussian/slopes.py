@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import reduce
 
 import sympy as sp
 from sympy import Heaviside, S
@@ -76,7 +77,7 @@ def gathered(e: sp.Expr) -> sp.Expr:
     scales = {t.args[0] / x for t in e.atoms(sp.exp)}
     if not scales or not all(k.is_Rational for k in scales):
         return e
-    unit, power = sp.Rational(sp.gcd_list(sorted(scales))), sp.Dummy("power", positive=True)
+    unit, power = sp.Rational(reduce(sp.gcd, sorted(scales))), sp.Dummy("power", positive=True)
     plain = e.xreplace({t: power ** (t.args[0] / x / unit) for t in e.atoms(sp.exp)})
     if not plain.is_rational_function(x, power):
         return e

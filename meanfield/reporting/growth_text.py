@@ -3,13 +3,16 @@ r"""Growth laws as LaTeX: a line for q, 1 - c and ln J each, case by case, with 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 import sympy as sp
 
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
-from meanfield.analysis.growth_records import Growth, Reason
+from meanfield.analysis.growth_records import SHORT, Growth, Reason
 from meanfield.analysis.implicit import Implicit
+from meanfield.analysis.rational_forms import beyond
 from meanfield.analysis.signs import agree
 from meanfield.faces import escaped, latex
 from meanfield.reporting.breaking import WIDTH, aligned, width
@@ -22,6 +25,10 @@ __all__ = ["conditional", "reasons"]
 #: numbers from which an expression is written in decimals
 LONGEST = 10**6
 
+#: the coefficient of a logarithm that is too long to stand in a line
+_BESIDE: Final = sp.Symbol("b", real=True)
+_ELSEWHERE = r"The coefficient $b$ is long: it is the \texttt{log\_coefficient} of $\mathcal{J}$."
+
 #: seconds for the law on each side of a value that decides
 PATIENCE = 40.0
 
@@ -29,7 +36,7 @@ _UNKNOWN = "The value of one parameter decides the rest; the law on each side of
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 #: where a factor depends on the start
 _PROPORTIONAL = r"\propto"
-_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
+_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "infinite": "=", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
 
 
 @latex.register
@@ -51,7 +58,9 @@ def _(law: GrowthLaw) -> str:
 
 def _lines_of(law: GrowthLaw) -> str:
     """the laws, and why something is not known"""
-    return "\n\n".join([_equations(law), *reasons(law, "undetermined")])
+    return "\n\n".join(
+        [_equations(law), *reasons(law, "undetermined"), *reasons(law, "infinite"), *[_ELSEWHERE] * (_brief(law.apjn) != law.apjn)]
+    )
 
 
 def _equations(law: GrowthLaw) -> str:
@@ -124,8 +133,13 @@ def _same(first: Implicit, second: Implicit) -> bool:
 
 def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
-    found = [e for e in (law.asymptote, law.left_out, law.crossover) if e is not None]
+    found = [e for e in (_brief(law).asymptote, law.left_out, law.crossover) if e is not None]
     return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
+
+
+def _brief(law: Growth) -> Growth:
+    """with a letter for what fills pages beside the leading term"""
+    return replace(law, log_coefficient=_BESIDE) if law.log_coefficient is not None and beyond(law.log_coefficient, SHORT) else law
 
 
 def _legible(e: sp.Expr) -> sp.Expr:

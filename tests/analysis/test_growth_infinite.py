@@ -1,0 +1,39 @@
+"""Growth where E phi'^2 is infinite, and just before."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+x = mf.x
+
+
+def toy(phi: sp.Expr, **given: float) -> mf.GrowthLaw:
+    return mf.growth(mf.Residual(mf.Activate(mf.Activation(phi)) >> mf.Linear()), **given)
+
+
+@pytest.mark.parametrize("power", [sp.Rational(1, 5), sp.Rational(2, 5), sp.Rational(1, 2)])
+@pytest.mark.parametrize("odd", [True, False])
+def test_a_slope_that_is_not_square_integrable(power: sp.Expr, odd: bool) -> None:
+    """E phi'^2 of |x|^s is infinite for s <= 1/2, and J of the recursion with it; q has its law all the same"""
+    law = toy(sp.Abs(x) ** power * (sp.sign(x) if odd else 1), sigma_w=2, sigma_b=0)
+    assert law.apjn.kind == "infinite"
+    assert "not integrable" in law.apjn.reason
+    assert law.apjn.latex() == r"\ln \mathcal{J}^{\,l,0} = \infty"
+    assert "not integrable" in law.latex()
+    assert law.check(depth=1000).fits[0].quantity == "q"
+    assert mf.propagate(law.block, 3, 1.0, sigma_w=2, sigma_b=0).log_apjn[0] == math.inf
+    assert law.q.exponent == 1 / (1 - power)
+
+
+def test_a_slope_that_is_just_square_integrable() -> None:
+    """above s = 1/2 J is a power: of E phi'^2 = s^2 E|u|^(2s - 2) over 2 ln q'/q"""
+    s = sp.Rational(11, 20)
+    law = toy(sp.Abs(x) ** s, sigma_w=1, sigma_b=0)
+    second, slope = (sp.integrate(2 * x**k * sp.exp(-(x**2) / 2) / sp.sqrt(2 * sp.pi), (x, 0, sp.oo)) for k in (2 * s, 2 * s - 2))
+    assert law.apjn.kind == "power"
+    assert float(law.apjn.exponent) == pytest.approx(float(s**2 * slope / second / (1 - s)), rel=1e-12)
