@@ -6,6 +6,7 @@ The first repeats are taken one by one, the rest to the end by a fixed point or 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
-from meanfield.numeric.leaps import Leap, Rough, State, leap_to
+from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table
 from meanfield.numeric.trajectory import Kernel
@@ -42,15 +43,26 @@ TROUBLE = (Rough, ZeroDivisionError, OverflowError, ValueError)
 
 @dataclass(frozen=True)
 class Ends:
-    """A network's kernel of one point as plain Python, what a repeat adds, and the tables they read."""
+    """A network's kernel of one point as plain Python, what a repeat adds, and the tables they read; the same by quadrature."""
 
     module: ModuleType
     increments: Increments
     tables: list[Table]
+    rec: Recursion
+    paired: bool
 
     @classmethod
     def of(cls, rec: Recursion, paired: bool, kernel: Kernel, tables: list[Table]) -> Ends:
-        return cls(interpreted(kernel.interpreted), increments_of(rec, paired, bool(tables)), tables)
+        return cls(interpreted(kernel.interpreted), increments_of(rec, paired, bool(tables)), tables, rec, paired)
+
+    def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
+        """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""
+        return added_by(self.increments, values, depth, reading), 1.0
+
+    def by_quadrature(self, values: Floats, depth: int) -> tuple[Added, float]:
+        """The same wherever the state goes, also where no table reaches."""
+        increments, names = increments_of(self.rec, self.paired, False), [s.name for s in self.rec.parameters]
+        return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), LENIENT
 
     @property
     def reading(self) -> list[Floats]:
@@ -67,17 +79,29 @@ class Ends:
 def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64]) -> dict[str, Any] | None:
     """What a kernel keeps of the repeats in marks, of which the last is the end, by name; None where the state neither comes to rest nor
     is smooth."""
+    depth = int(marks[-1])
     while True:
         reading = ends.reading
         try:
-            return _end_of(ends, values, q, delta, pooled, marks, reading)
+            return _end_of(ends, values, q, delta, pooled, marks, reading, ends.added(values, depth, reading))
         except TROUBLE:
             if not ends.extended(reading):
-                return None
+                break
+    if ends.tables:
+        with suppress(*TROUBLE):
+            return _end_of(ends, values, q, delta, pooled, marks, ends.reading, ends.by_quadrature(values, depth))
+    return None
 
 
 def _end_of(
-    ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64], reading: list[Floats]
+    ends: Ends,
+    values: Floats,
+    q: float,
+    delta: float,
+    pooled: float,
+    marks: NDArray[np.int64],
+    reading: list[Floats],
+    step: tuple[Added, float],
 ) -> dict[str, Any]:
     m, depth = ends.module, int(marks[-1])
     s = m.workspace(m.SIZE)
@@ -96,7 +120,7 @@ def _end_of(
                     return _at_rest(trail, period, delta)
             trail.on(LOOK)
         try:
-            return _leapt(ends, trail, values, delta)
+            return _leapt(trail, delta, *step)
         except TROUBLE as reason:
             trouble = reason
             if any((numbers[: lookup.CENTRES] == ASKED).any() for numbers in reading[:-1]):
@@ -166,14 +190,13 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     return _found(trail, records, state, m.chi_of(t, last, m.FIRST_KEPT, 0), delta)
 
 
-def _leapt(ends: Ends, trail: Trail, values: Floats, delta: float) -> dict[str, Any]:
+def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:
     m, s = trail.module, trail.s
     if s[m.A] <= 0.0 or (s[m.LOWEST] <= 0.0):
         raise Rough("the product of transfers changes sign")
-    added = added_by(ends.increments, values, trail.depth, trail.reading)
     log, chi_log = _logs(m, s)
     path: list[Leap] = []
-    state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path)
+    state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path, lenient)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
     end = np.array([[state.q], [state.delta], [state.ratio]])
     before = end

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
+__all__ = ["LENIENT", "Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
 #: rows of q, delta, ratio -> what a repeat adds to these, to the log of the row, to the log of chi
@@ -27,6 +27,8 @@ POINTS = 24
 RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.03
 #: relative to the state: last coefficients, and what is left of the equation between the points
 SMOOTH, LEFT = 3e-14, 1e-11
+#: how much rougher than doubles quadrature is, and what is made of it still good enough
+LENIENT = 1e3
 #: so few repeats are taken one by one on the way back
 STEPS = 64
 #: Newton steps: with a new Jacobian, at most, and the size of the last

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric.increments import added_by, increments_of
-from meanfield.numeric.leaps import Added, Leap, Rough, State, leap_to
+from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
 from meanfield.recurrence import Recursion
 
 __all__ = ["LongRun", "long_run"]
@@ -24,8 +24,6 @@ Floats = NDArray[np.float64]
 TRIED = (512, 4096, 32768)
 #: layers that are kept, for each factor of 10 in depth
 KEPT = 100
-#: how much rougher than doubles quadrature is, and what is made of it still good enough
-LENIENT = 1e3
 
 
 @dataclass(frozen=True)
