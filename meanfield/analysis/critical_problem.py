@@ -280,7 +280,8 @@ class Problem:
             return Critical({}, "none", f"{s.name}^2 = {shown[s.name]} < 0", squares=shown)
         fixed = sp.factor_terms(derived(at).subs(s, value))
         whatever = f", for any {', '.join(idle_ones)}" if idle_ones else ""
-        reason = f"chi = 1 is a line: {s.name} in terms of {', '.join(others) or 'numbers'}{whatever}"
+        solved = f"{s.name} in terms of {', '.join(others)}" if others else f"{s.name} = {value}"
+        reason = f"chi = 1 is a line: {solved}{whatever}"
         return Critical(
             {s.name: value, "q": fixed}, "line", reason, q=fixed, chi=1, chi_parallel=1 + self.equations.marginal, squares=shown
         )

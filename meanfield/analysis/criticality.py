@@ -21,6 +21,11 @@ __all__ = ["critical"]
 
 #: parameters that may be open: two are solved for, the others stay letters
 MOST = 4
+#: of nets with masks or batch statistics
+APART = (
+    "a repeat sets identical inputs apart (Dropout, BatchNorm): c = 1 is no fixed point, and there is no ordered phase there whose edge "
+    "would be critical; fixed_points has c*"
+)
 
 
 def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
@@ -31,7 +36,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     where chi_parallel = dq'/dq is 1 as well (Roberts, Yaida & Hanin 2022, ch. 5). Where q' does not depend on q through an activation
     (a norm comes first) or both conditions are one (a homogeneous activation beside a skip: sigma_w^2 = 2 (1 - mu^2) for ReLU), the
     answer is a line, one parameter in terms of the others. A third open parameter, as a skip, stays a letter of formulas, also at a
-    half-stable point whose q* does not depend on it.
+    half-stable point whose q* does not depend on it. Where c = 1 is no fixed point (masks of `Dropout`, statistics of a `BatchNorm`)
+    no point is critical in this sense.
 
     Parameters
     ----------
@@ -84,6 +90,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
         raise ValueError("n is open: the number of tokens is not solved for, give it a value")
     if step.unresolved:
         return Critical({}, "unresolved", step.unresolved)
+    if any(gap.subs(dict(bound), simultaneous=True) != 0 for gap in step.parted):
+        return Critical({}, "none", APART)
     problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     if problem.equations.chi.has(sp.oo, sp.zoo):
         return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")

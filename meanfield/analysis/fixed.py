@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.analysis.correlations import Correlations, vanishing
 from meanfield.analysis.maps import StepMap, at_zero, map_of, slope_at_zero
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.points import MARGINAL, FixedPoint, FixedPoints, attracts, fixed_point
@@ -32,9 +33,7 @@ Ends = tuple[float, float]
 
 #: variances among which fixed points are looked for
 LOWEST, HIGHEST = 1e-12, 1e12
-#: the least 1 - c that is told from c = 1
-NARROWEST = 1e-40
-#: the same where q depends on c, and at how many 1 - c all variances are looked for
+#: the least 1 - c that is looked at where q depends on c, and at how many 1 - c all variances are looked for
 COUPLED, SCANS = 1e-10, 9
 #: Newton steps along a branch; a zero of ln (1 - c')/(1 - c) is one to this; how far from it its variance is bracketed
 NEWTON, RESIDUAL, NEARBY = 30, 1e-9, 1.01
@@ -42,6 +41,11 @@ NEWTON, RESIDUAL, NEARBY = 30, 1e-9, 1.01
 
 def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     r"""All fixed points of a network's recursion for variances from 1e-12 to 1e12, and q = 0 where it is one.
+
+    At q = 0 they are those of the map of c in the limit q -> 0, each with its own chi = dc'/dc: of tanh^3, c' = (3 c + 2 c^3)/5, c = 0,
+    which attracts, and c = 1 and -1, which repel; one with status "every c" where each c stays (tanh). Where masks or batch
+    statistics set identical inputs apart (`Dropout`, `BatchNorm`) c = 1 is a fixed point only if a gap that is next to nothing stays
+    so; what a net makes of exactly equal inputs decides nothing.
 
     Parameters
     ----------
@@ -100,12 +104,6 @@ class _Search:
         moved, _, jacobian = self.steps.pair(at, eps * at)
         return moved.growth, moved.growth_slope(_along_both(jacobian, eps)), moved.growth_error
 
-    def spread(self, at: float, eps: Floats) -> tuple[Floats, Floats, Floats]:
-        """ln of (1 - c')/(1 - c) at a fixed variance"""
-        d = at * eps
-        moved, across = self.steps.spread(np.full(eps.size, at), d)
-        return moved.growth, moved.growth_slope(across), moved.growth_error
-
     @cached_property
     def widest(self) -> float:
         """the largest 1 - c: n tokens whose correlations are all the same have c >= -1/(n - 1)"""
@@ -121,13 +119,12 @@ class _Search:
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
         if found.everywhere:
             return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
-        points = [self._origin(found)] if at_rest == 0 else []
+        searches = [self._origin(found)] if at_rest == 0 else []
         if self.step.coupled:
-            points += [self._at_one(root, 0) for root in found.roots]
-            searches = [self._coupled()]
+            searches += [([one], []) for one in map(self._at_one, found.roots) if not self._parts(one.q)] + [self._coupled()]
         else:
-            searches = [self._correlations(root) for root in found.roots]
-        points = sorted([*points, *(f for own, _ in searches for f in own)], key=lambda f: (f.q, f.gap))
+            searches += [self._correlations(root) for root in found.roots]
+        points = sorted((f for own, _ in searches for f in own), key=lambda f: (f.q, f.gap))
         skipped = [ends for _, ranges in searches for ends in ranges]
         if skipped:
             return FixedPoints(points, "unresolved", "; ".join(filter(None, [_skipped(skipped), _beyond(found)])), self.steps)
@@ -138,31 +135,31 @@ class _Search:
     def _with_parameters(self, e: sp.Expr) -> sp.Expr:
         return e.subs({s: sp.Rational(self.parameters[s.name]) for s in e.free_symbols if s.name in self.parameters}, simultaneous=True)
 
-    def _origin(self, found: Roots) -> FixedPoint:
-        """the fixed point q = 0, where p = 0 too"""
+    def _origin(self, found: Roots) -> tuple[list[FixedPoint], list[Ends]]:
+        """the fixed points with q = 0, and where 1 - c has no next one: those of the map of c in the limit"""
         if self.step.long:  # products of hundreds of formulas: where the least variance has them
-            along, chi = (_limit(*v.value) for v in self.steps.identical(np.array([LOWEST**2, LOWEST]))[1:])
+            along = _limit(*self.steps.identical(np.array([LOWEST**2, LOWEST]))[1].value)
         else:
-            chi = _number(at_zero(self._with_parameters(self.step.chi_one)))
             along = _number(slope_at_zero(self._with_parameters(self.step.q_identical)))
-        stable = attracts(along, found.first) and attracts(chi, found.first)
-        kept, across = self._beside_origin()
-        return fixed_point(
-            Root(0.0, 0.0, 0.0, True, 0.0), chi, along, stable=stable, status="every c" if kept else "", multipliers=(abs(along), across)
-        )
+        root, limit = Root(0.0, 0.0, 0.0, True, 0.0), vanishing(self.steps, self.widest)
+        stays = attracts(along, found.first)
+        if limit is None:
+            return [fixed_point(root, math.nan, along, stable=stays, status="no limit of c")], []
+        if limit.kept:
+            return [fixed_point(root, 1.0, along, stable=stays, status="every c")], []
+        one = fixed_point(root, limit.chi, along, stable=stays and attracts(limit.chi, limit.found.first))
+        points = [] if limit.parts else [one]
+        for r, gap, chi in limit.places():
+            own = _limit(*limit.growth(gap)) if self.step.coupled else along
+            stable = attracts(own, found.first) and attracts(chi, 0)
+            points.append(fixed_point(root, chi, own, gap=gap, gap_bracket=(r.low, r.high), stable=stable))
+        return points, list(limit.found.unresolved)
 
-    def _beside_origin(self) -> tuple[bool, float]:
-        """as q vanishes: whether each correlation is left as it is, and dc'/dc at c = 1"""
-        eps = self.widest * np.array([0.1, 0.4, 0.7, 0.95])
-        at = np.full(eps.size, LOWEST**2)
+    def _parts(self, at: float) -> bool:
         with np.errstate(all="ignore"):
-            alike, _, chi = self.steps.identical(at)
-            moved, gap = self.steps.pair(at, eps * at)[:2] if self.step.coupled else (alike, self.steps.spread(at, eps * at)[0])
-            across = float(np.exp(chi.log - alike.growth)[0])
-        kept = bool((np.abs(gap.growth - moved.growth) <= MARGINAL).all())
-        return kept, 1.0 if kept or abs(across - 1) <= MARGINAL else across
+            return bool(self.steps.parts(np.array([at]))[0])
 
-    def _at_one(self, root: Root, nearby: int, status: str = "") -> FixedPoint:
+    def _at_one(self, root: Root, nearby: int = 0, status: str = "") -> FixedPoint:
         """c = 1; `nearby` is the sign of ln (1 - c')/(1 - c) beside it"""
         along, chi = (float(v.value[0]) for v in self.steps.identical(np.array([root.at]))[1:])
         stable = attracts(chi, nearby) and abs(along) < 1 - MARGINAL
@@ -170,25 +167,15 @@ class _Search:
 
     def _correlations(self, root: Root) -> tuple[list[FixedPoint], list[Ends]]:
         """the fixed points of c at a fixed point of q that does not depend on it, and where 1 - c has no next one"""
-        found = positive_roots(lambda eps: self.spread(root.at, eps), NARROWEST, self.widest, per_decade=2)
-        one = self._at_one(root, found.first, "every c" if found.everywhere else "")
-        if found.everywhere:
+        here = Correlations(self.steps, root.at, self.widest)
+        one = self._at_one(root, here.found.first, "every c" if here.kept else "")
+        if here.kept:
             return [one], []
-        points = [one]
-        for r in (*found.roots, *self._opposite(root)):
-            gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # phi without mean, no bias: c = 0
-            chi = float(self.steps.spread(np.array([root.at]), np.array([root.at * gap]))[1].value[0])
+        points = [] if here.parts else [one]
+        for r, gap, chi in here.places():
             touching = "" if r.crossing else "touching"
             points.append(fixed_point(root, chi, one.chi_parallel, gap=gap, gap_bracket=(r.low, r.high), status=touching))
-        return points, list(found.unresolved)
-
-    def _opposite(self, root: Root) -> list[Root]:
-        """c = -1, where phi is odd and there is no bias"""
-        if self.widest < 2:
-            return []
-        with np.errstate(all="ignore"):  # delta' is 0 there for an even phi
-            value, _, bound = self.spread(root.at, np.array([2.0]))
-        return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= bound[0] else []
+        return points, list(here.found.unresolved)
 
     # -- where q' depends on c --------------------------------------------------------------------------------------------
     def _coupled(self) -> tuple[list[FixedPoint], list[Ends]]:
@@ -305,6 +292,7 @@ def _beyond(found: Roots) -> str:
         where = "beyond the last fixed point" if found.roots else "for every variance"
         parts.append(f"q' > q {where}: q grows without bound")
     if found.unresolved:
-        where = " and ".join(f"from {low:.3g} to {high:.3g}" for low, high in found.unresolved)
+        ends = [(f"{low:.3g}", f"{high:.3g}") for low, high in sorted(found.unresolved)]
+        where = " and ".join(low if low == high else f"from {low} to {high}" for low, high in ends)
         parts.append(f"variances {where} could not be resolved in float64")
     return "; ".join(parts)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
+from meanfield.analysis.stepping import BESIDE
 from meanfield.analysis.tabled import Tabled
 
 __all__ = ["HIGHEST", "LOWEST", "Grid", "Variances"]
@@ -121,11 +122,19 @@ class Grid:
             on, ends = np.where(seen, np.where(turned, at, here), on), np.where(seen, turned, ends)
         return on, ends
 
+    def across(self, at: Floats, d: Floats) -> Rate:
+        """dc'/dc at q* = at and 1 - c* = d/at"""
+        with np.errstate(all="ignore"):
+            jacobian = self.steps.pair(at, d)[2]
+            turned = d / at * jacobian.value[0, 1]
+            return Rate(jacobian.value[1, 1] - turned, jacobian.less_1[1, 1] - turned)
+
     # -- correlations -----------------------------------------------------------------------------------------------------
-    def gaps(self, at: Floats, chi: Rate) -> Floats:
-        """1 - c* between c = 0 and 1 for settings with chi > 1 and q* = at, by regula falsi (Illinois) in ln (1 - c)"""
+    def gaps(self, at: Floats, chi: Rate, parts: Bools) -> Floats:
+        """1 - c* between c = 0 and 1 for settings with chi > 1, or which part, and q* = at, by regula falsi (Illinois) in ln (1 - c)"""
         result, active = np.full(at.size, np.nan), np.arange(at.size)
         low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
+        low[parts] = np.log(BESIDE)
         with np.errstate(all="ignore"):
 
             def rise(part: NDArray[np.int64], u: Floats) -> tuple[Floats, Floats]:
@@ -133,8 +142,10 @@ class Grid:
                 return moved.growth, ZERO * moved.noise
 
             (f_high, zero), f_low, side = rise(active, high), chi.log, np.zeros(at.size)
+            f_low[parts] = rise(np.flatnonzero(parts), low[parts])[0]
+            result[parts & (f_low <= 0)] = 0.0
             result[f_high >= -zero] = 1.0  # c = 0 to rounding: phi without mean, no bias
-            active = np.flatnonzero(f_high < -zero)
+            active = np.flatnonzero((f_high < -zero) & ~(parts & (f_low <= 0)))
             for _ in range(STEPS):
                 a, b, fa, fb = low[active], high[active], f_low[active], f_high[active]
                 u = (a * fb - b * fa) / (fb - fa)

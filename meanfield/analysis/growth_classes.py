@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.grids import Grid, Variances
 from meanfield.analysis.moved import Rate
+from meanfield.analysis.stepping import BESIDE
 
 __all__ = ["APART", "CRITICAL", "growth_classes"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
+Bools = NDArray[np.bool_]
 
 #: |multiplier - 1| up to which a setting is critical
 CRITICAL = 1e-9
@@ -32,33 +34,34 @@ SAMPLES = 64
 INSIDE = 0.3
 
 
-def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats) -> dict[str, Words]:
-    """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap."""
+def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts: Bools) -> dict[str, Words]:
+    """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap, and has no c = 1 if it `parts`."""
     words = {name: np.full(at.size, "unresolved", dtype="<U12") for name in ("q", "gap", "apjn")}
     settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi.value))
     with np.errstate(all="ignore"):
         if settles.size:
-            own = _settled(grid.take(settles), found.chi.take(settles), found.chi_parallel.take(settles), at[settles], gap[settles])
+            slopes = found.chi.take(settles), found.chi_parallel.take(settles)
+            own = _settled(grid.take(settles), *slopes, at[settles], gap[settles], parts[settles])
             for name, values in own.items():
                 words[name][settles] = values
         for limit, side in ((np.inf, 1), (0.0, -1)):
             moves = np.flatnonzero(at == limit)
             if moves.size:
-                for name, values in _moving(grid.take(moves), side).items():
+                for name, values in _moving(grid.take(moves), side, parts[moves]).items():
                     words[name][moves] = values
     return words
 
 
-def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats) -> dict[str, Words]:
-    critical = np.abs(chi.less_1) <= CRITICAL
+def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts: Bools) -> dict[str, Words]:
+    critical = (np.abs(chi.less_1) <= CRITICAL) & ~parts
     inside = _rise(grid, at, critical) > CRITICAL
-    correlation = np.select([critical & inside, critical | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
+    correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
     gradient = np.select([np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["exponential", "power"], "bounded")
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
 
 
-def _moving(grid: Grid, side: int) -> dict[str, Words]:
+def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     (near, far), told = _places(grid, side)
 
     def exponent(a: Floats, b: Floats) -> Floats:
@@ -75,19 +78,22 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
+    fed = [_set_apart(grid, v, parts) for v in (near, far)]  # 1 - c, by which identical inputs come apart
+    keeps = parts & (exponent(*fed) < np.where(slow, kappa, 0) + APART)
     correlation = np.select(
         [
-            ~np.isfinite(there),
+            keeps,
+            ~np.isfinite(there) | (parts & slow),
             marginal & (inside > 1e-3),
             marginal & slow & (inside > 1e-3 * np.abs(first[0])),
             marginal | (there > 0),
             order < APART,
             order < kappa - APART,
         ],
-        ["unresolved", "power", "logarithmic", "bounded", "exponential", "stretched"],
+        ["bounded", "unresolved", "power", "logarithmic", "bounded", "exponential", "stretched"],
         "power",
     )
-    to_one = (there < 0) | (marginal & (correlation != "bounded"))
+    to_one = ~keeps & (there < 0) | (marginal & (correlation != "bounded"))
     spread = np.where(to_one, 0.0, INSIDE)
     rates = [_leading(grid, v, v * spread, values[2]).log for v, values in ((near, first), (far, last))]
     eta = exponent(*rates)
@@ -105,6 +111,15 @@ def _moving(grid: Grid, side: int) -> dict[str, Words]:
         "bounded",
     )
     return {name: np.where(told, words, "unresolved") for name, words in (("q", variance), ("gap", correlation), ("apjn", gradient))}
+
+
+def _set_apart(grid: Grid, at: Floats, parts: Bools) -> Floats:
+    """1 - c' of identical inputs"""
+    result, own = np.zeros(at.size), np.flatnonzero(parts)
+    if own.size:
+        moved, gap = grid.take(own).steps.moved(at[own], BESIDE * at[own])
+        result[own] = gap.at / moved.at
+    return result
 
 
 def _places(grid: Grid, side: int) -> tuple[Floats, NDArray[np.bool_]]:
@@ -138,8 +153,8 @@ def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
 
 
 def _leading(grid: Grid, at: Floats, d: Floats, chi: Rate) -> Rate:
-    """the factor of J in a repeat: chi, or the leading eigenvalue where tokens mix"""
-    if not (grid.step.long or grid.step.recursion.couples()):  # whether long laws mix tokens takes longer to tell than what they do
+    """the factor of J in a repeat: chi, or the leading eigenvalue where tokens mix or masks differ"""
+    if not (grid.step.long or grid.step.recursion.couples() or grid.step.parted):  # of long laws it takes longer to tell than they do
         return chi
     value, less_1 = np.empty((2, at.size, 2, 2))
     for part in (d == 0, d != 0):

@@ -63,8 +63,6 @@ def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.E
 
 def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
     at_one = sp.Matrix(2, 2, [t.get((S.Zero, 0), S.Zero) for t in near.transfer])
-    if any(key[0] > 0 for t in near.transfer[:1] for key in t):
-        raise Undetermined("the transfer is infinite at c = 1")
     both = coupled(near)
     if not both and GAP not in closed(transfer[0, 0]).free_symbols:
         return steps_law(sp.diag(closed(at_one[0, 0]).xreplace(put), S.Zero))
@@ -73,6 +71,8 @@ def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undete
     if approach.limit is None:
         raise Undetermined("J depends on 1 - c, which stays where it starts")
     if approach.limit == 0:
+        if any(key[0] > 0 for t in near.transfer[:1] for key in t):
+            raise Undetermined("the transfer is infinite at c = 1")
         return steps_law(at_one.applyfunc(closed).xreplace(put))
     return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Moved", "Rate", "identical_through", "pair_through", "transfer_through"]
+__all__ = ["Moved", "Rate", "comes_apart", "identical_through", "pair_through", "transfer_through"]
 
 Floats = NDArray[np.float64]
 #: the state before a stage -> the rows of `skips` there, and a bound on the rounding of the first
@@ -95,6 +95,11 @@ class Rate:
 
     def take(self, part: NDArray[Any]) -> Rate:
         return Rate(self.value[part], self.less_1[part])
+
+
+def comes_apart(gap: Moved, chi: Rate) -> NDArray[np.bool_]:
+    """Whether a gap that is next to nothing becomes far more than chi times that: then c = 1 is no fixed point."""
+    return np.asarray(gap.growth > chi.log + 1)
 
 
 def identical_through(at: Floats, stages: Iterable[Stage]) -> tuple[Moved, Rate, Rate]:

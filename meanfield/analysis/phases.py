@@ -15,6 +15,7 @@ from meanfield.analysis.contours import zero_curves
 from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances
 from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
+from meanfield.analysis.moved import Rate
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.outlines import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.runs import bound_parameters
@@ -32,7 +33,7 @@ BYTES = 1000
 #: over how many decades of q before the edge a slope is seen to grow
 DECADES = 2
 #: what a setting can be, in the order of `phase_code`
-PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved")
+PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved", "apart")
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,13 +47,15 @@ class PhaseDiagram(faces.Labelled):
     q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
         where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
     chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
-        infinite where they still grow there.
+        infinite where they still grow there. Where c = 1 is no fixed point (phase "apart") chi is dc'/dc at c*.
     xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range c has no such scale (nan), q none if it grows
         faster than exponentially: see `growth`.
-    phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound) or "unresolved".
+    phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound), "unresolved", or "apart": masks or
+        batch statistics set identical inputs apart (`Dropout`, `BatchNorm`), so that c = 1 is no fixed point, and nothing is ordered.
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
         "stretched", "exponential", "faster", or "unresolved"; the kinds of `mf.growth`, read off the map where the setting goes.
-    critical_lines : curves of chi = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the grid.
+    critical_lines : curves of chi = 1 at c = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the
+        grid; none where c = 1 is no fixed point.
 
     Examples
     --------
@@ -168,25 +171,22 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     found = everything.variances(np.full(first.size, begin))
 
     def excess(a: Floats, b: Floats) -> Floats:
-        return np.asarray(grid(a, b).variances(np.full(a.size, begin)).chi.less_1)
+        here = grid(a, b)
+        slopes = here.variances(np.full(a.size, begin))
+        return np.where(_parts(here, slopes), np.nan, slopes.chi.less_1)
 
     shape = (x.size, y.size)
-    lines = zero_curves(x, y, found.chi.less_1.reshape(shape), excess)
-    at, chi, beyond = found.q, found.chi.value, found.chi.less_1
-    gap = _correlations(everything, found)
-    if step.coupled:
-        apart = np.flatnonzero(beyond > CRITICAL)
-        joint_q, joint_gap = everything.take(apart).jointly()
-        gap[apart] = np.where(np.isfinite(at[apart]), np.nan, gap[apart])
-        there = np.isfinite(joint_q)
-        at, gap = at.copy(), gap.copy()
-        at[apart[there]], gap[apart[there]] = joint_q[there], joint_gap[there]
+    parts = _parts(everything, found)
+    lines = zero_curves(x, y, np.where(parts, np.nan, found.chi.less_1).reshape(shape), excess)
+    at, gap = _settled(everything, found, parts)
+    found = _at_correlations(everything, found, at, gap, parts)
+    chi, beyond = found.chi.value, found.chi.less_1
     phase = np.select(
-        [np.isnan(at) | np.isnan(chi), np.isinf(at), np.abs(beyond) <= CRITICAL, beyond > 0],
-        [PHASES[4], PHASES[3], PHASES[1], PHASES[2]],
+        [np.isnan(at) | np.isnan(chi), np.isinf(at), parts, np.abs(beyond) <= CRITICAL, beyond > 0],
+        [PHASES[4], PHASES[3], PHASES[5], PHASES[1], PHASES[2]],
         PHASES[0],
     )
-    growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap).items()}
+    growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap, parts).items()}
     merges = ~np.isin(growth["gap"].ravel(), ("bounded", "unresolved"))
     gap = np.where(np.isinf(at) | (at == 0), np.where(merges, 0.0, np.nan), gap)
     axes = {name: given[name] for name in names}
@@ -217,11 +217,36 @@ def _limits(grid: Grid, found: Variances) -> tuple[Floats, Floats]:
     return values[0], values[1]
 
 
-def _correlations(grid: Grid, found: Variances) -> Floats:
-    """1 - c* of each setting, nan where there is no q*"""
-    at = found.q
+def _parts(grid: Grid, found: Variances) -> NDArray[np.bool_]:
+    """where c = 1 is no fixed point, at q* or the edge that q leaves by"""
+    with np.errstate(all="ignore"):
+        return grid.steps.parts(np.clip(found.q, LOWEST, HIGHEST))
+
+
+def _settled(grid: Grid, found: Variances, parts: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """q* and 1 - c* of each setting, nan where there are none"""
+    at = found.q.copy()
     gap = np.where(np.isfinite(at), 0.0, np.nan)
-    wanted = np.flatnonzero((found.chi.less_1 > CRITICAL) & np.isfinite(at) & (at > 0))
-    if not grid.step.coupled and wanted.size:
-        gap[wanted] = grid.take(wanted).gaps(at[wanted], found.chi.take(wanted))
-    return gap
+    repelled = (found.chi.less_1 > CRITICAL) | parts
+    if not grid.step.coupled:
+        wanted = np.flatnonzero(repelled & np.isfinite(at) & (at > 0))
+        if wanted.size:
+            gap[wanted] = grid.take(wanted).gaps(at[wanted], found.chi.take(wanted), parts[wanted])
+        return at, gap
+    apart = np.flatnonzero(repelled)
+    joint_q, joint_gap = grid.take(apart).jointly()
+    gap[apart] = np.where(np.isfinite(at[apart]), np.nan, gap[apart])
+    there = np.isfinite(joint_q)
+    at[apart[there]], gap[apart[there]] = joint_q[there], joint_gap[there]
+    return at, gap
+
+
+def _at_correlations(grid: Grid, found: Variances, at: Floats, gap: Floats, parts: NDArray[np.bool_]) -> Variances:
+    """with dc'/dc at c* where c = 1 is no fixed point"""
+    there = np.flatnonzero(parts & np.isfinite(at) & (at > 0))
+    if not there.size:
+        return found
+    value, less_1 = found.chi.value.copy(), found.chi.less_1.copy()
+    own = grid.take(there).across(at[there], at[there] * gap[there])
+    value[there], less_1[there] = own.value, own.less_1
+    return Variances(found.q, found.chi_parallel, Rate(value, less_1))

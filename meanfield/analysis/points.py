@@ -31,18 +31,18 @@ class FixedPoint(faces.Labelled):
     Attributes
     ----------
     q, c, gap : variance, correlation, and 1 - c to full relative accuracy.
-    chi : dc'/dc at c*. At q* = 0 the limit of dp'/dp as q -> 0.
+    chi : dc'/dc at c*; at q* = 0, where each c is p = 0, that of the limit of the map of c as q -> 0, whose fixed points c* are.
     chi_parallel : dq'/dq at q*, the correlation kept.
     stable : whether both multipliers are below 1 in modulus: the eigenvalues of the map, which without attention are the two chi; where
-        one is 1, whether deviations shrink beside the point. At q* = 0 that of (q, p).
+        one is 1, whether deviations shrink beside the point. Where each correlation is left as it is as q -> 0, whether q comes to 0.
     kind : "stable", "unstable", or "marginally stable" where the multiplier of a point that attracts is 1: slower than exponentially.
-    xi_q, xi_c : depth scales -1/ln|multiplier| of q and c, infinite where the multiplier is 1; at q* = 0 that of c is the limit of dc'/dc
-        at c = 1 as q -> 0, nan where that is not known.
+    xi_q, xi_c : depth scales -1/ln|multiplier| of q and c, infinite where the multiplier is 1.
     bracket : variances between which ln q'/q is certain to change its sign, or which enclose a root that only touches zero.
     gap_bracket : the same for 1 - c; (0, 0) where c = 1 is a fixed point identically.
     residual : |q'/q - 1| at the point.
-    status : "isolated", "touching" (half-stable), or "every c": each correlation is left as it is; at q* = 0 in the limit q -> 0, where
-        pairs keep that which they come with.
+    status : "isolated", "touching" (half-stable), "every c": each correlation is left as it is; at q* = 0 in the limit q -> 0, where
+        pairs keep that which they come with; or "no limit of c": at q* = 0, where q' leaves float64 before the map of c has a limit (phi
+        vanishes about 0): chi and xi_c are nan there, and pairs may come to any c.
 
     Examples
     --------
@@ -69,7 +69,8 @@ class FixedPoint(faces.Labelled):
 
     @property
     def kind(self) -> str:
-        marginal = any(abs(abs(multiplier) - 1) <= MARGINAL for multiplier in (self.chi, self.chi_parallel))
+        slopes = (self.chi_parallel,) if self.status == "every c" else (self.chi, self.chi_parallel)
+        marginal = any(abs(abs(multiplier) - 1) <= MARGINAL for multiplier in slopes)
         return "unstable" if not self.stable else "marginally stable" if marginal else "stable"
 
     def __repr__(self) -> str:

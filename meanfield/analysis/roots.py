@@ -24,6 +24,8 @@ Function = Callable[[Floats], tuple[Floats, Floats, Floats]]
 ROUNDS = 12
 #: part of the smallest value nearby by which a midpoint may miss its prediction
 MISSED = 0.1
+#: a bound that says nothing of whether a value is 0
+VAGUE = 1e-3
 #: how near, in ln of the variable, the end of where the function has values is approached
 END = 1e-3
 #: steps of a bisection that starts from one decade
@@ -86,13 +88,16 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         nonzero = np.flatnonzero(sign)
         if not nonzero.size:
             return Roots((), bool(at.size), 0, 0, unresolved)
-        roots = []
+        roots: list[Root] = []
         for i, j in itertools.pairwise(nonzero):
             if sign[i] != sign[j]:
                 roots.append(_crossing(f, float(at[i]), float(at[j]), int(sign[i])))
             elif j > i + 1:
                 inside = np.arange(i + 1, j)
                 k = inside[np.argmin(np.abs(s.value[keep][inside]))]
+                if s.bound[keep][k] > VAGUE:
+                    unresolved = (*unresolved, (float(at[i + 1]), float(at[j - 1])))
+                    continue
                 roots.append(Root(float(at[k]), float(at[i]), float(at[j]), False, float(abs(s.value[keep][k]))))
         return Roots(tuple(roots), False, int(sign[nonzero[0]]), int(sign[nonzero[-1]]), unresolved)
 

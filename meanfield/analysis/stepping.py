@@ -12,12 +12,14 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap, values_of
-from meanfield.analysis.moved import Moved, Rate, identical_through, pair_through, transfer_through
+from meanfield.analysis.moved import Moved, Rate, comes_apart, identical_through, pair_through, transfer_through
 from meanfield.analysis.skips import identical_rows, pair_rows, transfer_rows
 
-__all__ = ["Steps"]
+__all__ = ["BESIDE", "Steps"]
 
 Floats = NDArray[np.float64]
+#: 1 - c of what is nearly the same
+BESIDE = 1e-30
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Steps:
                 value, skip = self._rows((branch, a), at)[0]
                 at = skip * at + value
         return gap, across
+
+    def parts(self, at: Floats) -> NDArray[np.bool_]:
+        """Whether c = 1 is no fixed point at these variances: the repeat sets apart what is nearly the same."""
+        if not self.step.parted:
+            return np.zeros(at.size, dtype=bool)
+        return comes_apart(self.pair(at, BESIDE * at)[1], self.identical(at)[2])
 
     def pair(self, at: Floats, d: Floats) -> tuple[Moved, Moved, Rate]:
         """q', delta' and the Jacobian (2, 2, points); where closed forms cancel the bound of q' says what is lost"""

@@ -12,9 +12,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import StepMap, is_closed
-from meanfield.analysis.moved import Moved, Rate, identical_through, pair_through, transfer_through
+from meanfield.analysis.moved import Moved, Rate, comes_apart, identical_through, pair_through, transfer_through
 from meanfield.analysis.skips import identical_rows, moved_rows, transfer_rows
-from meanfield.analysis.stepping import Steps
+from meanfield.analysis.stepping import BESIDE, Steps
 from meanfield.analysis.tables import Table
 from meanfield.analysis.tabulated import along, callables, tabulated
 from meanfield.symbols import known
@@ -95,6 +95,12 @@ class Tabled:
     def spread(self, at: Floats, d: Floats) -> Moved:
         """delta' where q' does not depend on delta"""
         return self._plain.spread(at, d)[0] if _functions(self.step).moved is None else self.moved(at, d)[1]
+
+    def parts(self, at: Floats) -> NDArray[np.bool_]:
+        """Whether c = 1 is no fixed point at these variances"""
+        if not self.step.parted:
+            return np.zeros(at.size, dtype=bool)
+        return comes_apart(self.moved(at, BESIDE * at)[1], self.identical(at)[2])
 
     def moved(self, at: Floats, d: Floats) -> tuple[Moved, Moved]:
         """q' and delta'"""

@@ -208,7 +208,7 @@ class Dropout(Block):
     def law(self, signal: Signal) -> Law:
         gain = 1 / (1 - self.rate)
         q2 = None if signal.q2 is None else gain * signal.q2
-        delta = signal.delta + (gain - 1) * (signal.q + signal.second) / 2
+        delta = signal.delta + self.rate * gain * (signal.q + signal.second) / 2  # gain - 1 = rate gain
         output = replace(signal, q=gain * signal.q, q2=q2, delta=delta, gaussian=signal.gaussian and gain == 1)
         return Law(output, sp.diag(gain, 1), gain, tangent=NO_WEIGHTS)
 

@@ -254,3 +254,32 @@ def test_bad_input() -> None:
         mf.critical(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)), q=1)
     with pytest.raises(ValueError, match="sigma_b = -1"):
         mf.critical(net, sigma_b=-1)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        mf.Activate(mf.tanh) >> mf.Dropout(0.3) >> mf.Linear(),
+        mf.BatchNorm() >> mf.Activate(mf.erf) >> mf.Linear(),
+        mf.Residual(mf.RMSNorm() >> mf.Activate(mf.gelu) >> mf.Dropout(0.2) >> mf.Linear(), skip=0.6),
+    ],
+    ids=["dropout", "batch norm", "residual"],
+)
+def test_nothing_is_critical_where_identical_inputs_come_apart(net: mf.Block) -> None:
+    for found in (mf.critical(net), mf.critical(net, q=1), mf.critical(net, sigma_b=0.2)):
+        assert (dict(found), found.status) == ({}, "none")
+        assert "c = 1 is no fixed point" in found.reason
+
+
+def test_a_mask_that_drops_nothing_leaves_the_critical_point() -> None:
+    net = mf.Activate(mf.erf) >> mf.Dropout() >> mf.Linear()
+    assert mf.critical(net, q=1, rate=0) == pytest.approx(mf.critical(mf.mlp(mf.erf), q=1), rel=1e-14)
+    assert mf.critical(net, rate=0.1).status == "none"
+
+
+def test_a_bias_of_a_line_that_is_a_number_is_named() -> None:
+    """a norm behind relu: chi = 1 only without bias, for any weights beside a skip"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Symbol("mu", positive=True))
+    line = mf.critical(net)
+    assert line["sigma_b"] == 0
+    assert line.reason.startswith("chi = 1 is a line: sigma_b = 0, for any ")

@@ -56,7 +56,7 @@ def test_all_branches_of_an_odd_activation_without_bias() -> None:
     found = mf.fixed_points(mf.mlp(mf.sin), sigma_w=2, sigma_b=0)
     assert [(f.q == 0, f.c) for f in found] == [(True, 1.0), (False, 1.0), (False, 0.0), (False, -1.0)]
     assert [f.stable for f in found] == [False, False, True, False]
-    assert found[0].chi == found[0].chi_parallel == 4
+    assert (found[0].chi, found[0].chi_parallel, found[0].status) == (1, 4, "every c")
     q = found[1].q
     assert found[2].chi == pytest.approx(4 * math.exp(-q), rel=1e-12)
     assert found[3].chi == pytest.approx(4 * math.exp(-q) * math.cosh(q), rel=1e-12)
@@ -226,16 +226,17 @@ def test_correlations_that_so_many_tokens_can_have() -> None:
 
 
 def test_a_gated_branch() -> None:
-    """q' = q^2/2 and c' = c kappa(c) of relu without a norm"""
-    origin, alike, apart = mf.fixed_points(mf.GLU(mf.relu, 1, 1, 1))
-    assert (origin.q, origin.stable) == (0, True)
+    """q' = q^2/2 and c' = c kappa(c) of relu without a norm, whatever q is"""
+    *origin, alike, apart = mf.fixed_points(mf.GLU(mf.relu, 1, 1, 1))
+    assert [(f.q, f.c, f.stable) for f in origin] == [(0, 1, False), (0, 0, True)]
+    assert [f.chi for f in origin] == pytest.approx([2, 1 / math.pi], rel=1e-12)
     assert (alike.q, alike.chi_parallel) == (pytest.approx(2, rel=1e-14), pytest.approx(2, rel=1e-14))
     assert (alike.chi, apart.chi) == (pytest.approx(2, rel=1e-12), pytest.approx(1 / math.pi, rel=1e-12))
     assert (apart.q, apart.c) == (pytest.approx(2, rel=1e-14), 0)
 
 
 def test_the_estimate_of_a_gated_attention_unit_is_of_degree_seven() -> None:
-    assert mf.fixed_points(mf.GAU(mf.relu, s=8, n=4, d=16, e=32).diagonal)[1].chi_parallel == pytest.approx(6, rel=1e-12)
+    assert mf.fixed_points(mf.GAU(mf.relu, s=8, n=4, d=16, e=32).diagonal)[-1].chi_parallel == pytest.approx(6, rel=1e-12)
 
 
 @pytest.mark.parametrize(("sigma_w", "sigma_b"), [(0.3, 0.1), (0.1, 0.01), (0.5, 0.3)])
@@ -255,7 +256,7 @@ def test_a_fixed_point_next_to_where_the_second_moment_diverges(sigma_w: float, 
 def test_pairs_keep_their_correlation_where_a_variance_vanishes_and_phi_is_straight(phi: mf.Activation) -> None:
     (origin,) = mf.fixed_points(mf.mlp(phi), sigma_w=0.5, sigma_b=0)
     assert (origin.q, origin.status, origin.stable, origin.kind, origin.xi_c) == (0, "every c", True, "stable", math.inf)
-    assert origin.chi == origin.chi_parallel < 1
+    assert origin.chi_parallel < 1 == origin.chi
     assert float(mf.propagate(mf.mlp(phi), 60, 1e-6, c=0.3, record="last", sigma_w=0.5, sigma_b=0).c[0]) == pytest.approx(0.3, abs=1e-5)
 
 
@@ -263,8 +264,10 @@ def test_what_a_kink_or_a_power_does_to_correlations_as_the_variance_vanishes() 
     """dc'/dc at c = 1: 1 of relu, which merges pairs, and 4/3 of x^2, whose c' is (1 + 2 c^2)/3"""
     (relu,) = mf.fixed_points(mf.mlp(mf.relu), sigma_w=0.5, sigma_b=0)
     assert (relu.status, relu.xi_c) == ("isolated", math.inf)
-    square = mf.fixed_points(mf.mlp(mf.Activation(mf.x**2)), sigma_w=0.5, sigma_b=0)[0]
+    square, half = mf.fixed_points(mf.mlp(mf.Activation(mf.x**2)), sigma_w=0.5, sigma_b=0)[:2]
     assert (square.q, square.status, square.xi_c) == (0, "isolated", pytest.approx(1 / math.log(4 / 3), rel=1e-12))
+    assert (half.q, half.c, half.chi) == (0, pytest.approx(0.5, rel=1e-12), pytest.approx(2 / 3, rel=1e-12))
+    assert (square.stable, half.stable) == (False, True)
 
 
 def test_a_multiplier_of_one_that_attracts_is_said_to_be_marginal() -> None:
@@ -273,3 +276,85 @@ def test_a_multiplier_of_one_that_attracts_is_said_to_be_marginal() -> None:
     assert "marginally stable" in repr(origin)
     growing = mf.fixed_points(mf.mlp(mf.gelu), sigma_w=2, sigma_b=0)[0]
     assert (growing.chi_parallel, growing.kind) == (1, "unstable")
+
+
+@pytest.mark.parametrize("power", [3, 5])
+def test_an_odd_power_sends_pairs_apart_as_the_variance_vanishes(power: int) -> None:
+    """tanh^n is x^n there: c' is E u^n v^n / E u^2n, a polynomial with dc'/dc = n^2/(2 n - 1) at c = 1 and -1, n!!^2/(2 n - 1)!! at 0"""
+    found = mf.fixed_points(mf.mlp(mf.Activation(sp.tanh(mf.x) ** power)), sigma_w=0.9, sigma_b=0)
+    assert [(f.q, f.c, f.chi_parallel) for f in found] == [(0, 1, 0), (0, 0, 0), (0, -1, 0)]
+    ends, middle = sp.Rational(power**2, 2 * power - 1), sp.factorial2(power) ** 2 / sp.factorial2(2 * power - 1)
+    assert [f.chi for f in found] == pytest.approx([float(v) for v in (ends, middle, ends)], rel=1e-11)
+    assert [f.stable for f in found] == [False, True, False]
+    assert [f.xi_c for f in found] == pytest.approx([1 / abs(math.log(f.chi)) for f in found], rel=1e-12)
+
+
+def test_a_product_of_nearly_straight_branches_squares_correlations_as_the_variance_vanishes() -> None:
+    """SwiGLU: c' -> c^2, which leaves 1 and 0 but sends -1 to 1"""
+    origin = [f for f in mf.fixed_points(mf.SwiGLU(0.8, 1.1, 0.9)) if f.q == 0]
+    assert [(f.c, f.chi, f.stable) for f in origin] == [(1, pytest.approx(2, rel=1e-9), False), (0, pytest.approx(0, abs=1e-9), True)]
+
+
+def test_no_correlation_is_named_where_phi_vanishes_about_zero() -> None:
+    origin, *others = found = mf.fixed_points(mf.mlp(mf.softshrink), sigma_w=0.6, sigma_b=0)
+    assert (origin.q, origin.status, origin.stable) == (0, "no limit of c", True)
+    assert math.isnan(origin.chi)
+    assert math.isnan(origin.xi_c)
+    assert not others  # q' < q throughout: none touches zero where the bound on ln q'/q says nothing
+    assert "could not be resolved" in found.reason
+
+
+def test_variances_up_to_where_the_next_one_overflows_are_resolved() -> None:
+    """E exp(u/3)^2 = exp(2 q/9)"""
+    found = mf.fixed_points(mf.mlp(mf.Activation(sp.exp(mf.x / 3))), sigma_w=1.5, sigma_b=0.2)
+    assert found.reason == "q' > q for every variance: q grows without bound"
+
+
+DROPPED = {
+    "tanh": (mf.Activate(mf.tanh) >> mf.Dropout(0.15) >> mf.Linear(), 1.7, 0.2),
+    "next to nothing": (mf.Activate(mf.tanh) >> mf.Dropout(1e-7) >> mf.Linear(), 1.1, 0.2),
+    "relu": (mf.Activate(mf.relu) >> mf.Dropout(0.3) >> mf.Linear(), 0.9, 0.2),
+    "residual": (mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Dropout(0.1) >> mf.Linear(), skip=sp.Rational(3, 5)), 1.1, 0.4),
+    "batch norm": (mf.BatchNorm() >> mf.Activate(mf.tanh) >> mf.Linear(), 1.3, 0.3),
+    "batch norm and skip": (mf.Residual(mf.BatchNorm() >> mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Rational(1, 2)), 0.7, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_where_identical_inputs_come_apart_c_1_is_no_fixed_point(name: str) -> None:
+    """the one fixed point is where pairs from both sides go"""
+    net, w, b = DROPPED[name]
+    (point,) = mf.fixed_points(net, sigma_w=w, sigma_b=b)
+    assert point.stable
+    assert point.gap > 0
+    run = mf.propagate(net, 600, 1.0, gap=np.array([1e-9, 0.9]), record="last", sigma_w=w, sigma_b=b)
+    assert run.q[:, -1] == pytest.approx(point.q, rel=1e-12)
+    assert run.gap[:, -1] == pytest.approx(point.gap, rel=1e-9)
+    step = mf.propagate(net, 1, point.q, gap=point.gap * np.array([1 - 1e-5, 1 + 1e-5]), record="last", sigma_w=w, sigma_b=b)
+    assert float(np.diff(step.gap[:, -1])[0]) / (2e-5 * point.gap) == pytest.approx(point.chi, rel=1e-4, abs=1e-9)
+
+
+def test_a_mask_that_drops_nothing_and_weights_of_nothing_leave_c_1_a_fixed_point() -> None:
+    net = mf.Activate(mf.erf) >> mf.Dropout() >> mf.Linear()
+    plain = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.6, sigma_b=0.1)
+    kept = mf.fixed_points(net, rate=0, sigma_w=1.6, sigma_b=0.1)
+    assert [f.status for f in kept] == [f.status for f in plain] == ["isolated"] * 2
+    assert np.array([(f.q, f.gap, f.chi) for f in kept]) == pytest.approx(np.array([(f.q, f.gap, f.chi) for f in plain]), rel=1e-12)
+    (still,) = mf.fixed_points(net, rate=0.2, sigma_w=0, sigma_b=0.3)
+    assert (still.c, still.chi, still.stable) == (1, 0, True)
+
+
+def test_pairs_of_a_net_with_dropout_and_no_bias_have_a_correlation_where_the_variance_vanishes() -> None:
+    """relu: c' = (1 - rate) kappa(c) for every q"""
+    net = mf.Activate(mf.relu) >> mf.Dropout(0.25) >> mf.Linear()
+    (point,) = mf.fixed_points(net, sigma_w=0.9, sigma_b=0)
+    run = mf.propagate(net, 300, 1.0, c=0.2, record="last", sigma_w=0.9, sigma_b=0)
+    assert (point.q, point.stable, point.c) == (0, True, pytest.approx(float(run.c[-1]), rel=1e-10))
+
+
+def test_tokens_of_a_net_with_dropout_settle_apart() -> None:
+    net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(n=8), mlp=mf.MLP(mf.relu) >> mf.Dropout(0.1), skip=sp.Rational(4, 5))
+    values = dict.fromkeys(["sigma_Q", "sigma_K", "sigma_V", "sigma_O", "sigma_1", "sigma_2"], 1.0)
+    (point,) = mf.fixed_points(net, **values)
+    run = mf.propagate(net, 300, 1.0, c=0.99, record="last", **values)
+    assert (point.q, point.gap) == (pytest.approx(float(run.q[-1]), rel=1e-10), pytest.approx(float(run.gap[-1]), rel=1e-9))

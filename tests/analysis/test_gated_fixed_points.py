@@ -43,8 +43,13 @@ def test_unstable_points_are_left_as_they_are(skip: float) -> None:
     """q* depends on c: each point is a fixed point of a step of a run, and what is a little beside it goes away at the rates it says"""
     unit = mf.GAU(mf.silu, **MANY)
     net = mf.Residual(unit, skip=skip) if skip else unit
-    origin, alike, apart = mf.fixed_points(net)
-    assert (origin.q, origin.stable, origin.chi) == (0, True, pytest.approx(skip**2, rel=1e-12, abs=1e-300))
+    *origin, alike, apart = mf.fixed_points(net)
+    assert [(f.q, f.c, f.stable) for f in origin] == ([(0, 1, True)] if skip else [(0, 1, False), (0, 0, True)])
+    assert [f.chi_parallel for f in origin] == pytest.approx([skip**2] * len(origin), rel=1e-12, abs=1e-300)
+    if not skip:  # what a pair next to either does in a step from a variance that is next to nothing
+        near = mf.propagate(net, 1, q=1e-9, c=np.array([1 - 1e-6, 1e-6]), record="last")
+        assert near.gap[0, -1] / 1e-6 == pytest.approx(origin[0].chi, rel=1e-5)
+        assert near.c[1, -1] / 1e-6 == pytest.approx(origin[1].chi, rel=1e-3)
     assert not alike.stable
     assert not apart.stable
     assert alike.gap == 0 < apart.gap

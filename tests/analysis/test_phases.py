@@ -321,3 +321,54 @@ def test_more_settings_than_memory_are_refused_before_they_are_made() -> None:
     many = np.broadcast_to(np.linspace(0.5, 2, 400_000), (400_000,))
     with pytest.raises(ValueError, match=r"400,000 values of sigma_w x 400,000 values of sigma_b needs .* GiB.*at most about"):
         mf.phase_diagram(mf.mlp(mf.tanh), sigma_w=many, sigma_b=many)
+
+
+APART: dict[str, tuple[mf.Block, dict[str, list[float]]]] = {
+    "tanh": (mf.Activate(mf.tanh) >> mf.Dropout(0.2) >> mf.Linear(), {"sigma_w": [0.6, 1.1, 1.8], "sigma_b": [0.15, 0.5]}),
+    "rate": (mf.Activate(mf.erf) >> mf.Dropout() >> mf.Linear(sigma_b=0.25), {"rate": [1e-12, 0.05, 0.4], "sigma_w": [0.7, 1.6]}),
+    "batch norm": (mf.BatchNorm() >> mf.Activate(mf.gelu) >> mf.Linear(), {"sigma_w": [0.7, 1.6], "sigma_b": [0.1, 0.3]}),
+    "residual": (
+        mf.Residual(mf.LayerNorm() >> mf.Activate(mf.relu) >> mf.Dropout(0.1) >> mf.Linear(), skip=sp.Rational(1, 2)),
+        {"sigma_w": [0.7, 1.6], "sigma_b": [0.1, 0.3]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_where_identical_inputs_come_apart_nothing_is_ordered(name: str) -> None:
+    net, axes = APART[name]
+    diagram = mf.phase_diagram(net, **axes)
+    assert (diagram.phase == "apart").all()
+    assert diagram.critical_lines == ()
+    (first, x), (second, y) = axes.items()
+    for i, j in ((0, 0), (len(x) - 1, 1), (1, 0)):
+        given = {first: x[i], second: y[j]}
+        (point,) = mf.fixed_points(net, **given)
+        assert (diagram.q[i, j], diagram.gap[i, j]) == (pytest.approx(point.q, rel=1e-12), pytest.approx(point.gap, rel=1e-10))
+        assert diagram.chi[i, j] == pytest.approx(point.chi, rel=1e-7, abs=1e-12)
+        assert diagram.xi_c[i, j] == pytest.approx(point.xi_c, rel=1e-6, abs=1e-12)
+        law = mf.growth(net, **given)
+        assert [str(diagram.growth[k][i, j]) for k in ("q", "gap", "apjn")] == [law.q.kind, law.gap.kind, law.apjn.kind]
+
+
+def test_one_diagram_with_and_without_masks() -> None:
+    """at rate 0 what it is without Dropout, with its critical point on that edge; none beyond"""
+    net = mf.Activate(mf.erf) >> mf.Dropout() >> mf.Linear(sigma_b=0.2)
+    diagram = mf.phase_diagram(net, rate=[0.0, 0.1], sigma_w=np.linspace(0.6, 1.8, 5))
+    plain = mf.phase_diagram(mf.mlp(mf.erf), sigma_w=np.linspace(0.6, 1.8, 5), sigma_b=[0.2, 0.3])
+    assert (diagram.phase[0] == plain.phase[:, 0]).all()
+    assert diagram.gap[0] == pytest.approx(plain.gap[:, 0], rel=1e-11)
+    assert (diagram.phase[1] == "apart").all()
+    assert diagram.critical_lines == ()
+
+
+@pytest.mark.parametrize("w", [0.9, 2.1])
+def test_growth_of_what_leaves_the_range_with_masks(w: float) -> None:
+    """relu: c' = (1 - rate) kappa(c) wherever q is, and J grows with 1/(1 - rate)"""
+    net = mf.Activate(mf.relu) >> mf.Dropout(0.15) >> mf.Linear()
+    diagram = mf.phase_diagram(net, sigma_w=[w, w + 0.1], sigma_b=[0.0, 0.2])
+    law = mf.growth(net, sigma_w=w, sigma_b=0)
+    words = [str(diagram.growth[k][0, 0]) for k in ("q", "gap", "apjn")]
+    assert words == [law.q.kind, law.gap.kind, law.apjn.kind] == ["exponential", "bounded", "exponential"]
+    assert diagram.phase[0, 0] == ("apart" if w < 1 else "divergent")
+    assert math.isnan(diagram.c[0, 0])
