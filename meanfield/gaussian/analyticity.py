@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -22,10 +23,15 @@ __all__ = ["NARROWEST", "analytic_radii", "analytic_radius", "start_of", "taylor
 x = known("x")
 
 _WIDEST, NARROWEST = 8.0, 1e-6
+#: a radius that is of no use around 0
+_NARROW = 1e-3
+#: halvings of the logarithm of a radius, to its last digit, and to 1 % of it where each takes thousands of numbers of many digits
+_HALVINGS, _FEW = 30, 11
 
 
-def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...]) -> list[float]:
-    """Of each centre the largest r below _WIDEST for which f is analytic in |z - centre| < r, all of them halved together."""
+def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...], least: float, halvings: int) -> list[float]:
+    """Of each centre the largest r below _WIDEST for which f is analytic in |z - centre| < r, all of them halved together; 0 where f is
+    not so for the least r that is of use."""
     count = 256
     circle = np.exp(2j * np.pi * (np.arange(count) + 0.37) / count)
     both = np.concatenate((circle, circle[:: count // 8]))
@@ -42,9 +48,11 @@ def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...]
             decayed = modes[:, count // 2 + count // 4 :].max(axis=1) <= 1e-9 * size
         return np.asarray(np.isfinite(values).all(axis=1) & same & decayed)  # what overflows may have any singularity inside
 
-    low, high = np.full(len(centres), NARROWEST / 2), np.full(len(centres), _WIDEST)
+    low, high = np.full(len(centres), least), np.full(len(centres), _WIDEST)
+    if least > NARROWEST and not analytic(low).any():
+        return [0.0] * len(centres)
     whole = analytic(high)
-    for _ in range(30):
+    for _ in range(0 if whole.all() else halvings):
         between = np.sqrt(low * high)
         good = analytic(between)
         low, high = np.where(good, between, low), np.where(good, high, between)
@@ -59,7 +67,7 @@ def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     for sign in (-1, 0, 1):
         here = tuple(c for c in centres if (c > 0) - (c < 0) == sign)
         if here:
-            radii |= zip(here, _radii(vectorised(side(g, sign) if sign else g), here), strict=True)
+            radii |= zip(here, _radii(vectorised(side(g, sign) if sign else g), here, NARROWEST / 2, _HALVINGS), strict=True)
     return [radii[c] for c in centres]
 
 
@@ -69,7 +77,7 @@ def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bo
     left, right = pieces[below], pieces[below + (0.0 in kinks)]
     nothing = (0.0,) * TERMS
     radius = min([analytic_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
-    if radius <= 1e-3:
+    if radius <= _NARROW:
         return 0.0, False, nothing, nothing
     try:
         forward = taylor(right, min(radius / 2, 1.0), 2 * TERMS)
@@ -96,10 +104,12 @@ def _summed(c: tuple[float, ...]) -> float:
     return math.exp(min((room + moments[first] - moments[n] + weights[first] - weights[n]) / (n - first) for n in left))
 
 
+@cache
 def analytic_radius(piece: sp.Expr) -> float:
-    """How far a piece is analytic around 0; where float64 finds nothing, terms may cancel: again in more digits"""
+    """How far a piece is analytic around 0, 0 if not so far as is of use; where float64 finds nothing, terms may cancel: again in more
+    digits"""
     radius = analytic_radii(piece, (0.0,))[0]
-    if radius > 1e-3 or x not in piece.free_symbols:
+    if radius > _NARROW or x not in piece.free_symbols:
         return radius
     f = sp.lambdify(x, piece, "mpmath")
 
@@ -113,7 +123,7 @@ def analytic_radius(piece: sp.Expr) -> float:
             size = max(map(abs, values)) or mp.mpf(1)
             return np.array([complex(v / size) for v in values]).reshape(z.shape)
 
-    return _radii(precise, (0.0,))[0]
+    return _radii(precise, (0.0,), _NARROW, _FEW)[0]
 
 
 def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:

@@ -104,9 +104,19 @@ def _rounding(here: float) -> float:
     return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
 
 
+def _values(f: Real, a: float, b: float) -> Floats:
+    """f at the Chebyshev points of [a, b], at an end where it is 0/0 just inside of it"""
+    points = a + (b - a) * (0.5 + 0.5 * _POINTS)
+    values = f(points)
+    if np.isnan(values[[0, -1]]).any():
+        inward = 1e-15 * max(abs(a), abs(b)) * math.copysign(1.0, b - a)
+        values[[0, -1]] = f(points[[0, -1]] + [-inward, inward])
+    return values
+
+
 def resolves(f: Real, size: float, a: float, b: float) -> bool:
     """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
-    values = f(a + (b - a) * (0.5 + 0.5 * _POINTS))
+    values = _values(f, a, b)
     if not np.isfinite(values).all():
         return False
     rest = _coefficients(values)[_RESOLVED:].max()
@@ -190,8 +200,7 @@ def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
 
 
 def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
-    points = a + (c - a) * (0.5 + 0.5 * _POINTS)
-    values = f(points)
+    points, values = a + (c - a) * (0.5 + 0.5 * _POINTS), _values(f, a, c)
     if not np.isfinite(values).all():
         return False
     here = max(float(np.abs(values).max()), 1e-40 * size)
@@ -199,8 +208,7 @@ def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
         return False
     fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
     for low, high in ((a, b), (b, c)):
-        inside = low + (high - low) * (0.5 + 0.5 * _POINTS)
-        true = f(inside)
+        inside, true = low + (high - low) * (0.5 + 0.5 * _POINTS), _values(f, low, high)
         if np.abs(fit(inside) - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
             return False
     return True

@@ -182,9 +182,8 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     cuts = tuple(sorted({*written, *narrow}))
     pieces = branches(g, list(midpoints(cuts)))
     functions = [mended_function(piece) for piece in pieces]
-    size = max(map(size_near, functions))
     ends = (-np.inf, *cuts, np.inf)
-    size = max([size, *(size_near(f, c) for f, *around in zip(functions, ends, ends[1:], strict=False) for c in around if c in narrow)])
+    size = max(size_near(f, *around) for f, around in zip(functions, itertools.pairwise(ends), strict=True))
     found = _panels(functions, ends, size)
     breaks = sorted({*found.coarse, *found.graded})
     endless = len(written) > FEW
@@ -243,7 +242,7 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
     cuts = (*one, one[0] + length)
     pieces = [branch(g, m) for m in midpoints((one[-1] - length, *cuts))][1:-1]
     functions = [mended_function(piece) for piece in pieces[1:]]
-    size = max(map(size_near, functions))
+    size = max(size_near(f, *around) for f, around in zip(functions, itertools.pairwise(cuts), strict=True))
     found = _panels(functions, cuts, size)
     if not {*cuts[1:]} <= {*found.coarse}:
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it varies too fast within a period")
@@ -325,9 +324,12 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
 
 
-def size_near(f: Real, centre: float = 0.0) -> float:
-    """the largest of values near 0, on every scale, or of those next to another centre"""
-    return float(np.nanmax(np.abs(f(_SIZED if centre == 0.0 else centre + _SIZED[np.abs(_SIZED) < _NARROW]))))
+def size_near(f: Real, low: float = -np.inf, high: float = np.inf) -> float:
+    """the largest of values between two ends next to 0, or next to either, on every scale"""
+    beside = np.abs(_SIZED[np.abs(_SIZED) < _NARROW])
+    points = np.concatenate([_SIZED, *([low + beside] if low > -np.inf else []), *([high - beside] if high < np.inf else [])])
+    values = np.abs(f(points[(low < points) & (points < high)]))
+    return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
 
 
 def _growth(g: sp.Expr, f: Real, direction: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -95,3 +96,31 @@ def test_gaps(name: str, ratio: str) -> None:
         else:
             wider = mf.evaluate(phi.gap(q, delta), q=v, delta=d * (1 + R("1e-9")), digits=25)
             assert 0 < wider - gap < gap * mp.mpf("1e-8")
+
+
+#: without a Taylor series where they begin, 0 times infinity there in their slopes, and huge beyond where they are used
+FLAT = {
+    "bump": (sp.Piecewise((0, sp.Abs(x) < R(3, 2)), (sp.exp(-2 / (x**2 - R(9, 4))), True)), (-1.5, 1.5)),
+    "on a smooth function": (sp.Piecewise((sp.atan(x), x < R(5, 2)), (sp.atan(R(5, 2)) + sp.exp(-2 / (x - R(5, 2))), True)), (2.5,)),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_what_begins_flatter_than_any_power(name: str) -> None:
+    """by Gauss-Legendre panels that are short next to where it begins, in one variable and in the plane"""
+    f, edges = FLAT[name]
+    phi, variance, gap = mf.Activation(f), 1.2, 0.35
+    ends = sorted({e + s * t for e in edges for s in (-1, 1) for t in (0, 0.04, 0.1, 0.25, 0.6)} | {*np.arange(-12, 12.1, 0.5).tolist()})
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    lows, highs = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
+    u = ((lows + highs) / 2 + (highs - lows) / 2 * nodes).ravel()
+    w = ((highs - lows) / 2 * weights).ravel() * np.exp(-(u**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    value, rate = (np.array(list(map(sp.lambdify(x, g, "math"), u.tolist()))) for g in (f, f.diff(x)))
+    second, slope = (float(w @ v**2) for v in (value, rate))
+    assert mf.evaluate(phi.second_moment(q), q=variance) == pytest.approx(second, rel=2e-14)
+    assert mf.evaluate(phi.derivative.second_moment(q), q=variance) == pytest.approx(slope, rel=2e-14)
+    rho = 1 - gap / variance
+    apart = np.exp(-(rho**2 * (u[:, None] ** 2 + u**2) - 2 * rho * u[:, None] * u) / (2 * variance * (1 - rho**2))) / np.sqrt(1 - rho**2)
+    product = float((w * value) @ apart @ (w * value))
+    assert mf.evaluate(phi.gap(q, delta), q=variance, delta=gap) == pytest.approx(second - product, rel=1e-12)
+    assert mf.evaluate(phi.gap(q, delta), q=variance, delta=1e-14) == pytest.approx(slope * 1e-14, rel=1e-11)
