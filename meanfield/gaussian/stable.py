@@ -21,11 +21,30 @@ __all__ = ["side"]
 x = known("x")
 
 
+#: exponents up to which e^z and its cube are doubles
+_MODEST = 200
+
+
 @cache
 def side(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0."""
+    turns = {sign * z.xreplace({x: S.Zero}) / z.coeff(x) for z in _steep(f, sign)}
+    if len(turns) != 1:
+        return _outward(f, sign)
+    return sp.Piecewise((_outward(f, sign), sign * x + turns.pop() > 0), (_outward(f, -sign), True))
+
+
+def _steep(f: sp.Expr, sign: int) -> list[sp.Expr]:
+    """the exponents, linear in x, that change sign on that side of 0 and may be large before"""
+    lines = [z for z in (t.args[0] for t in f.atoms(exp)) if z.is_polynomial(x) and sp.degree(z, x) == 1]
+    starts = [(z, z.xreplace({x: S.Zero})) for z in map(sp.expand, lines)]
+    return [z for z, start in starts if (sign * start / z.coeff(x)).is_negative and not (sp.Abs(start) - _MODEST).is_nonpositive]
+
+
+def _outward(f: sp.Expr, sign: int) -> sp.Expr:
     f = in_pieces(f, sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
     f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), sign))
+    f = f.replace(lambda t: isinstance(t, expm1) and _rise(t.args[0], sign) > 0, lambda t: -exp(t.args[0]) * expm1(-t.args[0]))
     f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _rise(t.args[0], sign) != 0, lambda t: _exponentials(t, sign))
     f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, sign), sign))
     return _Outward(sign)(f)

@@ -318,8 +318,9 @@ def _quadrature(
         program = _program(e, order, closed, careful=error or uncounted, widely=widely)
         again = np.isnan(out) | coarse | (noisy and not error)
         out[again], bound[again] = program(table[:, again])
-    if (noisy or coarse.any()) and not closed:
-        poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & noisy)
+    cancels = isinstance(e.as_coeff_Mul()[1], sp.Add)
+    if (noisy or cancels or coarse.any()) and not closed:
+        poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
         out[poor] = doubles(e, order, table[:, poor], reasons)
         bound[poor] = _rounding(out[poor])
     if error:

@@ -323,3 +323,49 @@ def test_differences_of_absolute_values_keep_their_digits() -> None:
     """|u + 1| - |u - 1| is 2u for small u"""
     phi = mf.Activation(sp.Abs(mf.x + 1) - sp.Abs(mf.x - 1))
     assert mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=1e-16, p=-3e-17, q2=1e-16) == pytest.approx(-1.2e-16, rel=1e-13)
+
+
+def test_steep_logistic_functions_away_from_zero() -> None:
+    """e^{a (x + b)} is no double between 0 and -b; an array of a goes through"""
+    a, b, q = sp.Symbol("a", positive=True), sp.Rational(17, 10), 0.7
+    steep = [30.0, 500.0, 900.0, 3e4]
+    soft = mf.Activation(sp.log(1 + sp.exp(-a * (mf.x - b))) / a)
+    step = mf.Activation(1 / (1 + sp.exp(a * (mf.x + b))))
+    for phi, f in (
+        (
+            soft,
+            lambda z, s: (
+                -(z - 1.7) + mp.log1p(mp.exp(s * (z - mp.mpf("1.7")))) / s if z < 1.7 else mp.log1p(mp.exp(-s * (z - mp.mpf("1.7")))) / s
+            ),
+        ),
+        (step, lambda z, s: 1 / (1 + mp.exp(s * (z + mp.mpf("1.7"))))),
+    ):
+        found = mf.evaluate(phi.second_moment(mf.q), q=q, a=steep)
+        turn = mp.mpf("1.7") * (1 if phi is soft else -1)
+        for s, value in zip(steep, found, strict=True):
+            with mp.workdps(30):
+                near = [turn + k / s for k in (-60, -8, 0, 8, 60)]
+                ends = [-12, *near, 12] if s > 30 else [-12, turn, 12]
+                exact = mp.quad(lambda z, s=s, f=f: f(z, s) ** 2 * mp.npdf(z, 0, mp.sqrt(mp.mpf("0.7"))), sorted(ends))
+            assert abs(value / exact - 1) < 2e-12, (phi, s)
+
+
+def test_slopes_of_logistic_functions_at_large_variance() -> None:
+    """e^x - 1 over powers of e^x + 1 is no quotient of infinities: two ways of writing one expectation"""
+    q, p = 3e5, -1e5
+    twice = mf.Activation(sp.log(1 + sp.exp(mf.x)))
+    assert np.isclose(
+        mf.evaluate(twice.kernel(mf.q, mf.p).diff(mf.p, 3), q=q, p=p),
+        mf.evaluate(mf.sigmoid.derivative.derivative.kernel(mf.q, mf.p), q=q, p=p),
+        rtol=1e-11,
+    )
+
+
+@pytest.mark.parametrize("name", ["atan", "silu"])
+def test_slopes_in_q_do_not_cancel(name: str) -> None:
+    """at fixed p, dK/dq = E phi''(u) phi(v), written otherwise"""
+    phi = mf.activations[name].expression
+    other = mf.E(phi.diff(mf.x, 2) * phi.xreplace({mf.x: mf.y}), mf.q, mf.p)
+    slope = mf.activations[name].kernel(mf.q, mf.p).diff(mf.q)
+    for q, p in ((1e-9, -2e-10), (0.3, 0.1)):
+        assert np.isclose(mf.evaluate(slope, q=q, p=p), mf.evaluate(other, q=q, p=p), rtol=1e-11)
