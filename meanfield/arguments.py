@@ -230,7 +230,7 @@ def lost_letters(own: Set[str], given: Set[str]) -> set[str]:
 def shown(value: Any) -> str:
     """A number in few digits where these are the number, else in all of them: 1.0000001 is not 1."""
     if isinstance(value, sp.Basic):
-        if not value.is_number or value.is_Integer and len(str(value)) <= _SHORT:
+        if not value.is_number or (value.is_Integer and len(str(value)) <= _SHORT):
             return str(value)
         decimal = str(mp.libmp.to_str(sp.N(value, _SHORT)._mpf_, _SHORT))
         return str(value) if len(str(value)) <= _SHORT and sp.Rational(decimal) != value else decimal
