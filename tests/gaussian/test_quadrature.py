@@ -323,3 +323,11 @@ def test_differences_of_absolute_values_keep_their_digits() -> None:
     """|u + 1| - |u - 1| is 2u for small u"""
     phi = mf.Activation(sp.Abs(mf.x + 1) - sp.Abs(mf.x - 1))
     assert mf.evaluate(phi.kernel(mf.q1, mf.p, mf.q2), q1=1e-16, p=-3e-17, q2=1e-16) == pytest.approx(-1.2e-16, rel=1e-13)
+
+
+def test_what_grows_within_its_strip_takes_more_than_seven_nodes() -> None:
+    """E tanh(u) He_7(u/s) = s^7 E tanh^(7)(u): He_7 is 0 at the seven nodes of Gauss and Hermite"""
+    for v in (sp.Rational(1, 1000), sp.Rational(1, 700)):
+        f = sp.tanh(mf.x) * sp.hermite_prob(7, mf.x / sp.sqrt(v))
+        truth = mf.evaluate(v ** sp.Rational(7, 2) * mf.E(sp.tanh(mf.x).diff(mf.x, 7), v), digits=15)
+        assert abs(mf.evaluate(mf.E(f, mf.q), q=v) - truth) < 1e-6 * abs(truth)
