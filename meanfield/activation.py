@@ -19,8 +19,8 @@ from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.moments import Covariance
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import powers
+from meanfield.gaussian.projections import projection
 from meanfield.gaussian.slopes import slope
-from meanfield.gaussian.smoothness import is_smooth
 from meanfield.symbols import known
 
 __all__ = ["Activation"]
@@ -276,12 +276,7 @@ class Activation:
         sqrt(q)*E(1 - tanh(x)**2, q)
         """
         n, v = arguments.check_integer(n, "n", 0), _variance(q, "q")
-        f = self.expression
-        if is_smooth(f):
-            moment = v ** sp.Rational(n, 2) * Expectation(f.diff(x, n), v).doit()
-        else:  # no n-th derivative to speak of
-            moment = Expectation(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), v).doit()
-        return moment / sp.sqrt(sp.factorial(n))
+        return projection(self.expression, n, v) / sp.sqrt(sp.factorial(n))
 
     def identities(self) -> tuple[Identity, ...]:
         """Exact equations between expectations of phi, open ones too: each with its rule, and checked on demand (`holds`).

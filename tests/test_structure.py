@@ -42,7 +42,7 @@ PACKAGE = Path(mf.__file__).parent
 
 #: the way of a datum, outermost last: a module imports only from its own line and the lines above it
 LAYERS = (
-    ("symbols", "progress", "faces", "extras"),
+    ("symbols", "exact", "progress", "faces", "extras"),
     ("arguments",),
     ("gaussian",),
     ("activation",),

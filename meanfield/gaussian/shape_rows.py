@@ -20,6 +20,7 @@ __all__ = [
     "RADIUS",
     "REPEATS",
     "SMOOTH",
+    "STRAIGHT",
     "TERMS",
     "TO",
     "WIDTH",
@@ -46,6 +47,7 @@ __all__ = [
 # where a row holds what
 SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, MEAN, FROM, TO, COUNT = range(14)
 TERMS = 22  # Taylor coefficients kept
+STRAIGHT = 0.03  # deviation, against the strip of a smooth function, below which seven nodes do
 REPEATS = 4  # periods on either side of 0 along which the panels of a periodic function go
 WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for functions that grow, or are faint where the density is not
 
@@ -101,7 +103,7 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
         return False
     if smooth > 0.0:
         steepening = (1.0 + abs(mu) / d) ** 2 if smooth > 1.0 else 1.0  # as tanh(x + x^3) next to its limits
-        return bool(s * steepening < 0.03 * d)
+        return bool(s * steepening < STRAIGHT * d)
     i = int(np.searchsorted(breaks, mu))
     if i == 0 or i == breaks.size:
         return False

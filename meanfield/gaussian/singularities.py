@@ -22,12 +22,13 @@ from meanfield.gaussian.growth import finite_below, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
-from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two
+from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two, straight_nodes, trapezoid
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
-from meanfield.gaussian.shape_rows import REPEATS
+from meanfield.gaussian.shape_rows import REPEATS, STRAIGHT, WINDOW
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import branch, without_deltas
+from meanfield.gaussian.zeros import is_somewhere_nonzero
 from meanfield.symbols import known
 
 __all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised"]
@@ -318,7 +319,16 @@ def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
         product, scale = mirrored(trusted, s)
         if not abs(mirrored(tried, s)[0] - product) <= 1e-12 * scale:
             return False
-    return True
+    return _straightens(f, tried.d, y, w)
+
+
+def _straightens(f: Real, d: float, y: Floats, w: Floats) -> bool:
+    """whether seven nodes do as well as the trapezoidal rule where they begin to be taken for it: not of what grows within its strip"""
+    s = STRAIGHT * d
+    many = trapezoid(0.0, s, d, WINDOW, 1.0, y, w)
+    each = w[:many] * f(y[:many])
+    few = straight_nodes(0.0, s, y, w)
+    return bool(abs(float(w[:few] @ f(y[:few])) - each.sum()) <= 1e-12 * np.abs(each).sum())
 
 
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
@@ -353,7 +363,8 @@ def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:
         return 0
     mirrored = [piece.xreplace({x: -x}) for piece in reversed(pieces)]
     for parity in (1, -1):
-        if all(sp.expand(a - parity * b) == 0 for a, b in zip(pieces, mirrored, strict=True)):
+        differences = [a - parity * b for a, b in zip(pieces, mirrored, strict=True)]
+        if not any(map(is_somewhere_nonzero, differences)) and all(sp.expand(h) == 0 for h in differences):
             return parity
     return 0
 

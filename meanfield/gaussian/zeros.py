@@ -13,7 +13,7 @@ from meanfield.gaussian.special import Reciprocal, exponentials
 from meanfield.gaussian.tidying import NestedRoot, tidy, upright
 from meanfield.symbols import known
 
-__all__ = ["in_normal_form", "is_zero", "vanishes"]
+__all__ = ["in_normal_form", "is_somewhere_nonzero", "is_zero", "vanishes"]
 
 x = known("x")
 
@@ -72,7 +72,7 @@ def in_normal_form(e: sp.Expr) -> bool:
 def is_zero(h: sp.Expr) -> bool:
     """Whether an expression, a function of x perhaps, is proved to vanish: by its normal form, as a rational function of x, roots and
     exponentials, or, with logarithms and their like, through the derivative."""
-    if _is_not_zero(h):
+    if is_somewhere_nonzero(h):
         return False
     if in_normal_form(h):
         return True
@@ -84,8 +84,8 @@ def is_zero(h: sp.Expr) -> bool:
     return bool(sp.cancel(sp.together(h)) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
 
 
-def _is_not_zero(h: sp.Expr) -> bool:
-    """whether it is something else at a point: a proof that it vanishes need not be looked for, and is long to fail"""
+def is_somewhere_nonzero(h: sp.Expr) -> bool:
+    """Whether it is something else at a point: a proof that it vanishes need not be looked for, and is long to fail"""
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
     size = abs(sp.N(h.xreplace(point), 30))
     return bool(size.is_Float and size > sp.Float("1e-25"))

@@ -440,6 +440,25 @@ def test_hermite_coefficients_are_projections(name: str) -> None:
             assert abs(found - value / mp.sqrt(mp.factorial(n))) < mp.mpf("1e-22"), n
 
 
+@pytest.mark.parametrize(("name", "n"), [("silu", 6), ("softplus", 10), ("atan", 9)])
+def test_high_hermite_coefficients_at_small_and_large_variances(name: str, n: int) -> None:
+    """in float64: next to 0 relative to themselves, at large variances, where terms of the derivative cancel, relative to phi"""
+    f, typed = FUNCTIONS[name]
+    for v in (0.02, 0.9, 40.0):
+        found = mf.evaluate(mf.Activation(f).hermite(n, q), q=v)
+        with mp.workdps(40):
+            he = sp.lambdify(x, sp.hermite_prob(n, x), "mpmath")
+            nodes = [mp.mpf(k) / 48 for k in range(-624, 625)]  # the trapezoidal rule, its error e^(-2 pi d 48/sqrt(v)) for poles at d
+            truth = mp.fsum(typed(mp.sqrt(v) * z) * he(z) * mp.npdf(z) for z in nodes) / 48 / mp.sqrt(mp.factorial(n))
+            assert abs(found - truth) < 1e-12 * (abs(truth) if v < 0.1 else 1), (v, found, truth)
+
+
+@pytest.mark.parametrize(("phi", "n"), [(mf.silu, 5), (mf.softplus, 9), (mf.sigmoid, 14), (mf.bentid, 3)], ids=repr)
+def test_hermite_coefficients_of_a_polynomial_part_are_zero(phi: mf.Activation, n: int) -> None:
+    """beside a line, or a constant, these are even or odd"""
+    assert phi.hermite(n, q) == 0
+
+
 def test_hermite_coefficients_sum_to_the_kernel() -> None:
     """Mehler: sum a_n^2 rho^n = C; relu by its closed forms, gelu too"""
     for phi in (mf.relu, mf.gelu):

@@ -369,3 +369,11 @@ def test_slopes_in_q_do_not_cancel(name: str) -> None:
     slope = mf.activations[name].kernel(mf.q, mf.p).diff(mf.q)
     for q, p in ((1e-9, -2e-10), (0.3, 0.1)):
         assert np.isclose(mf.evaluate(slope, q=q, p=p), mf.evaluate(other, q=q, p=p), rtol=1e-11)
+
+
+def test_what_grows_within_its_strip_takes_more_than_seven_nodes() -> None:
+    """E tanh(u) He_7(u/s) = s^7 E tanh^(7)(u): He_7 is 0 at the seven nodes of Gauss and Hermite"""
+    for v in (sp.Rational(1, 1000), sp.Rational(1, 700)):
+        f = sp.tanh(mf.x) * sp.hermite_prob(7, mf.x / sp.sqrt(v))
+        truth = mf.evaluate(v ** sp.Rational(7, 2) * mf.E(sp.tanh(mf.x).diff(mf.x, 7), v), digits=15)
+        assert abs(mf.evaluate(mf.E(f, mf.q), q=v) - truth) < 1e-6 * abs(truth)
