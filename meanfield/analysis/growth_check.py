@@ -12,7 +12,7 @@ Over the later half of the decades of l the run is fitted by least squares with 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -192,8 +192,8 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
     l, y = layers[good].astype(float), logs[good]
     found = []
 
-    def fit(name: str, predicted: float, y: Floats, columns: Any, least: float = 1e-3) -> None:
-        found.append(_fit(g, name, predicted, (l, y), columns, least))
+    def fit(name: str, predicted: float, y: Floats, columns: Any, least: float = 1e-3, power: float = 1.0) -> None:
+        found.append(_raised(_fit(g, name, predicted, (l, y), columns, least), power))
 
     if g.kind == "power":
         exponent = _number(g.exponent, values)
@@ -209,7 +209,7 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
             return [l, l ** (1 - nu), np.log(l) * l ** (1 - nu), np.log(l), np.ones_like(l)]
 
         def columns_of_gap(l: Floats) -> list[Floats]:
-            return [l, np.log(l), np.ones_like(l), np.log(l) / l]
+            return [l, np.log(l), np.ones_like(l), np.log(l) / l] if nu == 1 else [l, l ** (1 - nu), l ** (1 - 2 * nu), np.log(l)]
 
         if len(g.terms) == 2:
             nu = settling
@@ -218,12 +218,13 @@ def _fits(g: Growth, layers: NDArray[np.int64], logs: Floats, values: dict[str, 
         for name in ("rate", "coefficient"):
             constant = getattr(g, name)
             if constant is not None:
-                slope = _number(constant, values) ** (1 if name == "rate" else 1 / exponent)
-                fit(name, slope, np.exp(y / exponent), columns_of_q if name == "rate" else columns_of_gap)
+                power = 1 if name == "rate" else exponent
+                slope = _number(constant, values) ** (1 / power)
+                fit(name, slope, np.exp(y / exponent), columns_of_q if name == "rate" else columns_of_gap, power=power)
     elif g.kind == "logarithmic":
         exponent, scale = _number(g.exponent, values), _number(g.coefficient, values)
         slope = scale ** (1 / exponent)
-        fit("coefficient", slope, np.exp(y / exponent), lambda l: [np.log(l), np.ones_like(l), 1 / np.log(l + 2)])
+        fit("coefficient", slope, np.exp(y / exponent), lambda l: [np.log(l), np.ones_like(l), 1 / np.log(l + 2)], power=exponent)
     elif g.kind == "stretched":
         s, rate = _number(g.stretch, values), _number(g.rate, values)
 
@@ -248,6 +249,13 @@ def _fit(g: Growth, name: str, predicted: float, curve: tuple[Floats, Floats], c
     whole, part = (_solve(l, y, columns, top) for top in (l[-1], l[-1] / 4))
     fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
     return Fit(g.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(l[-1]))
+
+
+def _raised(slope: Fit, power: float) -> Fit:
+    """the constant that is a power of the slope that was fitted, and its error; the verdict on the slope stands"""
+    fitted = slope.fitted**power if slope.fitted > 0 else math.nan
+    change = abs(power * fitted / slope.fitted) * slope.change
+    return slope if power == 1 else replace(slope, predicted=slope.predicted**power, fitted=fitted, change=change)
 
 
 def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[Floats, Floats]:
