@@ -37,8 +37,9 @@ class Growth:
     quantity : "q", "1 - c" or "J"
     kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), "infinite" (J only: E phi'^2 is), or "undetermined",
         these two with the reason.
-    exponent, rate : power: q ~ (rate l)^exponent, 1 - c and J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch,
-        stretch = 1/2 for saturating norms; logarithmic: 1 - c ~ coefficient (ln l)^exponent.
+    exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
+        J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
+        1 - c ~ coefficient (ln l)^exponent.
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
     log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
     settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms

@@ -69,3 +69,14 @@ def test_long_numbers_are_shown_in_digits() -> None:
     law = mf.growth(net, sigma_V=0.7, sigma_O=1.1, sigma_1=0.9, sigma_2=1.2, sigma_Q=0.8, sigma_K=0.9)
     assert "crossover=546.81681927588" in repr(law)
     assert len(repr(law)) < 300
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_check_names_what_it_shows(carried: bool) -> None:
+    """the coefficient of 1 - c ~ coefficient l^exponent is predicted and fitted itself, not a root of it"""
+    bump = mf.Residual(mf.Activate(mf.Activation(x**4 / (1 + x**2) ** 2)) >> mf.Linear(2, 0))
+    law = mf.growth(bump) if carried else mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0)
+    (fit,) = (f for f in law.check(depth=10**6).fits if (f.quantity, f.name) == ("1 - c", "coefficient"))
+    assert fit.predicted == pytest.approx(float(law.gap.coefficient), rel=1e-12)
+    assert abs(fit.fitted - fit.predicted) < 0.02 * fit.predicted
+    assert fit.verdict == "agrees"
