@@ -92,7 +92,10 @@ class Calls:
         return self.integrands.setdefault(g, Integrand(g, len(self.integrands)))
 
     def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:
-        """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known."""
+        """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known: tables hold
+        what they can resolve without."""
+        if self.tabled:
+            return None
         g = almost_everywhere(h)
         found = wave(g)
         if found is None or period(g) is not None:
@@ -140,15 +143,15 @@ class Calls:
     @property
     def tabulates(self) -> bool:
         """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
-        plain = all(name.partition("_")[0] in ("mean", "cross", "gap") for name in self.calls)
+        plain = all(name.partition("_")[0].removeprefix("broad") in ("mean", "cross", "gap") for name in self.calls)
         plain = plain and all(i.about is None for i in self.integrands.values())
         return bool(self.calls) and plain and self.centred and not any(i.parameters for i in self.integrands.values())
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
-        """Each integrand, with its derivative where its gap is called."""
+        """Each integrand, with its derivative where its gap is called; what they are under wide Gaussians is no other."""
         slopes = {i[0].index: i[1].expression for name, i in self.calls.items() if name.startswith("gap_")}
-        return tuple((i.expression, slopes.get(i.index)) for i in self.integrands.values())
+        return tuple((i.expression, slopes.get(i.index)) for i in self.integrands.values() if i.wave is None)
 
     @property
     def shape_names(self) -> list[str]:

@@ -174,3 +174,14 @@ def test_a_gap_that_is_not_tabulated_yet_is_no_bound_of_it(tmp_path: Path, monke
     v, d = mf.evaluate(mf.tanh.second_moment(1)), mf.evaluate(mf.tanh.gap(1, 0.5))
     new_q, new_delta = 0.81 + v / 2, 0.81 / 2 + mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=v, delta=d)
     assert first[1] == pytest.approx(new_delta / new_q, rel=1e-12)
+
+
+def test_waves_that_die_out_are_tabulated() -> None:
+    """to the accuracy of their quadrature, at variances of less and of more than a period"""
+    phi = mf.Activation(mf.x * sp.cos(4 * mf.x) / sp.cosh(mf.x))
+    rec, v, gap = mf.recursion(mf.mlp(phi)), np.array([0.8, 30.0]), np.array([1.7, 1e-4])
+    assert trajectory.kernel_of(rec, True).tabulated == trajectory.kernel_of(rec, True, tabled=True).tabulated != ()
+    run = mf.propagate(mf.mlp(phi), 1, v, gap=gap, record="last", sigma_w=1.0, sigma_b=0.0)
+    assert (run.status == "ok").all()
+    np.testing.assert_allclose(run.q[:, 0], mf.evaluate(phi.second_moment(mf.q), q=v), rtol=1e-13)
+    np.testing.assert_allclose(run.gap[:, 0] * run.q[:, 0], mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * gap), rtol=5e-13)
