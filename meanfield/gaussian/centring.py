@@ -1,4 +1,4 @@
-"""Functions written about the mean of their input, where the rounding of a number beside that mean would show."""
+"""Functions written about the mean of their input and about their value there, where rounding beside either would show."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cache
 import sympy as sp
 
 from meanfield.gaussian.kinks import kinks_of
-from meanfield.gaussian.pieces import in_pieces
+from meanfield.gaussian.pieces import KINKED, NotClosed, in_pieces, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["about_its_mean"]
+__all__ = ["about_its_mean", "without_plateau"]
 
 x = known("x")
 
@@ -33,3 +33,25 @@ def about_its_mean(f: sp.Expr, mean: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     if not sharp and f.xreplace({x: mean}) != 0:
         return f, mean
     return in_pieces(f.xreplace({x: x + mean})), sp.S.Zero
+
+
+@cache
+def without_plateau(f: sp.Expr) -> sp.Expr:
+    """A function that is constant around 0, less that constant: it has the same gap, and is 0 around 0; any other function itself.
+
+    >>> without_plateau(sp.Max(1, x - 2))
+    Piecewise((0, x < 3), (x - 3, True))
+    """
+    if not f.has(*KINKED) or f.has(sp.DiracDelta):
+        return f
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return f
+    if not cuts or not all(cut.is_positive or cut.is_negative for cut in cuts):
+        return f
+    level = values[sum(bool(cut.is_negative) for cut in cuts)]
+    if x in level.free_symbols or level == 0:
+        return f
+    values = tuple(sp.expand(value - level) for value in values)
+    return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true))

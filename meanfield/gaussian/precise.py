@@ -20,6 +20,7 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import Number, Numbers, numbers_for, precise_number
+from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
 from meanfield.gaussian.growth import finite_below
@@ -178,7 +179,7 @@ def _small(eps: sp.Expr) -> int:
 
 def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.mpf:
     """E f(u)^2 - E f(u) f(v) for covariance variance - delta, to prec bits of itself."""
-    f = almost_everywhere(f)
+    f = without_plateau(almost_everywhere(f))
     numbers = numbers_for(f)
     line = Line(f, sp.S.Zero, variance)
     ratio = delta / variance

@@ -8,7 +8,7 @@ import sympy as sp
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, from_zero, narrowest
-from meanfield.gaussian.centring import about_its_mean
+from meanfield.gaussian.centring import about_its_mean, without_plateau
 from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -93,8 +93,11 @@ class Expectations(Calls):
         return sp.Abs(mean) + FAINT * sp.sqrt(variance) < sp.Float(self.integrand(g).span)
 
     def _gap(self, node: Gap) -> sp.Expr:
-        f, (v, d) = node.integrand, node.args[1:]
-        c, g, a = standardised(f)
+        v, d = node.args[1:]
+        c, g, a = standardised(node.integrand)
+        level = without_plateau(g)
+        if level != g:
+            return c**2 * self.numeric(Gap(level, a**2 * v, a**2 * d))
         small = self._safe(lambda: small_gap(g)) if self.unchecked else None
         if small is not None:
             return c**2 * small.xreplace({q: a**2 * v, delta: a**2 * d})
