@@ -18,6 +18,7 @@ from meanfield.blocks.laws import Law
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.faces import escaped, latex
 from meanfield.gains import Gain
+from meanfield.gaussian.certificates import Claim
 from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.identities import Identity
@@ -28,10 +29,19 @@ from meanfield.reporting.pages import Page
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
-__all__ = ["equations_of", "latex", "law_lines", "stage_title", "steps_of", "where"]
+__all__ = ["CLAIMS", "certified", "equations_of", "latex", "law_lines", "stage_title", "steps_of", "where"]
 
 #: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
+
+#: what a certificate claims, as a formula
+CLAIMS: Final = {
+    "dC/dp = E f'(u) f'(v)": r"$\partial C/\partial p = \mathbb{E}\, f'(u) f'(v)$",
+    "C(q, 0) = (E f(u))^2": r"$C(q, 0) = (\mathbb{E}\, f(u))^2$",
+    "C(q1, 0, q2) = E f(u) E f(v)": r"$C(q_1, 0, q_2) = \mathbb{E}\, f(u)\, \mathbb{E}\, f(v)$",
+    "dM/dq = E[u g'(u)]/(2q)": r"$\partial M/\partial q = \mathbb{E}[u\, g'(u)]/2q$",
+    "dM/dq = E[(u - m) g'(u)]/(2q)": r"$\partial M/\partial q = \mathbb{E}[(u - m)\, g'(u)]/2q$",
+}
 
 x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", "rho"))
 
@@ -78,8 +88,14 @@ def _(thing: Expansion | Identity | Gain | Critical | FixedPoint | FixedPoints |
 @latex.register
 def _(thing: Derivation) -> str:
     page = Page()
-    certificate = [f"Certificate: {escaped(claim.statement)} ({escaped(claim.how)})." for claim in thing.certificate.claims]
-    return where("\n\n".join([*steps_of(thing, page, COLUMN), *certificate]), page, COLUMN)
+    steps = where("\n\n".join(steps_of(thing, page, COLUMN)), page, COLUMN)
+    return "\n\n".join([steps, *map(certified, thing.certificate.claims)])
+
+
+def certified(claim: Claim) -> str:
+    """A sentence on a claim of a certificate."""
+    statement = CLAIMS.get(claim.statement) or escaped(claim.statement)
+    return f"Certificate {'holds' if claim.holds else 'FAILS'}: {statement}, {escaped(claim.how)}."
 
 
 def steps_of(thing: Derivation, page: Page, limit: float = WIDTH) -> Iterator[str]:

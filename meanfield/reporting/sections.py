@@ -22,7 +22,7 @@ from meanfield.numeric.propagation import parameters
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import recursion
 from meanfield.reporting.breaking import aligned
-from meanfield.reporting.formulas import stage_title, steps_of, where
+from meanfield.reporting.formulas import certified, stage_title, steps_of, where
 from meanfield.reporting.growth_text import breakable, reasons
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, roles, statements, structure
@@ -44,13 +44,6 @@ $\Gamma_{ij} = g_i \cdot g_j/d$ that of the gradients, which goes backward. $\ci
 _QUADRATURE: Final = (
     "Expectations that are left as they are have no closed form; they are evaluated by quadrature with a bound on the error."
 )
-
-#: what a certificate claims, as a formula
-CLAIMS: Final = {
-    "dC/dp = E f'(u) f'(v)": r"$\partial C/\partial p = \mathbb{E}\, f'(u) f'(v)$",
-    "C(q, 0) = (E f(u))^2": r"$C(q, 0) = (\mathbb{E}\, f(u))^2$",
-    "dM/dq = E[u g'(u)]/(2q)": r"$\partial M/\partial q = \mathbb{E}[u\, g'(u)]/2q$",
-}
 
 #: moment -> left side, in the letter of the activation
 _MOMENTS: Final = {
@@ -211,6 +204,4 @@ def _derivation(title: str, d: Derivation) -> Iterator[str]:
     *steps, result = steps_of(d, page)
     yield from steps
     yield where(result, page)
-    for claim in d.certificate.claims:
-        statement = CLAIMS.get(claim.statement) or escaped(claim.statement)
-        yield f"Certificate: {statement} {'holds' if claim.holds else 'FAILS'}, {escaped(claim.how)}."
+    yield from map(certified, d.certificate.claims)

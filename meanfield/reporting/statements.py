@@ -20,7 +20,7 @@ from meanfield.gaussian.certificates import Certificate, Claim
 from meanfield.gaussian.derivation import DerivationStep
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.breaking import aligned
-from meanfield.reporting.formulas import law_lines
+from meanfield.reporting.formulas import certified, law_lines
 from meanfield.reporting.growth_text import conditional
 from meanfield.reporting.tabular import number, picked, table
 from meanfield.scaling.deepnet import Optimizer
@@ -126,7 +126,7 @@ def _(certificate: Certificate) -> str:
 
 @latex.register
 def _(claim: Claim) -> str:
-    return rf"\text{{{escaped(claim.statement)}: {'holds' if claim.holds else 'fails'}, {escaped(claim.how)}}}"
+    return rf"\text{{{certified(claim)}}}"
 
 
 @latex.register(Step)

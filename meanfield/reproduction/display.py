@@ -16,7 +16,7 @@ import sympy as sp
 from meanfield.faces import latex
 from meanfield.gaussian.certificates import Certificate
 from meanfield.gaussian.derivation import Derivation
-from meanfield.reporting.sections import CLAIMS
+from meanfield.reporting.formulas import CLAIMS
 from meanfield.scaling.rules import Rule
 
 if TYPE_CHECKING:

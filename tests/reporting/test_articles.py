@@ -83,7 +83,7 @@ def test_sections(articles):
         "Appendix: derivations", "References",
     ]  # fmt: skip
     assert r"\newcommand" not in text
-    assert "Certificate: $\\partial C/\\partial p" in text
+    assert "Certificate holds: $\\partial C/\\partial p" in text
     assert "FAILS" not in text
     assert "20 repeats from $q_0 = 1$, $c_0 = 0.5$" in text
     assert r"q_l &\to 0.873" in text  # symbols leave the law open, the numbers do not
