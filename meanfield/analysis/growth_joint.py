@@ -23,7 +23,7 @@ def joint_laws(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, 
     if free:
         raise Undetermined(Reason("q and c settle together at c < 1, at a point that has no closed form", bind=tuple(free)))
     given = {name: float(v) for name, v in values.items()}
-    stable = [f for f in fixed_points(net, **given) if f.stable and f.gap > 0]
+    stable = [f for f in fixed_points(net, **given) if f.stable and f.gap > 0 and f.q > 0]
     if len(stable) != 1:
         raise Undetermined(f"q and c settle together, and {len(stable)} fixed points with c < 1 are stable: see fixed_points")
     (point,) = stable

@@ -126,7 +126,7 @@ class _Parts(ast.NodeTransformer):
         self.fixed, self.taken, self.before, self.found = fixed, taken, before, False
 
     def visit(self, node: ast.AST) -> Any:
-        if not isinstance(node, ast.expr) or not self._worth(node):
+        if not isinstance(node, ast.expr) or isinstance(node, ast.Tuple) or not self._worth(node):  # a pair is no number to keep
             return self.generic_visit(node)
         text, self.found = ast.unparse(node), True
         for line in self.before:

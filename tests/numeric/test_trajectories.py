@@ -619,3 +619,15 @@ def test_a_product_of_radicands_does_not_overflow(net: mf.Block, q: float) -> No
     assert run.q[1] == pytest.approx(float(second), rel=1e-14)
     assert run.gap[1] == pytest.approx(gap, rel=1e-14)
     assert run.chi[0] == pytest.approx(chi, rel=1e-14)
+
+
+@pytest.mark.parametrize("free", [{}, {"sigma_b": 0.3}, {"sigma_w": 1.1, "sigma_b": 0.3}], ids=len)
+def test_a_state_that_parameters_alone_decide(free: dict[str, float]) -> None:
+    """behind a batch norm: q' = sigma_w^2/2 + sigma_b^2 and p' = sigma_w^2/(2 pi) + sigma_b^2 from any pair, one that is equal too"""
+    bound = {"sigma_w": sp.Rational(11, 10), "sigma_b": sp.Rational(3, 10)}
+    weights = {name: value for name, value in bound.items() if name not in free}
+    net = mf.BatchNorm() >> mf.Activate(mf.relu) >> mf.Linear(**weights)
+    for start in ({"c": 1}, {"gap": 0.4}, {"c": [1, 0.2]}):
+        run = mf.propagate(net, 3, 2.0, **start, **free)
+        assert run.q[..., 1:] == pytest.approx(1.21 / 2 + 0.09, rel=1e-14)
+        assert run.p[..., 1:] == pytest.approx(1.21 / (2 * np.pi) + 0.09, rel=1e-13)
