@@ -53,5 +53,4 @@ def without_plateau(f: sp.Expr) -> sp.Expr:
     level = values[sum(bool(cut.is_negative) for cut in cuts)]
     if x in level.free_symbols or level == 0:
         return f
-    values = tuple(sp.expand(value - level) for value in values)
-    return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true))
+    return sp.Piecewise(*((value - level, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1] - level, sp.true))

@@ -27,6 +27,7 @@ from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
+from meanfield.gaussian.pieces import even_and_odd
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
@@ -184,6 +185,9 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
     line = Line(f, sp.S.Zero, variance)
     ratio = delta / variance
     negative = bool(ratio > 1)
+    if negative and (halves := even_and_odd(f)) is not None:
+        with mp.workprec(prec + 10):
+            return gap_of_pair(halves[0], variance, 2 * variance - delta, prec + 2) + gap_of_pair(halves[1], variance, delta, prec + 2)
     eps_exact = 2 - ratio if negative else ratio
     other = line.mirrored() if negative else line
     if delta == 0 or (eps_exact == 0 and _even(f)):

@@ -15,6 +15,7 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.pieces import even_and_odd
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference
@@ -121,13 +122,26 @@ class Expectations(Calls):
     def _gap_about(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         """A gap in parts, each about a singularity of g, where its inputs are close against what these are apart."""
         found = () if g.free_symbols - {x} else cells(g)
-        plain = (self.integrand(from_zero(g)), self.slope(g))
         if not found:
-            near, scale = self._scaled(plain[0].expression, v)
-            return scale * self.call("gap", plain, near, d * near / v)
+            return self._gap_of_halves(g, v, d)
+        plain = (self.integrand(from_zero(g)), self.slope(g))
         close = sp.And(d <= v, d < sp.Float(min(narrowest(found), 1e150) ** 2 * _NEAR)) if len(found) > 1 else d <= v
         parts = [self.call("gap", (self.written_about(cell), self.slope(cell.function)), _where(close, v), d) for cell in found]
         return sp.Piecewise((sp.Add(*parts), close), (self.call("gap", plain, _where(sp.Not(close), v), d), True))
+
+    def _gap_of_halves(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+        """A gap; of a function that is even around 0 those of its even and its odd part beyond d = v: f(u) - f(-u) would be lost there."""
+        halves = even_and_odd(g)
+        if halves is None:
+            return self._plain_gap(g, v, d)
+        near = d <= v
+        apart = [self._plain_gap(without_plateau(half), v, _where(sp.Not(near), d)) for half in halves]
+        return sp.Piecewise((self._plain_gap(g, v, _where(near, d)), near), (sp.Add(*apart), True))
+
+    def _plain_gap(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+        f = self.integrand(from_zero(g))
+        near, scale = self._scaled(f.expression, v)
+        return scale * self.call("gap", (f, self.slope(g)), near, d * near / v)
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
         _, v1, cov, v2, m1, m2 = node.args

@@ -1,4 +1,4 @@
-"""Gaps of functions that are constant, but not 0, far around 0: tails of the normal distribution, whatever the constant."""
+"""Gaps of functions that are constant far around 0, or even there: tails of the normal distribution, whatever the function is near 0."""
 
 from __future__ import annotations
 
@@ -90,3 +90,43 @@ def test_a_network() -> None:
             d = mp.mpf(0.04) ** 2 * 4 * step_gap(mp.mpf("0.6"), v, d)
             v = mp.mpf(0.04) ** 2 * (9 - 8 * tail(mp.mpf("0.6"), v))
             assert abs(run.gap[layer] * run.q[layer] - d) <= 1e-10 * d, layer
+
+
+HEIGHT, PLACE = R(1, 640), R(9, 4)
+UNEVEN = x**2 + HEIGHT * sp.sign(x - PLACE)  # x^2 but for a tail
+
+
+@pytest.mark.parametrize("short", [0.0, 1e-12, 1e-6, 0.01, 0.75])
+@pytest.mark.parametrize("v", [0.7, 0.09])
+def test_next_to_opposite_inputs_only_the_odd_part_counts(v: float, short: float) -> None:
+    """x^2 + h sign(x - k) at delta = (2 - short) q: Stein's lemma for the product of the two parts"""
+    d = (2.0 - short) * v
+    value, bound = gap(UNEVEN, v, d, error=True)
+    with mp.workdps(40):
+        v_, d_, h, k = mp.mpf(v), mp.mpf(d), mp.mpf(1) / 640, mp.mpf("2.25")
+        jump = tail(k, v_) if d_ == 2 * v_ else step_gap(k, v_, d_)
+        apart, z = d_ * (2 * v_ - d_), k / mp.sqrt(v_)
+        truth = 2 * apart + 4 * h * apart / v_ * z * mp.npdf(z) + 4 * h**2 * jump
+        assert abs(value - truth) <= 1e-11 * truth
+        assert abs(value - truth) <= bound
+        assert abs(gap(UNEVEN, exact(v), exact(d), digits=20) - truth) <= 1e-19 * truth
+
+
+def test_opposite_inputs_of_what_is_partly_even() -> None:
+    """half the mean square of f(u) - f(-u), for every even part"""
+    ramps = {sp.Abs(x): R(3, 2), x**4: R(7, 4), sp.log(2 + x**2): R(5, 4), sp.cosh(x) * x**2: R(2)}
+    for even, k in ramps.items():
+        f = even + sp.Max(x - k, 0)
+        with mp.workdps(40):
+            v = mp.mpf("0.5")
+            s, z = mp.sqrt(v), mp.mpf(k.p) / k.q / mp.sqrt(v)
+            truth = s**2 * ((1 + z**2) * tail(z, mp.mpf(1)) - z * mp.npdf(z))
+            assert abs(gap(f, R(1, 2), 1, digits=17) - truth) <= 1e-16 * truth, f
+            assert abs(gap(f, 0.5, 1.0) - truth) <= 1e-11 * truth, f
+
+
+def test_a_layer_of_opposite_inputs() -> None:
+    run = mf.propagate(mf.mlp(mf.Activation(UNEVEN)), 1, 0.4, c=-1.0, sigma_w=1.0, sigma_b=0.0)
+    with mp.workdps(40):
+        truth = 4 * mp.mpf(1) / 640**2 * tail(mp.mpf("2.25"), mp.mpf(0.4))
+        assert abs(run.gap[1] * run.q[1] - truth) <= 1e-10 * truth
