@@ -25,9 +25,11 @@ __all__ = ["conditional", "reasons"]
 #: numbers from which an expression is written in decimals
 LONGEST = 10**6
 
-#: the coefficient of a logarithm that is too long to stand in a line
-_BESIDE: Final = sp.Symbol("b", real=True)
-_ELSEWHERE = r"The coefficient $b$ is long: it is the \texttt{log\_coefficient} of $\mathcal{J}$."
+#: letters for what is too long to stand in the line of J beside the leading term, and where that is found
+_BESIDE: Final = {
+    "log_coefficient": (sp.Symbol("b", real=True), r"The coefficient $b$ is long: it is the \texttt{log\_coefficient} of $\mathcal{J}$."),
+    "settling": (sp.Symbol("r", positive=True), r"The exponent $r$ is long: it is the \texttt{settling} of $\mathcal{J}$."),
+}
 
 #: seconds for the law on each side of a value that decides
 PATIENCE = 40.0
@@ -59,7 +61,7 @@ def _(law: GrowthLaw) -> str:
 def _lines_of(law: GrowthLaw) -> str:
     """the laws, and why something is not known"""
     return "\n\n".join(
-        [_equations(law), *reasons(law, "undetermined"), *reasons(law, "infinite"), *[_ELSEWHERE] * (_brief(law.apjn) != law.apjn)]
+        [_equations(law), *reasons(law, "undetermined"), *reasons(law, "infinite"), *(_BESIDE[name][1] for name in _lengthy(law.apjn))]
     )
 
 
@@ -133,13 +135,18 @@ def _same(first: Implicit, second: Implicit) -> bool:
 
 def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
-    found = [e for e in (_brief(law).asymptote, law.left_out, law.crossover) if e is not None]
+    brief = _brief(law)
+    found = [e for e in (brief.asymptote, brief.left_out, law.crossover) if e is not None]
     return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
 
 
 def _brief(law: Growth) -> Growth:
-    """with a letter for what fills pages beside the leading term"""
-    return replace(law, log_coefficient=_BESIDE) if law.log_coefficient is not None and beyond(law.log_coefficient, SHORT) else law
+    """with letters for what fills pages beside the leading term"""
+    return replace(law, **{name: _BESIDE[name][0] for name in _lengthy(law)})
+
+
+def _lengthy(law: Growth) -> list[str]:
+    return [name for name in _BESIDE if (e := getattr(law, name)) is not None and beyond(e, SHORT)]
 
 
 def _legible(e: sp.Expr) -> sp.Expr:
@@ -158,6 +165,6 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     first, *others = map(page.expression, expressions)
     if law.kind == "stretched" and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
-    rest = f" + O\\left({others[0]}\\right)" if law.left_out is not None else ""
+    rest = f" + O\\left({others[0]}\\right)" if _brief(law).left_out is not None else ""
     lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
     return [*lines, rf"l_{{\times}} &\sim {others[0]}"] if others and not rest else lines

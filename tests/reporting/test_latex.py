@@ -216,7 +216,9 @@ def test_a_root_of_a_square_is_none():
 def test_long_laws_have_named_parts():
     law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=mf.UniformAttention(), mlp=mf.MLP(mf.gelu)))
     text = mf.latex(law)
-    assert 4 * len(text) < 3 * sum(len(mf.latex(g)) for g in (law.q, law.gap, law.apjn))
+    whole = (law.q.rate, law.apjn.rate, law.apjn.log_coefficient, law.apjn.settling)
+    assert 4 * len(text) < sum(len(mf.latex(e)) for e in whole)
+    assert all(rf"it is the \texttt{{{name}}} of" in text for name in (r"log\_coefficient", "settling"))
     assert r"\mathcal{F} &=" in text
     assert all(width(line.replace("&", "").removesuffix(r" \\")) <= 1.1 * WIDTH for line in text.splitlines())
 
