@@ -259,7 +259,7 @@ def test_derivation_steps(capsys):
     assert "certificate holds: dC/dp" in said(capsys, "derive", "relu(x)", "--steps", "kernel")
     told, *_, last = said(capsys, "derive", "relu(x)", "--steps", "kernel", "--latex").strip().splitlines()
     assert told.startswith("Write the activation as a sum of")
-    assert last == r"\end{align*}"
+    assert last.startswith("Certificate holds: $C(q, 0)")
     assert "no closed form" in refused(capsys, "derive", "tanh(x)", "--steps", "kernel")
 
 
