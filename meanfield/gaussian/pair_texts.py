@@ -224,6 +224,8 @@ def rate_<i>(shape, slope, q, delta, t<x>):
         for n in range(-turns, turns + 1):
             k = breaks[j] + n * whole
             density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
+            if density == 0.0:  # where the slope need not be known
+                continue
             conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
             total += 4.0 * delta * t * jumps[j] * density * conditional
             for i in range(breaks.size):

@@ -185,3 +185,14 @@ def test_a_faint_gap_needs_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     gap = mf.Activation(sp.Max(0, mf.x - sp.Rational(1, 2)) ** 2 / (1 + mf.x**2)).gap(mf.q, mf.delta)
     with pytest.raises(OverflowError, match="2 of 2 values"):
         mf.evaluate(gap, q=1e-7, delta=[1e-8, 1.9e-7])
+
+
+@pytest.mark.parametrize("ratio", [0.3, 2e-4, 3e-6, 1e-11, 1e-40])
+def test_jumps_farther_out_than_the_density_reaches(ratio: float) -> None:
+    """x^2 sign(cos x) at moderate variance is the polynomial pieces of the first few jumps, whose gap is closed"""
+    x, q = mf.x, 0.6
+    pieces = [((-1) ** k * x**2, x < (2 * k + 1) * sp.pi / 2) for k in range(-4, 4)]
+    near = mf.Activation(sp.Piecewise(*pieces, (x**2, True)))
+    wave = mf.Activation(x**2 * sp.sign(sp.cos(x)))
+    exact = float(mf.evaluate(near.gap(mf.q, mf.delta), q=q, delta=ratio * q, digits=20))
+    assert mf.evaluate(wave.gap(mf.q, mf.delta), q=q, delta=ratio * q) == pytest.approx(exact, rel=1e-11)
