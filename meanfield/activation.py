@@ -10,7 +10,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
-from meanfield.gaussian.derivation import Derivation, derivation
+from meanfield.gaussian.derivation import Derivation, derivation, quantity
 from meanfield.gaussian.domains import declared, filled
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
@@ -215,9 +215,7 @@ class Activation:
         exp(m + q/2)
         """
         cov = self._law(moment, tuple(arguments.law(a, "law") for a in law))
-        m = _fixed(mean, cov)
-        folded = self._asked(moment, cov, m)
-        return derivation(self.expression, moment, folded.doit(), folded, (cov, m))
+        return derivation(self.expression, moment, (cov, _fixed(mean, cov)))
 
     def taylor(self, moment: str, order: int = 4, mean: Any = 0) -> Expansion:
         r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), to total degree `order`, at a fixed mean.
@@ -238,7 +236,7 @@ class Activation:
         Expansion(E(sin(x), q, m) = sin(m) - q*sin(m)/2 + O(q**2), q -> 0)
         """
         cov = self._law(moment)
-        return _expanded(self._asked(moment, cov, _fixed(mean, cov)), "taylor", order)
+        return _expanded(quantity(self.expression, moment, (cov, _fixed(mean, cov))), "taylor", order)
 
     def asymptotic(self, moment: str, terms: int = 3, mean: Any = 0) -> Expansion:
         r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first terms, at a fixed mean.
@@ -257,7 +255,7 @@ class Activation:
         Expansion(E(x/(1 + exp(-x)), q) = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
         """
         cov = self._law(moment)
-        return _expanded(self._asked(moment, cov, _fixed(mean, cov)), "asymptotic", terms)
+        return _expanded(quantity(self.expression, moment, (cov, _fixed(mean, cov))), "asymptotic", terms)
 
     def hermite(self, n: int, q: Any) -> sp.Expr:
         r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.
@@ -301,12 +299,6 @@ class Activation:
         if law and law not in laws:
             raise ValueError(f"law = {law}: the {moment} is derived in {' or '.join(sorted(map(str, laws)))}")
         return (q1, p, q2) if len(law) == 3 else (q, p, q)
-
-    def _asked(self, moment: str, cov: Covariance, mean: sp.Expr = sp.S.Zero) -> sp.Expr:
-        """a moment, unevaluated"""
-        if moment == "kernel":
-            return self._kernel(*cov, mean)
-        return self._mean(cov[0], mean) if moment == "mean" else self._second(cov[0], mean)
 
     # folded nodes, for laws: nothing is derived until it is asked for
     def _mean(self, q: sp.Expr, m: sp.Expr = sp.S.Zero) -> sp.Expr:

@@ -48,8 +48,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The claims that together determine the result."""
+    """A formula, and the claims about it that together determine it."""
 
+    formula: sp.Expr
     claims: tuple[Claim, ...]
 
     @property
@@ -61,7 +62,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         lines = [f"{'holds' if c.holds else 'FAILS'}: {c.statement} ({c.how})" for c in self.claims]
-        return "Certificate(" + "; ".join(lines) + ")"
+        return f"Certificate({self.formula}: {'; '.join(lines)})"
 
 
 #: digits to which an identity that has no proof is settled, relative to 1 + its value
@@ -70,9 +71,13 @@ _POINTS = 5
 _VARIANCES = (q, p, q1, q2)
 
 
-@among_reals
 def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Certificate:
     """Check a closed form of a moment of f, "mean", "second_moment" or "kernel", in the symbols of a law, where it holds."""
+    return Certificate(result, _claims(f, moment, result, law))
+
+
+@among_reals
+def _claims(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
     try:
         return _by_derivative(f, moment, *unguarded(result), law)
     except NotClosed:
@@ -83,16 +88,16 @@ def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Cer
         claims.insert(0, _independent(result, parts.mean(v1), parts.mean(v2)))
         if parts.degree.is_positive:
             claims.insert(0, _price(result, parts.derivative.cross(parts.derivative, *law[0])))
-    return Certificate(tuple(claims))
+    return tuple(claims)
 
 
-def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, law: Law) -> Certificate:
+def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, law: Law) -> tuple[Claim, ...]:
     """a closed form of a sum of atoms by its derivative and one value"""
     atoms, (cov, m) = atoms_of(f), law
     if moment == "kernel":
         slope = derivative(atoms)
         independent = _independent(result, mean(atoms, cov[0], m), mean(atoms, cov[2], m), where)
-        return Certificate((_price(result, cross(slope, slope, cov, (m, m)), where), independent))
+        return _price(result, cross(slope, slope, cov, (m, m)), where), independent
     if moment == "second_moment":
         f, atoms = f**2, products(atoms, atoms)
     slope = derivative(atoms)
@@ -101,7 +106,7 @@ def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, la
     if m != 0:
         f = f.xreplace({x: m + x})
         atoms = atoms_of(f)
-    return Certificate((claim.checked(), _integrated(f, atoms, result, where)))
+    return claim.checked(), _integrated(f, atoms, result, where)
 
 
 def _price(result: sp.Expr, slopes: sp.Expr, where: sp.Basic = sp.true) -> Claim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import sympy as sp
 from sympy import S
@@ -20,7 +21,7 @@ from meanfield.gaussian.powers import Powers, powers
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import among_reals, known
 
-__all__ = ["Derivation", "DerivationStep", "derivation"]
+__all__ = ["Derivation", "DerivationStep", "derivation", "quantity"]
 
 x, y, q, p = known("x"), known("y"), known("q"), known("p")
 
@@ -66,12 +67,23 @@ class DerivationStep:
 
 @dataclass(frozen=True, repr=False)
 class Derivation:
-    """What was asked, what came out, how, and why it is right."""
+    """What was asked, a moment of a function under a law; what came out, how, and why it is right."""
 
-    quantity: sp.Expr
+    function: sp.Expr
+    moment: str
+    law: Law
     result: sp.Expr
     steps: tuple[DerivationStep, ...]
-    certificate: Certificate
+
+    @property
+    def quantity(self) -> sp.Expr:
+        """The moment, unevaluated."""
+        return quantity(self.function, self.moment, self.law)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What proves the result that stands here, whichever way it came: of another result it is another certificate."""
+        return certify(self.function, self.moment, self.result, self.law)
 
     def __repr__(self) -> str:
         return (
@@ -105,10 +117,20 @@ def _atom(t: Atom) -> sp.Expr:
     return t.c * x**t.k * sp.exp(t.B * x - t.A * x**2 / 2) * sp.Mul(*[_gate(g, x) for g in t.G])
 
 
-def derivation(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law = CENTRED) -> Derivation:
-    """Derive a moment of f again, recording each step: "mean", "second_moment" or "kernel", in the symbols of the law."""
-    steps = tuple(DerivationStep(*equation) for equation in _equations(f, moment, result, quantity, law))
-    return Derivation(quantity, result, steps, certify(f, moment, result, law))
+def quantity(f: sp.Expr, moment: str, law: Law) -> sp.Expr:
+    """A moment of f, "mean", "second_moment" or "kernel", unevaluated."""
+    (v, cov, v2), m = law
+    if moment == "kernel":
+        return PairExpectation(f * f.xreplace({x: y}), v, cov, v2, m)
+    return Expectation(f if moment == "mean" else f**2, v, m)
+
+
+def derivation(f: sp.Expr, moment: str, law: Law = CENTRED) -> Derivation:
+    """Derive a moment of f, recording each step: "mean", "second_moment" or "kernel", in the symbols of the law."""
+    asked = quantity(f, moment, law)
+    result = asked.doit()
+    steps = tuple(DerivationStep(*equation) for equation in _equations(f, moment, result, asked, law))
+    return Derivation(f, moment, law, result, steps)
 
 
 @among_reals

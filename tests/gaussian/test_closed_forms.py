@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import dataclasses
 import math
 import random
 import re
@@ -154,6 +155,23 @@ def test_a_wrong_result_fails_its_certificate(name: str, wrong: str) -> None:
     for moment, result in (("second_moment", act.second_moment(q)), ("kernel", act.kernel(q, p))):
         assert certify(act.expression, moment, result).holds
         assert not certify(act.expression, moment, WRONG[wrong](result)).holds, moment
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_certificate_is_of_the_formula_that_stands_in_the_derivation(wrong: str) -> None:
+    """a wrong result planted in a derivation has a certificate that fails, also once that of the right one was read"""
+    for moment in ("mean", "second_moment", "kernel"):
+        d = mf.Activation(CLOSED["bare threshold"]).derive(moment)
+        assert d.certificate.holds
+        assert d.certificate.formula == d.result
+        planted = dataclasses.replace(d, result=WRONG[wrong](d.result))
+        assert planted.result != d.result
+        assert planted.certificate.formula == planted.result
+        assert not planted.certificate.holds, moment
+        assert "FAILS" in repr(planted)
+    other = dataclasses.replace(d, function=CLOSED["elu"])  # nor does it hold of another function
+    assert other.quantity != d.quantity
+    assert not other.certificate.holds
 
 
 def test_certificates_of_powers_and_of_what_cancels() -> None:
