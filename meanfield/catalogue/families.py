@@ -30,9 +30,17 @@ def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
     return result
 
 
+#: arguments of torch's classes that are no parameters of a function: of every activation, or of one
+_OF_TORCH = {
+    "inplace": "it says where torch writes its result",
+    "gelu approximate": "its tanh form is an activation of its own, gelu_tanh",
+    "softplus threshold": "it is a numerical switch of torch, beyond which it returns x: no part of the function, which is evaluated safely",
+}
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Family(Activation):
-    """An activation with parameters: itself the member with default parameters, and called, the member with those given."""
+    """An activation of the catalogue: itself the member with default parameters, and called, the member with those given."""
 
     declaration: Declaration = field(kw_only=True)
 
@@ -46,10 +54,12 @@ class Family(Activation):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Activation:
         own = list(inspect.signature(self).parameters)
+        if len(args) > len(own):
+            raise TypeError(f"{self.name} takes {', '.join(own) or 'no parameters'}: got {len(args)} ({', '.join(map(repr, args))})")
         for unknown in (name for name in kwargs if name not in own):
             near = difflib.get_close_matches(unknown, own, n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            raise TypeError(f"{self.name} has no parameter {unknown}{meant}: {', '.join(own)}")
+            why = _OF_TORCH.get(unknown) or _OF_TORCH.get(f"{self.name} {unknown}") or (f"did you mean {near[0]}?" if near else "")
+            raise TypeError(f"{self.name} has no parameter {unknown}{why and f' ({why})'}: {', '.join(own) or 'it has none'}")
         expression = self.declaration(*args, **kwargs)
         if expression == self.expression:
             return self
@@ -86,7 +96,8 @@ class Catalogue(Mapping[str, Any]):
             raise KeyError(f"{name!r} is no activation of the catalogue{meant}: {', '.join(self)}")
         name = self._folded[_folded(name)]
         if name not in self._built:
-            self._built[name] = _built(name, self._declared[name])
+            declaration = self._declared[name]
+            self._built[name] = Family(declaration(), name, declaration=declaration)
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:
@@ -111,11 +122,3 @@ class Catalogue(Mapping[str, Any]):
 
 def _folded(name: str) -> str:
     return name.replace("_", "").casefold()
-
-
-def _built(name: str, declaration: Declaration) -> Activation:
-    if inspect.signature(declaration).parameters:
-        return Family(declaration(), name, declaration=declaration)
-    phi = Activation(declaration(), name)
-    vars(phi).update(__doc__=inspect.getdoc(declaration))
-    return phi

@@ -33,7 +33,7 @@ def check() -> Check:
 
 #: what to make of each kind of object
 OBJECTS = {
-    "Activation": lambda: mf.gelu,
+    "Activation": lambda: mf.gelu.derivative,
     "Family": lambda: mf.elu,
     "Catalogue": lambda: mf.activations,
     "Derivation": lambda: mf.relu.derive("kernel"),
