@@ -25,6 +25,8 @@ x = known("x")
 _WIDEST, NARROWEST = 8.0, 1e-6
 #: a radius that is of no use around 0
 _NARROW = 1e-3
+#: share of the largest term on a circle below which smaller circles are asked for the first ones, and how much smaller they are
+_FAINT, _CLOSER, _LEAST = 1e-15, 256.0, 1e-40
 #: halvings of the logarithm of a radius, to its last digit, and to 1 % of it where each takes thousands of numbers of many digits
 _HALVINGS, _FEW = 30, 11
 
@@ -127,8 +129,22 @@ def analytic_radius(piece: sp.Expr) -> float:
 
 
 def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
-    """Taylor coefficients at 0 by Cauchy's integral on |z| = r, of which half is enough of a real function, in 45 digits and sums of
-    whole numbers; what is rounding there is zero"""
+    """Taylor coefficients at 0 by Cauchy's integral on |z| = r, and on smaller circles as long as its first terms are faint beside the
+    largest on the one before, as those of x + 10^40 x^9 are: each where it is largest; what is rounding on all of them is zero"""
+    found = [(0.0, 0.0)] * terms
+    faint = True
+    while faint and r > _LEAST:
+        circle, r = _on_circle(piece, r, terms)
+        found = [max(pair, key=lambda c: c[1]) for pair in zip(found, circle, strict=True)]
+        shares = [share for _, share in circle[1:]]
+        faint = 0.0 < next((share for share in shares if share), 0.0) < _FAINT * max(shares)
+        r /= _CLOSER
+    return tuple(c for c, _ in found)
+
+
+def _on_circle(piece: sp.Expr, r: float, terms: int) -> tuple[list[tuple[float, float]], float]:
+    """the coefficients on |z| = r, of which half is enough of a real function, in 45 digits and sums of whole numbers; beside each the
+    share of its term in the largest value, 0 where it is rounding; and the radius, a smaller one next to a singularity"""
     f = sp.lambdify(x, piece, "mpmath")
     count, bits = 128, 150
     with mp.workdps(45):
@@ -136,20 +152,21 @@ def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
         values = [mp.mpmathify(f(r * root)) for root in roots[: count // 2 + 1]]
         size = max(abs(v) for v in values)
         if not size or not mp.isfinite(size):
-            return (float(size),) * terms
+            return [(float(size), 1.0)] * terms, r
         unit = mp.ldexp(1, bits)
         around = [(int(mp.nint(root.real * unit)), int(mp.nint(root.imag * unit))) for root in roots]
         whole = [(int(mp.nint(mp.re(v) / size * unit)), int(mp.nint(mp.im(v) / size * unit))) for v in values]
         twice = [(a, b) if i in (0, count // 2) else (2 * a, 2 * b) for i, (a, b) in enumerate(whole)]
 
-        def weight(n: int) -> mp.mpf:
+        def share(n: int) -> mp.mpf:
             turned = (around[i * n % count] for i in range(len(twice)))
-            return mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) * size / count
+            return mp.ldexp(sum(a * cos + b * sin for (a, b), (cos, sin) in zip(twice, turned, strict=True)), -2 * bits) / count
 
-        if r > 1e-3 and max(abs(weight(count // 2 - k)) for k in (1, 2, 3, 4)) > size * mp.mpf(10) ** -16:
-            return taylor(piece, r / 2, terms)  # nearer to a singularity than was thought: c_n holds c_{n + count} r^count too
+        if r > 1e-3 and max(abs(share(count // 2 - k)) for k in (1, 2, 3, 4)) > mp.mpf(10) ** -16:
+            return _on_circle(piece, r / 2, terms)  # nearer to a singularity than was thought: c_n holds c_{n + count} r^count too
         out = []
         for n in range(terms):
-            c = weight(n)
-            out.append(0.0 if abs(c) < size * mp.mpf(10) ** -30 else float(c / mp.mpf(r) ** n))
-    return tuple(out)
+            c = share(n)
+            faint = abs(c) < mp.mpf(10) ** -30
+            out.append((0.0, 0.0) if faint else (float(c * size / mp.mpf(r) ** n), float(abs(c))))
+    return out, r

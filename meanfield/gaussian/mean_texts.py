@@ -80,13 +80,13 @@ def square_<i>(shape, mu, q<x>):
     + _SUM.replace("<power>", " ** 2"),
     "measured": r'''
 def measured_<i>(shape, mu, q<x>):
-    """What rounding may add to E f_<i>(u), u ~ N(mu, q), in units of 2^-53: a Taylor series is good relative to its sum."""
+    """What rounding may add to E f_<i>(u), u ~ N(mu, q), in units of 2^-53: a Taylor series is good relative to its terms."""
     if not 0.0 < q < math.inf:
         return 64.0 * abs(f_<i>(mu<x>)) + r_<i>(mu<x>) if q == 0.0 else math.nan
     if mu == 0.0 and shape[PARITY] < 0.0:
         return 0.0
     if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
-        return 64.0 * abs(series_mean(q, right_of(shape), left_of(shape)))
+        return 64.0 * series_size(q, right_of(shape), left_of(shape))
     mu = phase(shape, mu)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.shape_rows import TERMS
 
-__all__ = ["QUIET", "exponents", "raised", "series_derivatives", "series_mean"]
+__all__ = ["QUIET", "exponents", "raised", "series_derivatives", "series_mean", "series_size"]
 
 QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 
@@ -24,6 +24,18 @@ def series_mean(q: float, right: np.ndarray, left: np.ndarray) -> float:
         even *= (n + 1) * q
         odd *= (n + 2) * q
     return total
+
+
+def series_size(q: float, right: np.ndarray, left: np.ndarray) -> float:
+    r"""The sum of the sizes of these terms: what the series is good relative to, where they cancel."""
+    first = np.empty(TERMS)
+    second = np.empty(TERMS)
+    sign = 1.0
+    for n in range(TERMS):
+        first[n] = 0.5 * abs(right[n] + sign * left[n])
+        second[n] = sign * first[n]
+        sign = -sign
+    return series_mean(q, first, second)
 
 
 def series_derivatives(q: float, c: np.ndarray, out: np.ndarray) -> None:

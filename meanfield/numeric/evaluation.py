@@ -312,7 +312,7 @@ def _quadrature(
     # beside a mean that is large against the deviation, points are known to few digits
     coarse = np.zeros(len(out), dtype=bool) if program.centred else ~(bound <= COARSE * np.abs(out))
     widely = bool(np.isnan(out).any()) and _program(e, order, closed, error, widely=True).source != program.source
-    noisy = any(shape.noisy for shape in shapes)
+    noisy = any(shape.noisy for shape in shapes) or _weighed_by_its_law(e)
     uncounted = (noisy or bool(coarse.any())) and not error
     if widely or uncounted:
         program = _program(e, order, closed, careful=error or uncounted, widely=widely)
@@ -333,6 +333,12 @@ def _quadrature(
     for g, scale in zip(np.flatnonzero(unsettled), scales, strict=True):
         out[g], bound[g] = _zero_or_faint(e, point(order, table[:, g]), scale)
     return out, bound
+
+
+@lru_cache(maxsize=512)
+def _weighed_by_its_law(e: sp.Expr) -> bool:
+    """whether an integrand depends on the variance it is integrated under, as a projection on a Hermite polynomial, which cancels"""
+    return any(node.integrand.free_symbols & set().union(*(a.free_symbols for a in node.args[1:])) for node in e.atoms(Node))
 
 
 def _rounding(v: Floats) -> Floats:

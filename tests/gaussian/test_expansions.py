@@ -453,6 +453,31 @@ def test_high_hermite_coefficients_at_small_and_large_variances(name: str, n: in
             assert abs(found - truth) < 1e-12 * (abs(truth) if v < 0.1 else 1), (v, found, truth)
 
 
+@pytest.mark.parametrize(("name", "n"), [("silu", 16), ("softplus", 14), ("tanh-GELU", 8), ("softsign", 7)])
+def test_hermite_coefficients_by_the_polynomial_are_right_relative_to_themselves(name: str, n: int) -> None:
+    """where no derivative is at hand: f(u) He_n(u/s) cancels to s^n, 1e-65 of its terms, and says so with a bound"""
+    f, typed = FUNCTIONS[name]
+    for v in (1e-8, 1e-3, 0.3):
+        found, bound = mf.evaluate(mf.Activation(f).hermite(n, q), q=v, error=True)
+        with mp.workdps(120):
+            he, s = sp.lambdify(x, sp.hermite_prob(n, x), "mpmath"), mp.sqrt(v)
+            if name == "softsign":  # odd, with a kink at 0
+                value = 2 * mp.quad(lambda z: typed(s * z) * he(z) * mp.npdf(z), [0, 1, 2, 4, 8, 16, 24])  # noqa: B023
+            else:
+                value = mp.fsum(typed(s * k / 16) * he(mp.mpf(k) / 16) * mp.npdf(mp.mpf(k) / 16) for k in range(-400, 401)) / 16
+            truth = value / mp.sqrt(mp.factorial(n))
+        assert abs(found - truth) < 1e-12 * abs(truth), (v, found, truth)
+        assert abs(found - truth) <= bound + 1e-15 * abs(truth)
+
+
+def test_a_series_whose_first_terms_are_faint_beside_its_last_keeps_them() -> None:
+    """sigma(x) x^2 (1 + 10^56 x^16): on a circle of radius 1 the first terms are 1e-56 of the largest, at q = 1e-8 they are as large"""
+    f = x**2 * (1 + sp.Integer(10) ** 56 * x**16) * sigmoid
+    for v in (1e-9, 1e-8, 1e-7):
+        truth = v / 2 * (1 + 1e56 * sp.factorial2(17) * v**8)
+        assert abs(mf.evaluate(mf.E(f, q), q=v) - truth) < 1e-13 * truth
+
+
 @pytest.mark.parametrize(("phi", "n"), [(mf.silu, 5), (mf.softplus, 9), (mf.sigmoid, 14), (mf.bentid, 3)], ids=repr)
 def test_hermite_coefficients_of_a_polynomial_part_are_zero(phi: mf.Activation, n: int) -> None:
     """beside a line, or a constant, these are even or odd"""
