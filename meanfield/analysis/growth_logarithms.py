@@ -84,7 +84,7 @@ def power_beside_logarithms(repeat: Repeat, move: Motion, k: int, modes: list[tu
     if k > j:
         raise Undetermined("ln J goes as a power of ln l above 1: J grows faster than every power of l, slower than its exponentials")
     if k == j - 1:
-        share, top = fastest(modes) if len(modes) > 1 else modes[0]
+        _, top = fastest(modes) if len(modes) > 1 else modes[0]
         return Growth("J", "logarithmic", exponent=tidied(kappa * top))
     law = competing(modes, "power")
     leading, following = (coefficient(repeat.transfer[0], -kappa, i) for i in (k, k - 1))

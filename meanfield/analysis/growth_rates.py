@@ -5,8 +5,8 @@ Far out (q = X -> oo) or near 0 (q = 1/X) one repeat takes X to A X, or, where A
     d ln X/dl = \beta X^{-\kappa} ln^j X (1 + (b_1 + b_1' ln X) X^{-s} + ...),   X ~ (\kappa^{1 - j} \beta l ln^j l)^{1/\kappa},
     d e/d ln X = H(e)/\beta,   e = 1 - c,   d ln J/dl = m X^{-\eta} ln^k X (1 + (m_1 + m_1' ln X) X^{-s} + ...),
 
-(with the logarithms also lower powers of them: see `growth_logarithms`; here j = k = 0) so that e goes to a root of H, or to 0 as a power of X (H ~ h e) or of ln X (H ~ h e^\theta, \theta > 1), and J is a power of X
-(\eta = \kappa) or, with s = \kappa - \eta > 0,
+(lower powers of the logarithm beside: see `growth_logarithms`; here j = k = 0) so that e goes to a root of H, or to 0 as a power of X
+(H ~ h e) or of ln X (H ~ h e^\theta, \theta > 1), and J is a power of X (\eta = \kappa) or, with s = \kappa - \eta > 0,
 
     ln J = \frac{m}{\beta s} X^s + \frac{m}{\beta} \Bigl[\frac{b_1'}{\kappa - s} + m_1 - b_1\Bigr] ln X
            + \frac{m}{2 \beta} (m_1' - b_1') ln^2 X + O(1).

@@ -333,7 +333,7 @@ def _slope_in_p(c: sp.Expr) -> sp.Expr:
 
 @cache
 def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
-    """(function of p at q = 1, degree, power of the logarithm) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
+    """(function of p at q = 1, degree, power of ln q) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
     (still, exact), (other, exact_other) = steady(f), steady(g)
     if wide and (still, other) != (f, g):  # apart by many periods: what oscillates is independent
         found, rest = _pair_terms(still, other, wide, order)

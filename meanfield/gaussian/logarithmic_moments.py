@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import cache
 
 import sympy as sp
+
 from meanfield.symbols import known
 
 __all__ = ["LogMoment", "log_moment", "near_one"]

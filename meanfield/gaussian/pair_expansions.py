@@ -10,7 +10,7 @@ Large variances, at fixed correlation: f is its tails, polynomials on either hal
 moments: f = tails + \sum_i (-1)^i m_i \delta^{(i)} / i! with m_i = \int y^i r(y) dy. Where f ~ const + k/x on both sides, beside the
 constants the principal value of k/x has
 
-    E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}).
+    E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}),   E 1/(u v) = asin(p/\sqrt{q_1 q_2})/\sqrt{q_1 q_2 - p^2}.
 
 Tails may be polynomials in ln|x|, with or without the sign of x: of u = \sqrt{q_1} z they are polynomials in (ln q_1)/2 + ln|z|, and the
 moments of ln|z| are those of `logarithmic_moments`.
@@ -110,8 +110,8 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
 
 @dataclass(frozen=True)
 class _Generalised:
-    """tails[(k, odd)] x^k (sign(x)), or ln^k|x| (sign(x)) if these are logarithms, + pole/x + sum of weights[i] times the i-th derivative of
-    a delta, down to the degree left out"""
+    """tails[(k, odd)] x^k (sign(x)), ln^k|x| (sign(x)) if they are logarithms, + pole/x + sum of weights[i] times the i-th derivative of a
+    delta, down to the degree left out"""
 
     tails: dict[tuple[int, bool], sp.Expr]
     weights: tuple[sp.Expr, ...]
@@ -122,7 +122,7 @@ class _Generalised:
 
     @property
     def highest(self) -> sp.Expr:
-        here = [S.Zero if self.logarithms else sp.Integer(k) for k, _ in self.tails]
+        here = [S.Zero if self.logarithms else sp.Integer(k) for k, _ in self.tails] + [-S.One] * (self.pole != 0)
         return max(here + [-sp.Integer(i + 1) for i, w in enumerate(self.weights) if w != 0], default=self.left_out)
 
     def as_logarithms(self) -> _Generalised:
@@ -215,6 +215,8 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     for pole, tails, put in ((b.pole, a.tails, {}), (a.pole, b.tails, {q1: q2, q2: q1})):
         if pole != 0 and (0, True) in tails:
             parts.setdefault(-S.One, []).append(pole * tails[0, True] * _tail_pole().xreplace(put))
+    if a.pole != 0 and b.pole != 0:
+        parts.setdefault(-sp.Integer(2), []).append(a.pole * b.pole * sp.asin(p / sp.sqrt(q1 * q2)) / sp.sqrt(q1 * q2 - p**2))
     for i, w in enumerate(a.weights):
         for j, z in enumerate(b.weights):
             if (i + j) % 2 == 0 and w != 0 and z != 0:
