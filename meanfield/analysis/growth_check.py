@@ -15,7 +15,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, faces
-from meanfield.analysis.growth_fits import AGREES, Fit, Series, fits, number
+from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
+from meanfield.analysis.growth_fits import fits
 from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run

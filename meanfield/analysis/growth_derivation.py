@@ -9,6 +9,7 @@ from functools import partial
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_place import expressions, place
 from meanfield.analysis.growth_rates import (
@@ -128,19 +129,19 @@ def _approach(repeat: Repeat, move: Motion) -> Approach:
     if not vanishes(image - GAP):
         found = gap_fixed(image)
         return found if found.limit != 0 or found.theta == 1 else replace(found, drift=_drift(repeat, move))
-    faster = [key for key in repeat.gap if -move.kappa < key[0] < 0]
-    if faster:
+    if any((-move.kappa, move.logarithms) < key < (S.Zero, 0) for key in repeat.gap):
         raise Undetermined("1 - c moves faster than q")
-    return gap_slow(coefficient(repeat.gap, -move.kappa))
+    return fed(repeat, move, gap_slow(coefficient(repeat.gap, -move.kappa, move.logarithms)))
 
 
 def _drift(repeat: Repeat, move: Motion) -> sp.Expr:
     """what the moving q does to e: e' = ... + drift e/l, from the terms of e' beside those that stay"""
-    first = max((a for a, _ in repeat.gap if a < 0), default=-move.kappa)
-    (theta, j), h = next(iter(small(coefficient(repeat.gap, first)).items()), ((S.One, 0), S.Zero))
-    if first < -move.kappa or h == 0:
+    own = (-move.kappa, move.logarithms)
+    first = max((key for key in repeat.gap if key[0] < 0), default=own)
+    (theta, j), h = next(iter(small(coefficient(repeat.gap, *first)).items()), ((S.One, 0), S.Zero))
+    if first < own or h == 0:
         return S.Zero
-    if first > -move.kappa or j or theta < 1 or h.has(REST):
+    if first > own or j or theta < 1 or h.has(REST):
         raise Undetermined("1 - c is moved by q faster than by itself")
     return tidied(h / (move.kappa * at_gap(move.beta, S.Zero))) if theta == 1 else S.Zero
 
@@ -149,8 +150,8 @@ def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
     if gap is None:
         raise Undetermined("the growth of q depends on c, which stays where it starts")
     if move.slow:
-        rate = tidied(move.kappa * at_gap(move.beta, gap))
-        return Growth("q", "power", exponent=move.direction / move.kappa, rate=rate)
+        rate, exponent = tidied(move.kappa ** (1 - move.logarithms) * at_gap(move.beta, gap)), move.direction / move.kappa
+        return Growth("q", "power", exponent=exponent, log_exponent=move.logarithms * exponent or None, rate=rate)
     return Growth("q", "exponential", rate=sp.log(tidied(at_gap(move.factor, gap))))
 
 
@@ -166,9 +167,13 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
     if approach.carried is not None:
         b, factor = approach.carried[0] / move.kappa, approach.carried[1]
         return Growth("1 - c", "power", exponent=-b, coefficient=tidied(factor * (beta * move.kappa) ** -b))
+    if approach.fed is not None:
+        b, factor = approach.fed
+        return Growth("1 - c", "logarithmic", exponent=-b, coefficient=tidied(factor * move.kappa**b))
     if move.slow and not approach.by_repeats:
         if theta == 1:
-            return Growth("1 - c", "power", exponent=tidied(h / (beta * move.kappa)))
+            exponent = tidied(h / (beta * move.kappa))
+            return Growth("1 - c", "power", exponent=exponent, log_exponent=tidied(exponent * move.logarithms + approach.beside) or None)
         scale = tidied((theta - 1) * -h / (beta * move.kappa))
         return Growth("1 - c", "logarithmic", exponent=-1 / (theta - 1), coefficient=scale ** (-1 / (theta - 1)))
     return gap_steps(approach)
@@ -184,7 +189,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         uniform(S.Zero)
         return steps_law(_leading_transfer(repeat, settled.limit))
     try:
-        eta, m = slow_exponents(repeat, settled.limit)
+        eta, k, m = slow_exponents(repeat, settled.limit)
     except ValueError:
         uniform(S.Zero)
         return steps_law(_leading_transfer(repeat, settled.limit))
@@ -193,18 +198,21 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     if gap is None:
         raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
     beta, kappa = at_gap(move.beta, gap), move.kappa
-    if eta > kappa:
+    if (-eta, k) < (-kappa, move.logarithms - 1):
         return Growth("J", "bounded")
     modes = [(share, tidied(mu / (beta * kappa))) for mu, share in eigenvalues(m)]
     if eta == kappa:
-        return competing(modes, "power")
+        return power_beside_logarithms(repeat, move, k, modes, gap) if k or move.logarithms else competing(modes, "power")
     s = kappa - eta
     top = modes[0] if len(modes) == 1 else fastest(modes)
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
     if side is None or side < 0:
         raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
-    rate = tidied(closed(kappa * beta ** (1 - kappa / s) * (leading / s) ** (kappa / s)))
+    rate, log_exponent = stretched_rate(move, beta, s, k, leading)
+    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, log_exponent=log_exponent)
+    if k or move.logarithms:
+        return law
     try:
         one, two, settling = stretched(repeat, move, settled, eta, leading)
         one, two = (one + 2 * two * sp.log(kappa * beta) / kappa) / kappa, two / kappa**2
@@ -216,7 +224,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         reason = ""
     except (Undetermined, NoExpansion) as why:
         beside, reason = {}, f"the next term is not given: {why}"
-    return Growth("J", "stretched", rate=rate, stretch=s / kappa, reason=reason, **beside)
+    return replace(law, reason=reason, **beside)
 
 
 def _check_transfer(repeat: Repeat, r: sp.Expr | None, eta: sp.Expr) -> None:

@@ -6,84 +6,41 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
 
 Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
 motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
-slowly e vanishes, and ln l/l, 1/l.
+slowly e vanishes, and ln l/l, 1/l. Laws with powers of ln l beside those of l are fitted in `growth_fits_logarithms`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.implicit import Implicit
-from meanfield.gaussian.expectation import Node
-from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.analysis.growth_curves import Columns, Curve, Fit, Floats, Series, integrals, number, raised
+from meanfield.analysis.growth_fits_logarithms import logarithmic_fits
 
 if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
     from meanfield.analysis.growth_records import Growth
 
-__all__ = ["AGREES", "Fit", "Series", "fits", "number"]
+__all__ = ["fits"]
 
-Floats = NDArray[np.float64]
-Columns = list[Floats]
-
-#: the verdict on a constant that is right
-AGREES = "agrees"
 #: terms between the stretched one and the logarithm that are fitted
 BETWEEN = 3
-#: points of a fit
-POINTS = 60
+#: points at which two modes are told apart
+NEIGHBOURS = 240
 #: orders of corrections in powers of l^-nu (in 1/l), and in sqrt(1 - c)
 ORDERS, WHOLE, ROOTS = 4, 2, 4
 #: layers before which corrections are no series, and logarithms of 1 - c that are still doubles
 FIRST, LEAST = 8, -600
-#: how far a fit may move while the run grows by a factor of 4, relative, and how many such moves it may be from what is predicted
-STILL, MOVES = 0.02, 3
-
-
-@dataclass(frozen=True)
-class Fit:
-    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two.
-
-    `depth` is that of the run, which can be deeper than what was asked for where that does not tell the constant.
-    """
-
-    quantity: str
-    name: str
-    predicted: float
-    fitted: float
-    change: float
-    verdict: str
-    depth: int
-
-    def __repr__(self) -> str:
-        return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.change:.1g}, {self.verdict}"
-
-
-@dataclass(frozen=True)
-class Series:
-    """A run: the numbers of layers, and there ln q, ln (1 - c) and ln J, nan where they are not asked for or not known."""
-
-    layers: NDArray[np.int64]
-    logs: Mapping[str, Floats]
-
-
-def number(e: sp.Expr, values: Mapping[str, float]) -> float:
-    """An expression at values of its symbols, by name."""
-    e = sp.sympify(e)
-    e = e.xreplace({s: sp.nsimplify(values[s.name]) for s in e.free_symbols if s.name in values})
-    slow = {t: sp.N(t, 15) for t in e.atoms(Implicit, Node, FinitePart) if not t.free_symbols}  # once each, whatever cancels beside them
-    return float(sp.N(e.xreplace(slow), 15))
 
 
 def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool) -> list[Fit]:
     """The constants of a law that a run tells; of a deep one, also the logarithm that is hidden beside slowly settling powers."""
+    if any(g.log_exponent is not None for g in (law.q, law.apjn)):
+        return logarithmic_fits(law, series, values)
     settling = 0.5
     if law.gap.kind == "power":
         settling = min(settling, -number(law.gap.exponent, values) / 2)
@@ -105,24 +62,7 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
     return found
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l."""
-
-    quantity: str
-    l: Floats
-    y: Floats
-    small: Columns
-    beside: Columns
-
-    def fit(self, name: str, predicted: float, y: Floats, columns: Columns, least: float = 1e-3) -> Fit:
-        """the first coefficient beside what is predicted"""
-        whole, part = (_solve(self.l, y, columns, top) for top in (self.l[-1], self.l[-1] / 4))
-        fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
-        return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(self.l[-1]))
-
-
-def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: Mapping[str, float]) -> _Curve:
+def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: Mapping[str, float]) -> Curve:
     first = FIRST if by_itself else 1
     y = series.logs[g.quantity]
     good = np.flatnonzero((series.layers >= first) & np.isfinite(y) & ((g.quantity != "1 - c") | (y > LEAST)))
@@ -142,7 +82,7 @@ def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: 
         own = number(g.exponent, values)
         kept, y = _without_mode(l, y, own, next(e for e in (number(e, values) for _, e in g.terms) if e != own))
         l, small, beside = l[kept], [c[kept] for c in small], [c[kept] for c in beside]
-    return _Curve(g.quantity, l, y, small, beside)
+    return Curve(g.quantity, l, y, small, beside)
 
 
 def _powers(l: Floats, nu: float) -> Columns:
@@ -153,42 +93,27 @@ def _powers(l: Floats, nu: float) -> Columns:
 
 def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
     r"""\int e^{k/2} d ln l and \int e^{k/2} dl, beside what a repeat is of a differential equation"""
-    from scipy.interpolate import make_interp_spline
-
     t, roots = np.log(l), [np.exp(k / 2 * log_gap) for k in range(1, ROOTS + 1)]
-
-    def integral(f: Floats) -> Floats:
-        total = make_interp_spline(t, f, k=5).antiderivative()
-        return np.asarray(total(t) - total(t[-1]), dtype=np.float64)
-
-    return [*(integral(e) for e in roots), 1 / l, t / l], [*(integral(l * e) for e in roots), t, np.ones_like(l)]
+    return [*integrals(l, [e / l for e in roots]), 1 / l, t / l], [*integrals(l, roots), t, np.ones_like(l)]
 
 
-def _power(g: Growth, curve: _Curve, values: Mapping[str, float]) -> list[Fit]:
+def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
     l, y = curve.l, curve.y
     exponent, one = number(g.exponent, values), np.ones_like(l)
     if g.kind == "logarithmic":
         slope = number(g.coefficient, values) ** (1 / exponent)
-        return [_raised(curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small]), exponent)]
+        return [raised(curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small]), exponent)]
     found = [curve.fit("exponent", exponent, y, [np.log(l), one, *curve.small])]
     for name in ("rate", "coefficient"):
         constant = getattr(g, name)
         if constant is not None:
             power = 1.0 if name == "rate" else exponent
             slope = number(constant, values) ** (1 / power)
-            found.append(_raised(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]), power))
+            found.append(raised(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]), power))
     return found
 
 
-def _raised(slope: Fit, power: float) -> Fit:
-    """the constant that is a power of the slope that was fitted, and its error; the verdict on the slope stands"""
-    if power == 1:
-        return slope
-    fitted = slope.fitted**power if slope.fitted > 0 else math.nan
-    return replace(slope, predicted=slope.predicted**power, fitted=fitted, change=abs(power * fitted / slope.fitted) * slope.change)
-
-
-def _stretched(g: Growth, curve: _Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
+def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
     l, y = curve.l, curve.y
     s, rate, one = number(g.stretch, values), number(g.rate, values), np.ones_like(l)
     slow = math.inf if g.settling is None else number(g.settling, values)
@@ -209,25 +134,8 @@ def _stretched(g: Growth, curve: _Curve, values: Mapping[str, float], deep: bool
 
 def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[NDArray[np.int64], Floats]:
     """where, and ln of the part A l^own of e^y = A l^own + B l^other, from neighbours on a geometric grid"""
-    at = np.unique(np.searchsorted(l, np.geomspace(l[0], l[-1], 4 * POINTS)).clip(0, len(l) - 1))
+    at = np.unique(np.searchsorted(l, np.geomspace(l[0], l[-1], NEIGHBOURS)).clip(0, len(l) - 1))
     ratio = np.log(l[at][1:] / l[at][:-1])
     both = np.expm1(np.diff(y[at]) - other * ratio) / np.expm1((own - other) * ratio)
     good = both > 0
     return at[:-1][good], (y[at][:-1] + np.log(both, where=good, out=np.zeros_like(both)))[good]
-
-
-def _solve(l: Floats, y: Floats, columns: Columns, top: float) -> Floats:
-    """least squares over the later half of the decades up to `top`, at points evenly spread in ln l"""
-    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], math.sqrt(top)), top, POINTS)).clip(0, len(l) - 1))
-    matrix = np.array([c[at] for c in columns]).T
-    scale = np.abs(matrix).max(axis=0)
-    solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
-    return solution
-
-
-def _verdict(predicted: float, fitted: float, change: float, least: float) -> str:
-    """agrees: no farther from the prediction than the fit still moves, and not moving much"""
-    size = max(abs(predicted), least)
-    if change > STILL * size:
-        return "not settled at this depth"
-    return AGREES if abs(fitted - predicted) <= MOVES * change + 1e-3 * size else "disagrees"

@@ -2,11 +2,11 @@ r"""How q, 1 - c and J move over many repeats, from the series of one repeat.
 
 Far out (q = X -> oo) or near 0 (q = 1/X) one repeat takes X to A X, or, where A = 1, moves it slowly:
 
-    d ln X/dl = \beta X^{-\kappa} (1 + (b_1 + b_1' ln X) X^{-s} + ...),   X ~ (\kappa \beta l)^{1/\kappa},
-    d e/d ln X = H(e)/\beta,   e = 1 - c,   d ln J/dl = m X^{-\eta} (1 + (m_1 + m_1' ln X) X^{-s} + ...),
+    d ln X/dl = \beta X^{-\kappa} ln^j X (1 + (b_1 + b_1' ln X) X^{-s} + ...),   X ~ (\kappa^{1 - j} \beta l ln^j l)^{1/\kappa},
+    d e/d ln X = H(e)/\beta,   e = 1 - c,   d ln J/dl = m X^{-\eta} ln^k X (1 + (m_1 + m_1' ln X) X^{-s} + ...),
 
-so that e goes to a root of H, or to 0 as a power of X (H ~ h e) or of ln X (H ~ h e^\theta, \theta > 1), and J is a power of X
-(\eta = \kappa) or, with s = \kappa - \eta > 0,
+(lower powers of the logarithm beside: see `growth_logarithms`; here j = k = 0) so that e goes to a root of H, or to 0 as a power of X
+(H ~ h e) or of ln X (H ~ h e^\theta, \theta > 1), and J is a power of X (\eta = \kappa) or, with s = \kappa - \eta > 0,
 
     ln J = \frac{m}{\beta s} X^s + \frac{m}{\beta} \Bigl[\frac{b_1'}{\kappa - s} + m_1 - b_1\Bigr] ln X
            + \frac{m}{2 \beta} (m_1' - b_1') ln^2 X + O(1).
@@ -27,7 +27,6 @@ from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
-from meanfield.symbols import known
 
 __all__ = [
     "Approach",
@@ -70,12 +69,13 @@ class Together(Undetermined):
 
 @dataclass(frozen=True)
 class Motion:
-    """What a repeat does to X: A X, or the slow drift beta X^(1 - kappa) if A = 1; drift 0 where X stays."""
+    """What a repeat does to X: A X, or the slow drift beta X^(1 - kappa) ln^j X if A = 1; drift 0 where X stays."""
 
     direction: int  # 1: q = X, -1: q = 1/X
     factor: sp.Expr
     kappa: sp.Expr = S.Zero
     beta: sp.Expr = S.Zero
+    logarithms: int = 0  # j
 
     @property
     def slow(self) -> bool:
@@ -118,13 +118,10 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     (a, j), c = rest[0]
     if c.has(REST):
         raise Beyond("the slow drift of q is beyond the terms that the expansions give")
-    if j:
-        q = known("q")
-        raise Undetermined(Reason("q' - q goes as ", q ** (direction * a) * sp.log(q) ** j, ": q is no power of l"))
     ahead = sign(at_gap(c, None) * direction)
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)
-    return Motion(direction, S.One, direction - a, direction * c) if ahead > 0 else None
+    return Motion(direction, S.One, direction - a, direction * c, j) if ahead > 0 else None
 
 
 def _names(e: sp.Expr) -> tuple[str, ...]:
@@ -162,6 +159,8 @@ class Approach:
     """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l.
 
     carried: (b, C) of e ~ C X^-b where lower orders of the expansion carry it.
+    fed: (b, C) of e ~ C ln^-b X where lower powers of the logarithm do.
+    beside: k of the ln^k X beside the power of X, where theta is 1 and X has a logarithm.
     """
 
     limit: sp.Expr | None  # None: anywhere, as it starts
@@ -170,6 +169,8 @@ class Approach:
     by_repeats: bool = False
     drift: sp.Expr = S.Zero
     carried: tuple[sp.Expr, sp.Expr] | None = None
+    fed: tuple[sp.Expr, sp.Expr] | None = None
+    beside: sp.Expr = S.Zero
 
 
 def gap_slow(drift: sp.Expr) -> Approach:
@@ -260,8 +261,8 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(a, share) for a, share in found if not vanishes(share)]
 
 
-def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, sp.Matrix]:
-    """(eta, M): T = 1 + M X^-eta + ...; eta = oo where T is 1 to the order of the expansions."""
+def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, int, sp.Matrix]:
+    """(eta, k, M): T = 1 + M X^-eta ln^k X + ...; eta = oo where T is 1 to the order of the expansions."""
     both = coupled(repeat)
     entries = [dict(t) for t in repeat.transfer]
     for i in (0, 3):
@@ -271,17 +272,15 @@ def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, sp.Mat
     used = entries if both else entries[:1]
     top = max((next(iter(t)) for t in used if t), default=None)
     if top is None:
-        return S.Infinity, sp.zeros(2, 2)
-    if top[1]:
-        raise Undetermined("the transfer has a leading logarithm")
+        return S.Infinity, 0, sp.zeros(2, 2)
     if both and top[0] >= 0:
         raise ValueError("the transfer does not go to 1")
 
     def value(t: Terms) -> sp.Expr:
-        c = coefficient(t, top[0])
+        c = coefficient(t, *top)
         if GAP in c.free_symbols and gap is None:
             raise Undetermined("J depends on 1 - c, which stays where it starts")
         return at_gap(c, gap)
 
     values = [value(t) if both or i == 0 else S.Zero for i, t in enumerate(entries)]
-    return -top[0], sp.Matrix(2, 2, values)
+    return -top[0], top[1], sp.Matrix(2, 2, values)

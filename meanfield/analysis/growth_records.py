@@ -35,11 +35,13 @@ class Growth:
     Attributes
     ----------
     quantity : "q", "1 - c" or "J"
-    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (1 - c only), "infinite" (J only: E phi'^2 is), or "undetermined",
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (not q), "infinite" (J only: E phi'^2 is), or "undetermined",
         these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
         J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
-        1 - c ~ coefficient (ln l)^exponent.
+        1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
+    log_exponent : of power and stretched laws, what q, 1 - c, J or ln J has beside its power of l: (ln l)^log_exponent, where branches
+        grow like logarithms. With it a law is reached slowly: q, and ln J of a stretched law, up to a factor 1 + O(ln ln l/ln l).
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
     log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
     settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms
@@ -63,6 +65,7 @@ class Growth:
     quantity: str
     kind: str
     exponent: sp.Expr | None = None
+    log_exponent: sp.Expr | None = None
     rate: sp.Expr | None = None
     stretch: sp.Expr | None = None
     coefficient: sp.Expr | None = None
@@ -85,16 +88,18 @@ class Growth:
     def asymptote(self) -> sp.Expr | None:
         """The quantity (for J its logarithm) as an expression in l, up to what the kind leaves open."""
         l = sp.Symbol("l", positive=True)
+        logarithms = self.log_exponent or S.Zero
         if self.kind == "power":
             value = (self.rate * l) ** self.exponent if self.rate is not None else (self.coefficient or 1) * l**self.exponent
-            return self.exponent * sp.log(l) if self.quantity == "J" else value
+            of_log = self.exponent * sp.log(l) + logarithms * sp.log(sp.log(l))
+            return of_log if self.quantity == "J" else value * sp.log(l) ** logarithms
         if self.kind == "exponential":
             return self.rate * l if self.quantity == "J" else sp.exp(self.rate * l)
         if self.kind == "stretched":
             beside = (self.log_coefficient or 0) * sp.log(l) + (self.log_squared_coefficient or 0) * sp.log(l) ** 2
-            return (self.rate * l) ** self.stretch + beside
+            return (self.rate * l) ** self.stretch * sp.log(l) ** logarithms + beside
         if self.kind == "logarithmic":
-            return self.coefficient * sp.log(l) ** self.exponent
+            return self.exponent * sp.log(sp.log(l)) if self.quantity == "J" else self.coefficient * sp.log(l) ** self.exponent
         return S.Infinity if self.kind == "infinite" else self.limit
 
     @property
@@ -117,7 +122,18 @@ class Growth:
 
 
 #: what an answer shows, the second kind only where it is short
-_SHOWN = ("exponent", "rate", "coefficient", "log_coefficient", "log_squared_coefficient", "settling", "limit", "terms", "crossover")
+_SHOWN = (
+    "exponent",
+    "log_exponent",
+    "rate",
+    "coefficient",
+    "log_coefficient",
+    "log_squared_coefficient",
+    "settling",
+    "limit",
+    "terms",
+    "crossover",
+)
 _BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "crossover")
 
 #: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short

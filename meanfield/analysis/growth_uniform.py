@@ -33,6 +33,8 @@ def decay(approach: Approach, move: Motion) -> sp.Expr | None:
         return None
     if approach.carried is not None:
         return approach.carried[0]
+    if approach.fed is not None:
+        return S.Zero
     theta, h = approach.theta, approach.h
     if move.slow and not approach.by_repeats:
         return tidied(-h / at_gap(move.beta, S.Zero)) if theta == 1 else S.Zero
@@ -52,7 +54,7 @@ def carried(repeat: Repeat, move: Motion, approach: Approach) -> Approach:
         return approach
     if any(c.has(REST) for *_, c in own):
         raise Undetermined("what carries 1 - c is beyond the terms that the expansions give")
-    if r is S.Infinity or not move.slow or any(mu >= 1 for _, mu, _ in own):
+    if r is S.Infinity or not move.slow or move.logarithms or any(mu >= 1 for _, mu, _ in own):
         raise _apart(r)
     b, mu, strength = min(((k - move.kappa) / (1 - mu), mu, c) for k, mu, c in own)
     left = tidied(-approach.h - b * at_gap(move.beta, S.Zero))

@@ -24,6 +24,7 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.local_expansions import at_infinity
+from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.gaussian.slopes import deltas, slope
@@ -180,6 +181,8 @@ class Limit:
         (a, v0, v), (b, d0, d) = self._leading(variance), self._leading(gap_)
         if b is -S.Infinity:
             return S.Zero if gap else self._single(f * g, variance)
+        if b < a and v == 1 and (near := near_one(f, g, d)) is not None:
+            return near + REST * d
         if b < a:
             value = small_gap(f, g, v, d)
             return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
@@ -188,9 +191,17 @@ class Limit:
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
         found, rest = _pair_terms(f, g, a > 0, self._taylor)
         put = {p: rho, q: S.One}
-        terms = [(self.letter(c.xreplace(put)) + self.letter(c1.xreplace(put)) * shift) * v**e for c, c1, e in found]
+        terms = [(self.letter(c.xreplace(put)) + self._moved(c, put, shift, a * (rest - e))) * v**e * sp.log(v) ** j for c, e, j in found]
         value = sp.Add(*terms) + _left(v, rest)
         return self._single(f * g, variance) - value if gap else value
+
+    def _moved(self, c: sp.Expr, put: dict[sp.Expr, sp.Expr], shift: sp.Expr, least: sp.Expr) -> sp.Expr:
+        """what a small change of the correlation adds to a coefficient, where that is more than x^least"""
+        if next(iter(self.terms(shift)), (-S.Infinity, 0))[0] <= least:
+            return S.Zero
+        if c.has(PairExpectation):
+            raise NoExpansion(f"the derivative of {c} by the covariance is needed")
+        return self.letter(_slope_in_p(c).xreplace(put)) * shift
 
     def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:
         (v0, v), (d0, d) = vs, ds
@@ -316,15 +327,20 @@ def _beside(remainder: sp.Expr, order: int) -> sp.Expr:
 
 
 @cache
-def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...], sp.Expr]:
-    """(function of p at q = 1, its derivative, degree) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
+def _slope_in_p(c: sp.Expr) -> sp.Expr:
+    return c.diff(p)
+
+
+@cache
+def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
+    """(function of p at q = 1, degree, power of ln q) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
     (still, exact), (other, exact_other) = steady(f), steady(g)
     if wide and (still, other) != (f, g):  # apart by many periods: what oscillates is independent
         found, rest = _pair_terms(still, other, wide, order)
         sizes = [max((e for _, e, _ in _wide(h**2)[0]), default=S.Zero) / 2 for h in (still, other)]
         return found, rest if exact and exact_other else max(rest, max(S.Zero, *sizes) - S.Half)
     if wide and not (f.has(x) and g.has(x)):
-        return tuple((c, S.Zero, e) for c, e, _ in _wide(f * g)[0]), _wide(f * g)[1]
+        return _wide(f * g)
     node = PairExpectation(f * g.xreplace({x: y}), q, p, q)
     constant, node = node.as_independent(q, p)
     if not isinstance(node, PairExpectation):
@@ -335,5 +351,10 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[t
             expansion = node.asymptotic(2)
     except (ValueError, ArithmeticError) as reason:
         raise NoExpansion(str(reason)) from None
-    found = tuple((constant * c, constant * c.diff(p), e) for c, e in expansion.terms)
-    return found, _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)
+    logarithm = sp.log(q)
+    found = [
+        own
+        for c, e in expansion.terms
+        for own in (_unfolded([(constant * c, e)], logarithm) if c.has(logarithm) else [(constant * c, e, 0)])
+    ]
+    return tuple(found), _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)

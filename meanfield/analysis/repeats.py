@@ -29,8 +29,12 @@ class Repeat:
 
 
 def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: int) -> Repeat:
-    """The series of one repeat that starts with q = variance and delta = gap, expressions in x -> oo; L, if the repeat has it, is x."""
+    """The series of one repeat that starts with q = variance and delta = gap, expressions in x -> oo; L, if the repeat has it, is x.
+
+    Where one of J and K does not feed the other, the transfer is that of J alone: K then has no say in it.
+    """
     limit = Limit({q: variance, delta: gap, known("L"): x}, order)
+    apart = any(all(s.law.transfer[i] == 0 for s in stages) for i in (1, 2))
     transfer = sp.eye(2)
     for stage in stages:
         law = stage.law
@@ -38,7 +42,8 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
         for d in law.definitions:
             if d.kernel is None:
                 limit.define(d.symbol, _without_clamp(d.value, d.shown).xreplace(view))
-        transfer = transfer * sp.Matrix(2, 2, [limit.series(t.xreplace(view)) for t in law.transfer])
+        used = sp.diag(law.transfer[0], 0) if apart else law.transfer
+        transfer = transfer * sp.Matrix(2, 2, [limit.series(t.xreplace(view)) for t in used])
         after = tuple(limit.series(e.xreplace(view)) for e in (law.output.q, law.output.delta))
         limit.values |= {q: after[0], delta: after[1]}
 

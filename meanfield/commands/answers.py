@@ -48,7 +48,18 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
 
 
 def _record(law: mf.Growth) -> dict[str, Any]:
-    names = ("kind", "exponent", "rate", "stretch", "coefficient", "log_coefficient", "log_squared_coefficient", "limit", "crossover")
+    names = (
+        "kind",
+        "exponent",
+        "log_exponent",
+        "rate",
+        "stretch",
+        "coefficient",
+        "log_coefficient",
+        "log_squared_coefficient",
+        "limit",
+        "crossover",
+    )
     terms = [{"coefficient": c, "exponent": e} for c, e in law.terms]
     return {name: getattr(law, name) for name in names} | {"terms": terms, "reason": law.reason}
 

@@ -10,13 +10,17 @@ Large variances, at fixed correlation: f is its tails, polynomials on either hal
 moments: f = tails + \sum_i (-1)^i m_i \delta^{(i)} / i! with m_i = \int y^i r(y) dy. Where f ~ const + k/x on both sides, beside the
 constants the principal value of k/x has
 
-    E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}).
+    E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}),   E 1/(u v) = asin(p/\sqrt{q_1 q_2})/\sqrt{q_1 q_2 - p^2}.
+
+Tails may be polynomials in ln|x|, with or without the sign of x: of u = \sqrt{q_1} z they are polynomials in (ln q_1)/2 + ln|z|, and the
+moments of ln|z| are those of `logarithmic_moments`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import sympy as sp
 from sympy import Rational, S
@@ -26,6 +30,7 @@ from meanfield.gaussian.expansions import coefficients, even_part, scaled, taylo
 from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.local_expansions import at_infinity
+from meanfield.gaussian.logarithmic_moments import log_moment
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
@@ -105,18 +110,28 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
 
 @dataclass(frozen=True)
 class _Generalised:
-    """tails[(k, odd)] x^k (sign(x)) + pole/x + sum of weights[i] times the i-th derivative of a delta, down to the degree left out"""
+    """tails[(k, odd)] x^k (sign(x)), ln^k|x| (sign(x)) if they are logarithms, + pole/x + sum of weights[i] times the i-th derivative of a
+    delta, down to the degree left out"""
 
     tails: dict[tuple[int, bool], sp.Expr]
     weights: tuple[sp.Expr, ...]
     left_out: sp.Expr
     logarithmic: bool
     pole: sp.Expr
+    logarithms: bool = False
 
     @property
     def highest(self) -> sp.Expr:
-        here = [sp.Integer(k) for k, _ in self.tails] + [-sp.Integer(i + 1) for i, w in enumerate(self.weights) if w != 0]
-        return max(here, default=self.left_out)
+        here = [S.Zero if self.logarithms else sp.Integer(k) for k, _ in self.tails] + [-S.One] * (self.pole != 0)
+        return max(here + [-sp.Integer(i + 1) for i, w in enumerate(self.weights) if w != 0], default=self.left_out)
+
+    def as_logarithms(self) -> _Generalised:
+        """the same, a constant being the power 0 of a logarithm, without what is local: that is O(1/x)"""
+        if self.logarithms:
+            return self
+        if not all(k == 0 for k, _ in self.tails):
+            raise NoExpansion("a logarithm beside powers")
+        return _Generalised(self.tails, (), -S.One, True, S.Zero, True)
 
 
 @cache
@@ -126,16 +141,17 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     falling: list[sp.Expr] = []
     for a in sorted(set(sides[0]) | set(sides[1]), reverse=True):
         right, left = (s.get(a, S.Zero) for s in sides)
+        logarithms = right.has(LOG) or left.has(LOG)
         if a < 0:
             falling.append(a)
-        elif not a.is_Integer or right.has(LOG) or left.has(LOG):
+        elif a == 0 and logarithms and not tails:
+            return _Generalised(_parted(*(_powers_of_log(c) for c in (right, left))), (), -S.One, True, S.Zero, True)
+        elif not a.is_Integer or logarithms:
             term = x**a * (right if right != 0 else left).xreplace({LOG: sp.log(x)})
             raise NoExpansion(f"it grows like {term}, which is no polynomial")
         else:
-            k, mirrored = int(a), (-1) ** int(a) * left
-            for c, odd in (((right + mirrored) / 2, False), ((right - mirrored) / 2, True)):
-                if not vanishes(sp.expand(c)):
-                    tails[k, odd] = sp.expand(c)
+            k = int(a)
+            tails |= {(k, odd): c for (_, odd), c in _parted({k: right}, {k: (-1) ** k * left}).items()}
     pole: sp.Expr = S.Zero
     if falling and falling[0] == -1 and set(tails) <= {(0, False), (0, True)}:
         right, left = (s.get(falling[0], S.Zero) for s in sides)
@@ -149,6 +165,21 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 
 
+def _powers_of_log(c: sp.Expr) -> dict[int, sp.Expr]:
+    return dict(enumerate(sp.Poly(c, LOG).all_coeffs()[::-1]))
+
+
+def _parted(right: dict[int, sp.Expr], mirrored: dict[int, sp.Expr]) -> dict[tuple[int, bool], sp.Expr]:
+    """what is alike on both sides, and what changes its sign"""
+    found: dict[tuple[int, bool], sp.Expr] = {}
+    for k in sorted(set(right) | set(mirrored), reverse=True):
+        a, b = (side.get(k, S.Zero) for side in (right, mirrored))
+        for c, odd in (((a + b) / 2, False), ((a - b) / 2, True)):
+            if not vanishes(sp.expand(c)):
+                found[k, odd] = sp.expand(c)
+    return found
+
+
 @among_reals
 def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
     """The first `count` homogeneous parts of E f(u) g(v) for wide Gaussians at a fixed correlation, and what order is left out."""
@@ -156,13 +187,16 @@ def pair_asymptotic(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Pa
     if a1 != a2 or a1 == 1:
         return _wide(f, g, count, equal)
     parts, remainder = _wide(f1, g1, count, equal)
-    return tuple((sp.expand(c1 * c2 * a1 ** (2 * e)) * c, e) for c, e in parts), remainder
+    scales = {sp.log(v): sp.log(v) + 2 * sp.log(a1) for v in (q, q1, q2)}
+    return tuple((sp.expand(c1 * c2 * a1 ** (2 * e)) * c.xreplace(scales), e) for c, e in parts), remainder
 
 
 def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Expr]:
     order = 2 * count + 2
     try:
         a, b = _generalised(f, order), _generalised(g, order)
+        if a.logarithms or b.logarithms:
+            return _wide_logarithms(a.as_logarithms(), b.as_logarithms(), equal)
     except NoExpansion as reason:
         raise ValueError(f"E[f(u) g(v)] of {f} and {g} has no expansion of this kind at large variances: {reason}") from None
     limit = max(a.highest + b.left_out, a.left_out + b.highest)
@@ -181,6 +215,8 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     for pole, tails, put in ((b.pole, a.tails, {}), (a.pole, b.tails, {q1: q2, q2: q1})):
         if pole != 0 and (0, True) in tails:
             parts.setdefault(-S.One, []).append(pole * tails[0, True] * _tail_pole().xreplace(put))
+    if a.pole != 0 and b.pole != 0:
+        parts.setdefault(-sp.Integer(2), []).append(a.pole * b.pole * sp.asin(p / sp.sqrt(q1 * q2)) / sp.sqrt(q1 * q2 - p**2))
     for i, w in enumerate(a.weights):
         for j, z in enumerate(b.weights):
             if (i + j) % 2 == 0 and w != 0 and z != 0:
@@ -192,6 +228,19 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
         slow = f"{f} decays" if f == g else f"{f} and {g} decay"
         raise ValueError(f"{slow} so slowly that the expansion has no local term: it is all of the order of what is left out")
     return tuple(found), q ** (limit / 2) * (sp.log(q) if a.logarithmic or b.logarithmic else S.One)
+
+
+def _wide_logarithms(a: _Generalised, b: _Generalised, equal: bool) -> tuple[Parts, sp.Expr]:
+    """the part of degree 0, a polynomial in the logarithms of the variances; what is local is O(q^-1/2) beside it"""
+    v1, v2 = (q, q) if equal else (q1, q2)
+    r, total = p / q if equal else p / sp.sqrt(q1 * q2), S.Zero
+    for (m, first), c in a.tails.items():
+        for (n, second), d in b.tails.items():
+            for i, j in product(range(m + 1), range(n + 1)) if first == second else ():
+                scales = (sp.log(v1) / 2) ** (m - i) * (sp.log(v2) / 2) ** (n - j) * sp.binomial(m, i) * sp.binomial(n, j)
+                total += c * d * scales * log_moment(int(first), i, j, r)
+    degree = max((m for m, _ in a.tails), default=0) + max((n for n, _ in b.tails), default=0)
+    return ((sp.expand(total), S.Zero),), sp.log(q) ** degree / sp.sqrt(q)
 
 
 @cache

@@ -16,6 +16,7 @@ from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import is_finite_pair
+from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.symbols import known
@@ -28,6 +29,11 @@ x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", 
 def _closed_or_self(node: Node) -> sp.Expr:
     form = node.closed()
     return node if form is None else form
+
+
+def _expected(a: sp.Expr, m: sp.Expr, n: sp.Expr, r: sp.Expr) -> sp.Expr:
+    first, second = LogMoment(a, m, n, r).factors
+    return PairExpectation(first * second, S.One, r, S.One)
 
 
 class PairExpectation(Node):
@@ -155,7 +161,9 @@ class PairExpectation(Node):
     def asymptotic(self, terms: int = 3) -> Expansion:
         terms = arguments.check_integer(terms, "terms", 1)
         v1, cov, v2 = self.args[1:4]
-        return expansion_of(self, (v1, cov, v2), S.Infinity, *pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2))
+        parts, rest = pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
+        parts = tuple((c.replace(LogMoment, _expected), e) for c, e in parts)
+        return expansion_of(self, (v1, cov, v2), S.Infinity, parts, rest)
 
     def _integrate(self, prec: int) -> mp.mpf:
         law, parts = law_of(*self.args[1:]), self.separated()

@@ -264,18 +264,23 @@ def plot_shaped(shaped: Shaped, ax: matplotlib.axes.Axes | None = None) -> matpl
 
 @plot.register(Check)
 def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-    """ln J^{l, 0} of a run over l, and the predicted asymptote, whose free constant is set at the last layer."""
+    """ln J^{l, 0} of a run over l, and the predicted asymptote, whose free constant is set at the last layer.
+
+    With powers of ln l the asymptote starts at l = 8; where it is ln J up to a factor that goes to 1, no constant is set.
+    """
     ax = given(ax)
     run, law = check.run, check.law.apjn
     later = run.layers[run.layers > 0]
     ax.plot(later, run.log_apjn_forward[run.layers > 0], color=DISTINCT[0], label="recursion", linewidth=1.4)
     if law.asymptote is not None:
         values = {s: sp.Float(check.parameters[s.name]) for s in law.asymptote.free_symbols if s.name in check.parameters}
-        predicted = (
-            sp.lambdify(sp.Symbol("l", positive=True), sp.N(law.asymptote.xreplace(values)), "numpy")(later.astype(float)) + 0.0 * later
-        )
-        shift = run.log_apjn_forward[-1] - predicted[-1]
-        ax.plot(later, predicted + shift, color=DISTINCT[2], linestyle="--", label=f"predicted ({law.kind})", linewidth=1.4)
+        with np.errstate(all="ignore"):
+            value = sp.lambdify(sp.Symbol("l", positive=True), sp.N(law.asymptote.xreplace(values)), "numpy")
+            predicted = value(later.astype(float)) + 0.0 * later
+        ratio = law.kind == "stretched" and law.log_exponent is not None
+        shift = 0.0 if ratio else run.log_apjn_forward[-1] - predicted[-1]
+        seen = later >= (1 if law.log_exponent is None and law.kind != "logarithmic" else 8)
+        ax.plot(later[seen], (predicted + shift)[seen], color=DISTINCT[2], linestyle="--", label=f"predicted ({law.kind})", linewidth=1.4)
     ax.set_xscale("log")
     over_layers(ax)
     ax.set_ylabel(LABELS["log_apjn_forward"])

@@ -36,6 +36,8 @@ PATIENCE = 40.0
 
 _UNKNOWN = "The value of one parameter decides the rest; the law on each side of it was not derived within {:g} seconds."
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
+#: how slowly what has a power of ln l beside one of l is reached
+_SLOWLY = r" \left(1 + O\left(\frac{\ln \ln l}{\ln l}\right)\right)"
 #: where a factor depends on the start
 _PROPORTIONAL = r"\propto"
 _RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "infinite": "=", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
@@ -166,5 +168,6 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     if law.kind == "stretched" and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
     rest = f" + O\\left({others[0]}\\right)" if _brief(law).left_out is not None else ""
+    rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""
     lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
-    return [*lines, rf"l_{{\times}} &\sim {others[0]}"] if others and not rest else lines
+    return [*lines, rf"l_{{\times}} &\sim {others[-1]}"] if others and law.crossover is not None else lines

@@ -1,0 +1,102 @@
+r"""Least squares of a run on laws with powers of ln l beside those of l, which it reaches by a factor 1 + O(ln ln l/ln l) only.
+
+What is slow is taken from the run itself: with Y = q^{1/exponent}, t = ln Y and j the power of t in dY/dl,
+
+    exponent        ln y - log_exponent ln t   on  ln l, 1, 1/t, 1/t^2        (y = q, J, 1 - c),
+    log_exponent    ln y - exponent ln l       on  ln t, 1, 1/t, 1/t^2        (y = J, 1 - c),
+      of q, ln J    ln dY/dl, ln (Y^eta d ln J/dl)   on the same: the powers j and k of t,
+    rate of q       Y                          on  \int t^i dl, i = j, ..., 0, 1, and l^{1/2}, l^{1/2} ln l,
+    rate of ln J    ln J                       on  \int Y^{-eta} t^i dl, i = k, ..., 0, 1, ln l, ln^2 l,
+    coefficient     (1 - c)^{1/exponent}       on  t, 1, 1/t, l^{-1/2}, l^{-1/2} ln l,
+
+eta = 1 - stretch, k = log_exponent + j eta. The integrals are exact to all orders in 1/ln l; the series in 1/t are not, and change slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy as sp
+
+from meanfield.analysis.growth_curves import Columns, Curve, Fit, Floats, Series, integrals, number, raised, slope
+
+if TYPE_CHECKING:
+    from meanfield.analysis.growth_laws import GrowthLaw
+    from meanfield.analysis.growth_records import Growth
+
+__all__ = ["logarithmic_fits"]
+
+#: the layer and the t from which on the fits look at a run
+FIRST, LEAST = 64, 1.0
+
+
+def logarithmic_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]) -> list[Fit]:
+    """The constants of a law of which q or J has a power of ln l beside one of l."""
+    inverse = 1 / number(law.q.exponent, values)
+    t = inverse * series.logs["q"]
+    kept = np.flatnonzero((series.layers >= FIRST) & np.isfinite(series.logs["J"]) & (t > LEAST))
+    l, t, found = series.layers[kept].astype(float), t[kept], list[Fit]()
+    for g in (law.q, law.gap, law.apjn):
+        y = series.logs[g.quantity][kept]
+        if g.kind in ("bounded", "infinite", "undetermined") or not np.isfinite(y).all() or len(l) < 100:
+            continue
+        slow = [np.ones_like(l), 1 / t, t**-2]
+        curve = Curve(g.quantity, l, y, slow, [])
+        if g.kind == "power":
+            found.append(_exponent(g, curve, t, values))
+            found += _variance(g, curve, t, values) if g.quantity == "q" else _beside(g, curve, t, values)
+        elif g.kind == "stretched":
+            found += _stretched(law, curve, t, values)
+        elif g.quantity == "J":
+            found.append(curve.fit("exponent", number(g.exponent, values), y, [np.log(t), *slow]))
+        else:
+            exponent = number(g.exponent, values)
+            columns = [t, *slow[:2], l**-0.5, np.log(l) * l**-0.5]
+            base = curve.fit("coefficient", number(g.coefficient, values) ** (1 / exponent), np.exp(y / exponent), columns)
+            found.append(raised(base, exponent))
+    return found
+
+
+def _exponent(g: Growth, curve: Curve, t: Floats, values: Mapping[str, float]) -> Fit:
+    """of l, beside what the law says of ln l"""
+    beside = number(g.log_exponent or sp.S.Zero, values) * np.log(t)
+    return curve.fit("exponent", number(g.exponent, values), curve.y - beside, [np.log(curve.l), *curve.small])
+
+
+def _beside(g: Growth, curve: Curve, t: Floats, values: Mapping[str, float]) -> list[Fit]:
+    """the exponent of ln l, beside what the law says of l"""
+    if g.log_exponent is None:
+        return []
+    left = curve.y - number(g.exponent, values) * np.log(curve.l)
+    return [curve.fit("log_exponent", number(g.log_exponent, values), left, [np.log(t), *curve.small])]
+
+
+def _variance(g: Growth, curve: Curve, t: Floats, values: Mapping[str, float]) -> list[Fit]:
+    """the power of ln l in q, and its rate, from Y"""
+    l, exponent, own = curve.l, number(g.exponent, values), np.exp(t)
+    j = number(sp.sympify(g.log_exponent or 0) / g.exponent, values)
+    power = curve.fit("log_exponent", j, np.log(slope(l, own)), [np.log(t), *curve.small])
+    columns: Columns = integrals(l, [t**i for i in range(round(j), -1, -1)])
+    rate = curve.fit("rate", number(g.rate, values), own, [*columns, np.ones_like(l), l**0.5, l**0.5 * np.log(l)])
+    return [_linear(power, exponent), rate] if g.log_exponent is not None else [rate]
+
+
+def _stretched(law: GrowthLaw, curve: Curve, t: Floats, values: Mapping[str, float]) -> list[Fit]:
+    """the power of ln l in ln J, and its rate, given those of q"""
+    g, l, s = law.apjn, curve.l, number(law.apjn.stretch, values)
+    j = number(sp.sympify(law.q.log_exponent or 0) / law.q.exponent, values)
+    k = number(sp.sympify(g.log_exponent or 0), values) + j * (1 - s)
+    power = curve.fit("log_exponent", k, np.log(slope(l, curve.y)) + (1 - s) * t, [np.log(t), *curve.small], 1.0)
+    columns = integrals(l, [np.exp((s - 1) * t) * t**i for i in range(round(k), -1, -1)])
+    unit = s * number(law.q.rate, values) ** (1 - s)  # of the slope, where the rate of ln J is 1
+    predicted = unit * number(g.rate, values) ** s
+    rate = curve.fit("rate^stretch", predicted, curve.y, [*columns, np.ones_like(l), np.log(l), np.log(l) ** 2])
+    return [_linear(power, 1.0, -j * (1 - s)), _linear(rate, 1 / unit)]
+
+
+def _linear(f: Fit, scale: float, shift: float = 0.0) -> Fit:
+    """the constant scale * (what was fitted) + shift; the verdict stands"""
+    return replace(f, predicted=scale * f.predicted + shift, fitted=scale * f.fitted + shift, change=abs(scale) * f.change)
