@@ -10,7 +10,7 @@ from sympy import S
 
 from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, motion, tidied
 from meanfield.analysis.growth_records import Reason
-from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued
+from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
 from meanfield.gaussian.expectation import Expectation
@@ -32,8 +32,10 @@ _SLOWER = {
 }
 #: a variance from which on oscillations are averages over many periods
 _PERIODS = 10**4
-#: a change of q in a repeat, relative, that is looked at more closely, and one that is none
-_FAINT, _NONE = sp.Float("1e-12"), sp.Float("1e-28")
+#: digits to which the change of q in a repeat is looked at, the fewest that show its sign; how many of them are in doubt
+_DIGITS, _SURE = (7, 20, 35), 4
+#: a change of q in a repeat, relative, that is none
+_NONE = sp.Float("1e-28")
 
 
 def letters(stage: Stage) -> set[sp.Basic]:
@@ -100,18 +102,15 @@ def _own(stage: Stage) -> set[sp.Basic]:
 
 def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point, None where it stays"""
-
-    step = closed(after)
+    change = closed(after) - variance
 
     def drift(v: sp.Expr) -> sp.Expr:
-        here = step.xreplace({variance: v})
+        here = change.xreplace({variance: v})
         if v >= _PERIODS:
             here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
-        value = valued(here, 20) / v - 1
+        value = _seen(here) / v
         if value is S.NaN:
             raise Undetermined(f"E phi(u)^2 is infinite at q = {v}, and q comes there")
-        if abs(value) < _FAINT:
-            value = valued(here, 35) / v - 1
         return value if abs(value) > _NONE else S.Zero
 
     first = drift(S.One)
@@ -121,6 +120,17 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     signs = [sp.sign(drift(v**side)) for v in _FAR] if side else []
     seen = list(itertools.takewhile(lambda s: s == side, signs))  # beyond, it may be too small to be seen
     return side if side and not any(signs[len(seen) :]) else 0
+
+
+def _seen(change: sp.Expr) -> sp.Expr:
+    """a sum to as many digits as show its sign beside the largest of its terms: few, unless these cancel"""
+    terms = sp.Add.make_args(change)
+    for digits in _DIGITS:
+        parts = valued_parts(terms, digits)
+        total = sp.Add(*parts)
+        if total is S.NaN or abs(total) > sp.Float(10) ** (_SURE - digits) * max(map(abs, parts)):
+            break
+    return total
 
 
 def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:

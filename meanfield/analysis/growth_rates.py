@@ -24,6 +24,7 @@ from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit, val
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Repeat, Terms, small
+from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
@@ -94,7 +95,7 @@ def tidied(e: sp.Expr) -> sp.Expr:
     """Closed forms put in, and cancelled where that is cheap; a number that is not exact, or long and without closed form, as one."""
     e = closed(e)
     if not e.free_symbols and (e.has(sp.Float) or (e.has(Implicit) and sp.count_ops(e) > LONG)):
-        return sp.N(e, 20)
+        return numbered(e, 20)
     return cancelled(e)
 
 

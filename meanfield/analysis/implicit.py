@@ -3,7 +3,7 @@ r"""Numbers that an equation defines: a fixed point of q or of c as a sympy expr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.special import written_out
 
-__all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued"]
+__all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued", "valued_parts"]
 
 Floats = NDArray[np.float64]
 
@@ -35,9 +35,16 @@ TOUCHING = 1e-14
 
 def valued(e: sp.Expr, digits: int) -> sp.Expr:
     """A number, with each expectation computed once and those inside others first."""
-    while nodes := {t for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
-        e = e.xreplace({t: sp.N(t, digits) for t in nodes})
-    return sp.N(e, digits)
+    return valued_parts((e,), digits)[0]
+
+
+def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
+    """Numbers, with each expectation that is in any of them computed once and those inside others first."""
+    found = list(parts)
+    while nodes := {t for e in found for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
+        numbers = {t: sp.N(t, digits) for t in nodes}
+        found = [e.xreplace(numbers) for e in found]
+    return [sp.N(e, digits) for e in found]
 
 
 class Implicit(sp.Expr):  # type: ignore[misc]

@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 CHUNK = 250_000
 #: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
 LONGEST, ALONE, SECONDS = 1e10, 10, 5e-9
+#: seconds from which on the layers of a point by quadrature are spared where they can be
+SPARED = 10.0
 #: repeats within which points are looked for that go bad, of which more repeats say nothing else
 SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
@@ -138,8 +140,8 @@ def _check_moments(job: Job) -> None:
 
 
 def _fill(job: Job, out: Output) -> None:
-    """Run every point in the first way that answers it: without its layers one by one, from tables, by quadrature."""
-    _run_through((_ends, _from_tables, _by_quadrature), job, out)
+    """Run every point in the first way that answers it: without its layers one by one, from tables, by quadrature, which takes long."""
+    _run_through((_ends, _from_tables, _ends_beyond_tables, _by_quadrature), job, out)
 
 
 def _run_through(ways: Sequence[Callable[[Job, Output], NDArray[np.int64]]], job: Job, out: Output) -> None:
@@ -157,14 +159,32 @@ def _run_through(ways: Sequence[Callable[[Job, Output], NDArray[np.int64]]], job
 
 def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     """The end of very deep networks, and some layers on the way, where they come to rest or are smooth in the logarithm of depth."""
-    kernel, every = kernel_of(job.rec, job.paired), np.arange(job.q0.shape[0])
-    layers = job.depth * kernel.layers
-    if job.marks.size > SOME or layers < DEEP or not autonomous(job.rec) or (kernel.work and not kernel.tabulated):
-        return every
+    kernel = kernel_of(job.rec, job.paired)
+    if job.depth * kernel.layers < DEEP or not _spares(job, kernel):
+        return np.arange(job.q0.shape[0])
     if job.device != "cpu":
         raise ValueError(
             f"device = {job.device!r}, depth = {job.depth}: a device goes layer by layer, the processor leaps: leave device out"
         )
+    return _without_layers(job, out, kernel)
+
+
+def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
+    """The same of less deep networks that leave their tables, before their layers are done by quadrature."""
+    kernel = kernel_of(job.rec, job.paired)
+    layers = job.depth * kernel.layers
+    if layers >= DEEP or layers * kernel.weight * SECONDS < SPARED or not kernel.work or not _spares(job, kernel):
+        return np.arange(job.q0.shape[0])
+    return _without_layers(job, out, kernel)
+
+
+def _spares(job: Job, kernel: Kernel) -> bool:
+    """Whether layers can be spared: few are kept, each repeat is like the next, and moments are in closed form or in tables."""
+    return job.marks.size <= SOME and autonomous(job.rec) and (not kernel.work or bool(kernel.tabulated))
+
+
+def _without_layers(job: Job, out: Output, kernel: Kernel) -> NDArray[np.int64]:
+    every = np.arange(job.q0.shape[0])
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
     if not all(t.promising for t in tables):
         return every
@@ -185,8 +205,9 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
     """Those of the points that do not go bad soon; the others are answered by that."""
     if not points.size:
         return points
-    before = job.marks[job.marks < SOON]
-    part = replace(job.of(points), depth=SOON, marks=np.append(before, SOON))
+    soon = min(SOON, job.depth)
+    before = job.marks[job.marks < soon]
+    part = replace(job.of(points), depth=soon, marks=np.append(before, soon))
     found = part.output()
     _run_through((_from_tables, _by_quadrature), part, found)
     bad = (found.status > 0) & (found.status < 4)

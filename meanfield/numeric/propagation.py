@@ -87,8 +87,8 @@ def propagate(
         The gradient at the output: independent at each token (K_L = 0), or equal at all of them (K_L = J_L), as for mean pooling.
     record : "all", "last", whole number k >= 1 or sequence of whole numbers
         Which layers to keep: each; only the last; 0, k, 2k, ... and the last; or those and the last, as `[0, 10, 100, 1000]`. Few layers of
-        a very deep network (beyond four million layers) take milliseconds where its state comes to rest or is smooth in the logarithm
-        of depth.
+        a very deep network (beyond four million layers, or 20,000 that take quadrature) take milliseconds to a second where its state
+        comes to rest or is smooth in the logarithm of depth.
     out : float64 array, np.memmap or path, optional
         Memory for the result, of shape (6, number of kept layers, *grid) in C order: q, q - p, log_apjn, log_apjn_forward,
         log_chi_product, chi; the arrays of the run are views of it. Or the path of a Zarr store (extra `sweep`), which is written chunk

@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import wofz
 
 import meanfield as mf
+from meanfield.numeric import jobs
 
 DEPTH, STEPPED = 10**9, 2000
 WEIGHT, BIAS = 1.5, 0.3
@@ -55,3 +56,16 @@ def test_a_network_beyond_its_tables_is_what_its_flow_comes_to() -> None:
     )
     assert [run.q[-1], run.q[-1] * run.gap[-1]] == pytest.approx(list(np.exp(path.y[:, -1])), rel=1e-6)
     assert run.log_apjn[0] + run.log_apjn_forward[0] == pytest.approx(run.log_apjn_forward[-1], rel=1e-9)
+
+
+def test_layers_by_quadrature_are_spared_at_moderate_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30,000 layers beyond what tables hold ask for none of them one by one, and are those that one by one gives"""
+    phi = mf.Activation(mf.x**2 / (1 + mf.x**2))
+    net = mf.Residual(mf.Activate(phi) >> mf.Linear(sigma_w=1.0, sigma_b=0.1))
+    stepped = mf.propagate(net, 2500, 1.0, p=0.4, record=[3, 400])
+    monkeypatch.setattr(jobs, "_by_quadrature", lambda job, out: pytest.fail("layers by quadrature"))
+    run = mf.propagate(net, 30_000, 1.0, p=0.4, record=[3, 400, 2500])
+    assert run.status == "ok"
+    for name in ("q", "gap", "log_apjn_forward"):
+        assert getattr(run, name)[:3] == pytest.approx(getattr(stepped, name), rel=1e-11)
+    assert run.log_apjn + run.log_apjn_forward == pytest.approx(np.full(4, run.log_apjn_forward[-1]), rel=1e-11)
