@@ -165,6 +165,6 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     first, *others = map(page.expression, expressions)
     if law.kind == "stretched" and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
-    rest = f" + O\\left({others[0]}\\right)" if _brief(law).left_out is not None else ""
+    rest = f" + O\\left({others[0]}\\right)" if others and law.crossover is None else ""
     lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
     return [*lines, rf"l_{{\times}} &\sim {others[0]}"] if others and not rest else lines
