@@ -15,6 +15,7 @@ import sympy as sp
 import meanfield as mf
 from meanfield import reproduction
 from meanfield.cli import run
+from meanfield.reporting.formulas import certified
 from meanfield.reproduction import Reproduction, derivations
 from meanfield.reproduction.cells import Page, PageFailed, cells_of, run_page
 from meanfield.reproduction.derivations import build, sources
@@ -174,7 +175,9 @@ def test_values_by_their_kind():
         third = mp.mpf(1) / 3
     assert list(shown(third)) == [Formula("0." + 30 * "3")]
     assert kinds(mf.relu.second_moment(mf.q)) == [Formula]
-    assert kinds(mf.relu.derive("mean").certificate) == [Text, Text]
+    certificate = mf.relu.derive("mean").certificate
+    assert kinds(certificate) == [Text, Text]
+    assert [part.markdown for part in shown(certificate)] == [certified(claim) for claim in certificate.claims]  # as in a paper
     derivation = list(shown(mf.relu.derive("kernel")))
     assert derivation[0].markdown.startswith("Write the activation")
     assert sum(isinstance(p, Formula) for p in derivation) == len(mf.relu.derive("kernel").steps)

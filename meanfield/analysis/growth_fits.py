@@ -1,7 +1,8 @@
 r"""Least squares of a run on a growth law: over the later half of the decades of l, on what the law says and the corrections to it.
 
     power of l, ln^k l    ln y (or y^{1/exponent})  on  ln l (or l, or ln l), 1, and corrections
-    stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them)
+    stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
+                                 settles as that)
     exponential           ln y   on  l, 1.
 
 Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
@@ -128,7 +129,7 @@ def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool)
         if not deep:
             return found
         count = min(BETWEEN, math.floor(s / slow))  # powers that grow, the largest few of them, and the first that does not
-        beside = [np.log(l), one, l**-s, np.log(l) * l**-s, *(l ** (s - k * slow) for k in range(1, count + 2))]
+        beside = [np.log(l), one, l**-s, np.log(l) * l**-s, l**-slow, *(l ** (s - k * slow) for k in range(1, count + 2))]
     return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), y - (rate * l) ** s, beside, 0.1)]
 
 

@@ -104,7 +104,8 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     (first, logarithms), factor = next(iter(repeat.q.items()), ((-S.Infinity, 0), S.Zero))
     if first != direction or logarithms:
         if first > direction and direction > 0:
-            raise Undetermined(f"q' grows like q^{first}: q leaves every number behind within a few repeats, or falls, as it starts")
+            it = "q" if _never_falls(repeat.q) else "where q grows it"
+            raise Undetermined(f"q' grows like q^{first}: {it} leaves every number behind within a few repeats")
         if first < direction < 0:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
@@ -123,6 +124,12 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)
     return Motion(direction, S.One, direction - a, direction * c, j) if ahead > 0 else None
+
+
+def _never_falls(q: Terms) -> bool:
+    """whether q' is q and what is not below 0, as of a residual stream"""
+    rest = {key: c - 1 if key == (S.One, 0) else c for key, c in q.items()}
+    return (S.One, 0) in q and all((c == 0 or sign(c) == 1) and not j and not c.has(REST) for (_, j), c in rest.items())
 
 
 def _names(e: sp.Expr) -> tuple[str, ...]:

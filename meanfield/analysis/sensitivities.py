@@ -63,7 +63,9 @@ def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, l
         total = a + pooled * b
         q_out[g] = q
         delta_out[g] = delta
-        log_out[g] = math.log(total) + e * 346.57359027997264 if total > 0.0 and total < math.inf else math.nan
+        log_out[g] = -math.inf if total == 0.0 else math.nan
+        if total > 0.0 and total < math.inf:
+            log_out[g] = math.log(total) + e * 346.57359027997264
         for k in range(count):
             dq_out[k, g] = dots[k, 0]
             ddelta_out[k, g] = dots[k, 1]
@@ -153,7 +155,7 @@ def sensitivity(
     TypeError, ValueError
         As `propagate`; a name that is no parameter; a parameter of a gated attention unit that moves a kink of its activation.
     ArithmeticError
-        A derivative is finite nowhere on the grid: an activation that jumps, whose J is infinite.
+        A derivative is finite nowhere on the grid: an activation that jumps, whose J is infinite, or `BatchNorm` of identical inputs.
 
     Examples
     --------
@@ -207,7 +209,7 @@ def sensitivity(
     finite = np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out], axis=0)
     if not finite.any():
         if all(np.isfinite(a).all() for a in (q_last, delta_last, dq, ddelta)):
-            raise ArithmeticError("ln J is not finite: an activation has no slope anywhere, so that J = 0")
+            raise ArithmeticError(f"ln J is not finite: {_NOTHING if np.isneginf(log_last).all() else _INFINITE}")
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
     numbers = [q_last, log_last, dq, dlog]
     if delta0 is not None:
@@ -239,6 +241,13 @@ def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers:
     known_gap = (shaped(gaps[0]), by_name(gaps[1])) if gaps else ()
     return Sensitivity(depth, shaped(q_last), shaped(log_last), by_name(dq), by_name(dlog), *known_gap)
 
+
+#: why ln J has no value where q and c have theirs
+_NOTHING = "J = 0: weights are 0, or an activation has no slope anywhere"
+_INFINITE = (
+    "J is infinite from this start, where statistics of a batch divide by the difference of inputs that are identical (c = 1), "
+    "or the square of a slope has no mean"
+)
 
 #: state, row, and the power of 2^500 taken out of that
 _STATE = ("q", "delta", "a", "b", "e")

@@ -8,11 +8,12 @@ and for the gap G[f](q, \delta) = E f(u)^2 - E f(u) f(v), free of cancellation,
 
     dG/d\delta = E f'(u) f'(v),   dG/dq at fixed \delta = G[f'] + (G[f + f''] - G[f - f''])/4,
 
-or, where f'' jumps, by the scale of u, with h = u f' and a number \lambda,
+or by the scale of u, with h = u f' and a number \lambda,
 
     q dG/dq = (G[h + \lambda f] - G[h - \lambda f])/(4 \lambda) - \delta dG/d\delta,
 
-whose first term is E h f - E h(u) f(v), and written so where f jumps.
+whose first term is E h f - E h(u) f(v), and written so where f jumps. The first form is to the last digits where u is small beside the
+scale of f, the second to those of G/q anywhere: where f'' jumps it is the second, elsewhere the one whose terms are smaller.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from meanfield.symbols import known
 
 __all__ = ["gap_slopes", "partial", "tangent"]
 
-#: \lambda: gaps of h, which jumps, are of the order of \sqrt\delta, the derivative and \lambda G[f] are not
+#: \lambda where h jumps: its gaps are of the order of \sqrt\delta, the derivative and \lambda G[f] are not
 HEAVY = 32
 
 x, y, q, delta = (known(name) for name in ("x", "y", "q", "delta"))
@@ -81,14 +82,26 @@ def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     f1 = slope(f)
     by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
     f2 = slope(f1)
-    if not slope(f2).has(sp.DiracDelta):
-        return Gap(f1, v, d) + (Gap(f + f2, v, d) - Gap(f - f2, v, d)) / 4, by_delta
-    form = closed.gap(f)
+    smooth = not slope(f2).has(sp.DiracDelta)
+    near = (Gap(f1, v, d), *_product_of_gaps(f, f2, v, d, 1))
+    if smooth and near[1] == -near[2]:
+        return sp.Add(*near), by_delta
+    form = None if smooth else closed.gap(f)
     if form is not None:
         return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
     scaled = x * f1
     if f1.has(sp.DiracDelta):
-        both = Expectation(scaled * f, v) - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v)
-    else:
-        both = (Gap(scaled + HEAVY * f, v, d) - Gap(scaled - HEAVY * f, v, d)) / (4 * HEAVY)
-    return (both - d * by_delta) / v, by_delta
+        return (Expectation(scaled * f, v) - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v, by_delta
+    far = (*(t / v for t in _product_of_gaps(scaled, f, v, d, 1 if smooth else HEAVY)), -d * by_delta / v)
+    if not smooth:
+        return sp.Add(*far), by_delta
+    return sp.Piecewise((sp.Add(*near), _size(near) <= _size(far)), (sp.Add(*far), True)), by_delta
+
+
+def _product_of_gaps(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr, weight: int) -> tuple[sp.Expr, sp.Expr]:
+    """the two terms of E f(u) g(u) - E f(u) g(v), of the gaps of f + weight g and f - weight g"""
+    return Gap(f + weight * g, v, d) / (4 * weight), -Gap(f - weight * g, v, d) / (4 * weight)
+
+
+def _size(terms: tuple[sp.Expr, ...]) -> sp.Expr:
+    return sp.Add(*map(sp.Abs, terms))

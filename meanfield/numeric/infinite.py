@@ -35,11 +35,11 @@ def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
     for column in table.T:
         at = point(order, column)
         for node in (e, *e.atoms(Node)):
-            if isinstance(node, Node):
-                beyond = node.subs(at).infinite_beyond()
-                where = None if beyond is None else next(c for c in _conditions(node.closed()) if c.subs(at) == sp.false)
-            else:
-                where = next((c for c in _conditions(node) if c.subs(at) == sp.false), None)
+            inert = isinstance(node, Node)
+            beyond = node.subs(at).infinite_beyond() if inert else None
+            if inert and beyond is None:
+                continue
+            where = next((c for c in _conditions(node.closed() if inert else node) if c.subs(at) == sp.false), beyond)
             if where is not None:
                 values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
                 raise ValueError(f"{values}: {node} is finite only for {where}")

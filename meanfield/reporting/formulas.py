@@ -2,7 +2,7 @@ r"""LaTeX of every public object, in the letters of the literature: `latex(anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import sympy as sp
@@ -29,13 +29,13 @@ from meanfield.reporting.pages import Page
 from meanfield.symbols import known
 from meanfield.unrolling import Unrolled
 
-__all__ = ["CLAIMS", "certified", "equations_of", "latex", "law_lines", "stage_title", "steps_of", "where"]
+__all__ = ["certified", "equations_of", "latex", "law_lines", "stage_title", "steps_of", "where"]
 
 #: points of an expression that is given a name where it occurs more than once
 LONG: Final = 90.0
 
 #: what a certificate claims, as a formula
-CLAIMS: Final = {
+_CLAIMS: Final = {
     "dC/dp = E f'(u) f'(v)": r"$\partial C/\partial p = \mathbb{E}\, f'(u) f'(v)$",
     "C(q, 0) = (E f(u))^2": r"$C(q, 0) = (\mathbb{E}\, f(u))^2$",
     "C(q1, 0, q2) = E f(u) E f(v)": r"$C(q_1, 0, q_2) = \mathbb{E}\, f(u)\, \mathbb{E}\, f(v)$",
@@ -92,10 +92,10 @@ def _(thing: Derivation) -> str:
     return "\n\n".join([steps, *map(certified, thing.certificate.claims)])
 
 
-def certified(claim: Claim) -> str:
-    """A sentence on a claim of a certificate."""
-    statement = CLAIMS.get(claim.statement) or escaped(claim.statement)
-    return f"Certificate {'holds' if claim.holds else 'FAILS'}: {statement}, {escaped(claim.how)}."
+def certified(claim: Claim, words: Callable[[str], str] = escaped) -> str:
+    """A sentence on a claim of a certificate, with formulas as $math$ and the rest as `words` writes a text: LaTeX, or Markdown."""
+    statement = _CLAIMS.get(claim.statement) or words(claim.statement)
+    return f"Certificate {'holds' if claim.holds else 'FAILS'}: {statement}, {words(claim.how)}."
 
 
 def steps_of(thing: Derivation, page: Page, limit: float = WIDTH) -> Iterator[str]:

@@ -167,7 +167,7 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     first, *others = map(page.expression, expressions)
     if law.kind == "stretched" and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
-    rest = f" + O\\left({others[0]}\\right)" if _brief(law).left_out is not None else ""
+    rest = f" + O\\left({others[0]}\\right)" if len(others) > (law.crossover is not None) else ""
     rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""
     lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
     return [*lines, rf"l_{{\times}} &\sim {others[-1]}"] if others and law.crossover is not None else lines

@@ -16,7 +16,7 @@ import sympy as sp
 from meanfield.faces import latex
 from meanfield.gaussian.certificates import Certificate
 from meanfield.gaussian.derivation import Derivation
-from meanfield.reporting.formulas import CLAIMS
+from meanfield.reporting.formulas import certified
 from meanfield.scaling.rules import Rule
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Picture:
 
 Part = Text | Code | Formula | Table | Picture
 
+_MARKS = re.compile(r"[\\`*_$\[\]<>|]")
 _ENVIRONMENT = re.compile(r"(\\begin\{align\*\}.*?\\end\{align\*\})", re.DOTALL)
 
 
@@ -131,8 +132,7 @@ def _(value: Any) -> Iterator[Part]:
 @shown.register
 def _(value: Certificate) -> Iterator[Part]:
     for claim in value.claims:
-        statement = CLAIMS.get(claim.statement, f"`{claim.statement}`")
-        yield Text(f"*Certificate:* {statement} {'holds' if claim.holds else '**fails**'} ({claim.how}).")
+        yield Text(certified(claim, _markdown))
 
 
 @shown.register
@@ -151,6 +151,11 @@ def _(value: Derivation) -> Iterator[Part]:
 def _(value: Rule) -> Iterator[Part]:
     steps = (rf"1. {step.reason}: $\displaystyle {latex(step.equation)}$" for step in value.steps)
     yield Text("\n".join((f"**{value.name}**, assuming: {'; '.join(value.assumptions)}.", "", *steps)))
+
+
+def _markdown(text: str) -> str:
+    """plain text as markdown"""
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def _cell(entry: Any) -> str:

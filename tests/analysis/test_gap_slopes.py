@@ -52,7 +52,19 @@ def test_a_gap_moves_with_its_variance_to_the_last_digits(phi: mf.Activation, ex
     assert found == pytest.approx(wanted, rel=3e-11, abs=0)
 
 
-@pytest.mark.parametrize(("phi", "q", "gap"), [(mf.elu, 7.0, 4e-10), (mf.elu, 5e-7, 1.2), (mf.erf, 0.9, 6e-11)])
+@pytest.mark.parametrize(
+    ("phi", "q", "gap"),
+    [
+        (mf.elu, 7.0, 4e-10),
+        (mf.elu, 5e-7, 1.2),
+        (mf.erf, 0.9, 6e-11),
+        (mf.erf, 3e10, 2e-7),
+        (mf.gelu, 1.3e4, 2e-9),
+        (mf.gelu, 1e8, 0.6),
+        (mf.silu, 2e8, 1.4),
+        (mf.Activation(sp.tanh(300 * mf.x)), 0.8, 0.02),
+    ],
+)
 def test_a_gap_moves_with_its_variance_on_the_scale_of_its_size(phi: mf.Activation, q: float, gap: float) -> None:
     """by the scale of u: dG/dq = (E u f f' - E u f'(u) f(v) - delta E f'(u) f'(v))/q, which cancels, with 40 digits"""
     f, g, v, d = phi.expression, phi.derivative.expression, sp.Rational(q), sp.Rational(gap * q)

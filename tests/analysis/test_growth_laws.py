@@ -112,26 +112,51 @@ UNSEEN = {
     "x/sqrt(1+x^2)": x / sp.sqrt(1 + x**2),
     "hard tanh": sp.Max(-1, sp.Min(1, x)),
     "gaussian bump": x * sp.exp(-(x**2)) + sp.erf(x),
+    "2/pi atan sinh": 2 / sp.pi * sp.atan(sp.sinh(x)),
+    "tanh + erf/2": sp.tanh(x) + sp.erf(x) / 2,
+    "x/(1+x^4)^(1/4)": x / (1 + x**4) ** sp.Rational(1, 4),
+    "sign(x)(1-1/(1+|x|)^2)": sp.sign(x) * (1 - 1 / (1 + sp.Abs(x)) ** 2),
 }
 
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_any_saturating_function(name: str) -> None:
-    """1 - E phi^2 ~ a/sqrt q and E phi'^2 ~ c/sqrt q with a and c by numerical integration"""
+    """S - E phi^2 ~ a/sqrt q and E phi'^2 ~ c/sqrt q with a and c by numerical integration, and q ~ S l"""
     f = UNSEEN[name]
     law = mf.growth(toy(mf.Activation(f), 1, 0))
+    f, S = f.replace(sp.sign, lambda _: sp.S.One).replace(sp.Abs, lambda z: z), {"tanh + erf/2": mp.mpf(9) / 4}.get(name, mp.mpf(1))
     slope = {"hard tanh": sp.Heaviside(1 - x) * sp.Heaviside(x + 1)}.get(name, f.diff(x))
-    with mp.workdps(20):
+    with mp.workdps(40):
 
         def integral(e: sp.Expr) -> mp.mpf:
             g = sp.lambdify(x, e, "mpmath")
             return 2 * mp.quad(g, [0, 1, 3, 10, 30, 100, 1e3, 1e5, mp.inf]) / mp.sqrt(2 * mp.pi)
 
         c = integral(slope**2 if name != "hard tanh" else sp.Heaviside(1 - x))
-        tail = integral(1 - f**2) if name != "hard tanh" else mp.mpf(4) / 3 / mp.sqrt(2 * mp.pi)
+        tail = integral(sp.Rational(float(S)) - f**2) if name != "hard tanh" else mp.mpf(4) / 3 / mp.sqrt(2 * mp.pi)
     assert law.apjn.kind == "stretched"
-    assert abs(float(law.apjn.rate) - 4 * c**2) < 1e-9
-    assert abs(float(law.apjn.log_coefficient) - (tail * c - c**2 / 2)) < 1e-6
+    assert float(law.q.rate) == float(S)
+    assert abs(float(law.apjn.rate) - 4 * c**2 / S) < 1e-9
+    assert abs(float(law.apjn.log_coefficient) - (tail * c / S**2 - c**2 / (2 * S))) < 1e-6
+
+
+def test_a_saturating_function_with_attention() -> None:
+    """q ~ B l and ln J ~ sqrt(4 c^2 G^2 l/B) with rho* from its own root of theory.md 4.5, c^2 = 25 Gamma(1/4)^4/(1152 pi^2) by a beta integral"""
+    norm = mf.Activate(mf.Activation(x / (1 + x**4) ** sp.Rational(1, 4)))
+    attention = mf.Attention(n=16, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1, softmax_derivative=False)
+    law = mf.growth(mf.pre_norm(norm=norm, attention=attention, mlp=mf.MLP(mf.relu, 1, sp.sqrt(2))))
+
+    def parts(rho: mp.mpf) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
+        r = 2 / mp.pi * mp.asin(rho)
+        y_q, y_p = (1 / (1 + 15 * mp.exp(e * (r - 1))) for e in (1, r))
+        kappa = (mp.sqrt(1 - r**2) + r * (mp.pi - mp.acos(r))) / mp.pi
+        return r + (1 - r) * y_p + kappa, r + (1 - r) * y_q + 1, y_q
+
+    rho = mp.findroot(lambda t: parts(t)[0] / parts(t)[1] - t, (0.5, 0.95), solver="anderson")
+    _, B, y_q = parts(rho)
+    assert float(law.q.rate) == pytest.approx(float(B), rel=1e-12)
+    assert float(sp.N(law.gap.limit)) == pytest.approx(float(1 - rho), rel=1e-12)
+    assert float(law.apjn.rate) == pytest.approx(float(25 * mp.gamma(0.25) ** 4 / (288 * mp.pi**2) * (1 + y_q) ** 2 / B), rel=1e-12)
 
 
 @pytest.mark.parametrize(("norm", "C", "s"), [(mf.Derf(), "1.83472617546114", 4 / sp.pi), (mf.DyT(), "1.685379515", sp.Integer(1))])

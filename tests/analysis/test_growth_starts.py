@@ -57,6 +57,12 @@ def test_the_dividing_start_in_symbols() -> None:
     assert sp.simplify(law.q.reason.parts[-1] - (945 * weight**2) ** -R(1, 4)) == 0
 
 
+def test_growth_beyond_every_number_says_falls_only_where_q_can_fall() -> None:
+    stream, plain = (mf.growth(net).q.reason for net in (mf.Residual(mf.mlp(mf.relu_squared)), mf.mlp(mf.relu_squared)))
+    assert stream == "q' grows like q^2: q leaves every number behind within a few repeats"
+    assert plain == "q' grows like q^2: where q grows it leaves every number behind within a few repeats"
+
+
 @pytest.mark.parametrize("net", [mf.mlp(mf.tanh, R(3, 2), R(1, 5)), mf.Residual(mf.Derf(1) >> mf.Linear(1, 1))], ids=repr)
 def test_nothing_is_said_where_every_start_goes_the_same_way(net: mf.Block) -> None:
     assert mf.growth(net).q.reason == ""

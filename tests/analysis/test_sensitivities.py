@@ -128,6 +128,10 @@ def test_what_is_refused() -> None:
     assert some.status.tolist() == ["ok", "out of range"]
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
+    with pytest.raises(ArithmeticError, match=r"J is infinite from this start, where statistics of a batch .* identical \(c = 1\)"):
+        mf.sensitivity(mf.BatchNorm() >> mf.mlp(mf.relu), 3, 1.0, c=1.0, sigma_w=1.0, sigma_b=0.1)
+    with pytest.raises(ArithmeticError, match="J = 0: weights are 0"):
+        mf.sensitivity(mf.mlp(mf.relu), 3, 1.0, sigma_w=0.0, sigma_b=0.1)
 
 
 def test_the_gap_behind_a_norm_moves_with_its_variance() -> None:
