@@ -141,7 +141,7 @@ def test_any_saturating_function(name: str) -> None:
 
 
 def test_a_saturating_function_with_attention() -> None:
-    """q ~ B l and ln J ~ sqrt(4 c^2 G^2 l/B) with rho* from its own root of theory.md 4.5, c^2 = 25 Gamma(1/4)^4/(1152 pi^2) by a beta integral"""
+    """q ~ B l and ln J ~ sqrt(4 c^2 G^2 l/B) with rho* from its own root of theory.md 4.5, c^2 = 25 Gamma(1/4)^4/(1152 pi^2)"""
     norm = mf.Activate(mf.Activation(x / (1 + x**4) ** sp.Rational(1, 4)))
     attention = mf.Attention(n=16, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1, softmax_derivative=False)
     law = mf.growth(mf.pre_norm(norm=norm, attention=attention, mlp=mf.MLP(mf.relu, 1, sp.sqrt(2))))
