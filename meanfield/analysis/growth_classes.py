@@ -2,7 +2,8 @@ r"""How q, 1 - c and J grow, in a word for each of many settings, from the map o
 
 At a fixed point the slopes decide. Where q goes to infinity or to 0, ln q'/q ~ q^{-\kappa}, ln J'/J ~ q^{-\eta} and the rate of 1 - c at
 c = 1 are taken far out at two variances: q grows exponentially (\kappa = 0) or as a power of l, and J exponentially (\eta = 0), with a
-stretched exponent (\eta < \kappa), as a power (\eta = \kappa), or not. These are the kinds of `mf.growth`, without its constants.
+stretched exponent (\eta < \kappa), as a power (\eta = \kappa), or not;
+it is infinite where E phi'^2 is. These are the kinds of `mf.growth`, without its constants.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts:
     inside = _rise(grid, at, critical) > CRITICAL
     correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
-    gradient = np.select([np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["exponential", "power"], "bounded")
+    gradient = np.select(
+        [np.isposinf(factor), np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["infinite", "exponential", "power"], "bounded"
+    )
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
 
 
@@ -82,7 +85,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     keeps = parts & (exponent(*fed) < np.where(slow, kappa, 0) + APART)
     correlation = np.select(
         [
-            keeps,
+            keeps | np.isposinf(there),
             ~np.isfinite(there) | (parts & slow),
             marginal & (inside > 1e-3),
             marginal & slow & (inside > 1e-3 * np.abs(first[0])),
@@ -97,8 +100,10 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     spread = np.where(to_one, 0.0, INSIDE)
     rates = [_leading(grid, v, v * spread, values[2]).log for v, values in ((near, first), (far, last))]
     eta = exponent(*rates)
+    infinite = np.isfinite(moved.at) & np.isposinf(rates[0])
     gradient = np.select(
         [
+            infinite,
             ~np.isfinite(rates[1]),
             np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
             eta < -APART,
@@ -107,10 +112,11 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
             eta < kappa - APART,
             eta < kappa + APART,
         ],
-        ["faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
+        ["infinite", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
         "bounded",
     )
-    return {name: np.where(told, words, "unresolved") for name, words in (("q", variance), ("gap", correlation), ("apjn", gradient))}
+    words = {"q": (variance, told), "gap": (correlation, told), "apjn": (gradient, told | infinite)}
+    return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}
 
 
 def _set_apart(grid: Grid, at: Floats, parts: Bools) -> Floats:

@@ -53,7 +53,8 @@ class PhaseDiagram(faces.Labelled):
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound), "unresolved", or "apart": masks or
         batch statistics set identical inputs apart (`Dropout`, `BatchNorm`), so that c = 1 is no fixed point, and nothing is ordered.
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
-        "stretched", "exponential", "faster", or "unresolved"; the kinds of `mf.growth`, read off the map where the setting goes.
+        "stretched", "exponential", "faster", "infinite" (apjn: E phi'^2 is), or "unresolved"; the kinds of `mf.growth`, read off the map
+        where the setting goes.
     critical_lines : curves of chi = 1 at c = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the
         grid; none where c = 1 is no fixed point.
 
@@ -81,8 +82,10 @@ class PhaseDiagram(faces.Labelled):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """For each setting "ok", or why it has no fixed point: "divergent", "unresolved"."""
-        return np.where(np.isin(self.phase, ("divergent", "unresolved")), self.phase, "ok")
+        """For each setting "ok", or what it does not have: a fixed point ("divergent", "unresolved"), a finite J ("infinite APJN"), or a c*
+        that is looked for, where q goes to 0 ("c open")."""
+        lacks = [np.isin(self.phase, ("divergent", "unresolved")), self.growth["apjn"] == "infinite", np.isnan(self.gap)]
+        return np.select(lacks, [self.phase, "infinite APJN", "c open"], "ok")
 
     @property
     def c(self) -> Floats:

@@ -45,7 +45,8 @@ _GAU_LABELS: Final = {"RMS O": r"$\mathrm{RMS}\,O$", "d ln RMS/d ln lam": r"$d \
 
 #: a colour for each class of growth, the same in all figures
 _CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "stretched", "faster"), DISTINCT[1:], strict=True)) | {
-    "unresolved": "#999999"
+    "unresolved": "#999999",
+    "infinite": DISTINCT[0],
 }
 
 

@@ -126,11 +126,11 @@ def test_any_saturating_function(name: str) -> None:
     law = mf.growth(toy(mf.Activation(f), 1, 0))
     f, S = f.replace(sp.sign, lambda _: sp.S.One).replace(sp.Abs, lambda z: z), {"tanh + erf/2": mp.mpf(9) / 4}.get(name, mp.mpf(1))
     slope = {"hard tanh": sp.Heaviside(1 - x) * sp.Heaviside(x + 1)}.get(name, f.diff(x))
-    with mp.workdps(40):
+    with mp.workdps(30):
 
         def integral(e: sp.Expr) -> mp.mpf:
             g = sp.lambdify(x, e, "mpmath")
-            return 2 * mp.quad(g, [0, 1, 3, 10, 30, 100, 1e3, 1e5, mp.inf]) / mp.sqrt(2 * mp.pi)
+            return 2 * mp.quad(g, [0, 1, 3, 10, 30, 100, *(10**k for k in range(3, 9))]) / mp.sqrt(2 * mp.pi)  # beyond, 1 - f^2 is rounding
 
         c = integral(slope**2 if name != "hard tanh" else sp.Heaviside(1 - x))
         tail = integral(sp.Rational(float(S)) - f**2) if name != "hard tanh" else mp.mpf(4) / 3 / mp.sqrt(2 * mp.pi)
@@ -141,7 +141,7 @@ def test_any_saturating_function(name: str) -> None:
 
 
 def test_a_saturating_function_with_attention() -> None:
-    """q ~ B l and ln J ~ sqrt(4 c^2 G^2 l/B) with rho* from its own root of theory.md 4.5, c^2 = 25 Gamma(1/4)^4/(1152 pi^2)"""
+    """q ~ B l and ln J ~ sqrt(4 c^2 G^2 l/B) with rho* the root of theory.md 4.5, c^2 = 25 Gamma(1/4)^4/(1152 pi^2) by a beta integral"""
     norm = mf.Activate(mf.Activation(x / (1 + x**4) ** sp.Rational(1, 4)))
     attention = mf.Attention(n=16, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1, softmax_derivative=False)
     law = mf.growth(mf.pre_norm(norm=norm, attention=attention, mlp=mf.MLP(mf.relu, 1, sp.sqrt(2))))

@@ -180,6 +180,8 @@ GROWING = {
     "derf": (residual(mf.Derf(1), mf.Linear()), {"sigma_w": [1.0, 2.0], "sigma_b": [0.1, 1.0]}),
     "layer norm, erf": (residual(mf.LayerNorm(), mf.Activate(mf.erf), mf.Linear()), {"sigma_w": [1.0, 3.0], "sigma_b": [0.1, 1.0]}),
     "layer norm, relu": (residual(mf.LayerNorm(), mf.MLP(mf.relu)), {"sigma_1": [1.0, 3.0], "sigma_2": [0.1, 1.0]}),
+    "sign": (mf.mlp(mf.activations["sign"]), {"sigma_w": [0.5, 2.0], "sigma_b": [0.0, 1.0]}),
+    "a stream of signs": (residual(mf.Activate(mf.activations["sign"]), mf.Linear()), {"sigma_w": [0.5, 2.0], "sigma_b": [0.0, 1.0]}),
     "pre-norm": (
         mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(8, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, None)),
         {"sigma_V": [0.5, 1.0], "sigma_2": [0.5, 1.0]},
@@ -196,6 +198,22 @@ def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
         law = mf.growth(net, **{first: x[i], second: y[j]})
         words = [str(diagram.growth[k][i, j]) for k in ("q", "gap", "apjn")]
         assert words == [law.q.kind, law.gap.kind, law.apjn.kind], (x[i], y[j])
+
+
+def test_what_a_setting_lacks_is_its_status() -> None:
+    """J of a function that jumps is infinite; where q goes to 0 and c does not go to 1, c is left open; nan is never ok"""
+    axes = {"sigma_w": np.array([0.3, 0.8]), "sigma_b": np.array([0.0, 0.5])}
+    square, steps = (mf.phase_diagram(mf.mlp(phi), **axes) for phi in (mf.relu_squared, mf.step))
+    assert square.status.tolist() == [["c open", "ok"], ["c open", "divergent"]]
+    assert (square.q[:, 0] == 0).all()
+    assert (steps.status == "infinite APJN").all()
+    for diagram in (square, steps):
+        values = np.array(
+            [getattr(diagram, name)[diagram.status == "ok"] for name in ("q", "c", "gap", "chi", "chi_parallel", "xi_c", "xi_q")]
+        )
+        assert np.isfinite(values).all()
+    ax = steps.plot(quantity="growth_apjn")
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["infinite"]
 
 
 @pytest.mark.parametrize("phi", [mf.erf, mf.isru], ids=["closed", "tabled"])
