@@ -104,6 +104,11 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if first != direction or logarithms:
         if first > direction and direction > 0:
             raise Undetermined(f"q' grows like q^{first}: q leaves every number behind within a few repeats, or falls, as it starts")
+        if first == direction > 0:
+            after = "times the logarithm of q" if logarithms == 1 else f"times ln^{logarithms} q"
+            raise Undetermined(
+                f"q' grows like q {after}: ln q grows like {logarithms} l ln l, faster than every multiple of l, or falls, as it starts"
+            )
         if first < direction < 0:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
