@@ -227,6 +227,8 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     equation = closed(-drift).xreplace({GAP: 1 - rho})
     if vanishes(equation.subs(rho, 0).doit()):
         return Approach(S.One)
+    alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
+    equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
     slope = closed(equation.diff(rho))
     root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
     return Approach(1 - root)
