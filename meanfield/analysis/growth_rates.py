@@ -106,6 +106,10 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
         if first > direction and direction > 0:
             it = "q" if _never_falls(repeat.q) else "where q grows it"
             raise Undetermined(f"q' grows like q^{first}: {it} leaves every number behind within a few repeats")
+        if first == direction > 0:
+            after = "times the logarithm of q" if logarithms == 1 else f"times ln^{logarithms} q"
+            it = "ln q" if _never_falls(repeat.q) else "where q grows ln q"
+            raise Undetermined(f"q' grows like q {after}: {it} grows like {logarithms} l ln l, faster than every multiple of l")
         if first < direction < 0:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
@@ -230,6 +234,8 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     equation = closed(-drift).xreplace({GAP: 1 - rho})
     if vanishes(equation.subs(rho, 0).doit()):
         return Approach(S.One)
+    alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
+    equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
     slope = closed(equation.diff(rho))
     root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
     return Approach(1 - root)

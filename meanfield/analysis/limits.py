@@ -351,10 +351,7 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[t
             expansion = node.asymptotic(2)
     except (ValueError, ArithmeticError) as reason:
         raise NoExpansion(str(reason)) from None
-    logarithm = sp.log(q)
-    found = [
-        own
-        for c, e in expansion.terms
-        for own in (_unfolded([(constant * c, e)], logarithm) if c.has(logarithm) else [(constant * c, e, 0)])
-    ]
-    return tuple(found), _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)
+    terms: list[tuple[sp.Expr, sp.Expr, int]] = []
+    for c, e in expansion.terms:
+        terms += _unfolded([(constant * c, e)], sp.log(q)) if c.has(sp.log(q)) else [(constant * c, e, 0)]
+    return tuple(terms), _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)

@@ -241,7 +241,7 @@ def _arctangents(f: sp.Expr, n: int) -> sp.Expr | None:
     if not (c.is_Rational and c.is_positive):
         return None
     (angle,) = angles
-    if not f.is_polynomial(angle):
+    if not f.is_polynomial(angle) or not f.xreplace({angle: sp.Dummy()}).is_rational_function(x):
         return None
     found = [_of_angle(sp.cancel(x**n * r), angle, k, c) for (k,), r in sp.Poly(f, angle).terms()]
     return None if None in found else sp.Add(*found)

@@ -25,7 +25,7 @@ __all__ = ["LogMoment", "log_moment", "near_one"]
 x, y = known("x"), known("y")
 
 
-class LogMoment(sp.Function):  # type: ignore[misc]
+class LogMoment(sp.Function):
     """E of both signs to the power a, ln^m|u| and ln^n|v| at correlation r, where it has no closed form: LogMoment(a, m, n, r)."""
 
     nargs = 4

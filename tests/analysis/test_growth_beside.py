@@ -149,9 +149,9 @@ def test_numbers_that_decide_and_what_cannot_be_asked() -> None:
     assert "no expansion" in mf.growth(mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
     hard = mf.growth(mf.mlp(mf.Activation(sp.Max(-1, sp.Min(1, x))), 1, 0))  # what it cuts off is exponentially rare
     assert "slower than every power" in hard.q.reason
-    slow = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.asinh(x))) >> mf.Linear(1, 0)))
-    assert "q' - q goes as log(q)**2" in slow.q.reason
-    assert "slowly" in slow.gap.reason  # two tokens have a reason of their own
+    root = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.root(1 + x**2, 4))) >> mf.Linear(1, 0)))
+    assert "faster than every power of l" in root.apjn.reason
+    assert "which is no polynomial" in root.gap.reason  # two tokens have a reason of their own
 
 
 def test_doubles_of_a_slope_that_keeps_every_variance() -> None:

@@ -22,6 +22,7 @@ import meanfield as mf
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.identities import Identity
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
+from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.series import NoExpansion
 
@@ -601,3 +602,35 @@ def test_a_choice_that_is_settled_far_out_has_an_expansion(f: sp.Expr, value: Re
             errors.append(abs(truth - mp.mpf(sp.N(found.expression.subs(q, s**2), 25))))
     power = -found.remainder.diff(q).subs(q, 1)
     assert math.log(errors[0] / errors[1], 16) == pytest.approx(float(power), abs=0.1)
+
+
+@pytest.mark.parametrize("f", [sp.asinh(x), sp.log(1 + x**2)])
+def test_kernels_of_logarithms_are_met_as_the_root_of_the_variance(f: sp.Expr) -> None:
+    node = mf.E(f * f.xreplace({x: y}), q, p)
+    expansion, errors = node.asymptotic(1), []
+    for size in (10**4, 10**8):
+        at = {q: size, p: sp.Rational(3, 10) * size}
+        errors.append(abs(sp.N(node.xreplace(at), 10) - sp.N(expansion.expression.xreplace(at), 15)))
+    assert errors[1] < errors[0] / 20 < 0.1
+
+
+@pytest.mark.parametrize(("a", "m", "n"), [(0, 1, 1), (0, 2, 1), (0, 2, 2), (1, 1, 0), (1, 1, 1), (1, 2, 1)])
+def test_moments_of_logarithms_leave_correlation_one_as_their_series_says(a: int, m: int, n: int) -> None:
+    def moment(r: mp.mpf) -> mp.mpf:
+        def of(s: mp.mpf, t: mp.mpf) -> mp.mpf:
+            scale = 2 ** ((s + t) / 2) / mp.pi
+            if a:
+                return 2 * r * scale * mp.gamma(1 + s / 2) * mp.gamma(1 + t / 2) * mp.hyp2f1((1 - s) / 2, (1 - t) / 2, 1.5, r * r)
+            return scale * mp.gamma((1 + s) / 2) * mp.gamma((1 + t) / 2) * mp.hyp2f1(-s / 2, -t / 2, 0.5, r * r)
+
+        return mp.diff(of, (0, 0), (m, n))
+
+    first, second = (sp.sign(x) ** a * sp.log(sp.Abs(x)) ** k for k in (m, n))
+    d, errors = sp.Symbol("d", positive=True), []
+    near = near_one(first, second, d)
+    assert near is not None
+    with mp.workdps(30):
+        for power in (4, 8):
+            value = mp.mpf(str(sp.N(near.subs(d, sp.Rational(1, 10**power)), 30)))
+            errors.append(abs(moment(1 - mp.mpf(10) ** -power) - value) * mp.mpf(10) ** power)
+    assert errors[1] < 3 * errors[0] + 1  # what is left out is O(d)
