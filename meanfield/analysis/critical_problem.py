@@ -328,11 +328,17 @@ class Problem:
         """the first of the points, that at q = 0 (where q may be anywhere) the last of them; or why there are none"""
         origin = self._origin() if anywhere else None
         if origin is not None:  # to the precision of Newton's method a little of its neighbourhood is a family of solutions
-            points = [p for p in points if p.status != "line" or any(abs(p[s] - origin[s]) > NEAR for s in origin if s != "q")] + [origin]
+            points = [p for p in points if p.status != "line" or _apart(p, origin)] + [origin]
         if not points:
             return Critical({}, "none", missed)
         points[0].others = tuple(points[1:])
         return points[0]
+
+
+def _apart(point: Critical, origin: Critical) -> bool:
+    """whether a point is none of those next to q = 0, which are a line in what is left of the unknowns there perhaps"""
+    at = {s: point[s.name] for value in origin.values() for s in sp.sympify(value).free_symbols}
+    return any(abs(complex(point[name] - sp.sympify(value).subs(at))) > NEAR for name, value in origin.items() if name != "q")
 
 
 def _negative(e: sp.Expr) -> bool:

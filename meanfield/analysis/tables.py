@@ -34,8 +34,10 @@ q, delta, x, y = known("q"), known("delta"), known("x"), known("y")
 WIDTH, POINTS = float(np.log(4.0)), 24
 #: ratio of values on a panel beyond which their logarithm is interpolated
 STEEP = 1e3
-#: points in sqrt(1 - c); size of the last coefficients at which they are enough, and at which it is rounding that keeps them up
-ACROSS, NEGLIGIBLE, NOISE = (20, 40), 1e-13, 1e-11
+#: points in sqrt(1 - c) at most; at how many places of the other variable it is seen how many of a variable are needed
+ACROSS, FEW = 40, 3
+#: how many coefficients are the last; their size at which points are enough, and at which it is rounding that keeps them up
+LAST, NEGLIGIBLE, NOISE = 3, 1e-13, 1e-11
 #: what the name of a table ends in where its derivative is meant
 BY_VARIANCE, BY_DIFFERENCE = "_v", "_d"
 #: the narrowest part in sqrt(1 - c)
@@ -55,8 +57,21 @@ def _coefficients(values: Floats) -> Floats:
     return np.asarray(np.tensordot(transform, values, 1))
 
 
-def _variances(i: int) -> Floats:
-    return np.asarray(np.exp(WIDTH * (i + (_angles(POINTS) + 1) / 2)))
+def _variances(i: int, n: int = POINTS) -> Floats:
+    return np.asarray(np.exp(WIDTH * (i + (_angles(n) + 1) / 2)))
+
+
+def _tail(coefficients: Floats) -> float:
+    """the last coefficients along the second axis beside the largest"""
+    size = np.abs(coefficients).max()
+    return float(np.abs(coefficients[:, -LAST:]).max() / size) if size else 0.0
+
+
+def _needed(coefficients: Floats) -> int:
+    """how many coefficients along the second axis there are to the last that is negligible"""
+    sizes = np.abs(coefficients).max(0)
+    counted = np.flatnonzero(~(sizes < NEGLIGIBLE * sizes.max()))
+    return min(int(counted[-1]) + 1 + LAST, sizes.size) if counted.size else LAST
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +142,13 @@ class Table:
                 part, y = self.parts[i, low, high], root[here[own]]
                 assert part is not None
                 across = _polynomials(2 * (y - low) / (high - low) - 1, part.shape[1])
-                rows = terms[own] @ part
+                rows = terms[own, : part.shape[0]] @ part
                 out[0, here[own]] = np.einsum("pi,pi->p", rows, across)
                 if not sloped:
                     continue
                 by_v, by_y = self._slopes((i, low, high), part)
-                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, :-1] @ by_v, across)
-                out[2, here[own]] = y * np.einsum("pi,pi->p", terms[own] @ by_y, across[:, : by_y.shape[1]])
+                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, : by_v.shape[0]] @ by_v, across)
+                out[2, here[own]] = y * np.einsum("pi,pi->p", terms[own, : by_y.shape[0]] @ by_y, across[:, : by_y.shape[1]])
         return out[0], out[1], out[2]
 
     def _slopes(self, key: tuple[int, float, float], part: Floats) -> tuple[Floats, Floats]:
@@ -166,26 +181,33 @@ class Table:
         """what `_made` makes of a panel between two values of y, made once for all processes"""
         name = f"table_{fingerprint(f'{makers()} {POINTS} {ACROSS} {sp.srepr(self.node)} {i} {low!r} {high!r}')}"
         if (found := kept(name)) is not None:
-            return np.frombuffer(found).reshape(POINTS, -1) if found else None
-        part = self._made(_variances(i), low, high)
-        keep(name, b"" if part is None else part.tobytes())
+            numbers = np.frombuffer(found)
+            return numbers[1:].reshape(int(numbers[0]), -1) if found else None
+        part = self._made(i, low, high)
+        keep(name, b"" if part is None else np.append(part.shape[0], part).tobytes())
         return part
 
-    def _made(self, v: Floats, low: float, high: float) -> Floats | None:
+    def _made(self, i: int, low: float, high: float) -> Floats | None:
         """coefficients of gap/delta or of the product between two values of y; infinite where it is; None if there are too few"""
-        for n in ACROSS:
-            eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
-            grid, d = np.broadcast_arrays(v[:, None], v[:, None] * eps)
-            (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
-            table = values.reshape(grid.shape) / (d if isinstance(self.node, Gap) else 1.0)
+        seen = _coefficients(self._at(i, FEW, low, high, ACROSS).T).T
+        if _tail(seen) >= NOISE and high - low > NARROWEST:
+            return None
+        along = _needed(_coefficients(self._at(i, POINTS, low, high, FEW)).T)
+        for n in sorted({_needed(seen), ACROSS}):
+            table = self._at(i, along, low, high, n)
             if not np.isfinite(table).all():
                 return np.where(np.eye(POINTS, 2) > 0, np.inf, 0.0)
             coefficients = _coefficients(_coefficients(table).T).T
-            size = np.abs(coefficients).max()
-            tail = np.abs(coefficients[:, -3:]).max() / size if size else 0.0
-            if tail < NEGLIGIBLE:
+            if (tail := _tail(coefficients)) < NEGLIGIBLE:
                 return coefficients
         return coefficients if tail < NOISE or high - low <= NARROWEST else None
+
+    def _at(self, i: int, m: int, low: float, high: float, n: int) -> Floats:
+        """gap/delta or the product at m variances of a panel and n places between two values of y"""
+        eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
+        grid, d = np.broadcast_arrays(_variances(i, m)[:, None], _variances(i, m)[:, None] * eps)
+        (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
+        return np.asarray(values.reshape(grid.shape) / (d if isinstance(self.node, Gap) else 1.0))
 
 
 def _polynomials(t: Floats, n: int) -> Floats:

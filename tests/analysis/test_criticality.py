@@ -283,3 +283,13 @@ def test_a_bias_of_a_line_that_is_a_number_is_named() -> None:
     line = mf.critical(net)
     assert line["sigma_b"] == 0
     assert line.reason.startswith("chi = 1 is a line: sigma_b = 0, for any ")
+
+
+def test_the_point_at_the_origin_may_be_a_line_in_what_is_left() -> None:
+    """dc'/dc = mu^2 + sigma_1^2 gelu'(0)^2 = 1 at q = 0, beside which solutions in numbers are looked at"""
+    found = mf.critical(mf.Residual(mf.MLP(mf.gelu), skip=sp.Symbol("mu", positive=True)), sigma_2=1.0)
+    assert found.status == "line"
+    assert found["q"] == 0
+    (free,) = found["mu"].free_symbols
+    assert free.name == "sigma_1"
+    assert sp.simplify(found["mu"] ** 2 - (1 - free**2 / 4)) == 0

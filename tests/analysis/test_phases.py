@@ -107,6 +107,24 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) < 8
 
 
+def test_a_table_asks_for_no_more_than_resolves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """the gap of ELU's bend between c = 0 and 1, on a panel: fewer than a grid of the most points, and the same to rounding between them"""
+    bend = sp.Piecewise((0, mf.x > 0), (sp.exp(mf.x) - 1, True))
+    node, asked, right = Gap(bend, mf.q, mf.delta), [], tables.values_of
+
+    def counted(e: Any, given: Any, *rest: Any) -> Any:
+        asked.append(np.asarray(given["q"]).size)
+        return right(e, given, *rest)
+
+    monkeypatch.setattr(tables, "values_of", counted)
+    monkeypatch.setattr(tables, "kept", lambda name: None)
+    v, d = np.array([1.1, 2.3, 3.9]), np.array([0.01, 1.7, 3.0])
+    found = tables.Table(node)(v, d)
+    assert sum(asked) < tables.POINTS * tables.ACROSS * 0.6
+    (exact,), _ = right((node,), {"q": v, "delta": d})
+    assert found == pytest.approx(exact, rel=3e-13)
+
+
 def test_a_transformer_through_tables() -> None:
     """the pair (q*, 1 - c*) of nets that mix tokens, whose expectations take quadrature, is left where it is by a repeat"""
     net = mf.pre_norm(
