@@ -7,6 +7,14 @@ more from one to the next, to 5e-16 for the last of 20. The square root y of 1 -
 far as the panel needs it. Panels do not overlap and none depends on another, so that the sum of a point is the same whatever has been
 tabulated beside.
 
+Beyond the last panel, at v = r V for its largest variance V, only what g is far out and what it has near 0 are left: with h what a g that
+is constant on either side far out becomes, g - h has a density that falls as 1/\sqrt v, and \eta^2 = v (1 - c) is a distance in it,
+
+    E g(u) g(v) = h(c) + (A + B(\eta))/\sqrt r + O(1/V r),   A = 2 E h E (g - h) at V.
+
+h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has beside it and A, at the same \eta, or where that is large
+and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g, and means, of powers too.
+
 A table begins with its directory: where each panel is, 0 where it has not been asked for. A kernel that needs it asks by -1 and goes on
 with NaN.
 """
@@ -28,6 +36,7 @@ __all__ = [
     "FIRST",
     "FUNCTIONS",
     "GAP",
+    "HOME",
     "KEPT",
     "MEAN",
     "PANELS",
@@ -36,11 +45,13 @@ __all__ = [
 
 FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
 LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
+DISTANT = 2.0**23  # against what is near 0, and near against HIGH
 X_TERMS, Y_TERMS = 20, 24
 MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the directory begin; of two inputs, c >= 0 before c < 0
-CENTRES = 5 * PANELS  # where the centres of panels are
-EVEN = 6 * PANELS  # whether the activation is even
-DIRECTORY = 6 * PANELS + 1
+HOME = 5 * PANELS  # where, for each of these parts, what is far out begins
+CENTRES = 5 * PANELS + 5  # where the centres of panels are
+EVEN = 6 * PANELS + 5  # whether the activation is even
+DIRECTORY = 6 * PANELS + 6
 _ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
@@ -103,12 +114,26 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     """E f(u)"""
     kept = scratch[int(own) : int(own) + 2]
     if kept[0] != v:
-        at = panel_of(table, MEAN, v, scratch)
-        if at == 0:
+        at = panel_of(table, MEAN, min(v, HIGH), scratch)
+        home = home_of(table, MEAN) if v > HIGH else -1
+        if at == 0 or home == 0:
             return math.nan
-        kept[0] = v
         kept[1] = dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2])
+        if home > 0:
+            root, far = math.sqrt(v / HIGH), table[home + 1]
+            growth = 1.0 if table[home] == 0.0 else (root if table[home] == 1.0 else root * root)
+            kept[1] = growth * far + (kept[1] - far) / root
+        kept[0] = v
     return float(kept[1])
+
+
+def home_of(table: np.ndarray, part: float) -> int:
+    """Where what a part is far out begins, 0 if it is not there: the power of a mean, and what it is at V; A, then a panel of one variance"""
+    k = int(HOME + part / PANELS + 0.5)
+    at = int(table[k])
+    if at == 0:
+        table[k] = -1.0
+    return max(at, 0)
 
 
 def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
@@ -126,6 +151,37 @@ def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray)
 
 def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
     """A function of v and near = v (1 - |c|)"""
+    if not v > HIGH:
+        return pair_within(table, part, v, near, scratch, own)
+    home = home_of(table, part)
+    if not 0.0 <= near <= v or home == 0:
+        return math.nan
+    r, flat = v / HIGH, table[home]
+    close = max(near / r, min(near, DISTANT))
+    local = pair_within(table, part, HIGH, close, scratch, own) - far_out(table, home, math.sqrt(close / HIGH)) - flat
+    if close < near:
+        local *= math.sqrt(close / near)
+    return far_out(table, home, math.sqrt(near / v)) + (flat + local) / math.sqrt(r)
+
+
+def far_out(table: np.ndarray, home: int, y: float) -> float:
+    """h(c), from y"""
+    last = table[home + 1]
+    at = home + 2
+    while last > 1.0 and y <= 0.5:
+        y *= 2.0
+        last -= 1.0
+        at += Y_TERMS
+    t = 4.0 * y + -3.0 if last > 1.0 else 2.0 * y + -1.0
+    before, now, total = t, 1.0, 0.0
+    for k in range(Y_TERMS):
+        total = table[at + k] * now + total
+        before, now = now, (2.0 * t) * now + -before
+    return float(total)
+
+
+def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
+    """The same for variances that the panels hold"""
     if not 0.0 <= near <= v:
         return math.nan
     at = panel_of(table, part, v, scratch)
@@ -181,7 +237,7 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
 
 
 def panel_at_once(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
-    """The same in plain Python, where a loop over numbers costs more than calls of numpy; so the next two."""
+    """The same in plain Python, where a loop over numbers costs more than calls of numpy; so the next four."""
     if scratch[0] != v:
         scratch[:2] = v, 0.0
         if LOW <= v <= HIGH:
@@ -198,9 +254,8 @@ def panel_at_once(table: np.ndarray, part: float, v: float, scratch: np.ndarray)
     return max(at, 0)
 
 
-def mean_at_once(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> float:
-    at = panel_at_once(table, MEAN, v, scratch)
-    return float(scratch[2 : X_TERMS + 2].dot(table[at : at + X_TERMS])) if at else math.nan
+def dot_at_once(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
+    return float(coefficients.dot(polynomials))
 
 
 def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
@@ -219,16 +274,23 @@ def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch:
     return float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
 
 
+def far_at_once(table: np.ndarray, home: int, y: float) -> float:
+    last, at = int(table[home + 1]), home + 2
+    while last > 1 and y <= 0.5:
+        y, last, at = 2.0 * y, last - 1, at + Y_TERMS
+    return float(table[at : at + Y_TERMS].dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
+
+
 def _polynomials(x: float) -> np.ndarray:
     return np.cos(math.acos(max(-1.0, min(1.0, x))) * _ORDERS)
 
 
 #: what a generated file holds of this one
-CONSTANTS = ("FIRST", "PANELS", "CENTRES", "LOW", "HIGH", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
-FUNCTIONS = (fill, panel_of, dot, mean_in, summed, pair_in, cross_in, gap_in)
+CONSTANTS = ("FIRST", "PANELS", "HOME", "CENTRES", "LOW", "HIGH", "DISTANT", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
+FUNCTIONS = (fill, panel_of, dot, home_of, mean_in, summed, far_out, pair_within, pair_in, cross_in, gap_in)
 
 #: what takes the place of these in plain Python
-AT_ONCE = {"panel_of": panel_at_once, "mean_in": mean_at_once, "pair_in": pair_at_once}
+AT_ONCE = {"panel_of": panel_at_once, "dot": dot_at_once, "far_out": far_at_once, "pair_within": pair_at_once}
 
 #: what takes the place of a function of `quadrature`
 CALLS = {

@@ -16,25 +16,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Impossible", "Pieces", "mean_of", "pair_of"]
+__all__ = ["Impossible", "Pieces", "Products", "mean_of", "pair_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
+
+
+class Products(Protocol):
+    """E g(u) g(v) at all pairs of a variance, or some of them, and a y."""
+
+    def __call__(self, y: Floats, some: slice = ...) -> Floats: ...
+
 
 REACH = 10.0  # standard deviations kept of two variables
 FARTHEST = 38.0  # of one, beyond which the density underflows
 LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
 DEVIATIONS = 28  # nodes in \sigma^2
+WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor: 3^-36 = 7e-18
 MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
 RESOLVED = 1e-14  # of the largest inner mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
-TO_LEGENDRE = (LEGENDRE * WEIGHTS[:, None]).T * (np.arange(NODES.size) + 0.5)[:, None]
+TO_LEGENDRE = np.linalg.inv(LEGENDRE)  # sums of products with the weights would be off by what these are at the ends of a panel
 
 
 class Impossible(ArithmeticError):
@@ -55,8 +64,8 @@ class Pieces:
     growth: float
     mirrored: bool = False
 
-    def products(self, v: Floats) -> Callable[[Floats], Floats]:
-        """What maps values of y to E g(u) g(v) at all pairs of a variance v and a y."""
+    def products(self, v: Floats) -> Products:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         return _Plane(self, v).at
 
 
@@ -76,14 +85,22 @@ class _Plane:
         self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
         self.ends, self.series = self._resolved()
 
-    def at(self, y: Floats) -> Floats:
-        """E g(u) g(v) at all pairs of a variance and a y."""
-        s, square = np.sqrt(0.5 * np.outer(self.v, y**2)).ravel(), (0.5 * np.outer(self.v, 2.0 - y**2)).ravel()
+    def at(self, y: Floats, some: slice = slice(None)) -> Floats:
+        """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
+        v = self.v[some]
+        s, square = np.sqrt(0.5 * np.outer(v, y**2)).ravel(), (0.5 * np.outer(v, 2.0 - y**2)).ravel()
         x = (square - self._centre) / (square + self._centre) / self._ratio
-        across = np.cos(np.outer(np.arccos(np.clip(x, -1.0, 1.0)), np.arange(DEVIATIONS)))
-        flat = self.series.reshape(DEVIATIONS, -1)
-        values = np.einsum("ij,ij->i", across @ flat, self._outer(s).reshape(s.size, -1))
-        return np.asarray(values.reshape(self.v.size, y.size))
+        across, flat = _polynomials(x, DEVIATIONS), self.series.reshape(DEVIATIONS, -1)
+        least, most = float(s.min()), float(s.max())
+        if s.size <= WIDTHS or most > WIDEST * least:
+            values = np.einsum("ij,ij->i", across @ flat, self._outer(s).reshape(s.size, -1))
+        else:  # as a function of s^2 it is analytic in the half-plane too
+            centre, ratio = least * most, (most - least) / (most + least)
+            nodes = _chebyshev(WIDTHS)
+            outer = self._outer(np.sqrt(centre * (1.0 + ratio * nodes) / (1.0 - ratio * nodes))).reshape(WIDTHS, -1)
+            series = np.linalg.solve(_polynomials(nodes, WIDTHS), outer @ flat.T)
+            values = np.einsum("ij,ij->i", _polynomials((s**2 - centre) / (s**2 + centre) / ratio, WIDTHS) @ series, across)
+        return np.asarray(values.reshape(v.size, y.size))
 
     def _outer(self, s: Floats) -> Floats:
         """the mean over z of each deviation s, of Legendre polynomials on each panel"""
@@ -127,7 +144,7 @@ class _Plane:
             done |= {ends: series[:, k] for k, ends in enumerate(todo) if fine[k]}
             todo = [part for k, (a, b) in enumerate(todo) if not fine[k] for part in ((a, 0.5 * (a + b)), (0.5 * (a + b), b))]
         order = sorted(done)
-        across = np.linalg.inv(np.cos(np.outer(np.arccos(_chebyshev(DEVIATIONS)), np.arange(DEVIATIONS))))
+        across = np.linalg.inv(_polynomials(_chebyshev(DEVIATIONS), DEVIATIONS))
         found = np.stack([done[ends] for ends in order], axis=1)
         return np.array([order[0][0], *(b for _, b in order)]), np.tensordot(across, found, 1)
 
@@ -190,6 +207,11 @@ def _density(z: Floats, s: Floats | float) -> Floats:
 
 def _chebyshev(n: int) -> Floats:
     return np.asarray(np.cos((np.arange(n) + 0.5) * np.pi / n))
+
+
+def _polynomials(x: Floats, n: int) -> Floats:
+    """Chebyshev polynomials, a row for each x"""
+    return np.asarray(np.cos(np.outer(np.arccos(np.clip(x, -1.0, 1.0)), np.arange(n))))
 
 
 def _legendre_sums(t: Floats, weights: Floats) -> Floats:

@@ -16,9 +16,10 @@ from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.power_sums import QUIET, series_mean
 from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
+from meanfield.numeric.far_powers import power_and_limit
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, PANELS
+from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, PANELS
 from meanfield.numeric.piecewise import Impossible, Pieces, mean_of, pair_of
 from meanfield.numeric.store import keep, kept
 from meanfield.numeric.tabulation import Smooth, gap_panel, mean_panel, pair_panel
@@ -32,6 +33,8 @@ LINE = 8  # numbers of a line of the processor's cache, across which loads take 
 ASKED, NONE = -1.0, -2.0  # what the directory says of a panel that a kernel needs, and of one that there cannot be
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
+#: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
+EXACT, _MIDDLE = 2e-15, np.cos(0.5 * np.pi * np.arange(lookup.X_TERMS))
 
 
 @lru_cache(maxsize=256)
@@ -84,6 +87,8 @@ class Table:
         return self.numbers.size > DIRECTORY or self.slope is None or not jumps_of(shape_row(self.f)).any()
 
     def _panel(self, entry: int) -> Floats:
+        if entry >= HOME:
+            return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
         if part == 0:
             return mean_panel(_Integrand.of(self.f).means, k)[0]
@@ -103,6 +108,23 @@ class Table:
                 coefficients = make(g.pieces(mirrored), k)[0]
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
+
+    def _home(self, part: int) -> Floats:
+        """What a part is beyond the panels, see `lookup`."""
+        gap = part >= GAP // PANELS
+        f = self.slope if gap else self.f
+        found = None if f is None else power_and_limit(f)
+        if f is None or found is None or (part and found[0] != 0):
+            raise Impossible("no constant far out")
+        power, h, high = found[0], _Integrand.of(found[1]), np.array([lookup.HIGH])
+        mean = float(h.means(high)[0])
+        if part == 0:
+            return np.array([power, mean])
+        mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
+        panel = (gap_panel if gap else pair_panel)(h.pieces(mirrored), PANELS - 1 + FIRST, EXACT)[0]
+        rows = panel[1:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
+        beside = 2.0 * mean * (float(_Integrand.of(f).means(high)[0]) - mean)
+        return np.concatenate([[beside, panel[0]], np.einsum("j,pjk->pk", _MIDDLE, rows).ravel()])
 
     def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool) -> None:
         """one point of the panel by another method"""

@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric.lookup import X_TERMS, Y_TERMS
-from meanfield.numeric.piecewise import Impossible, Pieces
+from meanfield.numeric.piecewise import Impossible, Pieces, Products
 
 __all__ = ["Impossible", "Smooth", "gap_panel", "mean_panel", "pair_panel", "variances"]
 
@@ -39,6 +39,9 @@ REACH, NATS = 10.0, 42.0  # standard deviations kept, accuracy of a trapezoidal 
 NARROW = 16  # nodes in s
 FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in |x| < 3
 ROUNDING = 4e-15
+#: of the largest value, last coefficients in y that are not given up at sight
+MODEST = 1e-12
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,9 @@ class Smooth:
     support: float
     mirrored: bool = False
 
-    def products(self, v: Floats) -> Real:
-        """What maps values of y to E g(u) g(v) at all pairs of a variance v and a y."""
-        return partial(_products, self, v)
+    def products(self, v: Floats) -> Products:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
+        return lambda y, some=ALL: _products(self, v[some], y)
 
     def product(self, x: Floats, z: Floats) -> Floats:
         """g(x + z) g(x - z), or as the mean over z and -z of what it stands for."""
@@ -75,16 +78,16 @@ def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
     return coefficients, _error(coefficients, _least(values))
 
 
-def pair_panel(g: Smooth | Pieces, k: int) -> tuple[Floats, float]:
-    """How many parts y is cut into and coefficients of E g(u) g(v) in each, over the panel about 4^k, and their relative error."""
-    parts = [values for _, values in _parts(g, variances(k))]
+def pair_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
+    """How many parts y is cut into, to resolve W to that tolerance, and coefficients of E g(u) g(v) in each, over the panel about 4^k,
+    and their relative error."""
+    parts = [values for _, values in _parts(g, k, tolerance)]
     return _packed(parts, [max(map(_most, parts))] * len(parts))
 
 
-def gap_panel(g: Smooth | Pieces, k: int) -> tuple[Floats, float]:
+def gap_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g."""
-    v = variances(k)
-    parts = _parts(replace(g, mirrored=False), v)
+    parts = _parts(replace(g, mirrored=False), k, tolerance)
     below, found = np.zeros(X_TERMS), []
     for (low, high), values in reversed(parts):
         y = _between(low, high)
@@ -97,7 +100,7 @@ def gap_panel(g: Smooth | Pieces, k: int) -> tuple[Floats, float]:
     if not g.mirrored:
         return _packed(found[::-1], [*map(_least, found[::-1])])
     found, above = [], below  # at c = 0, and from there on
-    for (low, high), values in _parts(g, v):
+    for (low, high), values in _parts(g, k, tolerance):
         y = _between(low, high)
         integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
         above = above + integrals[:, -1]
@@ -118,16 +121,21 @@ def _packed(parts: list[Floats], scales: list[float]) -> tuple[Floats, float]:
     return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
-def _parts(g: Smooth | Pieces, v: Floats) -> list[tuple[tuple[float, float], Floats]]:
-    """intervals of y from 1 down to 0 in each of which W is resolved, and its values there"""
+@lru_cache(maxsize=16)
+def _parts(g: Smooth | Pieces, k: int, tolerance: float) -> tuple[tuple[tuple[float, float], Floats], ...]:
+    """intervals of y from 1 down to 0 in each of which W is resolved over the panel about 4^k, and its values there: those of a
+    derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
-    products, high, largest = g.products(v), 1.0, 0.0
+    products, high, largest = g.products(variances(k)), 1.0, 0.0
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high):
-            values = products(_between(low, high))
+            y = _between(low, high)
+            if low == 0.0 and not _may_be_resolved(products(y, slice(1)), largest):
+                continue
+            values = products(y)
             scale = max(largest, _most(values))
             try:
-                _error(_coefficients(values), scale, FINER)
+                _error(_coefficients(values), scale, tolerance)
             except Impossible:
                 continue
             parts.append(((low, high), values))
@@ -136,9 +144,15 @@ def _parts(g: Smooth | Pieces, v: Floats) -> list[tuple[tuple[float, float], Flo
         else:
             raise Impossible("the correlation is not resolved")
         if low == 0.0:
-            return parts
+            return tuple(parts)
         high = low
     raise Impossible("the correlation takes too many parts")
+
+
+def _may_be_resolved(values: Floats, largest: float) -> bool:
+    """whether the coefficients in y at the largest variance, sums of those of the panel, leave room for these to be small"""
+    last = float(np.abs(values @ _transform(Y_TERMS).T)[:, -2:].max())
+    return last <= X_TERMS * MODEST * max(largest, _most(values))
 
 
 def _products(g: Smooth, v: Floats, y: Floats) -> Floats:

@@ -81,6 +81,42 @@ def test_an_even_activation_near_opposite_inputs() -> None:
     assert read(table, "gap", v, 2 * v - rest) == read(table, "gap", v, rest) > 0
 
 
+@pytest.mark.parametrize("v", [2.0**41, 2.0**52, 1e30])
+def test_beyond_the_last_panel_a_function_is_what_it_is_far_out_and_near_0(v: float) -> None:
+    """inputs as near as what is near 0 is wide, and down to opposite ones"""
+    phi = mf.silu
+    f = phi.expression
+    pair, slope, square = Table(f, regular(f)), Table(regular(f), None), Table(f**2, None)
+    for e in (1e-40, 0.01 / v, 1 / v, 300 / v, 1e-9, 1e-4, 0.3, 1.0, 1.7):
+        moments = (phi.gap(mf.q, mf.delta), phi.derivative.kernel(mf.q, mf.q - mf.delta))
+        true = [float(mf.evaluate(m, q=v, delta=v * e)) for m in moments]
+        assert abs(read(pair, "gap", v, v * e) - true[0]) < 5e-14 * true[0]
+        assert abs(read(slope, "cross", v, v * e) - true[1]) < 5e-14 * true[1]
+    assert read(square, "mean", v, 0.0) == pytest.approx(float(mf.evaluate(phi.second_moment(mf.q), q=v)), rel=1e-14)
+
+
+@pytest.mark.parametrize("f", [mf.squareplus.expression, mf.x**2 * sp.tanh(mf.x), 10 * mf.silu.expression.subs(mf.x, mf.x / 10 - 3)])
+def test_beyond_the_last_panel_what_is_not_near_0_is_left_to_quadrature(f: sp.Expr) -> None:
+    """tails that fall like a power, slopes that grow, and what is wide"""
+    assert math.isnan(read(Table(f, regular(f)), "gap", 2.0**44, 2.0**40))
+
+
+def test_a_network_whose_variance_leaves_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, given = mf.residual_mlp(mf.softplus), {"q": 1e11, "gap": 1e-11, "sigma_w": 1.0, "sigma_b": 0.0}
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "_by_quadrature", None)
+        deep, grid = mf.propagate(net, 1000, **given), mf.propagate(net, 20, **(given | {"sigma_w": np.array([1.0, 0.7])}))
+    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.size))
+    point = mf.propagate(net, 20, **given)
+    assert deep.status == "ok"
+    assert point.q[-1] > 100 * lookup.HIGH
+    for run in (deep, grid):
+        q, gap = (np.atleast_2d(a)[0, :21] for a in (run.q, run.gap))
+        assert np.abs(q / point.q - 1).max() < 1e-13
+        assert np.abs(gap / point.gap - 1).max() < 1e-13
+    assert np.abs(grid.log_apjn[0] - point.log_apjn).max() < 1e-13
+
+
 SETTINGS = {"sigma_w": np.array([0.5, 0.9, 1.2, 1.6]), "sigma_b": np.array([0.05, 0.3, 0.1, 1.0]), "c": np.array([0.9, 0.2, -0.7, 0.0])}
 
 
