@@ -157,7 +157,7 @@ def cross_<i>(shape, mu, q, delta, total<x>):
 def gap_<i>(shape, slope, q, delta<x>):
     r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy.
 
-    The mean of the variance given what u and v share; where both are near on the scale of f, \int_0^1 2 delta t E f'f'(delta t^2) dt.
+    The mean of the variance given what u and v share; where both are near on the scale of f, of the square of their difference.
     """
     if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
@@ -187,15 +187,13 @@ def gap_<i>(shape, slope, q, delta<x>):
     farthest = singular(shape, WIDEST * root)
     if delta <= q and math.sqrt(delta) < 2e-5 * farthest:  # points next to a singularity are not told apart
         return math.nan
-    if farthest < 0.0 and mu == 0.0 and delta <= 1e-4 * q and math.sqrt(delta) < 0.05 * features(shape):
-        for i in range(5):
-            result += 0.5 * GAP_W[i] * rate_<i>(shape, slope, q, delta, 0.5 * (1.0 + GAP_X[i])<x>)
-        return result
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
+    window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
+    if mu == 0.0 and delta <= 1e-4 * q and closely(shape, slope, delta, WIDEST * root):
+        return close_<i>(shape, slope, q, delta, window, math.inf, 0.0<x>)
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
-    window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
     s = own_part(q, delta, total)
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
@@ -209,31 +207,6 @@ def gap_<i>(shape, slope, q, delta<x>):
             mirrored = smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)
             result += outer_w[i] * 0.5 * (value - mirrored) ** 2
     return result
-''',
-    "rate": r'''
-def rate_<i>(shape, slope, q, delta, t<x>):
-    r"""2 delta t d/dp E f_<i>(u) f_<i>(v) at p = q - delta t^2, jumps of f_<i> included: Price's identity."""
-    near = delta * t * t
-    total = 2.0 * delta * t * cross_<j>(slope, 0.0, q, near, 2.0 * q - near<y>)
-    breaks, jumps, whole = breaks_of(shape), jumps_of(shape), shape[PERIOD]
-    root = math.sqrt(2.0 * q - near)
-    turns = math.ceil(FAINT * math.sqrt(q) / whole) if whole > 0.0 else 0
-    for j in range(breaks.size):
-        if jumps[j] == 0.0 or (whole > 0.0 and not 0.0 <= breaks[j] < (1.0 - 1e-12) * whole):
-            continue
-        for n in range(-turns, turns + 1):
-            k = breaks[j] + n * whole
-            density = math.exp(-0.5 * k * k / q) / math.sqrt(2.0 * math.pi * q)
-            if density == 0.0:  # where the slope need not be known
-                continue
-            conditional = mean_<j>(slope, k * (1.0 - near / q), near * (2.0 * q - near) / q<y>)
-            total += 4.0 * delta * t * jumps[j] * density * conditional
-            for i in range(breaks.size):
-                if jumps[i] != 0.0:
-                    other = breaks[i] + n * whole
-                    exponent = q * (k - other) ** 2 / (2.0 * near * (2.0 * q - near)) + k * other / (2.0 * q - near)
-                    total += math.sqrt(delta) * jumps[i] * jumps[j] * math.exp(-exponent) / (math.pi * root)
-    return total
 ''',
     "two": r'''
 def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from meanfield.gaussian import blends, node_rules, panel_rules, power_sums, shape_rows, wave_rules
+from meanfield.gaussian import blends, close_rules, node_rules, panel_rules, power_sums, shape_rows, wave_rules
+from meanfield.gaussian.close_texts import CLOSE
 from meanfield.gaussian.exchangeable_texts import EXCHANGEABLE
 from meanfield.gaussian.family_texts import FAMILIES
 from meanfield.gaussian.mean_texts import MEANS
@@ -28,9 +29,9 @@ from meanfield.gaussian.wave_texts import WAVES
 __all__ = ["FUNCTIONS", "RULES"]
 
 #: what kernels need: all that these modules list
-RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, blends)
+RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because no function is handed to another one: each integrand has its own
 #: copies.
-FUNCTIONS: Final = {**MEANS, **PAIRS, **WAVES, **EXCHANGEABLE, **FAMILIES}
+FUNCTIONS: Final = {**MEANS, **PAIRS, **CLOSE, **WAVES, **EXCHANGEABLE, **FAMILIES}

@@ -145,12 +145,14 @@ def broadgap_<i>(row, sloped, q, delta):
     total = 2.0 * q - delta
 '''
     + _SHARED
-    + r"""    if delta <= q and not (told(near_of(row), s) and told(phases_of(row), s)):
-        return math.nan
-    slope = near_of(sloped)
+    + r"""    slope = near_of(sloped)
     slopes = phases_of(sloped)
     root = math.sqrt(q)
     window = max(reach_<i>(near, mu, root, y, w, 0.0, 0.0), reach_<j>(slope, mu, root, y, w, 0.0, 0.0))
+    if close_to(row, sloped, q, delta):
+        return broadclose_<i>(row, sloped, q, delta, window)
+    if delta <= q and not (told(near_of(row), s) and told(phases_of(row), s)):
+        return math.nan
 """
     + _NODES
     + rf"""    result = 0.0
