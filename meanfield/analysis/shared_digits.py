@@ -23,7 +23,7 @@ def numbered(e: sp.Expr, digits: int) -> sp.Expr:
 
     >>> import sympy as sp
     >>> numbered(sp.sqrt(2) * sp.exp(sp.pi), 20)
-    32.726179743827182943
+    32.725881363983605827
     """
     before: mp.mpf | None = None
     for beyond in _BEYOND:
