@@ -48,8 +48,8 @@ class PhaseDiagram(faces.Labelled):
         where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
     chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
         infinite where they still grow there. Where c = 1 is no fixed point (phase "apart") chi is dc'/dc at c*.
-    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range c has no such scale (nan), q none if it grows
-        faster than exponentially: see `growth`.
+    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range that of c is infinite if c goes to 1 as a power of
+        l or of ln l, and there is none (nan) if not, nor one of q if it grows faster than exponentially: see `growth`.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound), "unresolved", or "apart": masks or
         batch statistics set identical inputs apart (`Dropout`, `BatchNorm`), so that c = 1 is no fixed point, and nothing is ordered.
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
@@ -93,7 +93,8 @@ class PhaseDiagram(faces.Labelled):
 
     @property
     def xi_c(self) -> Floats:
-        return np.where((self.q > 0) & np.isfinite(self.q), _scale(self.chi), np.nan)
+        slowly = np.isin(self.growth["gap"], ("power", "logarithmic"))
+        return np.where((self.q > 0) & np.isfinite(self.q), _scale(self.chi), np.where(slowly, np.inf, np.nan))
 
     @property
     def xi_q(self) -> Floats:

@@ -221,15 +221,16 @@ def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
 def test_what_a_setting_lacks_is_its_status() -> None:
     """J of a function that jumps is infinite; where q goes to 0 and c does not go to 1, c is left open; nan is never ok"""
     axes = {"sigma_w": np.array([0.3, 0.8]), "sigma_b": np.array([0.0, 0.5])}
-    square, steps = (mf.phase_diagram(mf.mlp(phi), **axes) for phi in (mf.relu_squared, mf.step))
+    square, steps, relu = (mf.phase_diagram(mf.mlp(phi), **axes) for phi in (mf.relu_squared, mf.step, mf.relu))
     assert square.status.tolist() == [["c open", "ok"], ["c open", "divergent"]]
     assert (square.q[:, 0] == 0).all()
     assert (steps.status == "infinite APJN").all()
-    for diagram in (square, steps):
+    for diagram in (square, relu):
         values = np.array(
             [getattr(diagram, name)[diagram.status == "ok"] for name in ("q", "c", "gap", "chi", "chi_parallel", "xi_c", "xi_q")]
         )
-        assert np.isfinite(values).all()
+        assert values.size
+        assert not np.isnan(values).any()
     ax = steps.plot(quantity="growth_apjn")
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["infinite"]
 
@@ -351,6 +352,7 @@ def test_slopes_where_the_variance_leaves_its_range() -> None:
     assert np.isnan([shrinks.c[:, 0], shrinks.xi_c[:, 0]]).all()
     merges = mf.phase_diagram(mf.mlp(mf.relu), sigma_w=[1.0, 2.0], sigma_b=[0.0, 0.5])
     assert (merges.c == 1).all()
+    assert (merges.xi_c == math.inf).tolist() == [[True, False], [True, True]]
 
 
 def test_more_settings_than_memory_are_refused_before_they_are_made() -> None:
