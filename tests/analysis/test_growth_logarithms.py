@@ -13,7 +13,12 @@ import meanfield as mf
 from meanfield.analysis.growth_curves import Series
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.growth_laws import GrowthLaw
+from meanfield.analysis.growth_logarithms import fed
+from meanfield.analysis.growth_rates import Motion, gap_slow
 from meanfield.analysis.growth_records import Growth
+from meanfield.analysis.repeats import Repeat
+from meanfield.analysis.signs import GAP
+from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.numeric.long_runs import long_run
 
 x, sigma_w = mf.x, sp.Symbol("sigma_w", positive=True)
@@ -66,12 +71,20 @@ def test_a_bounded_part_adds_to_what_sets_tokens_apart() -> None:
     assert (law.gap.exponent, sp.simplify(law.gap.coefficient - jump**2)) == (-4, 0)
 
 
-def test_a_squared_logarithm_has_higher_powers() -> None:
-    law = stream(sp.asinh(x) ** 2)
-    assert (law.q.log_exponent, law.q.rate, law.apjn.log_exponent) == (4, sigma_w**2 / 16, -2)
-    assert (law.gap.exponent, law.gap.coefficient) == (-4, 128 * sp.pi**2)
-    slope = 4 * sp.pi**3 / 4  # 4 int asinh^2/(1 + x^2) dx = 4 int t^2/cosh t dt
-    assert abs(sp.N((law.apjn.rate - rate_by_hand(slope, sigma_w**2 / 16)).subs(sigma_w, 1), 20)) < 1e-12
+def test_of_several_powers_of_the_logarithm_the_one_that_carries_1_minus_c_farthest_counts() -> None:
+    """asinh(x)^2: the gap of ln^2|u| comes with ln^2 q, lower powers have logarithms of 1 - c and are less"""
+    log = sp.log(sp.Abs(x))
+    mixed = mf.E(log**2 * log.xreplace({x: mf.y}), 1, 1 - GAP, 1)
+    cube = near_one(log**2, log, GAP).as_independent(GAP, as_Add=True)[0]  # E ln^3|u|
+    gap = {
+        (sp.S.Zero, 0): GAP,
+        (-sp.S.One, 4): -GAP / 16,
+        (-sp.S.One, 2): (sp.pi**2 / 4 - sp.asin(1 - GAP) ** 2) / 2,
+        (-sp.S.One, 1): 2 * (cube - mixed),
+    }
+    move = Motion(1, sp.S.One, sp.S.One, sp.Rational(1, 16), 4)
+    found = fed(Repeat({}, gap, ({}, {}, {}, {})), move, gap_slow(gap[-sp.S.One, 4]))
+    assert found.fed == (4, 128 * sp.pi**2)
 
 
 def test_every_constant_agrees_with_runs_of_a_million_layers_and_more(even: GrowthLaw) -> None:
