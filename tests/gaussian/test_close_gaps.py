@@ -27,10 +27,16 @@ def rectified(w: mp.mpf) -> mp.mpf:
     return (mp.sin(t) + (mp.pi / 2 - t) * mp.cos(t)) / mp.pi
 
 
+def triangle_wave(w: mp.mpf) -> mp.mpf:
+    t = abs(w - 2 * mp.pi * mp.floor(w / (2 * mp.pi) + mp.mpf(1) / 2))
+    return mp.pi**2 / 12 - t**2 / 2 + t**3 / (3 * mp.pi)
+
+
 #: x^k times a wave: k, the wave, its autocorrelation
 GROWING = {
     "x sign(sin x)": (1, sp.sign(sp.sin(x)), square_wave),
     "x^2 sign(cos x)": (2, sp.sign(sp.cos(x)), square_wave),
+    "x asin(sin x)": (1, sp.asin(sp.sin(x)), triangle_wave),
     "x |sin x|": (1, sp.Abs(sp.sin(x)), rectified),
 }
 
