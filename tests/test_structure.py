@@ -308,7 +308,7 @@ LAWS: dict[str, tuple[Plant, Callable[[], None]]] = {
     "loops: chi of the wrong entry": (wrong_text(("meanfield.numeric.products", "_CHI"), "CHI", "T11"), layers_agree),
     "engine: orthant rule": (wrong_orthant, lambda: kernels_agree("erf(ax)")),
     "engine: orthant rule, relu": (wrong_orthant, lambda: kernels_agree("relu")),
-    "quadrature: gap": (wrong_text(RULES, r"(GAP_W\[i\]) \* rate_<i>", r"\1 * 1.0000000001 * rate_<i>"), lambda: gaps_agree("tanh")),
+    "quadrature: gap": (wrong_text(RULES, r"(half_w\[e\]) \* \(2", r"\1 * 1.0000000001 * (2"), lambda: gaps_agree("tanh")),
     "quadrature: mean": (wrong_text(RULES, r"(total \+= w\[i\]) \* f_<i>", r"\1 * 1.0000000001 * f_<i>"), lambda: moments_agree("tanh")),
 }  # fmt: skip
 

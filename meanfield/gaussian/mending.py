@@ -84,7 +84,7 @@ def _patches(g: sp.Expr) -> tuple[_Patch, ...]:
     if g.free_symbols != {x}:
         return ()
     a = _scale(g)
-    if a != 1:  # distances are those of g(x/a)
+    if float(a) != 1.0:  # distances are those of g(x/a); to sympy a float 1.0 is not 1
         unscaled = _patches(g.xreplace({x: x / a}))
         return tuple(_Patch(p.low / float(a), p.high / float(a), p.series.xreplace({x: a * x})) for p in unscaled)
     found = []

@@ -192,6 +192,8 @@ def gap_<i>(shape, slope, q, delta<x>):
     window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
     if mu == 0.0 and delta <= 1e-4 * q and closely(shape, slope, delta, WIDEST * root):
         return close_<i>(shape, slope, q, delta, window, math.inf, 0.0<x>)
+    if delta <= q and not told(shape, math.sqrt(delta)):
+        return math.nan
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
     s = own_part(q, delta, total)

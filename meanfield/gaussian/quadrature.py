@@ -8,8 +8,9 @@ It is used twice for two variables: with u = a x + s xi_1, v = +-a x + s xi_2, a
 
     E f(u) f(v) = E_x g(x) g(+-x),   E f(u)^2 - E f(u) f(v) = E_x [Var_xi f(a x + s xi) + (g(x) - g(+-x))^2 / 2],
 
-sums of non-negative terms. Where s is small against the features of f, E f(u) f(v) is its Taylor series, and the gap the integral
-of Price's identity. These functions use only `math` and `numpy`: the store compiles them from their source.
+sums of non-negative terms. Where s is small against the features of f, E f(u) f(v) is its Taylor series, and the gap half the mean
+of (f(u) - f(v))^2 over (u + v)/2 and u - v, see `close_rules`. These functions use only `math` and `numpy`: the store compiles them
+from their source.
 
 What they know of a function is its shape, a row of numbers, laid out in `shape_rows`; see `meanfield.gaussian.singularities.Shape`.
 """

@@ -1,4 +1,4 @@
-r"""Gaps of inputs that are close against what f does: slow factors beside jumps and kinks without end, in closed form where the period is lost.
+r"""Gaps of inputs that are close against what f does: slow factors beside jumps and kinks without end, where the period is lost.
 
 Under N(0, q) with q large against the period, E (u v)^k s(u) s(v) is the mean over M = (u + v)/2 and w = u - v, independent of variances
 q - delta/2 and 2 delta, of (M^2 - w^2/4)^k A(w), where A is the mean over a period of s(y + w/2) s(y - w/2).
@@ -27,10 +27,16 @@ def rectified(w: mp.mpf) -> mp.mpf:
     return (mp.sin(t) + (mp.pi / 2 - t) * mp.cos(t)) / mp.pi
 
 
+def triangle_wave(w: mp.mpf) -> mp.mpf:
+    t = abs(w - 2 * mp.pi * mp.floor(w / (2 * mp.pi) + mp.mpf(1) / 2))
+    return mp.pi**2 / 12 - t**2 / 2 + t**3 / (3 * mp.pi)
+
+
 #: x^k times a wave: k, the wave, its autocorrelation
 GROWING = {
     "x sign(sin x)": (1, sp.sign(sp.sin(x)), square_wave),
     "x^2 sign(cos x)": (2, sp.sign(sp.cos(x)), square_wave),
+    "x asin(sin x)": (1, sp.asin(sp.sin(x)), triangle_wave),
     "x |sin x|": (1, sp.Abs(sp.sin(x)), rectified),
 }
 
@@ -86,3 +92,13 @@ def test_a_small_jump_on_a_large_function_is_refused_where_values_do_not_tell_it
     assert mf.evaluate(gap, q=1e8, delta=1e-8) == pytest.approx(1e-8 * 1e18 * (1e8 + 1) / 2, rel=1e-7)
     with pytest.raises(ArithmeticError, match="a jump"):
         mf.evaluate(gap, q=1e8, delta=1e-80)
+
+
+def test_a_jump_beside_a_steep_rise_is_exact_or_refused() -> None:
+    """as far apart as the rise at 0 is wide, doubles next to the jump at 1 do not tell how far from it they are"""
+    steep, step = sp.tanh(10**9 * x), sp.Heaviside(x - 1)
+    gap, parts = mf.Activation(steep * (1 + step)).gap(mf.q, mf.delta), [mf.Activation(f).gap(mf.q, mf.delta) for f in (steep, step)]
+    for delta in (1e-8, 1e-24):
+        assert mf.evaluate(gap, q=1, delta=delta) == pytest.approx(sum(mf.evaluate(g, q=1, delta=delta) for g in parts), rel=1e-11)
+    with pytest.raises(ArithmeticError, match="a jump"):
+        mf.evaluate(gap, q=1, delta=1e-18)
