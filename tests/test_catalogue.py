@@ -489,7 +489,7 @@ def test_unknown_parameter() -> None:
 
 
 def test_arguments_of_torch_that_are_no_parameters_here() -> None:
-    with pytest.raises(TypeError, match=r"softplus has no parameter threshold \(it is a numerical switch of torch.* safely\): beta"):
+    with pytest.raises(TypeError, match=r"softplus has no parameter threshold \(it is a numerical switch of torch.* function\): beta"):
         mf.softplus(beta=2, threshold=20)
     with pytest.raises(TypeError, match=r"gelu has no parameter approximate \(its tanh form is .* gelu_tanh\): it has none"):
         mf.gelu(approximate="tanh")
