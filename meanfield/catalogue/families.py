@@ -34,7 +34,7 @@ def parameter(value: Any, name: str, kind: str = "real") -> sp.Expr:
 _OF_TORCH = {
     "inplace": "it says where torch writes its result",
     "gelu approximate": "its tanh form is an activation of its own, gelu_tanh",
-    "softplus threshold": "it is a numerical switch of torch, beyond which it returns x: no part of the function",
+    "softplus threshold": "it is a numerical switch of torch, which returns x beyond it: no part of the function",
 }
 
 

@@ -109,11 +109,16 @@ class Node(sp.Expr):
         form, values = self._apart()
         return None if form is None else _put(form, values)
 
-    def infinite_beyond(self) -> sp.Basic | None:
-        """The condition under which the expectation is finite, where it is known not to hold."""
+    def _beyond_form(self) -> sp.Basic | None:
+        """The condition under which the closed form holds, where that is known not to hold."""
         form, values = self._apart()
         where = sp.true if form is None else closed.unguarded(form)[1]
-        return where if where.subs(values, simultaneous=True) == sp.false and not self._is_finite() else None
+        return where if where.subs(values, simultaneous=True) == sp.false else None
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        """The condition under which the expectation is finite, where it is known not to hold."""
+        where = self._beyond_form()
+        return where if where is not None and not self._is_finite() else None
 
     def _is_finite(self) -> bool:
         """Whether it is known to be finite, where its closed form does not hold."""
@@ -141,7 +146,9 @@ class Node(sp.Expr):
         try:
             return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
         except ArithmeticError:
-            place = unreal_at(self.integrand)
+            place, where = unreal_at(self.integrand), self._beyond_form()
+            if where is not None and self._is_finite():
+                raise ArithmeticError(f"{self} is finite, but its closed form holds only for {where}, and quadrature ends there") from None
             if place is None:
                 raise
             raise ValueError(f"{self}: {self.integrand} is not real at x = {place}") from None

@@ -20,6 +20,7 @@ from meanfield.gaussian.expectation import Expectation, Node, stated
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
+from meanfield.gaussian.stein import by_parts
 from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refused, stood_for
 from meanfield.numeric.digits import digits_of, doubles, has_a_sign, point, vanishing
 from meanfield.numeric.given import arranged, exact_values
@@ -318,14 +319,14 @@ def _quadrature(
         program = _program(e, order, closed, careful=error or uncounted, widely=widely)
         again = np.isnan(out) | coarse | (noisy and not error)
         out[again], bound[again] = program(table[:, again])
-    cancels = isinstance(e.as_coeff_Mul()[1], sp.Add)
+    cancels = any(isinstance(factor, sp.Add) and factor.has(Node) for factor in sp.Mul.make_args(e))
+    poor = np.zeros(len(out), dtype=bool)
     if (noisy or cancels or coarse.any()) and not closed:
         poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
-        out[poor] = doubles(e, order, table[:, poor], reasons)
-        bound[poor] = _rounding(out[poor])
+        if poor.any():
+            out[poor], bound[poor] = _by_parts_or_digits(e, order, table[:, poor], error, reasons)
     if error:
-        difference = np.fmax(*(np.abs(program(table, detail)[0] - out) for detail in DETAILS))
-        bound += np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
+        bound[~poor] += _unsettled(program, table[:, ~poor], out[~poor])
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)
     unsettled &= ~vanishing(e, order, table, unsettled)
@@ -333,6 +334,28 @@ def _quadrature(
     for g, scale in zip(np.flatnonzero(unsettled), scales, strict=True):
         out[g], bound[g] = _zero_or_faint(e, point(order, table[:, g]), scale)
     return out, bound
+
+
+def _by_parts_or_digits(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
+    """values and error bounds at points where terms cancel: without these terms where Stein's identity takes them away, else by digits"""
+    out, bound = np.zeros(table.shape[1]), np.full(table.shape[1], np.inf)
+    other = by_parts(e)
+    if other != e:
+        program = _program(other, order, careful=True)
+        out, bound = program(table)
+        if error:
+            bound += _unsettled(program, table, out)
+    poor = ~(bound <= NOISE * np.abs(out))
+    if poor.any():
+        out[poor] = doubles(e, order, table[:, poor], reasons)
+        bound[poor] = _rounding(out[poor])
+    return out, bound
+
+
+def _unsettled(program: Program, table: Floats, out: Floats) -> Floats:
+    """what quadrature in more detail makes of the values"""
+    difference = np.fmax(*(np.abs(program(table, detail)[0] - out) for detail in DETAILS))
+    return np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
 
 
 @lru_cache(maxsize=512)

@@ -425,6 +425,22 @@ def test_expansions_show_themselves() -> None:
     assert expansion.terms[0] == (1, 0)
 
 
+def test_constants_beside_a_logarithm_are_told_from_zero_by_few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x tanh(x)/(1 + x^2): of integrals that have no closed form more than 30 digits take seconds, and none of these is asked for"""
+    asked: list[int] = []
+    numeric = FinitePart._eval_evalf
+
+    def counted(part: FinitePart, prec: int) -> sp.Expr | None:
+        asked.append(prec)
+        return numeric(part, prec)
+
+    monkeypatch.setattr(FinitePart, "_eval_evalf", counted)
+    expansion = mf.Activation(x * sp.tanh(x) / (1 + x**2)).asymptotic("mean", 2)
+    assert [e for _, e in expansion.terms] == [-sp.Rational(1, 2), -sp.Rational(3, 2)]
+    assert expansion.terms[0][0].has(FinitePart)
+    assert 0 < max(asked) < 110
+
+
 # ---------------------------------------------------------------------------------------------------------------------------------
 # Hermite coefficients
 

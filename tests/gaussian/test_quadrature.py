@@ -28,6 +28,7 @@ from cases import (
 )
 
 import meanfield as mf
+from meanfield.numeric import evaluation
 
 every = pytest.mark.parametrize("phi", QUADRATURE, ids=repr)
 
@@ -359,6 +360,20 @@ def test_slopes_of_logistic_functions_at_large_variance() -> None:
         mf.evaluate(mf.sigmoid.derivative.derivative.kernel(mf.q, mf.p), q=q, p=p),
         rtol=1e-11,
     )
+
+
+@pytest.mark.parametrize("name", ["tanh", "mish", "softsign"])
+def test_slopes_at_small_variances_are_right_without_digits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """where their terms cancel Stein's identity takes these away: no digits are asked for, and the bound says how good that is"""
+    slope = mf.activations[name].kernel(mf.q1, mf.p, mf.q2).diff(mf.q1)
+    laws = [{"q1": v, "p": r * v, "q2": 2 * v} for v, r in ((1e-12, -1.2), (1e-6, 0.3), (1e-2, 0.3))]
+    truths = [mf.evaluate(slope, digits=20, **law) for law in laws]
+    monkeypatch.setattr(evaluation, "doubles", lambda *args: pytest.fail("digits"))
+    for law, truth in zip(laws, truths, strict=True):
+        found, bound = mf.evaluate(slope, error=True, **law)
+        assert abs(found - truth) < 1e-12 * abs(truth), law
+        assert abs(found - truth) <= bound < 1e-11 * abs(truth), law
+        assert abs(mf.evaluate(slope, **law) - truth) < 1e-12 * abs(truth), law
 
 
 @pytest.mark.parametrize("name", ["atan", "silu"])
