@@ -18,7 +18,7 @@ from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
 from meanfield.numeric.store import interpreted
-from meanfield.numeric.tables import ASKED, Table
+from meanfield.numeric.tables import ASKED, Table, table_of
 from meanfield.numeric.trajectory import Kernel
 from meanfield.numeric.waypoints import LN_BIG, Trail, powered
 from meanfield.recurrence import Recursion
@@ -43,17 +43,20 @@ TROUBLE = (Rough, ZeroDivisionError, OverflowError, ValueError)
 
 @dataclass(frozen=True)
 class Ends:
-    """A network's kernel of one point as plain Python, what a repeat adds, and the tables they read; the same by quadrature."""
+    """A network's kernel of one point as plain Python, what a repeat adds, and the tables that each reads; the same by quadrature."""
 
     module: ModuleType
     increments: Increments
     tables: list[Table]
+    beside: list[Table]
     rec: Recursion
     paired: bool
 
     @classmethod
     def of(cls, rec: Recursion, paired: bool, kernel: Kernel, tables: list[Table]) -> Ends:
-        return cls(interpreted(kernel.interpreted), increments_of(rec, paired, bool(tables)), tables, rec, paired)
+        increments = increments_of(rec, paired, bool(tables))
+        beside = [table_of(f, slope) for f, slope in increments.tabulated] if tables else []
+        return cls(interpreted(kernel.interpreted), increments, tables, beside, rec, paired)
 
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
         """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""
@@ -65,15 +68,19 @@ class Ends:
         return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), LENIENT
 
     @property
-    def reading(self) -> list[Floats]:
-        """the tables as they are, and scratch"""
-        scratch = np.full(lookup.SCRATCH + lookup.KEPT * len(self.tables), -1.0)
-        return [*(t.numbers for t in self.tables), scratch] if self.tables else []
+    def reading(self) -> tuple[list[Floats], list[Floats]]:
+        """the tables as they are, and scratch: of the kernel, and of what a repeat adds"""
+        return _reading(self.tables), _reading(self.beside)
 
-    def extended(self, reading: list[Floats]) -> bool:
+    def extended(self, reading: tuple[list[Floats], list[Floats]]) -> bool:
         """Whether tables grew that were asked for more."""
-        found = [t.extend(numbers) for t, numbers in zip(self.tables, reading, strict=False)]
+        pairs = [pair for tables, read in zip((self.tables, self.beside), reading, strict=True) for pair in zip(tables, read, strict=False)]
+        found = [t.extend(numbers) for t, numbers in pairs]
         return any(found)
+
+
+def _reading(tables: list[Table]) -> list[Floats]:
+    return [*(t.numbers for t in tables), np.full(lookup.SCRATCH + lookup.KEPT * len(tables), -1.0)] if tables else []
 
 
 def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64]) -> dict[str, Any] | None:
@@ -83,7 +90,7 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, ma
     while True:
         reading = ends.reading
         try:
-            return _end_of(ends, values, q, delta, pooled, marks, reading, ends.added(values, depth, reading))
+            return _end_of(ends, values, q, delta, pooled, marks, reading, ends.added(values, depth, reading[1]))
         except TROUBLE:
             if not ends.extended(reading):
                 break
@@ -100,14 +107,14 @@ def _end_of(
     delta: float,
     pooled: float,
     marks: NDArray[np.int64],
-    reading: list[Floats],
+    reading: tuple[list[Floats], list[Floats]],
     step: tuple[Added, float],
 ) -> dict[str, Any]:
     m, depth = ends.module, int(marks[-1])
     s = m.workspace(m.SIZE)
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
     m.begin(s, 0, 0.0)
-    trail = Trail(m, marks, pooled, reading, s)
+    trail = Trail(m, marks, pooled, reading[0], s)
     trouble: Exception = Rough("")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
@@ -123,7 +130,7 @@ def _end_of(
             return _leapt(trail, delta, *step)
         except TROUBLE as reason:
             trouble = reason
-            if any((numbers[: lookup.CENTRES] == ASKED).any() for numbers in reading[:-1]):
+            if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
                 raise
     raise trouble
 

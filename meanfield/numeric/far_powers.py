@@ -24,7 +24,7 @@ FAR = sp.Integer(4) ** 190
 _PROBES = np.array([3.7e40, 1.1e57, 6.3e66, 2.9e91, 8.3e113, 1.7e149])
 _ROUNDING = 1e-14
 #: where the powers are read off, without rounding, and distances from the least of which on nothing else may be left beside them
-_AT, _BEYOND = 2.0**200, 40.0 * 2.0 ** np.arange(17)
+_AT, _BEYOND = 2.0**200, 40.0 * 2.0 ** np.arange(17.0)
 _LEFT = 1e-15
 #: where what is left is looked at, and what its third moment may be: moments k count as V^{-k/2} at the largest variance V of tables
 _NEAR, _NARROW = np.linspace(-40.0, 40.0, 8001), 500.0

@@ -39,6 +39,7 @@ __all__ = [
     "HOME",
     "KEPT",
     "MEAN",
+    "ORDER",
     "PANELS",
     "SCRATCH",
 ]
@@ -51,7 +52,8 @@ MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the d
 HOME = 5 * PANELS  # where, for each of these parts, what is far out begins
 CENTRES = 5 * PANELS + 5  # where the centres of panels are
 EVEN = 6 * PANELS + 5  # whether the activation is even
-DIRECTORY = 6 * PANELS + 6
+ORDER = 6 * PANELS + 6  # the powers of v that are taken out of means, products and gaps
+DIRECTORY = 6 * PANELS + 9
 _ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
@@ -118,7 +120,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         home = home_of(table, MEAN) if v > HIGH else -1
         if at == 0 or home == 0:
             return math.nan
-        kept[1] = dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2])
+        kept[1] = scaled(table, ORDER, min(v, HIGH), dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]))
         if home > 0:
             root, far = math.sqrt(v / HIGH), table[home + 1]
             growth = 1.0 if table[home] == 0.0 else (root if table[home] == 1.0 else root * root)
@@ -127,8 +129,17 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     return float(kept[1])
 
 
+def scaled(table: np.ndarray, order: int, v: float, value: float) -> float:
+    """The value times the power of v that was taken out of it"""
+    left = table[order]
+    while left > 0.0:
+        value *= v
+        left -= 1.0
+    return float(value)
+
+
 def home_of(table: np.ndarray, part: float) -> int:
-    """Where what a part is far out begins, 0 if it is not there: the power of a mean, and what it is at V; A, then a panel of one variance"""
+    """Where what a part is far out begins, 0 if it is not there: the power of a mean and what it is at V; A and a panel of one variance"""
     k = int(HOME + part / PANELS + 0.5)
     at = int(table[k])
     if at == 0:
@@ -156,7 +167,7 @@ def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.n
     home = home_of(table, part)
     if not 0.0 <= near <= v or home == 0:
         return math.nan
-    r, flat = v / HIGH, table[home]
+    r, flat = v / HIGH, float(table[home])
     close = max(near / r, min(near, DISTANT))
     local = pair_within(table, part, HIGH, close, scratch, own) - far_out(table, home, math.sqrt(close / HIGH)) - flat
     if close < near:
@@ -217,7 +228,7 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
         o1, p1 = p1, twice * p1 + -o1
         o2, p2 = p2, twice * p2 + -o2
         o3, p3 = p3, twice * p3 + -o3
-    return (a + b) + (c + d)
+    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, (a + b) + (c + d))
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -271,7 +282,8 @@ def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch:
     if kept[0] != v or kept[1] != at:
         kept[:2] = v, at
         row[:] = scratch[2 : X_TERMS + 2].dot(table[at : at + size].reshape(X_TERMS, Y_TERMS))
-    return float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
+    total = float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
+    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, total)
 
 
 def far_at_once(table: np.ndarray, home: int, y: float) -> float:
@@ -286,8 +298,8 @@ def _polynomials(x: float) -> np.ndarray:
 
 
 #: what a generated file holds of this one
-CONSTANTS = ("FIRST", "PANELS", "HOME", "CENTRES", "LOW", "HIGH", "DISTANT", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN")
-FUNCTIONS = (fill, panel_of, dot, home_of, mean_in, summed, far_out, pair_within, pair_in, cross_in, gap_in)
+CONSTANTS = ("FIRST", "PANELS", "HOME", "CENTRES", "LOW", "HIGH", "DISTANT", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN", "ORDER")
+FUNCTIONS = (fill, panel_of, dot, scaled, home_of, mean_in, summed, far_out, pair_within, pair_in, cross_in, gap_in)
 
 #: what takes the place of these in plain Python
 AT_ONCE = {"panel_of": panel_at_once, "dot": dot_at_once, "far_out": far_at_once, "pair_within": pair_at_once}

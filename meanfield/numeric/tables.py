@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.power_sums import QUIET, series_mean
-from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
+from meanfield.gaussian.shape_rows import ANALYTIC, GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
 from meanfield.numeric.far_powers import power_and_limit
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, PANELS
+from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, ORDER, PANELS
 from meanfield.numeric.piecewise import Impossible, Pieces, mean_of, pair_of
 from meanfield.numeric.store import keep, kept
 from meanfield.numeric.tabulation import Smooth, gap_panel, mean_panel, pair_panel
@@ -72,6 +72,7 @@ class Table:
         """the numbers, one panel more, or without hope of it"""
         numbers = self.numbers.copy()
         numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
+        numbers[ORDER : ORDER + 3] = self._orders
         try:
             coefficients = self._panel(entry)
         except (Impossible, ValueError):
@@ -80,6 +81,14 @@ class Table:
         gap = np.zeros(-(numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
         numbers[entry] = numbers.size + gap.size
         return _joined(numbers, gap, coefficients)
+
+    @cached_property
+    def _orders(self) -> tuple[int, ...]:
+        """the powers of v that its mean, products and gaps begin with, where these are more than the first: from one end of a panel to the
+        other they change too much to be exact at both"""
+        n = _Integrand.of(self.f).start
+        powers = (n // 2, n, n - 1)
+        return tuple(k if k > 1 else 0 for k in powers)
 
     @property
     def promising(self) -> bool:
@@ -91,7 +100,7 @@ class Table:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
         if part == 0:
-            return mean_panel(_Integrand.of(self.f).means, k)[0]
+            return mean_panel(_Integrand.of(self.f).means, k, self._orders[0])[0]
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         if entry < GAP:
             make, g = pair_panel, _Integrand.of(self.f)
@@ -99,13 +108,14 @@ class Table:
             if self.slope is None or not self.promising:
                 raise Impossible("a jump")
             make, g = gap_panel, _Integrand.of(self.slope)
+        order = self._orders[1 if entry < GAP else 2]
         if not g.row[SMOOTH]:
-            coefficients = make(g.pieces(mirrored), k)[0]
+            coefficients = make(g.pieces(mirrored), k, order=order)[0]
         else:
             try:
-                coefficients = make(g.smooth(mirrored), k)[0]
+                coefficients = make(g.smooth(mirrored), k, order=order)[0]
             except Impossible:
-                coefficients = make(g.pieces(mirrored), k)[0]
+                coefficients = make(g.pieces(mirrored), k, order=order)[0]
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
@@ -130,6 +140,7 @@ class Table:
         """one point of the panel by another method"""
         alone, scratch = _empty(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
+        alone[ORDER : ORDER + 3] = self._orders
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
@@ -158,6 +169,12 @@ class _Integrand:
     @property
     def breaks(self) -> tuple[float, ...]:
         return tuple(breaks_of(self.row).tolist())
+
+    @property
+    def start(self) -> int:
+        """the power of x that it begins with at 0 where it is analytic there, else 0"""
+        terms = np.flatnonzero(right_of(self.row)) if self.row[ANALYTIC] > 0.0 else np.zeros(1, dtype=np.int64)
+        return int(terms[0]) if terms.size else 0
 
     def means(self, v: Floats) -> Floats:
         """E g(u) at each variance"""

@@ -69,25 +69,25 @@ class Smooth:
         return self.value(x + z) * self.value(x - z)
 
 
-def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
-    """Coefficients of E f(u) over the panel about 4^k, and their relative error."""
-    values = moment(variances(k))
+def mean_panel(moment: Real, k: int, order: int = 0) -> tuple[Floats, float]:
+    """Coefficients of E f(u)/v^order over the panel about 4^k, and their relative error."""
+    values = moment(variances(k)) / variances(k) ** order
     if not np.isfinite(values).all():
         raise Impossible("the moment is no double")
     coefficients = _transform(X_TERMS) @ values
     return coefficients, _error(coefficients, _least(values))
 
 
-def pair_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
-    """How many parts y is cut into, to resolve W to that tolerance, and coefficients of E g(u) g(v) in each, over the panel about 4^k,
-    and their relative error."""
-    parts = [values for _, values in _parts(g, k, tolerance)]
+def pair_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
+    """How many parts y is cut into, to resolve W to that tolerance, and coefficients of E g(u) g(v)/v^order in each, over the panel about
+    4^k, and their relative error."""
+    parts = [values for _, values in _scaled_parts(g, k, tolerance, order)]
     return _packed(parts, [max(map(_most, parts))] * len(parts))
 
 
-def gap_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
+def gap_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g."""
-    parts = _parts(replace(g, mirrored=False), k, tolerance)
+    parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
     below, found = np.zeros(X_TERMS), []
     for (low, high), values in reversed(parts):
         y = _between(low, high)
@@ -100,7 +100,7 @@ def gap_panel(g: Smooth | Pieces, k: int, tolerance: float = FINER) -> tuple[Flo
     if not g.mirrored:
         return _packed(found[::-1], [*map(_least, found[::-1])])
     found, above = [], below  # at c = 0, and from there on
-    for (low, high), values in _parts(g, k, tolerance):
+    for (low, high), values in _scaled_parts(g, k, tolerance, order):
         y = _between(low, high)
         integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
         above = above + integrals[:, -1]
@@ -119,6 +119,10 @@ def _packed(parts: list[Floats], scales: list[float]) -> tuple[Floats, float]:
     coefficients = [_coefficients(values) for values in parts]
     error = max(map(_error, coefficients, scales))
     return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
+
+
+def _scaled_parts(g: Smooth | Pieces, k: int, tolerance: float, order: int) -> list[tuple[tuple[float, float], Floats]]:
+    return [(ends, values / variances(k)[:, None] ** order) for ends, values in _parts(g, k, tolerance)]
 
 
 @lru_cache(maxsize=16)

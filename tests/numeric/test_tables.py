@@ -178,7 +178,7 @@ def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Table(jumping, regular(jumping)).promising
     f = OWN.expression + mf.x / 7
     panel = tables.pair_panel
-    monkeypatch.setattr(tables, "pair_panel", lambda g, k: (panel(g, k)[0] * (1 + 1e-10), 0.0))
+    monkeypatch.setattr(tables, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))
     monkeypatch.setattr(tables, "keep", lambda name, content: None)
     table = Table(f, regular(f))
     assert math.isnan(read(table, "cross", 1.0, 0.3))

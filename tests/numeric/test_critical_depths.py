@@ -1,0 +1,63 @@
+"""Networks without skips at criticality, q' = q - a q^2 + b q^3 - ...: leaps over what the layers are beside a line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.numeric import deep, jobs
+
+PLAIN, DEPTH = 5_000_000, 10**9
+#: a few units in the last place for each layer: what one by one they are good for
+ROUNDED = 4 * PLAIN * 2.0**-52
+CRITICAL = {
+    "sin": (mf.Activation(sp.sin(mf.x)), sp.S.One),
+    "erf": (mf.erf, sp.sqrt(sp.pi) / 2),
+    "tanh": (mf.tanh, sp.S.One),
+    "asinh": (mf.Activation(sp.asinh(mf.x)), sp.S.One),
+}
+
+
+@pytest.mark.parametrize("name", CRITICAL)
+def test_leaps_at_criticality(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """against every layer one by one, and from there on against 1/q' = 1/q + a + (a^2 - b) q + ..."""
+    phi, sigma_w = CRITICAL[name]
+    net = mf.mlp(phi, sigma_w=sigma_w, sigma_b=0)
+    leapt = mf.propagate(net, DEPTH, 1.0, c=0.5, record=[0, PLAIN, DEPTH])
+    monkeypatch.setattr(deep, "DEEP", DEPTH)
+    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    plain = mf.propagate(net, PLAIN, 1.0, c=0.5, record="last")
+    assert abs(leapt.q[1] / plain.q[-1] - 1) < ROUNDED
+    assert abs(leapt.gap[1] / plain.gap[-1] - 1) < ROUNDED
+    assert abs(leapt.log_apjn_forward[1] - plain.log_apjn_forward[-1]) < ROUNDED
+    square = sp.series((sigma_w * phi.expression) ** 2, mf.x, 0, 7).removeO()
+    first, a, b = (sp.factorial2(2 * k - 1) * square.coeff(mf.x, 2 * k) for k in (1, 2, 3))
+    assert first == 1
+    a, b = float(-a), float(b)
+    rise = 1 / leapt.q[2] - 1 / leapt.q[1]
+    assert abs(rise - a * (DEPTH - PLAIN) - (a - b / a) * np.log(DEPTH / PLAIN)) < 1e-2
+
+
+def test_a_leap_is_better_than_its_layers_one_by_one() -> None:
+    """sin: q' - q = (1 - 2 q - e^{-2 q})/2 by its series, summed with compensation"""
+    run = mf.propagate(mf.mlp(CRITICAL["sin"][0], sigma_w=1, sigma_b=0), PLAIN, 1.0, record="last")
+    q, n, lost = 1.0, 0, 0.0
+    while q > 2e-3:
+        q, n = -math.expm1(-2 * q) / 2, n + 1
+    for _ in range(PLAIN - n):
+        t = 2 * q
+        term = -t * t / 4 * (1 - t / 3 * (1 - t / 4 * (1 - t / 5 * (1 - t / 6)))) - lost
+        total = q + term
+        lost, q = (total - q) - term, total
+    assert abs(run.q[-1] / q - 1) < 1e-13
+
+
+def test_leaps_from_a_state_that_is_not_yet_small() -> None:
+    """beside criticality too: a fixed point that is reached along a power law"""
+    run = mf.propagate(mf.mlp(mf.tanh), DEPTH, 1.0, c=0.5, sigma_w=1.0001, sigma_b=0.0, record="last")
+    (point,) = {f.q for f in mf.fixed_points(mf.mlp(mf.tanh), sigma_w=1.0001, sigma_b=0.0) if f.q > 0}
+    assert run.q[-1] == pytest.approx(point, rel=1e-9)
