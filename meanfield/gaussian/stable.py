@@ -93,10 +93,12 @@ def _rise(z: sp.Expr, sign: int) -> int:
 
 
 def _complement(e: sp.Add) -> sp.Expr:
-    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z)"""
+    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z), and so on"""
     constant = e.as_independent(x)[0]
     for term in e.args:
         c, head = term.as_independent(x, as_Add=False)
+        if isinstance(head, sp.atan) and (right := _nearly(constant, c * sp.pi / 2)) is not None:
+            return e - term - right + c * _angle(head.args[0], right / c)
         whole = _nearly(constant, c)
         if whole is None or c == 0:
             continue
@@ -110,6 +112,11 @@ def _complement(e: sp.Add) -> sp.Expr:
         if isinstance(head, sp.erf):
             return rest + 2 * whole * NormalCDF(sp.sqrt(2) * c / whole * head.args[0])
     return e
+
+
+def _angle(z: sp.Expr, right: sp.Expr) -> sp.Expr:
+    r"""atan(z) + pi/2 = -atan(1/z) for z < 0, atan(z) - pi/2 the same for z > 0"""
+    return sp.Piecewise((-sp.atan(1 / z), z < -1 if right.is_positive else z > 1), (sp.atan(z) + right, True))
 
 
 def _nearly(constant: sp.Expr, c: sp.Expr) -> sp.Expr | None:
@@ -158,10 +165,10 @@ def _exponentials(t: sp.Expr, sign: int) -> sp.Expr:
 
 
 def _towering(e: sp.Mul) -> sp.Expr:
-    """e^x/cosh(e^x)^k as one exponential: its factors are infinite and 0"""
+    """e^x/cosh(e^x)^k, e^x exp(-e^x) as one exponential: its factors are infinite and 0"""
     steep = [f for f in e.args if f.is_Pow and isinstance(f.base, sp.cosh) and isinstance(f.base.args[0], exp) and f.exp.is_negative]
     growing = [f for f in e.args if isinstance(f, exp)]
-    if not (steep and growing):
+    if not growing or not (steep or any(f.args[0].has(exp) for f in growing)) or len(growing) + len(steep) == 1:
         return e
     logs = [f.exp * (f.base.args[0] + log1p(exp(-2 * f.base.args[0])) - sp.log(2)) for f in steep]
     rest = sp.Mul(*[f for f in e.args if f not in steep and f not in growing])

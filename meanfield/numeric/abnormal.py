@@ -7,18 +7,21 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FAINT", "abnormal", "infinite", "marked", "refused", "stood_for"]
+__all__ = ["FAINT", "LARGEST", "abnormal", "infinite", "marked", "refused", "stood_for"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: smallest number that counts as a normal double
-FAINT = 1e-300
+#: the smallest normal double: below it digits are lost
+FAINT = float(np.finfo(np.float64).tiny)
+LARGEST = float(np.finfo(np.float64).max)
 _ROUNDING = 1 + 1e-9
+#: what stands for a value that is smaller is no value of it
+_STANDS = 1e-319
 
 
 def _large(v: Floats) -> Bools:
-    return np.asarray(np.abs(v) > _ROUNDING / FAINT)
+    return np.isinf(v)
 
 
 def _faint(v: Floats) -> Bools:
@@ -48,9 +51,16 @@ def _sentences(v: Floats, reasons: list[ArithmeticError]) -> list[str]:
         )
         found.append(f"{int(missing.sum())} of {v.size} values cannot be resolved by quadrature in float64: {why}")
     if beyond.any():
-        first = f"{v[beyond][0]:g}"
+        first = _shown(v[beyond][0])
         found.append(f"{int(beyond.sum())} of {v.size} values are no normal double (the first is {first}): pass log=True or digits=")
     return found
+
+
+def _shown(value: float) -> str:
+    """a value that is no normal double, or on which side it is"""
+    if abs(value) < _STANDS:
+        return f"smaller than {FAINT:.2g}"
+    return f"larger than {LARGEST:.2g}" if np.isinf(value) else f"{value:g}"
 
 
 def refused(v: Floats, reasons: list[ArithmeticError]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.gaussian.expectation import Expectation, Node, stated
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
 from meanfield.gaussian.stein import by_parts
@@ -47,6 +47,8 @@ NOISE = 1e-11
 COARSE = 1e-12
 #: milliseconds of plain Python that compiled code does at a time, a hundredth of that or less: Ctrl-C is heard in between
 PART = 20_000.0
+#: below this a mean may be made of densities that have lost digits, or are 0
+SPARSE = 1e-300
 #: points of a cancelled closed form up to which each is evaluated in more digits; more of them go to quadrature
 FEW = 20
 #: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
@@ -113,7 +115,7 @@ class Program:
                 run(part)
         else:
             share(run, parts, "evaluate", lambda: None)
-        return out, bound * 2.0**-53
+        return out, np.where((out != 0) & (bound > 0), np.maximum(bound * 2.0**-53, 5e-324), bound * 2.0**-53)
 
 
 @lru_cache(maxsize=512)
@@ -170,13 +172,13 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         other. The gap for tiny delta of one with roots or logarithms at places k without a closed form; of one that is finite and not 0
         there, as exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
     OverflowError
-        A value is no normal double (0 < |v| < 1e-300 or |v| > 1e300): with what to pass instead.
+        A value is no normal double (0 < |v| < 2.2e-308 or |v| > 1.8e308): with what to pass instead.
 
     Warns
     -----
     RuntimeWarning
         Some values of an array are no normal doubles, or not to be had, and others are: inf or 0 stands for the former, nan for the
-        latter, and the warning counts them. With `error` the bound is inf there, 1e-300 beside a 0.
+        latter, and the warning counts them. With `error` the bound is inf there, 2.2e-308 beside a 0.
 
     Examples
     --------
@@ -259,12 +261,23 @@ def _table(arrays: dict[str, Floats], grid: tuple[int, ...]) -> Floats:
 def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:
     """values and error bounds, which are 0 where the value is infinite"""
     out, known = at_coincidence(e, order, table, reasons)
-    if not known.any():
-        return _apart(e, order, table, error, reasons)
     bound = np.where(np.isinf(out), 0.0, _rounding(np.where(np.isinf(out), 0.0, out)))
     if not known.all():
         out[~known], bound[~known] = _apart(e, order, table[:, ~known], error, reasons)
+        last = ~known & (np.abs(out) < SPARSE) & (np.abs(out) >= FAINT)
+        last[last] = ~_lies_near(e, order, table[:, last])
+        out[last] = doubles(e, order, table[:, last], reasons)
+        bound[last] = _rounding(out[last])
     return out, bound
+
+
+def _lies_near(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> NDArray[np.bool_]:
+    """Where a value is small since two inputs of a gap are near each other: at independent ones it has digits to spare."""
+    c, node = e.as_coeff_Mul()
+    if not isinstance(node, Gap) or not table.size:
+        return np.zeros(table.shape[1], dtype=bool)
+    f, v, _ = node.args
+    return np.asarray(_quadrature(c * Gap(f, v, v), order, table, False, [], closed=True)[0] >= SPARSE)
 
 
 def _apart(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool, reasons: Reasons) -> tuple[Floats, Floats]:

@@ -44,6 +44,8 @@ STABLE = (
     x * log(1 + 1 / (1 + exp(-x))),
     exp(x) * sp.erfc(x + 1),
     (exp(2 * x) * (1 - sp.erf(x - 2)) ** 2).diff(x),
+    x * (sp.atan(x) + sp.pi / 2),
+    sp.pi - 2 * sp.atan(3 * x - 1),
 )
 
 
@@ -170,6 +172,23 @@ def test_a_narrow_bump_far_out(q_: float, p_: float) -> None:
         float(mf.evaluate(bump.kernel(q, p), q=q_, p=p_, digits=15)), rel=1e-12, abs=0
     )
     assert mf.evaluate(bump.second_moment(q), q=q_) == pytest.approx(float(mf.evaluate(bump.second_moment(1), digits=15)), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("f", [x * (sp.atan(x) + sp.pi / 2), 1 - exp(-exp(x)), exp(-exp(-x))], ids=str)
+def test_what_cancels_or_is_infinite_times_0_far_out(f: sp.Expr) -> None:
+    """atan(x) + pi/2 and e^x exp(-e^x), which are -1/x and 0 there: moments and gaps for all variances, beside digits and their limits"""
+    phi = mf.Activation(f)
+    for e, at in ((phi.second_moment(q), {}), (phi.derivative.second_moment(q), {}), (phi.gap(q, mf.delta), {"delta": 1e-20})):
+        found, bounds = mf.evaluate(e, q=[1e4, 1e8], **at, error=True)
+        true = [float(mf.evaluate(e, q=v, **at, digits=16)) for v in (10**4, 10**8)]
+        assert found == pytest.approx(true, rel=1e-13, abs=0)
+        assert (bounds <= 1e-12 * found).all()
+    wide = np.array([1e5, 1e6, 1e8, 1e12])
+    for ratio in (1e-5, 0.1, 1.5, 1.999):
+        gaps, bounds = mf.evaluate(phi.gap(q, mf.delta), q=wide, delta=ratio * wide, error=True)
+        assert (bounds <= 1e-11 * gaps).all()
+        far = mf.Activation(sp.pi * mf.relu.expression) if f.has(sp.atan) else mf.step
+        assert gaps[-1] == pytest.approx(mf.evaluate(far.gap(q, mf.delta), q=1e12, delta=ratio * 1e12), rel=1e-3)
 
 
 def test_an_integrand_whose_terms_cancel_takes_digits() -> None:

@@ -28,6 +28,7 @@ from cases import (
 )
 
 import meanfield as mf
+from meanfield.gaussian.singularities import shape_of
 from meanfield.numeric import evaluation
 
 every = pytest.mark.parametrize("phi", QUADRATURE, ids=repr)
@@ -392,3 +393,19 @@ def test_what_grows_within_its_strip_takes_more_than_seven_nodes() -> None:
         f = sp.tanh(mf.x) * sp.hermite_prob(7, mf.x / sp.sqrt(v))
         truth = mf.evaluate(v ** sp.Rational(7, 2) * mf.E(sp.tanh(mf.x).diff(mf.x, 7), v), digits=15)
         assert abs(mf.evaluate(mf.E(f, mf.q), q=v) - truth) < 1e-6 * abs(truth)
+
+
+SOFT_CLIP = mf.Activation(sp.log((1 + sp.exp(5 * mf.x)) / (1 + sp.exp(5 * (mf.x - 1)))) / 5)
+
+
+@pytest.mark.parametrize("phi", [mf.tanh_exp, SOFT_CLIP], ids=str)
+def test_poles_along_a_line_leave_the_promise_where_a_strip_is_as_wide_as_the_gaussian(phi: mf.Activation) -> None:
+    """tanh(e^x) and log(1 + e^{5 (x - 1)}) have poles beside others, which sinh t brings nearer: moments to 1e-12, gaps to 1e-11"""
+    strip = shape_of(phi.expression).d
+    at = np.array([0.8, 0.9, 1.0, 1.2, 1.5]) ** 2 * strip**2
+    found, bounds = mf.evaluate(phi.second_moment(mf.q), q=at, error=True)
+    true = np.array([float(mf.evaluate(phi.second_moment(mf.q), q=v, digits=18)) for v in at])
+    assert (np.abs(found - true) <= 1e-13 * true).all()
+    assert (bounds <= 1e-12 * true).all()
+    gaps, bounds = mf.evaluate(phi.gap(mf.q, mf.delta), q=at, delta=1e-3 * at, error=True)
+    assert (bounds <= 1e-12 * gaps).all()

@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric.abnormal import FAINT
 
 x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
 
@@ -38,7 +39,7 @@ def test_the_others_are_there(name: str, error: bool) -> None:
     for k, v in enumerate(values):
         if k in marked:
             np.testing.assert_equal(v, marked[k])
-            assert not error or bounds[k] == (1e-300 if v == 0 else np.inf)
+            assert not error or bounds[k] == (FAINT if v == 0 else np.inf)
         else:
             alone = mf.evaluate(e, **{key: float(np.broadcast_to(a, values.shape)[k]) for key, a in at.items()})
             assert v == pytest.approx(alone, rel=1e-14, abs=0)
@@ -74,3 +75,35 @@ def test_the_logarithm_of_0() -> None:
     assert mf.evaluate(mf.tanh.kernel(q, p), q=[1e-6, 1.0], p=0.0, log=True).tolist() == [-np.inf, -np.inf]
     with pytest.raises(ValueError, match="negative"):
         mf.evaluate(mf.tanh.kernel(q, p), q=1.0, p=[0.3, -0.4], log=True)
+
+
+AT = sp.Max(x - 1, 0)  # beyond the threshold there is nothing but the tail of the density
+
+#: expressions and arguments whose values lie between the smallest normal double and 1e-300
+SMALLEST = {
+    "a gap of close inputs, by quadrature": (mf.tanh.gap(q, delta), {"q": 1.0, "delta": 4.9e-308}),
+    "a closed gap of close inputs": (mf.relu.gap(q, delta), {"q": 1.0, "delta": 4.7e-308}),
+    "a gap of small inputs": (mf.Activation(sp.tanh(x) ** 2).gap(q, delta), {"q": 1e-153, "delta": 3e-154}),
+    "a closed mean of a tail": (mf.Activation(AT).mean(q), {"q": 7.2e-4}),
+    "a mean of a tail, by quadrature": (mf.Activation(sp.tanh(AT)).mean(q), {"q": 7.2e-4}),
+    "a closed gap of a tail": (mf.Activation(sp.Heaviside(x - 1)).gap(q, delta), {"q": 7.11e-4, "delta": 2e-4}),
+    "a kernel that falls fast": (mf.cos.kernel(q, p), {"q": 705.0, "p": 0.3}),
+}
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_the_smallest_normal_doubles_are_values(name: str) -> None:
+    """to 1e-11 of themselves, also where the density that they are made of is subnormal; in an array as alone"""
+    e, at = SMALLEST[name]
+    value, bound = mf.evaluate(e, error=True, **at)
+    truth = mf.evaluate(e, digits=20, **{k: sp.Rational(v) for k, v in at.items()})
+    assert FAINT <= value < 1e-300
+    assert abs(value - truth) <= max(bound, 1e-323) <= 1e-11 * value
+    assert mf.evaluate(e, **{k: [v, v] for k, v in at.items()}).tolist() == [value, value]
+
+
+def test_a_refusal_shows_a_value_that_it_has() -> None:
+    with pytest.raises(OverflowError, match=r"the first is 4\.64403e-311"):
+        mf.evaluate(mf.tanh.gap(q, delta), q=1.0, delta=1e-310)
+    with pytest.raises(OverflowError, match=r"the first is smaller than 2\.2e-308"):
+        mf.evaluate(mf.cos.kernel(q, 0), q=1e4)
