@@ -224,6 +224,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     if not tables or not worth or not all(t.promising for t in tables):
         return np.arange(count)
     kernel = kernel_of(job.rec, job.paired, tabled=True)
+    tables = [table_of(f, slope) for f, slope in kernel.tabulated]  # which need no odd parts of their own
     _check_patience(job, kernel)
 
     def run(part: Job, found: Output) -> bool:
