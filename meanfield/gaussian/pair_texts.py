@@ -97,6 +97,12 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
         beside = max(1e-15 * abs(origin), 1e-300)
         reference = f_<i>(origin - beside<x>) if j >= 0 else f_<i>(mu<x>)
         jump = f_<i>(origin + beside<x>) - reference if j >= 0 and jumps_of(shape)[j] != 0.0 else 0.0
+        if j >= 0 and sharp_of(shape)[j] == 1.0:  # the limit: a function that is 0 on the other side is known to all its digits there
+            before = origin - beside
+            after = origin + beside
+            reference += (origin - before) * f_<j>(before<y>)
+            if jump != 0.0:
+                jump = f_<i>(after<x>) - (after - origin) * f_<j>(after<y>) - reference
         finite = abs(reference) < math.inf
         taken = reference if finite and j >= 0 and sharp_of(shape)[j] == 2.0 else 0.0
         back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0
@@ -155,16 +161,12 @@ def cross_<i>(shape, mu, q, delta, total<x>):
 ''',
     "gap": r'''
 def gap_<i>(shape, slope, q, delta<x>):
-    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy.
+    r"""E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) to full relative accuracy, for delta <= q.
 
     The mean of the variance given what u and v share; where both are near on the scale of f, of the square of their difference.
     """
-    if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
+    if not (q > 0.0 and 0.0 < delta <= q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
-    if shape[PARITY] > 0.0 and delta > q:  # f(v) = f(-v)
-        delta = 2.0 * q - delta
-        if delta == 0.0:
-            return 0.0
     result = 0.0
     mu = shape[MEAN]
     if shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
@@ -185,29 +187,24 @@ def gap_<i>(shape, slope, q, delta<x>):
     if shape[SMOOTH] == 0.0 and shape[PERIOD] == 0.0 and (breaks[0] > mu - WINDOW * root or breaks[-1] < mu + WINDOW * root):
         return math.nan
     farthest = singular(shape, WIDEST * root)
-    if delta <= q and math.sqrt(delta) < 2e-5 * farthest:  # points next to a singularity are not told apart
+    if math.sqrt(delta) < 2e-5 * farthest:  # points next to a singularity are not told apart
         return math.nan
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
     if mu == 0.0 and delta <= 1e-4 * q and closely(shape, slope, delta, WIDEST * root):
         return close_<i>(shape, slope, q, delta, window, math.inf, 0.0<x>)
-    if delta <= q and not told(shape, math.sqrt(delta)):
+    if not told(shape, math.sqrt(delta)):
         return math.nan
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
-    s = own_part(q, delta, total)
+    s = math.sqrt(delta)
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan
     for i in range(count):
-        if not shape[FROM] < outer_y[i] < shape[TO]:
-            continue
-        result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
-        if delta > q:
-            value = smoothed_<i>(shape, outer_y[i], s, window, y, w<x>)
-            mirrored = smoothed_<i>(shape, 2.0 * mu - outer_y[i], s, window, y, w<x>)
-            result += outer_w[i] * 0.5 * (value - mirrored) ** 2
+        if shape[FROM] < outer_y[i] < shape[TO]:
+            result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
     return result
 ''',
     "two": r'''

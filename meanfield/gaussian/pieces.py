@@ -7,14 +7,14 @@ unfolded, never the whole expression: that would multiply unlike steps.
 from __future__ import annotations
 
 import itertools
-from functools import cache, cmp_to_key
+from functools import cmp_to_key
 
 import sympy as sp
 from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known, real
 
-__all__ = ["KINKED", "NotClosed", "declare", "even_and_odd", "homogeneous_degree", "in_pieces", "pieces_of", "stepped", "uncovered"]
+__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "in_pieces", "pieces_of", "stepped", "uncovered", "with_its_mirror"]
 
 x = known("x")
 
@@ -224,6 +224,13 @@ def pieces_of(e: sp.Expr) -> Pieces:
     return _joined(cuts, [e.func(*row) for row in rows])
 
 
+def with_its_mirror(f: sp.Expr) -> Pieces:
+    """The cuts of f(x) and of f(-x), and both values between them as pairs."""
+    own = pieces_of(f)
+    cuts, rows = _refined(own, (tuple(-cut for cut in reversed(own[0])), tuple(value.xreplace({x: -x}) for value in reversed(own[1]))))
+    return cuts, tuple(sp.Tuple(*row) for row in rows)
+
+
 def in_pieces(f: sp.Expr, sign: int = 0) -> sp.Expr:
     """A function with one expression for each stretch between its cuts, of those alone where sign * x > 0 if a sign is given; f itself
     where these are no numbers.
@@ -243,34 +250,3 @@ def in_pieces(f: sp.Expr, sign: int = 0) -> sp.Expr:
         first, last = (outside[0], len(ends)) if sign > 0 and outside else (len(cuts), len(ends)) if sign > 0 else (0, len(outside) + 1)
         ends = [*ends[first : last - 1], (ends[last - 1][0], True)]
     return sp.Piecewise(*ends)
-
-
-@cache
-def even_and_odd(f: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
-    """The even and the odd part of a function that is even around 0 and not everywhere; None for any other.
-
-    >>> even_and_odd(x**2 + Heaviside(x - 3))[1]
-    Piecewise((-1/2, x < -3), (0, x < 3), (1/2, True))
-    """
-    if not f.has(*KINKED) or f.has(sp.DiracDelta):
-        return None
-    try:
-        cuts, values = pieces_of(f)
-        mirrored = tuple(-cut for cut in reversed(cuts)), tuple(value.xreplace({x: -x}) for value in reversed(values))
-        every, rows = _refined((cuts, values), mirrored)
-    except NotClosed:
-        return None
-    parts = [_joined(every, [_half(value, sign * other) for value, other in rows]) for sign in (1, -1)]
-    outer, odd = parts[1]
-    if not outer or not all(cut.is_positive or cut.is_negative for cut in outer) or odd[sum(bool(cut.is_negative) for cut in outer)] != 0:
-        return None
-    if parts[0] == ((), (S.Zero,)):
-        return None
-    even, odd = (sp.Piecewise(*((v, x < cut) for v, cut in zip(own, at, strict=False)), (own[-1], sp.true)) for at, own in parts)
-    return even, odd
-
-
-def _half(value: sp.Expr, other: sp.Expr) -> sp.Expr:
-    """half a sum, 0 where that is all that is left of it"""
-    half = (value + other) / 2
-    return S.Zero if sp.expand(half) == 0 else half

@@ -27,7 +27,7 @@ from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
-from meanfield.gaussian.pieces import even_and_odd
+from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
@@ -179,19 +179,22 @@ def _small(eps: sp.Expr) -> int:
 
 
 def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.mpf:
-    """E f(u)^2 - E f(u) f(v) for covariance variance - delta, to prec bits of itself."""
+    """E f(u)^2 - E f(u) f(v) for covariance variance - delta, to prec bits of itself; next to v = -u as that of u and -v and what the odd
+    part o of f adds, 2 E o(u) o(-v)."""
+    if delta == 0:
+        return mp.mpf(0)
     f = without_plateau(almost_everywhere(f))
-    numbers = numbers_for(f)
-    line = Line(f, sp.S.Zero, variance)
     ratio = delta / variance
     negative = bool(ratio > 1)
-    if negative and (halves := even_and_odd(f)) is not None:
-        with mp.workprec(prec + 10):
-            return gap_of_pair(halves[0], variance, 2 * variance - delta, prec + 2) + gap_of_pair(halves[1], variance, delta, prec + 2)
     eps_exact = 2 - ratio if negative else ratio
+    if negative and ((odd := odd_part(f)) == 0 or eps_exact < NEAR):
+        near = gap_of_pair(f, variance, 2 * variance - delta, prec + 2)
+        far = product_mean_of(odd, odd, Law(variance, variance, eps_exact, 1, sp.S.Zero, sp.S.Zero), prec + 2) if odd != 0 else mp.mpf(0)
+        with mp.workprec(prec + 10):
+            return near + 2 * far
+    numbers = numbers_for(f)
+    line = Line(f, sp.S.Zero, variance)
     other = line.mirrored() if negative else line
-    if delta == 0 or (eps_exact == 0 and _even(f)):
-        return mp.mpf(0)
 
     def run(nats: float) -> Number:
         eps = precise_number(eps_exact)
@@ -199,21 +202,9 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
             # the panels of the second moment are good to e^-nats of it, of which the gap is at least about eps
             more = nats - 2 * math.log(NEAR) / 2
             return mean_of_lines((line, line), more, numbers) - mean_of_pair(line, other, eps, more, numbers)
-        if not negative:
-            return mean_covariance(line, line, eps, nats, numbers)
-        value = _half_square_of_odd_part(line, nats, numbers)
-        return value + mean_covariance(line, other, eps, nats, numbers) if eps > 0 else value
+        return mean_covariance(line, line, eps, nats, numbers)
 
     return _certified(run, numbers, prec, f"the gap of {f}", _small(eps_exact))
-
-
-def _half_square_of_odd_part(line: Line, nats: float, numbers: Numbers) -> Number:
-    """E f(u)^2 - E f(u) f(-u) = E (f(u) - f(-u))^2 / 2"""
-    if _even(line.f):
-        return numbers.of(0)
-    f, g = line.function(numbers), line.mirrored().function(numbers)
-    marks = lambda b: [line.marks(b), line.mirrored().marks(b)]  # noqa: E731
-    return mean_of_function(lambda z: (f(z) - g(z)) ** 2 / 2, marks, nats, numbers)
 
 
 def nested_mean(f: sp.Expr, law: Law, prec: int) -> mp.mpf:

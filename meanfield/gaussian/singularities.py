@@ -41,6 +41,7 @@ _CENTRES = tuple(i / 2 for i in range(-16, 17))
 _SLANTED = 1.5  # detail for poles that go to infinity at less than 45 degrees, as those of tanh(x + x^3): sinh t does not part them
 _TESTING = (0.8, 0.9, 1.0, 1.2, 1.5, 2.0)  # deviations in half-widths of the strip where the trapezoidal rule has least to spare
 _AGREED = 1e-13  # of the rule with the panels, relative: gaps, of differences, ask for more than moments
+_FAR = 20.0  # how far beyond its kinks a function must be known
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 
 
@@ -186,16 +187,15 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     pieces = branches(g, list(midpoints(cuts)))
     functions = [mended_function(piece) for piece in pieces]
     ends = (-np.inf, *cuts, np.inf)
-    size = max(size_near(f, *around) for f, around in zip(functions, itertools.pairwise(ends), strict=True))
-    found = _panels(functions, ends, size)
-    breaks = sorted({*found.coarse, *found.graded})
     endless = len(written) > FEW
+    found, size = _sized_panels(pieces, functions, ends)
+    breaks = sorted({*found.coarse, *found.graded})
     if endless:
         breaks = [b for b in breaks if written[0] <= b <= written[-1]]
     noisy = rounding_shows(functions, cuts, breaks, found.graded | found.singular, size)
     real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in found.singular]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
-    resolved = min(-breaks[0], breaks[-1]) >= 20.0 + (0.0 if endless else max(map(abs, kinks), default=0.0))
+    resolved = min(-breaks[0], breaks[-1]) >= _FAR + (0.0 if endless else max(map(abs, kinks), default=0.0))
     if not resolved and wave(g) is None:
         place = unreal_at(g)
         if place is not None:
@@ -224,6 +224,19 @@ class _Panels:
     coarse: list[float]
     graded: set[float]
     singular: set[float]
+
+
+def _sized_panels(pieces: list[sp.Expr], functions: list[Real], ends: tuple[float, ...]) -> tuple[_Panels, float]:
+    """the panels and what sizes are compared to: that of f, or where f is what its terms leave, so that no panel resolves more than the
+    rounding of these, theirs"""
+    around = list(itertools.pairwise(ends))
+    size = max(itertools.starmap(size_near, zip(functions, *zip(*around, strict=True), strict=True)))
+    found = _panels(functions, ends, size)
+    if min(-found.coarse[0], found.coarse[-1]) >= _FAR + max(map(abs, ends[1:-1]), default=0.0):
+        return found, size
+    terms = [(mended_function(t), *between) for piece, between in zip(pieces, around, strict=True) for t in sp.Add.make_args(piece)]
+    size = max(size, *itertools.starmap(size_near, terms))
+    return _panels(functions, ends, size), size
 
 
 def _panels(functions: list[Real], ends: tuple[float, ...], size: float) -> _Panels:

@@ -134,13 +134,9 @@ def broadcross_<i>(row, mu, q, delta, total):
 """,
     "broadgap": r'''
 def broadgap_<i>(row, sloped, q, delta):
-    """E f_<i>(u)^2 - E f_<i>(u) f_<i>(v), f_<j> the slope: the mean of the variance given what u and v share."""
-    if not (q > 0.0 and 0.0 < delta <= 2.0 * q):
+    """E f_<i>(u)^2 - E f_<i>(u) f_<i>(v) for delta <= q, f_<j> the slope: the mean of the variance given what u and v share."""
+    if not (q > 0.0 and 0.0 < delta <= q):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
-    if near_of(row)[PARITY] > 0.0 and delta > q:  # f(v) = f(-v)
-        delta = 2.0 * q - delta
-        if delta == 0.0:
-            return 0.0
     mu = 0.0
     total = 2.0 * q - delta
 '''
@@ -151,26 +147,18 @@ def broadgap_<i>(row, sloped, q, delta):
     window = max(reach_<i>(near, mu, root, y, w, 0.0, 0.0), reach_<j>(slope, mu, root, y, w, 0.0, 0.0))
     if close_to(row, sloped, q, delta):
         return broadclose_<i>(row, sloped, q, delta, window)
-    if delta <= q and not (told(near_of(row), s) and told(phases_of(row), s)):
+    if not (told(near_of(row), s) and told(phases_of(row), s)):
         return math.nan
 """
     + _NODES
-    + rf"""    result = 0.0
+    + r"""    result = 0.0
     for i in range(count):
         if wide:
             result += w[i] * scattered_<i>(row, y[i], s, window, inner_y, inner_c, inner_d, inner_w)
-            if delta > q:
-                value = {_WIDE}
-                result += w[i] * 0.5 * (value - {_WIDE.replace("y[i],", "-y[i],", 1)}) ** 2
-            continue
-        if c[i] == 0.0:
+        elif c[i] == 0.0:
             result += w[i] * variance_<i>(near, slope, y[i], s, window, inner_y, inner_w, c[i], d[i])
         else:
             result += w[i] * variance_<i>(phases, slopes, y[i], s, window, inner_y, inner_w, c[i], d[i])
-        if delta > q:
-            value = {_ONE_SMOOTHED}
-            other = mirrored_<i>(row, near, phases, mu, s, window, y[i], c[i], d[i], inner_y, inner_w)
-            result += w[i] * 0.5 * (value - other) ** 2
     return result
 """,
     "blend": r'''

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, from_zero, narrowest
@@ -15,7 +16,7 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import even_and_odd
+from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference
@@ -105,7 +106,22 @@ class Expectations(Calls):
         form = self._safe(node.closed)
         if form is not None:
             return form
-        return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
+        if self.tabled:  # which hold both sides of p = 0
+            return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
+        near = sp.Min(d, 2 * v - d)
+        return c**2 * self._gap_of(g, a**2 * v, a**2 * near) + self._apart(node)
+
+    def _apart(self, node: Gap) -> sp.Expr:
+        """What a gap beyond d = v is more than that of u and -v: 2 E o(u) o(-v), o the odd part of f. No term cancels, as f(u) - f(-u) does
+        where f is nearly even."""
+        odd, (v, d) = odd_part(node.integrand), node.args[1:]
+        if odd == 0:
+            return sp.S.Zero
+        variance, gap = sp.Dummy(positive=True), sp.Dummy(positive=True)
+        product = self.numeric(PairExpectation(odd * odd.xreplace({x: y}), variance, gap - variance, variance))
+        beyond = d > v
+        called = beyond if product.has(AppliedUndef) else sp.true
+        return sp.Piecewise((2 * product.xreplace({variance: _where(called, v), gap: _where(called, d)}), beyond), (0, True))
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         broad, sloped = self.broad(g), self.broad(g, derivative=True)
@@ -123,20 +139,11 @@ class Expectations(Calls):
         """A gap in parts, each about a singularity of g, where its inputs are close against what these are apart."""
         found = () if g.free_symbols - {x} else cells(g)
         if not found:
-            return self._gap_of_halves(g, v, d)
+            return self._plain_gap(g, v, d)
         plain = (self.integrand(from_zero(g)), self.slope(g))
         close = sp.And(d <= v, d < sp.Float(min(narrowest(found), 1e150) ** 2 * _NEAR)) if len(found) > 1 else d <= v
         parts = [self.call("gap", (self.written_about(cell), self.slope(cell.function)), _where(close, v), d) for cell in found]
         return sp.Piecewise((sp.Add(*parts), close), (self.call("gap", plain, _where(sp.Not(close), v), d), True))
-
-    def _gap_of_halves(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
-        """A gap; of a function that is even around 0 those of its even and its odd part beyond d = v: f(u) - f(-u) would be lost there."""
-        halves = even_and_odd(g)
-        if halves is None:
-            return self._plain_gap(g, v, d)
-        near = d <= v
-        apart = [self._plain_gap(without_plateau(half), v, _where(sp.Not(near), d)) for half in halves]
-        return sp.Piecewise((self._plain_gap(g, v, _where(near, d)), near), (sp.Add(*apart), True))
 
     def _plain_gap(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         f = self.integrand(from_zero(g))

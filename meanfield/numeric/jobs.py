@@ -188,7 +188,9 @@ def _without_layers(job: Job, out: Output, kernel: Kernel) -> NDArray[np.int64]:
     tables = [table_of(f, slope) for f, slope in kernel.tabulated]
     if not all(t.promising for t in tables):
         return every
-    ends = Ends.of(job.rec, job.paired, kernel_of(job.rec, job.paired, bool(tables)), tables)
+    kernel = kernel_of(job.rec, job.paired, bool(tables))
+    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
+    ends = Ends.of(job.rec, job.paired, kernel, tables)
     left = []
     for g in track(every.tolist(), "propagate", every.size):
         found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.marks)
@@ -245,6 +247,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     if not tables or not worth or not all(t.promising for t in tables):
         return np.arange(count)
     kernel = kernel_of(job.rec, job.paired, tabled=True)
+    tables = [table_of(f, slope) for f, slope in kernel.tabulated]  # which need no odd parts of their own
     _check_patience(job, kernel)
 
     def run(part: Job, found: Output) -> bool:

@@ -24,8 +24,18 @@ __all__ = ["moment_bound", "rounding_bound"]
 FUNCTION_ULPS = 4
 #: quadrature is good for this many units relative to the value (means of squares, gaps) or to the second moment (kernels, means)
 QUADRATURE_ULPS = 64
+#: and where it is e^{-k}, k = z^2/2, for this many times k: the root of a difference of variances, a quotient and a sum make 7/2
+#: roundings of z, which count twice, and the square is one
+EXPONENT_ULPS = 8
 #: beside which nothing else has a logarithm
 LEAST = sp.Float(1e-300)
+
+
+def _size(e: sp.Expr) -> sp.Expr:
+    """|e|, factor by factor: of |2 f(a - b)| sympy writes the arguments in another form, which would be another call"""
+    if isinstance(e, Abs):
+        return e
+    return sp.Mul(*map(_size, e.args)) if isinstance(e, sp.Mul) else Abs(e)
 
 
 def _nothing(call: sp.Expr) -> sp.Expr:
@@ -46,11 +56,12 @@ def rounding_bound(
 def moment_bound(value: sp.Expr, variance: sp.Expr, gap: sp.Expr, errors: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
     """The same of a moment by quadrature, given as a symbol, beside the variance and gap of its law."""
     bound = _Bound(_nothing, _nothing, errors)
-    return Abs(value) * (QUADRATURE_ULPS + 2 * bound.relative(variance) + 2 * bound.relative(gap))
+    return _size(value) * (QUADRATURE_ULPS + 2 * bound.relative(variance) + 2 * bound.relative(gap))
 
 
 def _operations(product: sp.Mul) -> int:
-    return len(product.args) - 1 - int(abs(product.args[0]) == 1)  # a sign costs nothing
+    c = product.args[0]  # a sign or a power of 2 costs nothing
+    return len(product.args) - 1 - int(bool(c.is_Rational) and abs(c.p).bit_count() == c.q.bit_count() == 1)
 
 
 def _of_chosen(e: sp.Expr, measure: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
@@ -70,26 +81,26 @@ class _Bound:
 
     def __call__(self, e: sp.Expr) -> sp.Expr:
         if e not in self.known:
-            self.known[e] = Abs(sp.re(e.evalf(20))) if e.is_number and not e.is_Rational else self.of(e)
+            self.known[e] = _size(sp.re(e.evalf(20))) if e.is_number and not e.is_Rational else self.of(e)
         return self.known[e]
 
     @singledispatchmethod
     def of(self, e: sp.Expr) -> sp.Expr:
-        return self._through(e) + FUNCTION_ULPS * Abs(e)
+        return self._through(e) + FUNCTION_ULPS * _size(e)
 
     def _through(self, e: sp.Expr) -> sp.Expr:
         """the errors of a function's arguments, each through its derivative"""
-        return sp.Add(*[Abs(e.fdiff(i)) * self(a) for i, a in enumerate(e.args, 1) if self(a) != 0])
+        return sp.Add(*[_size(e.fdiff(i)) * self(a) for i, a in enumerate(e.args, 1) if self(a) != 0])
 
     @of.register
     def _(self, e: sp.Symbol) -> sp.Expr:
-        return Abs(e) if e == known("x") else self.errors.get(e, S.Zero)
+        return _size(e) if e == known("x") else self.errors.get(e, S.Zero)
 
     @of.register
     def _(self, e: AppliedUndef) -> sp.Expr:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
         size = self.size(e)
-        faint = sp.Max(0, -sp.log(Abs(size) + LEAST))  # e^{-k} is known to k roundings of its exponent
+        faint = EXPONENT_ULPS * sp.Max(0, -sp.log(size + LEAST))
         return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self.relative, e.args))) + self.noise(e)
 
     def relative(self, e: sp.Expr) -> sp.Expr:
@@ -102,37 +113,37 @@ class _Bound:
             return sp.Add(*map(self.relative, e.args)) + _operations(e)
         if isinstance(e, (sp.exp, sp.cosh)):  # neither cosh nor sinh is divided by the other where both overflow
             return self(e.args[0]) + FUNCTION_ULPS
-        return self(e) / Abs(e) if self(e) != 0 else S.Zero
+        return self(e) / _size(e) if self(e) != 0 else S.Zero
 
     @of.register
     def _(self, e: sp.Number) -> sp.Expr:
-        return S.Zero if e.is_Rational and e.q & (e.q - 1) == 0 and abs(e.p) < 2**53 else Abs(e)
+        return S.Zero if e.is_Rational and e.q & (e.q - 1) == 0 and abs(e.p) < 2**53 else _size(e)
 
     @of.register
     def _(self, e: sp.NumberSymbol) -> sp.Expr:
-        return Abs(e)
+        return _size(e)
 
     @of.register
     def _(self, e: sp.Add) -> sp.Expr:
-        rounding = Abs(e) if len(e.args) == 2 else sp.Add(*[Abs(a) for a in e.args])
+        rounding = _size(e) if len(e.args) == 2 else sp.Add(*[_size(a) for a in e.args])
         return sp.Add(*[self(a) for a in e.args]) + rounding
 
     @of.register
     def _(self, e: sp.Mul) -> sp.Expr:
-        passed = [self(a) * sp.Mul(*[Abs(b) for b in e.args if b is not a]) for a in e.args if self(a) != 0]
-        return sp.Add(*passed) + _operations(e) * Abs(e)
+        passed = [self(a) * sp.Mul(*[_size(b) for b in e.args if b is not a]) for a in e.args if self(a) != 0]
+        return sp.Add(*passed) + _operations(e) * _size(e)
 
     @of.register
     def _(self, e: sp.Pow) -> sp.Expr:
         base, k = e.args
-        operations = Abs(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
+        operations = _size(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
         if k.is_negative:
-            passed = Abs(k) * Abs(e) * self.relative(base)
+            passed = _size(k) * _size(e) * self.relative(base)
         elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
-            passed = k * Abs(e) * self.relative(base)
+            passed = k * _size(e) * self.relative(base)
         else:
-            passed = Abs(k * base ** (k - 1)) * self(base)
-        return passed + operations * Abs(e)  # a growing reciprocal overflows no earlier than itself
+            passed = _size(k * base ** (k - 1)) * self(base)
+        return passed + operations * _size(e)  # a growing reciprocal overflows no earlier than itself
 
     @of.register
     def _(self, e: sp.exp) -> sp.Expr:
@@ -158,22 +169,22 @@ class _Bound:
 
     @of.register
     def _(self, e: expm1) -> sp.Expr:
-        return (e + 1) * self(e.args[0]) + FUNCTION_ULPS * Abs(e)
+        return (e + 1) * self(e.args[0]) + FUNCTION_ULPS * _size(e)
 
     @of.register
     def _(self, e: sp.atan2) -> sp.Expr:
         y, x = e.args
-        return (Abs(x) * self(y) + Abs(y) * self(x)) / (x**2 + y**2) + FUNCTION_ULPS * Abs(e)
+        return (_size(x) * self(y) + _size(y) * self(x)) / (x**2 + y**2) + FUNCTION_ULPS * _size(e)
 
     @of.register
     def _(self, e: sp.gamma) -> sp.Expr:
-        z = Abs(e.args[0])  # |digamma(z)| < 1/z + log(1 + z) for z > 0
-        return Abs(e) * (self(z) * (1 / z + sp.log(1 + z)) + FUNCTION_ULPS)
+        z = _size(e.args[0])  # |digamma(z)| < 1/z + log(1 + z) for z > 0
+        return _size(e) * (self(z) * (1 / z + sp.log(1 + z)) + FUNCTION_ULPS)
 
     @of.register
     def _(self, e: AngleMinusSine) -> sp.Expr:
         t = e.args[0]
-        return Abs(e) * (3 * self(t) / Abs(t) + FUNCTION_ULPS)
+        return _size(e) * (3 * self(t) / _size(t) + FUNCTION_ULPS)
 
     @of.register
     def _(self, e: BivariateNormalCDF) -> sp.Expr:

@@ -1,0 +1,41 @@
+"""The odd part of a function, which tells what it is at x from what it is at -x."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import sympy as sp
+
+from meanfield.gaussian.pieces import KINKED, NotClosed, with_its_mirror
+from meanfield.gaussian.zeros import is_zero
+from meanfield.symbols import known
+
+__all__ = ["odd_part"]
+
+x = known("x")
+
+
+@cache
+def odd_part(f: sp.Expr) -> sp.Expr:
+    """(f(x) - f(-x))/2 without what cancels in it by algebra, piece by piece where f has pieces: 0 of an even function.
+
+    >>> odd_part(x**2 + sp.Heaviside(x - 3))
+    Piecewise((-1/2, x < -3), (0, x < 3), (1/2, True))
+    >>> odd_part(x * (sp.tanh(x) + sp.Rational(1, 10)))
+    x/10
+    """
+    if f.has(*KINKED) and not f.has(sp.DiracDelta):
+        try:
+            cuts, pairs = with_its_mirror(f)
+        except NotClosed:
+            return _half_difference(f, f.xreplace({x: -x}))
+        values = [_half_difference(*pair) for pair in pairs]
+        return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true))
+    return _half_difference(f, f.xreplace({x: -x}))
+
+
+def _half_difference(value: sp.Expr, other: sp.Expr) -> sp.Expr:
+    """in products or in terms, whichever is shorter: what cancels is gone there"""
+    half = (value - other) / 2
+    shorter = min((half, sp.expand(half, power_base=False, power_exp=False, log=False)), key=sp.count_ops)
+    return sp.S.Zero if is_zero(shorter) else shorter
