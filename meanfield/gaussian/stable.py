@@ -93,7 +93,7 @@ def _rise(z: sp.Expr, sign: int) -> int:
 
 
 def _complement(e: sp.Add) -> sp.Expr:
-    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z), and so on"""
+    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z), ..."""
     constant = e.as_independent(x)[0]
     for term in e.args:
         c, head = term.as_independent(x, as_Add=False)
