@@ -50,7 +50,8 @@ def written_in_known(f: sp.Expr) -> sp.Expr:
                 f"Heaviside(x - 1) + Heaviside(x - 2), or a smooth or triangular wave in sin and cos, as acos(cos(2*pi*x))/(2*pi)"
             )
         if t.has(x) and not isinstance(t, _KNOWN):
-            names = ", ".join(sorted(k.__name__ for k in _KNOWN if k not in (sp.DiracDelta, sp.erfi) and k.__module__.startswith("sympy.functions")))
+            plain = (k for k in _KNOWN if k not in (sp.DiracDelta, sp.erfi) and k.__module__.startswith("sympy.functions"))
+            names = ", ".join(sorted(k.__name__ for k in plain))
             raise ValueError(f"expression = {f}: {type(t).__name__} of x has no numeric form: an activation is written in powers, {names}")
     return f
 
