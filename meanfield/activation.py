@@ -11,7 +11,7 @@ from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
 from meanfield.gaussian.derivation import Derivation, derivation, quantity
-from meanfield.gaussian.domains import declared, filled
+from meanfield.gaussian.domains import declared, filled, written_in_known
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
 from meanfield.gaussian.growth import divergence
@@ -51,7 +51,8 @@ class Activation:
         `expression` is no sympy expression.
     ValueError
         It does not depend on mf.x, depends on mf.y or on a symbol of the state, is not real or has no value somewhere on the real line, is
-        not square-integrable under the standard normal (with the reason): exp(x**2), or not written out: an unevaluated derivative.
+        not square-integrable under the standard normal (with the reason): exp(x**2), not written out: an unevaluated derivative, a delta,
+        or holds a function of x that has no numeric form or jumps without end: besselj(0, x), floor(x).
 
     Examples
     --------
@@ -70,26 +71,9 @@ class Activation:
     name: str = ""
 
     def __post_init__(self) -> None:
-        f = arguments.expression(self.expression, "expression")
-        f = f.replace(sp.sinc, lambda z: sp.Piecewise((sp.sin(z) / z, sp.Ne(z, 0)), (1, True)))
-        if x not in f.free_symbols and self.name != "constant":
-            raise ValueError(f"expression = {f}: an activation is a function of mf.x")
-        foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}
-        if foreign:
-            raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
-        vague = f.atoms(AppliedUndef, sp.Derivative, sp.Integral, sp.Sum, sp.Product, sp.Subs, sp.Limit)
-        if vague:
-            raise ValueError(f"expression = {f}: {min(vague, key=str)} is unevaluated or undefined; write it out, perhaps by doit()")
-        complex_ = sorted(str(s) for s in f.free_symbols if s.is_real is False)
-        if complex_:
-            raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
-        if f.has(sp.I):
-            raise ValueError(f"expression = {f}: an activation is real on the whole real line")
-        f = declared(filled(f))
-        reason = divergence(f)
-        if reason:
-            raise ValueError(f"expression: {reason}")
-        object.__setattr__(self, "expression", f)
+        if isinstance(self.expression, sp.Basic) and self.expression.has(sp.DiracDelta):
+            raise ValueError(f"expression = {self.expression}: a delta is no function; mf.E takes one, and derivatives of jumps hold them")
+        object.__setattr__(self, "expression", _checked(self.expression, self.name))
 
     def __eq__(self, other: object) -> bool:
         """The same function, whatever its name."""
@@ -112,7 +96,7 @@ class Activation:
         Raises
         ------
         ValueError
-            phi' is neither square-integrable nor a power of |x|, as that of log(1 + sqrt|x|), or no function: that of floor.
+            phi' is neither square-integrable nor a power of |x|, as that of log(1 + sqrt|x|).
 
         >>> import meanfield as mf
         >>> mf.gelu.derivative.second_moment(mf.q).subs(mf.q, 1).n(10)
@@ -324,12 +308,35 @@ def _finite(folded: sp.Expr) -> sp.Expr:
     return result
 
 
+def _checked(expression: Any, name: str) -> sp.Expr:
+    """the function as it is kept; ValueError with the reason where it is no activation"""
+    f = arguments.expression(expression, "expression")
+    if x not in f.free_symbols and name != "constant":
+        raise ValueError(f"expression = {f}: an activation is a function of mf.x")
+    foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}
+    if foreign:
+        raise ValueError(f"expression = {f}: an activation depends on mf.x and parameters, not on {sorted(map(str, foreign))}")
+    vague = f.atoms(AppliedUndef, sp.Derivative, sp.Integral, sp.Sum, sp.Product, sp.Subs, sp.Limit)
+    if vague:
+        raise ValueError(f"expression = {f}: {min(vague, key=str)} is unevaluated or undefined; write it out, perhaps by doit()")
+    complex_ = sorted(str(s) for s in f.free_symbols if s.is_real is False)
+    if complex_:
+        raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
+    if f.has(sp.I):
+        raise ValueError(f"expression = {f}: an activation is real on the whole real line")
+    f = declared(filled(written_in_known(f)))
+    reason = divergence(f)
+    if reason:
+        raise ValueError(f"expression: {reason}")
+    return f
+
+
 @lru_cache(maxsize=256)
 def _derivative(f: sp.Expr) -> Activation:
     result = slope(f)
     name = "" if x in result.free_symbols else "constant"
     try:
-        return Activation(result, name=name)
+        result = _checked(result, name)
     except ValueError as reason:
         power = powers(result)
         if power is None or (power.degree + 1).is_nonpositive:

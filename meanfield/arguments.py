@@ -169,6 +169,10 @@ def symbol_array(value: Any, symbol: sp.Symbol) -> np.ndarray:
 def _finite_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, (bool, str)) or value is None:
         raise TypeError(f"{name} = {value!r}: expected a number or an array of numbers")
+    if np.ma.is_masked(value):
+        raise TypeError(
+            f"{name} is a masked array with masked entries, which have no numbers: pass {name}.compressed() or {name}.filled(...)"
+        )
     try:
         array = np.asarray(value)
     except ValueError:

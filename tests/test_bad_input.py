@@ -294,6 +294,38 @@ def test_not_written_out(value: Any) -> None:
         mf.Activation(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (sp.besselj(0, X), "besselj of x has no numeric form: an activation is written in powers, Abs, Heaviside"),
+        (sp.Heaviside(X) * sp.airyai(X), "airyai of x has no numeric form"),
+        (sp.LambertW(X**2), "LambertW of x has no numeric form"),
+        (sp.floor(X), "jumps without end.* write the steps that count as a sum"),
+        (X - sp.ceiling(X), "jumps without end"),
+        (sp.Mod(X, 1), "jumps without end"),
+        (sp.frac(X), "jumps without end"),
+        (sp.DiracDelta(X), "a delta is no function"),
+        (X + sp.DiracDelta(X - 1, 1), "a delta is no function"),
+    ],
+    ids=str,
+)
+def test_no_function_that_has_numbers(value: sp.Expr, reason: str) -> None:
+    with pytest.raises(ValueError, match=rf"expression = .*{reason}"):
+        mf.Activation(value)
+
+
+def test_functions_by_other_names_have_numbers() -> None:
+    """evaluated in tests of rates"""
+    assert mf.Activation(sp.sech(X)) == mf.Activation(1 / sp.cosh(X))
+    assert mf.Activation(X * sp.coth(X)) == mf.Activation(X / sp.tanh(X))
+
+
+def test_masked_entries_are_refused() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(TypeError, match=r"q is a masked array .* q\.compressed"):
+        mf.evaluate(mf.tanh.second_moment(mf.q), q=masked)
+
+
 @pytest.mark.parametrize("value", bad(*NOT_REAL))
 def test_not_real_on_the_real_line(value: Any) -> None:
     refused(lambda: mf.Activation(value), "expression", kind=ValueError)

@@ -5,18 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import sympy as sp
+from sympy.codegen.cfunctions import expm1, log1p
 
 from meanfield.gaussian.growth import sampled
 from meanfield.gaussian.pieces import NotClosed, uncovered
+from meanfield.gaussian.special import NormalCDF, NormalDensity, ScaledErfc
 from meanfield.symbols import known, real
 
-__all__ = ["declared", "filled", "unreal_at"]
+__all__ = ["declared", "filled", "unreal_at", "written_in_known"]
 
 x = known("x")
 
 #: where it is looked whether a function is real: points, and values of a parameter
 _POINTS = tuple(sp.Rational(k, 3) for k in (-41, -4, -1, 1, 5, 37))
 _VALUES = tuple(map(sp.Rational, ("-20", "-3", "-1/7", "1/7", "3", "20")))
+
+
+#: functions of x that kernels, quadrature and digits know
+_KNOWN = (
+    *(sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.asinh, sp.acosh, sp.atanh),
+    *(sp.erf, sp.erfc, sp.erfi, sp.gamma, sp.Abs, sp.sign, sp.arg, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise, sp.DiracDelta),
+    *(NormalCDF, NormalDensity, ScaledErfc, expm1, log1p),
+)
+#: the same by others
+_OTHERWISE = {sp.sech: sp.cosh, sp.csch: sp.sinh, sp.sec: sp.cos, sp.csc: sp.sin, sp.coth: sp.tanh, sp.cot: sp.tan}
+#: functions with jumps or kinks at every whole number
+_ENDLESS = (sp.floor, sp.ceiling, sp.frac, sp.Mod)
+
+
+def written_in_known(f: sp.Expr) -> sp.Expr:
+    """The function in those that have numbers: sinc as a quotient, 1/cosh(x) for sech(x).
+
+    Raises
+    ------
+    ValueError
+        It holds another function of x.
+    """
+    f = f.replace(sp.sinc, lambda z: sp.Piecewise((sp.sin(z) / z, sp.Ne(z, 0)), (1, True)))
+    f = f.replace(lambda t: type(t) in _OTHERWISE and t.has(x), lambda t: 1 / _OTHERWISE[type(t)](*t.args))
+    for t in sorted(f.atoms(sp.Function), key=str):
+        if isinstance(t, _ENDLESS) and t.has(x):
+            raise ValueError(
+                f"expression = {f}: {t} jumps without end, which no quadrature follows: write the steps that count as a sum, as "
+                f"Heaviside(x - 1) + Heaviside(x - 2), or a smooth or triangular wave in sin and cos, as acos(cos(2*pi*x))/(2*pi)"
+            )
+        if t.has(x) and not isinstance(t, _KNOWN):
+            plain = (k for k in _KNOWN if k not in (sp.DiracDelta, sp.erfi) and k.__module__.startswith("sympy.functions"))
+            names = ", ".join(sorted(k.__name__ for k in plain))
+            raise ValueError(f"expression = {f}: {type(t).__name__} of x has no numeric form: an activation is written in powers, {names}")
+    return f
 
 
 def filled(f: sp.Expr) -> sp.Expr:

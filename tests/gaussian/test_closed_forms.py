@@ -289,8 +289,6 @@ REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
     "erf^2": (erf(x) ** 2, "kernel", "orthant in more than two dimensions"),
     "x erf step": (x * erf(x) * H(x), "kernel", "orthant in more than two dimensions"),
     "cos relu": (sp.cos(x) * sp.Max(x, 0), "kernel", "complex argument"),
-    "floor": (sp.floor(x), "mean", r"floor\(x\) is not made of"),
-    "mod": (sp.Mod(x, 1), "kernel", r"Mod\(x, 1\) is not made of"),
     "tanh": (sp.tanh(x), "kernel", r"tanh\(x\) is not made of"),
     "relu sin": (sp.Max(sp.sin(x), 0), "mean", "changes at points that have no closed form"),
     "chirp": (sp.cos(x**2), "mean", "oscillates ever faster"),

@@ -11,6 +11,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian import closed
+from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.precise import gap_of_pair
 
 x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
@@ -116,7 +117,7 @@ def test_powers_of_any_degree() -> None:
 @pytest.mark.parametrize("f", [x - sp.floor(x), sp.Mod(x, 2) * x], ids=str)
 def test_steps_without_end_have_no_slope(f: sp.Expr) -> None:
     with pytest.raises(ValueError, match="varies too fast"):
-        mf.evaluate(mf.Activation(f).gap(q, delta), q=1.0, delta=0.1)
+        mf.evaluate(Gap(f, q, delta), q=1.0, delta=0.1)
 
 
 def test_logarithms_and_roots_have_no_scale() -> None:
