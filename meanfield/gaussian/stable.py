@@ -93,12 +93,14 @@ def _rise(z: sp.Expr, sign: int) -> int:
 
 
 def _complement(e: sp.Add) -> sp.Expr:
-    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z = 2c \Phi(\sqrt{2} z), c e^z - c = c expm1(z) ..."""
+    r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z and 2c - c erfc z = 2c \Phi(\sqrt{2} z), c e^z - c ..."""
     constant = e.as_independent(x)[0]
     for term in e.args:
         c, head = term.as_independent(x, as_Add=False)
         if isinstance(head, sp.atan) and (right := _nearly(constant, c * sp.pi / 2)) is not None:
             return e - term - right + c * _angle(head.args[0], right / c)
+        if isinstance(head, sp.erfc) and _nearly(constant, 2 * c) == -2 * c:
+            return e - term + 2 * c - 2 * c * NormalCDF(sp.sqrt(2) * head.args[0])
         whole = _nearly(constant, c)
         if whole is None or c == 0:
             continue

@@ -266,8 +266,9 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
         out[~known], bound[~known] = _apart(e, order, table[:, ~known], error, reasons)
         last = ~known & (np.abs(out) < SPARSE) & (np.abs(out) >= FAINT)
         last[last] = ~_lies_near(e, order, table[:, last])
-        out[last] = doubles(e, order, table[:, last], reasons)
-        bound[last] = _rounding(out[last])
+        if last.any():
+            out[last] = doubles(e, order, table[:, last], reasons)
+            bound[last] = _rounding(out[last])
     return out, bound
 
 
@@ -338,7 +339,7 @@ def _quadrature(
         poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
         if poor.any():
             out[poor], bound[poor] = _by_parts_or_digits(e, order, table[:, poor], error, reasons)
-    if error:
+    if error and not poor.all():
         bound[~poor] += _unsettled(program, table[:, ~poor], out[~poor])
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)

@@ -39,6 +39,7 @@ __all__ = [
     "HOME",
     "KEPT",
     "MEAN",
+    "LEADING",
     "ORDER",
     "PANELS",
     "SCRATCH",
@@ -53,7 +54,8 @@ HOME = 5 * PANELS  # where, for each of these parts, what is far out begins
 CENTRES = 5 * PANELS + 5  # where the centres of panels are
 EVEN = 6 * PANELS + 5  # whether the activation is even
 ORDER = 6 * PANELS + 6  # the powers of v that are taken out of means, products and gaps
-DIRECTORY = 6 * PANELS + 9
+LEADING = 6 * PANELS + 9  # the first panel, counted from 1, that they are not taken out of
+DIRECTORY = 6 * PANELS + 10
 _ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
@@ -120,7 +122,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         home = home_of(table, MEAN) if v > HIGH else -1
         if at == 0 or home == 0:
             return math.nan
-        kept[1] = scaled(table, ORDER, min(v, HIGH), dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]))
+        kept[1] = scaled(table, ORDER, min(v, HIGH), dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]), scratch)
         if home > 0:
             root, far = math.sqrt(v / HIGH), table[home + 1]
             growth = 1.0 if table[home] == 0.0 else (root if table[home] == 1.0 else root * root)
@@ -129,9 +131,9 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     return float(kept[1])
 
 
-def scaled(table: np.ndarray, order: int, v: float, value: float) -> float:
-    """The value times the power of v that was taken out of it"""
-    left = table[order]
+def scaled(table: np.ndarray, order: int, v: float, value: float, scratch: np.ndarray) -> float:
+    """The value times the power of v that was taken out of it in the panel of scratch"""
+    left = table[order] if scratch[1] < table[LEADING] else 0.0
     while left > 0.0:
         value *= v
         left -= 1.0
@@ -228,7 +230,7 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
         o1, p1 = p1, twice * p1 + -o1
         o2, p2 = p2, twice * p2 + -o2
         o3, p3 = p3, twice * p3 + -o3
-    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, (a + b) + (c + d))
+    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, (a + b) + (c + d), scratch)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -283,7 +285,7 @@ def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch:
         kept[:2] = v, at
         row[:] = scratch[2 : X_TERMS + 2].dot(table[at : at + size].reshape(X_TERMS, Y_TERMS))
     total = float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
-    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, total)
+    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, total, scratch)
 
 
 def far_at_once(table: np.ndarray, home: int, y: float) -> float:
@@ -298,7 +300,23 @@ def _polynomials(x: float) -> np.ndarray:
 
 
 #: what a generated file holds of this one
-CONSTANTS = ("FIRST", "PANELS", "HOME", "CENTRES", "LOW", "HIGH", "DISTANT", "X_TERMS", "Y_TERMS", "MEAN", "CROSS", "GAP", "EVEN", "ORDER")
+CONSTANTS = (
+    "FIRST",
+    "PANELS",
+    "HOME",
+    "CENTRES",
+    "LOW",
+    "HIGH",
+    "DISTANT",
+    "X_TERMS",
+    "Y_TERMS",
+    "MEAN",
+    "CROSS",
+    "GAP",
+    "EVEN",
+    "ORDER",
+    "LEADING",
+)
 FUNCTIONS = (fill, panel_of, dot, scaled, home_of, mean_in, summed, far_out, pair_within, pair_in, cross_in, gap_in)
 
 #: what takes the place of these in plain Python

@@ -19,7 +19,7 @@ from meanfield.numeric import lookup
 from meanfield.numeric.far_powers import power_and_limit
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, ORDER, PANELS
+from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, LEADING, ORDER, PANELS
 from meanfield.numeric.piecewise import Impossible, Pieces, mean_of, pair_of
 from meanfield.numeric.store import keep, kept
 from meanfield.numeric.tabulation import Smooth, gap_panel, mean_panel, pair_panel
@@ -72,7 +72,7 @@ class Table:
         """the numbers, one panel more, or without hope of it"""
         numbers = self.numbers.copy()
         numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
-        numbers[ORDER : ORDER + 3] = self._orders
+        numbers[ORDER : ORDER + 3], numbers[LEADING] = self._orders, self._leading
         try:
             coefficients = self._panel(entry)
         except (Impossible, ValueError):
@@ -90,6 +90,12 @@ class Table:
         powers = (n // 2, n, n - 1)
         return tuple(k if k > 1 else 0 for k in powers)
 
+    @cached_property
+    def _leading(self) -> float:
+        """the first panel, counted from 1, that reaches beyond the circle where f is its series at 0: there these powers lead no more"""
+        reach = _Integrand.of(self.f).row[RADIUS] ** 2 / 2.0
+        return 2.0 - FIRST + math.floor(math.log(reach, 4.0)) if 0.0 < reach < math.inf else math.inf
+
     @property
     def promising(self) -> bool:
         """Whether there are panels, or can be: the gap of a function that jumps has none."""
@@ -99,8 +105,9 @@ class Table:
         if entry >= HOME:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
+        orders = self._orders if entry % PANELS + 1 < self._leading else (0, 0, 0)
         if part == 0:
-            return mean_panel(_Integrand.of(self.f).means, k, self._orders[0])[0]
+            return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         if entry < GAP:
             make, g = pair_panel, _Integrand.of(self.f)
@@ -108,7 +115,7 @@ class Table:
             if self.slope is None or not self.promising:
                 raise Impossible("a jump")
             make, g = gap_panel, _Integrand.of(self.slope)
-        order = self._orders[1 if entry < GAP else 2]
+        order = orders[1 if entry < GAP else 2]
         if not g.row[SMOOTH]:
             coefficients = make(g.pieces(mirrored), k, order=order)[0]
         else:
@@ -140,7 +147,7 @@ class Table:
         """one point of the panel by another method"""
         alone, scratch = _empty(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
-        alone[ORDER : ORDER + 3] = self._orders
+        alone[ORDER : ORDER + 3], alone[LEADING] = self._orders, self._leading
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
