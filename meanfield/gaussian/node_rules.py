@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from meanfield.gaussian.panel_rules import along, spanned, wrapped
-from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, breaks_of, sharp_of, straight
+from meanfield.gaussian.panels import hermite_rule
+from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, WINDOW, breaks_of, sharp_of, straight
 
 __all__ = [
     "CAPACITY",
@@ -21,6 +22,7 @@ __all__ = [
     "UNIT",
     "WIDEST",
     "common_nodes",
+    "disjoint",
     "distance",
     "nodes",
     "nodes_about",
@@ -37,7 +39,7 @@ PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 UNIT = 2.0**-53  # in which rounding is counted
-HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
+HERMITE_X, HERMITE_W = hermite_rule(7)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
@@ -87,7 +89,7 @@ def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
     """Fill nodes and weights for a function that is nearly a polynomial."""
     for i in range(HERMITE_X.size):
         y[i] = mu + s * HERMITE_X[i]
-        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+        w[i] = HERMITE_W[i]
     return HERMITE_X.size
 
 
@@ -107,6 +109,19 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     if not spanned(mu, s, breaks, window):
         return -1
     return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+
+
+def disjoint(first: np.ndarray, second: np.ndarray, mu: float, a: float, nu: float, ratio: float) -> bool:
+    """Whether f(Y) or g(nu + (Y - mu)/ratio) is 0 wherever Y, a normal variable of mean mu and deviation a, counts."""
+    covered = mu - WINDOW * a
+    one = mu + (second[LOW] - nu) * ratio
+    other = mu + (second[HIGH] - nu) * ratio
+    for i in range(3):
+        if i == 1 and second[LOW] < second[HIGH] and min(one, other) <= covered < max(one, other):
+            covered = max(one, other)
+        elif i != 1 and first[LOW] <= covered < first[HIGH]:
+            covered = first[HIGH]
+    return bool(covered >= mu + WINDOW * a)
 
 
 def nodes_of_two(
@@ -133,6 +148,7 @@ def nodes_of_two(
     for i in range(every.size):
         every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
     order = np.argsort(every)
+    faint = disjoint(first, second, mu, a, nu, ratio)  # all there is then is what the blurs leave, however far from a kink
     merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
     merged[0] = max(breaks[0], min(ends))
@@ -146,7 +162,8 @@ def nodes_of_two(
         if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
             k += 1
             merged[k] = every[j]
-        kinks[k] = max(kinks[k], sharp[j + 1] if own else sharp_[j - breaks.size + 3])
+        kink = sharp[j + 1] if own else sharp_[j - breaks.size + 3]
+        kinks[k] = max(kinks[k], 2.0 if kink > 0.0 and faint else kink)
         blurs[k] = max(blurs[k], s if own else t * abs(ratio))
     k += 1
     merged[k] = last
