@@ -22,8 +22,8 @@ __all__ = [
     "UNIT",
     "WIDEST",
     "common_nodes",
-    "disjoint",
     "distance",
+    "meeting",
     "nodes",
     "nodes_about",
     "nodes_of_two",
@@ -111,17 +111,23 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
-def disjoint(first: np.ndarray, second: np.ndarray, mu: float, a: float, nu: float, ratio: float) -> bool:
-    """Whether f(Y) or g(nu + (Y - mu)/ratio) is 0 wherever Y, a normal variable of mean mu and deviation a, counts."""
-    covered = mu - WINDOW * a
+def meeting(first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, ratio: float, t: float) -> tuple[float, float]:
+    """Where f(Y) smoothed by s times g(nu + (Y - mu)/ratio) smoothed by t is the largest, and a deviation: infinite unless nowhere are
+    both but 0, up to where a normal Y of mean mu and deviation a counts.
+
+    Blurred edges of theirs, e and e', leave exp(-(Y - e)^2/(2 s^2) - (Y - e')^2/(2 t^2) - (Y - mu)^2/(2 a^2)) between them.
+    """
     one = mu + (second[LOW] - nu) * ratio
     other = mu + (second[HIGH] - nu) * ratio
-    for i in range(3):
-        if i == 1 and second[LOW] < second[HIGH] and min(one, other) <= covered < max(one, other):
-            covered = max(one, other)
-        elif i != 1 and first[LOW] <= covered < first[HIGH]:
-            covered = first[HIGH]
-    return bool(covered >= mu + WINDOW * a)
+    low, high = max(first[LOW], min(one, other)), min(first[HIGH], max(one, other))
+    least, most = min(first[LOW], min(one, other)), max(first[HIGH], max(one, other))
+    void = first[LOW] < first[HIGH] and second[LOW] < second[HIGH] and least < mu - WINDOW * a and most > mu + WINDOW * a
+    if not (void and -math.inf < low < high < math.inf and a > 0.0 and s > 0.0 and t > 0.0):
+        return math.inf, 0.0
+    own = high if high == first[HIGH] else low
+    across = low + high - own
+    one, other = (a / s) ** 2, (a / (t * abs(ratio))) ** 2
+    return (mu + one * own + other * across) / (1.0 + one + other), a / math.sqrt(1.0 + one + other)
 
 
 def nodes_of_two(
@@ -144,11 +150,11 @@ def nodes_of_two(
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
-    every = np.empty(breaks.size + breaks_.size - 4)
-    for i in range(every.size):
+    every = np.empty(breaks.size + breaks_.size - 3)
+    for i in range(every.size - 1):
         every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
+    every[-1], width = meeting(first, second, mu, a, s, nu, ratio, t)
     order = np.argsort(every)
-    faint = disjoint(first, second, mu, a, nu, ratio)  # all there is then is what the blurs leave, however far from a kink
     merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
     merged[0] = max(breaks[0], min(ends))
@@ -162,8 +168,11 @@ def nodes_of_two(
         if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
             k += 1
             merged[k] = every[j]
-        kink = sharp[j + 1] if own else sharp_[j - breaks.size + 3]
-        kinks[k] = max(kinks[k], 2.0 if kink > 0.0 and faint else kink)
+        if j == every.size - 1:
+            kinks[k] = 2.0
+            blurs[k] = max(blurs[k], width)
+            continue
+        kinks[k] = max(kinks[k], sharp[j + 1] if own else sharp_[j - breaks.size + 3])
         blurs[k] = max(blurs[k], s if own else t * abs(ratio))
     k += 1
     merged[k] = last

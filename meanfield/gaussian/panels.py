@@ -91,7 +91,7 @@ def gauss_hermite(m: int, bits: int) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
 
 
 def legendre_rule(m: int) -> tuple[Floats, Floats]:
-    """m nodes and weights on [-1, 1], each the nearest double: numpy's and scipy's weights at the ends are off by 7e-14 and 3e-14, m = 20."""
+    """m nodes and weights on [-1, 1], each the nearest double: numpy is off by 7e-14 at the ends of 20."""
     return _rounded(gauss_legendre(m, 53))
 
 
