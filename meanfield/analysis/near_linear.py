@@ -23,6 +23,7 @@ from meanfield.analysis.curves import DIGITS, precise
 from meanfield.analysis.shaped import NoShape
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.landmarks import landmarks
+from meanfield.gaussian.panels import legendre_rule
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import without_deltas
 from meanfield.symbols import known
@@ -46,7 +47,7 @@ ANYWHERE = (1.0, 0.3, 0.1)
 #: how close, in ln alpha and in beta/alpha, two solutions are one
 CLOSE = 1e-2
 #: half the width of the rule for doubles, its nodes on each unit, and the step of differences
-HALF, GAUSS, STEP = 10, np.polynomial.legendre.leggauss(16), 1e-5
+HALF, GAUSS, STEP = 10, legendre_rule(16), 1e-5
 
 
 @dataclass(frozen=True)

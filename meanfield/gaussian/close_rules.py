@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from meanfield.gaussian.panel_rules import LEGENDRE_W, LEGENDRE_X, UNIFORM, panels
+from meanfield.gaussian.panels import legendre_rule
 from meanfield.gaussian.shape_rows import PARITY, WIDTH, breaks_of, features, jumps_of, sharp_of, singular
 from meanfield.gaussian.wave_rules import FINE, FIRST, ONE, SECOND, STEP, TWO, far_of, harmonic_nodes, near_of, outside, phases_of
 from meanfield.gaussian.wave_rules import WIDTH as CALMING
@@ -61,7 +62,7 @@ def _half_normal(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 MANY, FEW = (
-    np.concatenate((*_half_normal(count), *np.polynomial.legendre.leggauss(inner)))  # for |h|, and within 2 h
+    np.concatenate((*_half_normal(count), *legendre_rule(inner)))  # for |h|, and within 2 h
     for count, inner in ((8, 5), (3, 2))
 )
 

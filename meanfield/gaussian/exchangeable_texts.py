@@ -64,7 +64,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                 if bare and alone(shape, slope, mu, s):  # f^k(mu + s xi) - f^k(mu) as an integral of the slope: the values are too close
                     count = HERMITE_X.size
                     for i in range(count):
-                        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                        w[i] = HERMITE_W[i]
                         step = s * HERMITE_X[i]
                         one[i] = 0.0
                         other[i] = 0.0
@@ -179,7 +179,7 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
                     count = HERMITE_X.size
                     for i in range(count):
                         y[i] = s * HERMITE_X[i]
-                        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                        w[i] = HERMITE_W[i]
                 else:
                     for i in range(count):
                         y[i] -= mu

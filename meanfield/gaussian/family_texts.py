@@ -110,7 +110,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 for m in range(1, highest):
                     means[4, m] = 0.0
                 for i in range(count):
-                    w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+                    w[i] = HERMITE_W[i]
                     step = s * HERMITE_X[i]
                     value = f_<i>(mu + step)
                     rising = f_<j>(mu + step)

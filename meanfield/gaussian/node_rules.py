@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from meanfield.gaussian.panel_rules import along, spanned, wrapped
-from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, breaks_of, sharp_of, straight
+from meanfield.gaussian.panels import hermite_rule
+from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, WINDOW, breaks_of, sharp_of, straight
 
 __all__ = [
     "CAPACITY",
@@ -22,6 +23,7 @@ __all__ = [
     "WIDEST",
     "common_nodes",
     "distance",
+    "meeting",
     "nodes",
     "nodes_about",
     "nodes_of_two",
@@ -37,7 +39,7 @@ PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 UNIT = 2.0**-53  # in which rounding is counted
-HERMITE_X, HERMITE_W = np.polynomial.hermite_e.hermegauss(7)
+HERMITE_X, HERMITE_W = hermite_rule(7)
 GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
 GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
 
@@ -87,7 +89,7 @@ def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
     """Fill nodes and weights for a function that is nearly a polynomial."""
     for i in range(HERMITE_X.size):
         y[i] = mu + s * HERMITE_X[i]
-        w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+        w[i] = HERMITE_W[i]
     return HERMITE_X.size
 
 
@@ -107,6 +109,25 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     if not spanned(mu, s, breaks, window):
         return -1
     return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+
+
+def meeting(first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, ratio: float, t: float) -> tuple[float, float]:
+    """Where f(Y) smoothed by s times g(nu + (Y - mu)/ratio) smoothed by t is the largest, and a deviation: infinite unless nowhere are
+    both but 0, up to where a normal Y of mean mu and deviation a counts.
+
+    Blurred edges of theirs, e and e', leave exp(-(Y - e)^2/(2 s^2) - (Y - e')^2/(2 t^2) - (Y - mu)^2/(2 a^2)) between them.
+    """
+    one = mu + (second[LOW] - nu) * ratio
+    other = mu + (second[HIGH] - nu) * ratio
+    low, high = max(first[LOW], min(one, other)), min(first[HIGH], max(one, other))
+    least, most = min(first[LOW], min(one, other)), max(first[HIGH], max(one, other))
+    void = first[LOW] < first[HIGH] and second[LOW] < second[HIGH] and least < mu - WINDOW * a and most > mu + WINDOW * a
+    if not (void and -math.inf < low < high < math.inf and a > 0.0 and s > 0.0 and t > 0.0):
+        return math.inf, 0.0
+    own = high if high == first[HIGH] else low
+    across = low + high - own
+    one, other = (a / s) ** 2, (a / (t * abs(ratio))) ** 2
+    return (mu + one * own + other * across) / (1.0 + one + other), a / math.sqrt(1.0 + one + other)
 
 
 def nodes_of_two(
@@ -129,9 +150,10 @@ def nodes_of_two(
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
-    every = np.empty(breaks.size + breaks_.size - 4)
-    for i in range(every.size):
+    every = np.empty(breaks.size + breaks_.size - 3)
+    for i in range(every.size - 1):
         every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
+    every[-1], width = meeting(first, second, mu, a, s, nu, ratio, t)
     order = np.argsort(every)
     merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
@@ -146,6 +168,10 @@ def nodes_of_two(
         if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
             k += 1
             merged[k] = every[j]
+        if j == every.size - 1:
+            kinks[k] = 2.0
+            blurs[k] = max(blurs[k], width)
+            continue
         kinks[k] = max(kinks[k], sharp[j + 1] if own else sharp_[j - breaks.size + 3])
         blurs[k] = max(blurs[k], s if own else t * abs(ratio))
     k += 1

@@ -83,7 +83,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
         count = HERMITE_X.size
         for i in range(count):
             step = s * HERMITE_X[i]
-            w[i] = HERMITE_W[i] / math.sqrt(2.0 * math.pi)
+            w[i] = HERMITE_W[i]
             y[i] = 0.0
             for g in range(5):
                 y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from meanfield.gaussian.panels import legendre_rule
+
 __all__ = [
     "LEAST",
     "LEGENDRE_W",
@@ -25,7 +27,7 @@ UNIFORM = 1.5  # periods: a normal variable of that deviation has every phase al
 LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
 SETTLED = 7.9  # deviations of a blur beyond which a kink or a jump leaves 1e-15 of itself: two graded panels
 STEEP = 9.0  # deviations from where on panels are shorter
-LEGENDRE_X, LEGENDRE_W = np.polynomial.legendre.leggauss(20)
+LEGENDRE_X, LEGENDRE_W = legendre_rule(20)
 
 
 def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:

@@ -21,6 +21,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.gaussian.panels import legendre_rule
+
 __all__ = ["Impossible", "Pieces", "Products", "mean_of", "pair_of"]
 
 Floats = NDArray[np.float64]
@@ -41,7 +43,7 @@ WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor
 MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
 RESOLVED = 1e-14  # of the largest inner mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
 TO_LEGENDRE = np.linalg.inv(LEGENDRE)  # sums of products with the weights would be off by what these are at the ends of a panel
 

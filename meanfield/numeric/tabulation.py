@@ -23,6 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.lookup import X_TERMS, Y_TERMS
 from meanfield.numeric.piecewise import Impossible, Pieces, Products
 
@@ -244,7 +245,7 @@ def _coefficients(values: Floats) -> Floats:
 @lru_cache(maxsize=1)
 def _averages() -> Floats:
     r"""from values at the nodes y of [0, high] to \int_0^1 2 t W(y t) dt at the nodes"""
-    t, w = np.polynomial.legendre.leggauss(Y_TERMS)
+    t, w = legendre_rule(Y_TERMS)
     t, w = 0.5 * (1.0 + t), 0.5 * w
     rows = [(2.0 * t * w) @ _polynomials((1.0 + a) * t - 1.0, Y_TERMS) for a in _nodes(Y_TERMS)]
     return np.asarray(np.array(rows) @ _transform(Y_TERMS))
@@ -253,7 +254,7 @@ def _averages() -> Floats:
 @lru_cache(maxsize=1)
 def _integrals() -> Floats:
     """from values at the nodes of an interval of length 1 to integrals from its start to each node and, last, to its end"""
-    t, w = np.polynomial.legendre.leggauss(Y_TERMS)
+    t, w = legendre_rule(Y_TERMS)
     t, w = 0.5 * (1.0 + t), 0.5 * w
     rows = [0.5 * (1.0 + a) * (w @ _polynomials((1.0 + a) * t - 1.0, Y_TERMS)) for a in (*_nodes(Y_TERMS), 1.0)]
     return np.asarray(np.array(rows) @ _transform(Y_TERMS))
