@@ -40,10 +40,14 @@ def folder() -> Path:
 
 
 def _places() -> list[Path]:
-    """where kernels are kept, and where if that cannot be written to, unless it is another user's"""
+    """where kernels are kept, and where if that cannot be written to, unless there is no such place or it is another user's"""
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return [folder()]
     if not hasattr(os, "getuid"):
-        return [folder(), Path(tempfile.gettempdir()) / "meanfield"]
-    shared = Path(tempfile.gettempdir()) / f"meanfield-{os.getuid()}"
+        return [folder(), temporary / "meanfield"]
+    shared = temporary / f"meanfield-{os.getuid()}"
     with suppress(OSError):
         if shared.lstat().st_uid != os.getuid():
             return [folder()]
@@ -55,7 +59,8 @@ def _stem(text: str) -> str:
 
 
 def _write(text: str) -> Path:
-    """The file of that text: written once, whole or not at all, and rewritten where its content is not the text."""
+    """The file of that text: written once, whole or not at all, and rewritten where its content is not the text. Where nothing can be
+    written it is the name alone, and each process makes its kernels anew."""
     for place in _places():
         path = place / f"{_stem(text)}.py"
         try:
@@ -65,7 +70,7 @@ def _write(text: str) -> Path:
             return path
         except OSError:
             continue
-    raise OSError(f"no folder to keep generated kernels in: set MEANFIELD_CACHE_DIR to a writable one ({folder()} is not)")
+    return folder() / f"{_stem(text)}.py"
 
 
 def kept(name: str) -> bytes | None:

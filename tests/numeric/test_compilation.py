@@ -205,6 +205,31 @@ def test_the_temporary_folder_of_another_user_is_left_alone(monkeypatch: pytest.
     assert store._places()[1:] == []
 
 
+NOWHERE = """
+import sys, tempfile
+import numpy as np
+import meanfield as mf
+if len(sys.argv) > 1:
+    tempfile._candidate_tempdir_list = lambda: [sys.argv[1]]
+for net in (mf.mlp(mf.relu), mf.mlp(mf.tanh)):
+    for weights in (1.2, np.linspace(1, 2, 50)):
+        print(mf.propagate(net, 30, 1.0, c=0.5, sigma_w=weights, sigma_b=0.1).log_apjn.tobytes().hex())
+"""
+
+
+def test_where_nothing_can_be_written_the_numbers_are_the_same(tmp_path: Path) -> None:
+    """neither in the cache folder nor in a temporary one, as in a container whose disk is read-only; no message"""
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "below")
+    command = [sys.executable, "-W", "error", "-B", "-c", NOWHERE]
+    found = [
+        subprocess.run([*command, *more], env={**os.environ, "MEANFIELD_CACHE_DIR": place}, capture_output=True, text=True, check=True)
+        for place, more in ((str(tmp_path / "kernels"), []), (nowhere, [nowhere]))
+    ]
+    assert found[0].stdout == found[1].stdout
+    assert found[1].stderr == ""
+
+
 SMALL = """
 import sys
 import meanfield as mf
