@@ -91,8 +91,16 @@ def _device(kernel: Kernel) -> ModuleType:
     vars(module)["math"] = functions
     for name, f in [item for item in vars(module).items() if isinstance(item[1], FunctionType) and item[0] != "points"]:
         setattr(module, name, getattr(functions, name, None) or cuda.jit(device=True)(f))
-    vars(module)["points"] = cuda.jit(cache=True, lto=False)(vars(module)["points"])
+    vars(module)["points"] = _global(cuda, vars(module)["points"])
     return module
+
+
+def _global(cuda: ModuleType, f: FunctionType) -> Any:
+    """the kernel of a function, which numba keeps beside its file unless that cannot be"""
+    try:
+        return cuda.jit(cache=True, lto=False)(f)
+    except RuntimeError:
+        return cuda.jit(lto=False)(f)
 
 
 @lru_cache(maxsize=1)

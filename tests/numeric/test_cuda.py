@@ -196,3 +196,18 @@ def test_a_setting_that_a_device_cannot_hold(monkeypatch: pytest.MonkeyPatch) ->
         cuda_runs._points(10, 1_000_000, 24_000)
     assert cuda_runs._points(10**12, 6, 0) == min(cuda_runs.FILL, 2**20 // 96)
     assert np.isfinite(cuda_runs.LAUNCH)
+
+
+def test_a_kernel_is_made_where_it_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    text = (
+        "import sys, tempfile\n"
+        "tempfile._candidate_tempdir_list = lambda: [sys.argv[1]]\n"
+        "from meanfield.numeric import cuda_kernels, store\n"
+        "points = store.loaded('def points(a):\\n    a[0] = 1.0\\n', 'device').points\n"
+        "print(cuda_kernels._global(cuda_kernels.numba_cuda(), points).py_func is points)\n"
+    )
+    nowhere = str(tmp_path / "file" / "below")
+    there = {**os.environ, "MEANFIELD_CACHE_DIR": nowhere, "NUMBA_ENABLE_CUDASIM": "0"}
+    done = subprocess.run([sys.executable, "-c", text, nowhere], capture_output=True, text=True, env=there)
+    assert done.stdout == "True\n", done.stderr
