@@ -105,7 +105,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     path.unlink()
     blocked = True
     path = store._write("x = 3\n")
-    assert path.parent == store.folder() and not path.exists()
+    assert path.parent == store.folder()
+    assert not path.exists()
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
