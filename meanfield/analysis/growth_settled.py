@@ -58,7 +58,8 @@ def _settled_gap(approach: Approach) -> Growth:
 
 def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
     terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
-    return attractor(None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put), terms, S.One)
+    drift = None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put)
+    return Approach(None) if drift is not None and vanishes(drift) else attractor(drift, terms, S.One)
 
 
 def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:

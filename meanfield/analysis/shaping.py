@@ -72,6 +72,8 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
 def _steep(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
     """Q'(1) = 1 and C'(1) = psi, where gamma and delta make Q(1) = 1 and C(0) = 0"""
     f, slope = phi.expression - centre, phi.derivative.expression
+    if slope.has(sp.DiracDelta):
+        raise NoShape(f"{phi!r} has a jump, so that C'(1) is infinite")
     mean = moment(f)
     spread = moment(f**2) - mean**2
     along = tilted(f * slope) - mean * tilted(slope)

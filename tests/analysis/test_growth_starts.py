@@ -90,3 +90,13 @@ def test_no_order_is_shown_that_is_not_left() -> None:
     bare = mf.growth(mf.Residual(mf.Activate(mf.Activation(x * sp.exp(-(x**2)))) >> mf.Linear(1, 0))).apjn
     assert bare.log_coefficient is None
     assert r"\sim" in mf.latex(bare)  # the leading term alone
+
+
+def test_correlations_of_linear_networks_stay_where_they_start() -> None:
+    """at sigma_w = 1, sigma_b = 0 each repeat is the identity, for q and for c"""
+    for net in (mf.mlp(mf.identity), mf.Linear()):
+        law = mf.growth(net, sigma_w=1, sigma_b=0)
+        assert law.gap.kind == "bounded"
+        assert law.gap.limit is None
+        assert "depends on the start" in law.gap.reason
+    assert mf.propagate(mf.mlp(mf.identity), 100, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).gap[-1] == 0.5

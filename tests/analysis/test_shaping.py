@@ -185,3 +185,10 @@ def test_bad_input() -> None:
         mf.tailored_leaky_relu(10, eta=1)
     with pytest.raises(ValueError, match="no activation"):
         mf.tailored_leaky_relu(mf.Linear())
+
+
+@pytest.mark.parametrize("phi", [mf.step, mf.sign, mf.hard_shrink], ids=repr)
+def test_what_jumps_has_no_steep_shape(phi: mf.Activation) -> None:
+    shaped = mf.deep_kernel_shaping(phi, 50)
+    assert shaped.status == "none"
+    assert f"{phi!r} has a jump, so that C'(1) is infinite" in repr(shaped)
