@@ -10,8 +10,24 @@ import sympy as sp
 __all__ = ["numbered"]
 
 #: functions of sympy and of mpmath that are alike, names and arguments
-_ALIKE = tuple(
-    "exp log sin cos tan sinh cosh tanh asin acos atan atan2 asinh acosh atanh erf erfc".split()  # noqa: SIM905
+_ALIKE = (
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
 )
 _FUNCTIONS = {getattr(sp, name): getattr(mp, name) for name in _ALIKE}
 #: digits beyond those asked for: so many may be lost on the way

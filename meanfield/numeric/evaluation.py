@@ -263,7 +263,8 @@ def _floats(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats, error: bool
     out, known = at_coincidence(e, order, table, reasons)
     bound = np.where(np.isinf(out), 0.0, _rounding(np.where(np.isinf(out), 0.0, out)))
     if not known.all():
-        out[~known], bound[~known] = _apart(e, order, table[:, ~known], error, reasons)
+        rest = ~known if known.any() else slice(None)  # no copy of all points
+        out[rest], bound[rest] = _apart(e, order, table[:, rest], error, reasons)
         last = ~known & (np.abs(out) < SPARSE) & (np.abs(out) >= FAINT)
         last[last] = ~_lies_near(e, order, table[:, last])
         if last.any():

@@ -45,7 +45,7 @@ RESOLVED = 1e-14  # of the largest inner mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
-TO_LEGENDRE = np.linalg.inv(LEGENDRE)  # sums of products with the weights would be off by what these are at the ends of a panel
+TO_LEGENDRE = np.linalg.inv(LEGENDRE)
 
 
 class Impossible(ArithmeticError):
