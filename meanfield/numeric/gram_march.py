@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.numeric.evaluation import among
 from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
+from meanfield.numeric.programs import among
 from meanfield.numeric.runs import bound_parameters, check_angle, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]

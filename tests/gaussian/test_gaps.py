@@ -180,9 +180,9 @@ def test_bounds_at_odd_points(case: str) -> None:
 
 def test_a_faint_gap_needs_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """of a dead zone that no input leaves: known to be no 0, its square is a mean of squares"""
-    from meanfield.numeric import evaluation
+    from meanfield.numeric import summation
 
-    monkeypatch.setattr(evaluation, "digits_of", lambda *_: pytest.fail("digits were asked for"))
+    monkeypatch.setattr(summation, "digits_of", lambda *_: pytest.fail("digits were asked for"))
     gap = mf.Activation(sp.Max(0, mf.x - sp.Rational(1, 2)) ** 2 / (1 + mf.x**2)).gap(mf.q, mf.delta)
     with pytest.raises(OverflowError, match="2 of 2 values"):
         mf.evaluate(gap, q=1e-7, delta=[1e-8, 1.9e-7])

@@ -29,7 +29,7 @@ from cases import (
 
 import meanfield as mf
 from meanfield.gaussian.singularities import shape_of
-from meanfield.numeric import evaluation
+from meanfield.numeric import asked
 
 every = pytest.mark.parametrize("phi", QUADRATURE, ids=repr)
 
@@ -369,7 +369,7 @@ def test_slopes_at_small_variances_are_right_without_digits(name: str, monkeypat
     slope = mf.activations[name].kernel(mf.q1, mf.p, mf.q2).diff(mf.q1)
     laws = [{"q1": v, "p": r * v, "q2": 2 * v} for v, r in ((1e-12, -1.2), (1e-6, 0.3), (1e-2, 0.3))]
     truths = [mf.evaluate(slope, digits=20, **law) for law in laws]
-    monkeypatch.setattr(evaluation, "doubles", lambda *args: pytest.fail("digits"))
+    monkeypatch.setattr(asked, "doubles", lambda *args: pytest.fail("digits"))
     for law, truth in zip(laws, truths, strict=True):
         found, bound = mf.evaluate(slope, error=True, **law)
         assert abs(found - truth) < 1e-12 * abs(truth), law

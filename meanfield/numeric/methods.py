@@ -1,0 +1,76 @@
+"""Which method answers each point: what is known where inputs coincide, a closed form, quadrature, or more digits than a double has."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.powers import is_steep
+from meanfield.numeric.abnormal import FAINT
+from meanfield.numeric.asked import Asked, rounding_of
+from meanfield.numeric.infinite import at_coincidence, is_bounded, refuse_divergent, refuse_infinite
+from meanfield.numeric.programs import is_among, program_of
+from meanfield.numeric.summation import FEW, NOISE, by_quadrature
+
+__all__ = ["CANCELLED", "answered"]
+
+Floats = NDArray[np.float64]
+
+#: relative error at which a closed form counts as cancelled
+CANCELLED = 1e-13
+#: below this a mean may be made of densities that have lost digits, or are 0
+SPARSE = 1e-300
+
+
+def answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+    """Values and error bounds at the columns of a table; the bound is 0 where the value is infinite."""
+    out, known = at_coincidence(asked.expression, asked.order, table, asked.reasons)
+    bound = np.where(np.isinf(out), 0.0, rounding_of(np.where(np.isinf(out), 0.0, out)))
+    if not known.all():
+        rest = ~known if known.any() else slice(None)  # no copy of all points
+        out[rest], bound[rest] = _apart(asked, table[:, rest])
+        last = ~known & (np.abs(out) < SPARSE) & (np.abs(out) >= FAINT)
+        last[last] = ~_lies_near(asked, table[:, last])
+        if last.any():
+            out[last], bound[last] = asked.by_digits(table[:, last])
+    return out, bound
+
+
+def _lies_near(asked: Asked, table: Floats) -> NDArray[np.bool_]:
+    """Where a value is small since two inputs of a gap are near each other: at independent ones it has digits to spare."""
+    c, node = asked.expression.as_coeff_Mul()
+    if not isinstance(node, Gap) or not table.size:
+        return np.zeros(table.shape[1], dtype=bool)
+    f, v, _ = node.args
+    return np.asarray(by_quadrature(Asked(c * Gap(f, v, v), asked.order), table, closed=True)[0] >= SPARSE)
+
+
+def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+    """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
+    e, node = asked.expression, asked.expression.as_coeff_Mul()[1]
+    if e.has(sp.hyper, sp.erfi) or _too_steep(node):
+        return asked.by_digits(table)
+    program = program_of(e, asked.order)
+    if program.integrands:
+        return by_quadrature(asked, table)
+    out, bound = program(table)
+    refuse_infinite(e, asked.order, table[:, np.isnan(out)])
+    if np.isinf(out).any():
+        refuse_divergent(e)
+    # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
+    poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
+    poor &= ~asked.vanishing(table, out == 0)
+    if (poor.sum() > FEW or is_among()) and isinstance(node, Node) and not is_bounded(e):
+        out[poor], bound[poor] = by_quadrature(asked, table[:, poor], closed=True)
+        poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
+    out[poor], bound[poor] = asked.by_digits(table[:, poor])
+    return out, bound
+
+
+def _too_steep(node: sp.Expr) -> bool:
+    """a kernel of powers that has no quadrature, and a hypergeometric form"""
+    parts = node.separated() if isinstance(node, PairExpectation) else None
+    return parts is not None and any(map(is_steep, parts)) and node.closed() is not None

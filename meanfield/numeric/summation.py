@@ -1,0 +1,132 @@
+"""Values by quadrature: first in plain doubles, then with the rounding of integrands counted, without what cancels, at last by digits."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.stein import by_parts
+from meanfield.numeric.abnormal import FAINT
+from meanfield.numeric.asked import Asked, rounding_of
+from meanfield.numeric.digits import digits_of, has_a_sign, point
+from meanfield.numeric.programs import Program, program_of
+
+__all__ = ["FEW", "NOISE", "by_quadrature"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+#: relative error of a quadrature at which an integrand whose own terms cancel takes digits
+NOISE = 1e-11
+#: relative error of a quadrature at which one beside a mean takes digits
+COARSE = 1e-12
+#: points up to which each is evaluated in more digits, where there is another way for more of them
+FEW = 20
+#: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
+DETAILS = (1.3, 2.0)
+
+
+def by_quadrature(asked: Asked, table: Floats, closed: bool = False) -> tuple[Floats, Floats]:
+    """Values and error bounds of what has no closed form, or a closed one that cancels."""
+    e, order = asked.expression, asked.order
+    program = program_of(e, order, closed, careful=asked.bounds)
+    out, bound = program(table)
+    shapes = [i.shape for i in program.integrands if not i.parameters]
+    if any(shape.growth for shape in shapes):
+        _beyond_the_density(asked, table, out, closed)
+    # beside a mean that is large against the deviation, points are known to few digits
+    coarse = np.zeros(len(out), dtype=bool) if program.centred else ~(bound <= COARSE * np.abs(out))
+    noisy = any(shape.noisy for shape in shapes) or _weighed_by_its_law(e)
+    other = _other_program(asked, program, out, noisy or bool(coarse.any()), closed)
+    if other is not program:
+        program, again = other, np.isnan(out) | coarse | (noisy and not asked.bounds)
+        out[again], bound[again] = program(table[:, again])
+    poor = np.zeros(len(out), dtype=bool) if closed else _poor(e, out, bound, coarse, noisy)
+    if poor.any():
+        out[poor], bound[poor] = _by_parts_or_digits(asked, table[:, poor])
+    if asked.bounds and not poor.all():
+        bound[~poor] += _unsettled(program, table[:, ~poor], out[~poor])
+    bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
+    _settle_zeros(asked, table, out, bound, closed)
+    return out, bound
+
+
+def _beyond_the_density(asked: Asked, table: Floats, out: Floats, closed: bool) -> None:
+    """digits where a growing function counts beyond where the density underflows, at a few points of a mean"""
+    if isinstance(asked.expression.as_coeff_Mul()[1], Expectation):
+        far = np.flatnonzero(np.isnan(out))[:FEW]
+        out[far], _ = asked.by_digits(table[:, far])
+    if np.isnan(out).any() and not closed:
+        what = "count where the normal density is no double, the function grows so fast: pass digits="
+        asked.reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
+
+
+def _other_program(asked: Asked, program: Program, out: Floats, rounds: bool, closed: bool) -> Program:
+    """what is to be tried where the first one has no values, or where rounding may count and was not counted; else the first one"""
+    e, order, bounds = asked.expression, asked.order, asked.bounds
+    widely = bool(np.isnan(out).any()) and program_of(e, order, closed, bounds, widely=True).source != program.source
+    uncounted = rounds and not bounds
+    return program_of(e, order, closed, careful=bounds or uncounted, widely=widely) if widely or uncounted else program
+
+
+def _poor(e: sp.Expr, out: Floats, bound: Floats, coarse: Bools, noisy: bool) -> Bools:
+    """which values rounding has left too few digits of: where terms cancel, or beside a mean"""
+    cancels = any(isinstance(factor, sp.Add) and factor.has(Node) for factor in sp.Mul.make_args(e))
+    return np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
+
+
+def _by_parts_or_digits(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+    """values and error bounds at points where terms cancel: without these terms where Stein's identity takes them away, else by digits"""
+    out, bound = np.zeros(table.shape[1]), np.full(table.shape[1], np.inf)
+    other = by_parts(asked.expression)
+    if other != asked.expression:
+        program = program_of(other, asked.order, careful=True)
+        out, bound = program(table)
+        if asked.bounds:
+            bound += _unsettled(program, table, out)
+    poor = ~(bound <= NOISE * np.abs(out))
+    if poor.any():
+        out[poor], bound[poor] = asked.by_digits(table[:, poor])
+    return out, bound
+
+
+def _unsettled(program: Program, table: Floats, out: Floats) -> Floats:
+    """what quadrature in more detail makes of the values"""
+    difference = np.fmax(*(np.abs(program(table, detail)[0] - out) for detail in DETAILS))
+    return np.where(np.isnan(difference) & (out != 0), np.inf, np.nan_to_num(difference, nan=0.0))
+
+
+@lru_cache(maxsize=512)
+def _weighed_by_its_law(e: sp.Expr) -> bool:
+    """whether an integrand depends on the variance it is integrated under, as a projection on a Hermite polynomial, which cancels"""
+    return any(node.integrand.free_symbols & set().union(*(a.free_symbols for a in node.args[1:])) for node in e.atoms(Node))
+
+
+def _settle_zeros(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> None:
+    """what a 0 without an error stands for, where the value is not 0 by symbols"""
+    unsettled = (out == 0) & (bound == 0)
+    unsettled &= ~asked.vanishing(table, unsettled)
+    scales = program_of(asked.expression, asked.order, closed)(table[:, unsettled])[1] if unsettled.any() else ()
+    for g, scale in zip(np.flatnonzero(unsettled), scales, strict=True):
+        out[g], bound[g] = _zero_or_faint(asked.expression, point(asked.order, table[:, g]), scale)
+
+
+def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any], scale: float) -> tuple[float, float]:
+    """the value by digits, and the error; where it is too small for a double, or there are no digits, 0 if that is right on the scale of
+    what cancels, else the smallest double"""
+    if has_a_sign(e, point):
+        return 5e-324, 0.0
+    try:
+        precise = digits_of(e, point, 20)
+    except ArithmeticError:
+        return (0.0, scale) if scale > FAINT else (5e-324, 0.0)
+    value = float(precise)
+    if value or not precise:
+        return value, float(rounding_of(np.array(value)))
+    return (0.0, FAINT) if scale > FAINT else (math.copysign(5e-324, precise), 0.0)
