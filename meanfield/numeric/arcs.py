@@ -9,35 +9,35 @@ from meanfield.gaussian.special import AngleMinusSine
 __all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "arcs", "guarded", "size_of_difference"]
 
 
-class Guarded(sp.Function):  # type: ignore[misc]
+class Guarded(sp.Function):
     """A difference that is not negative but by rounding, and the size of its terms."""
 
     nargs = 2
     is_real = True
 
 
-class FlatAngle(sp.Function):  # type: ignore[misc]
+class FlatAngle(sp.Function):
     r"""\arctan y/x of |y| <= x."""
 
     nargs = 2
     is_real = True
 
 
-class AcuteAngle(sp.Function):  # type: ignore[misc]
+class AcuteAngle(sp.Function):
     r"""The angle of the point (x, y), x, y >= 0."""
 
     nargs = 2
     is_real = True
 
 
-class RootAngle(sp.Function):  # type: ignore[misc]
+class RootAngle(sp.Function):
     r"""\arctan \sqrt{u/v} of u, v >= 0."""
 
     nargs = 2
     is_real = True
 
 
-class Segment(sp.Function):  # type: ignore[misc]
+class Segment(sp.Function):
     r"""2 \theta - \sin 2 \theta of \theta = \arctan \sqrt{u/v}: twice what a chord cuts off the unit disc."""
 
     nargs = 2

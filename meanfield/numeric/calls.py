@@ -31,7 +31,7 @@ class Calls:
     by_quadrature: bool = False  # also where there is a closed form
     careful: bool = False  # count the rounding of integrands
     widely: bool = True  # also what oscillates for ever under Gaussians that are wide against a period
-    tabled: bool = False  # moments are read from tables: only where `tabulates`
+    from_tables: bool = False  # moments are looked up: only where `tabulates`
     stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
     unchecked: bool = False  # nobody asks how much a closed form cancels
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Calls:
     def broad(self, h: sp.Expr, derivative: bool = False) -> Integrand | None:
         """A function that oscillates for ever, or its derivative, as what it is under wide Gaussians, where that is known: tables hold
         what they can resolve without."""
-        if self.tabled:
+        if self.from_tables:
             return None
         g = almost_everywhere(h)
         found = wave(g)

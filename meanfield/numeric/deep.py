@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
+from meanfield.numeric.readers import Reader
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, table_of
-from meanfield.numeric.trajectory import Kernel
 from meanfield.numeric.waypoints import LN_BIG, Trail, powered
 from meanfield.recurrence import Recursion
 
@@ -47,16 +47,16 @@ class Ends:
 
     module: ModuleType
     increments: Increments
-    tables: list[Table]
-    beside: list[Table]
+    tables: tuple[Table, ...]
+    beside: tuple[Table, ...]
     rec: Recursion
     paired: bool
 
     @classmethod
-    def of(cls, rec: Recursion, paired: bool, kernel: Kernel, tables: list[Table]) -> Ends:
-        increments = increments_of(rec, paired, bool(tables))
-        beside = [table_of(f, slope) for f, slope in increments.tabulated] if tables else []
-        return cls(interpreted(kernel.interpreted), increments, tables, beside, rec, paired)
+    def of(cls, rec: Recursion, paired: bool, reader: Reader) -> Ends:
+        increments = increments_of(rec, paired, bool(reader.tables))
+        beside = tuple(table_of(f, slope) for f, slope in increments.tabulated) if reader.tables else ()
+        return cls(interpreted(reader.kernel.interpreted), increments, reader.tables, beside, rec, paired)
 
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
         """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""
@@ -79,7 +79,7 @@ class Ends:
         return any(found)
 
 
-def _reading(tables: list[Table]) -> list[Floats]:
+def _reading(tables: tuple[Table, ...]) -> list[Floats]:
     return [*(t.numbers for t in tables), np.full(lookup.SCRATCH + lookup.KEPT * len(tables), -1.0)] if tables else []
 
 
@@ -142,10 +142,10 @@ def _logs(m: ModuleType, s: list[float]) -> tuple[float, float]:
     return float(log[0, 0]), float(chi_log[0, 0])
 
 
-def _dead(trail: Trail, delta: float, tabled: bool) -> dict[str, Any]:
+def _dead(trail: Trail, delta: float, from_tables: bool) -> dict[str, Any]:
     m, s = trail.module, trail.s
     status = m.code(s[m.Q], s[m.DELTA], delta, s[m.LEAST], s[m.A], s[m.LOWEST], s[m.GOOD], trail.depth * m.LAYERS)
-    if status == 3 and tabled:
+    if status == 3 and from_tables:
         raise Rough("a table")
     good = int(s[m.GOOD])
     return {**_rows(trail.dead(good)), "status": status, "good": good}

@@ -86,7 +86,7 @@ class Expectations(Calls):
 
     def _scaled(self, g: sp.Expr, v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         """a variance that stands for v, however large that is, and by what products of two g are greater at v"""
-        power = far_power(g) if self.stepping and not self.tabled else None
+        power = far_power(g) if self.stepping and not self.from_tables else None
         near = v if power is None else sp.Min(v, sp.Float(FAR))
         return near, sp.S.One if not power else (v / near) ** power
 
@@ -106,7 +106,7 @@ class Expectations(Calls):
         form = self._safe(node.closed)
         if form is not None:
             return form
-        if self.tabled:  # which hold both sides of p = 0
+        if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
         near = sp.Min(d, 2 * v - d)
         return c**2 * self._gap_of(g, a**2 * v, a**2 * near) + self._apart(node)

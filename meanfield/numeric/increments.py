@@ -90,14 +90,14 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
 
 
 @lru_cache(maxsize=64)
-def increments_of(rec: Recursion, paired: bool, tabled: bool) -> Increments:
+def increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
     """What a repeat of a recursion adds, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process
     if there was one."""
-    return remembered(f"increments {paired} {tabled} {written(rec)}", lambda: _increments_of(rec, paired, tabled))
+    return remembered(f"increments {paired} {from_tables} {written(rec)}", lambda: _increments_of(rec, paired, from_tables))
 
 
-def _increments_of(rec: Recursion, paired: bool, tabled: bool) -> Increments:
-    lowering = Lowering(tabled=tabled, unchecked=True)
+def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
+    lowering = Lowering(from_tables=from_tables, unchecked=True)
     functions = []
     taken = {"math", "np", "added", "start", "before", "log", "chi", "factor", "ratio", "states", "values", "out"}
     given = {known("q"): "q", known("delta"): "delta", known("L"): "L"}
@@ -107,7 +107,7 @@ def _increments_of(rec: Recursion, paired: bool, tabled: bool) -> Increments:
         wanted, named = _expressions(rec, paired, k)
         body = lowering.body(wanted, given, named, set(taken))
         functions.append((k, [*body.lines, f"return {', '.join(body.results)}"]))
-    shapes = [*lowering.shape_names, *["scratch"] * tabled]
+    shapes = [*lowering.shape_names, *["scratch"] * from_tables]
     arguments = ", ".join([*names, "L", *shapes])
     stages = [f"def stage_{k}(q, delta, {arguments}):\n    " + "\n    ".join(lines) + "\n" for k, lines in functions]
     turns = "".join(_STAGE.format(times=s.times, k=k, given=arguments) for k, s in enumerate(rec.stages))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import autonomous
+from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
-from meanfield.numeric.tables import table_of
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, Kernel, kernel_of
 from meanfield.numeric.work import patient
@@ -128,12 +128,10 @@ def done(job: Job, memory: Floats | None = None) -> Output:
 
 def _check_moments(job: Job) -> None:
     """A device reads tables; quadrature is the processor's."""
-    if job.device == "cpu":
+    if job.device == "cpu" or not kernel_of(job.rec, job.paired).integrands:
         return
-    kernel = kernel_of(job.rec, job.paired)
-    if not kernel.integrands:
-        return
-    if not kernel.tabulated or not all(table_of(f, slope).promising for f, slope in kernel.tabulated):
+    reader = reader_of(job.rec, job.paired)
+    if reader is None or not reader.tables:
         raise ValueError(
             f"device = {job.device!r}: this network takes quadrature at every layer, which tables cannot hold: leave device out"
         )
@@ -159,40 +157,34 @@ def _run_through(ways: Sequence[Callable[[Job, Output], NDArray[np.int64]]], job
 
 def _ends(job: Job, out: Output) -> NDArray[np.int64]:
     """The end of very deep networks, and some layers on the way, where they come to rest or are smooth in the logarithm of depth."""
-    kernel = kernel_of(job.rec, job.paired)
-    if job.depth * kernel.layers < DEEP or not _spares(job, kernel):
+    reader = _sparing(job) if job.depth * kernel_of(job.rec, job.paired).layers >= DEEP else None
+    if reader is None:
         return np.arange(job.q0.shape[0])
     if job.device != "cpu":
         raise ValueError(
             f"device = {job.device!r}, depth = {job.depth}: a device goes layer by layer, the processor leaps: leave device out"
         )
-    return _without_layers(job, out, kernel)
+    return _without_layers(job, out, reader)
 
 
 def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
     """The same of less deep networks that leave their tables, before their layers are done by quadrature."""
     kernel = kernel_of(job.rec, job.paired)
     layers = job.depth * kernel.layers
-    if layers >= DEEP or layers * kernel.weight * SECONDS < SPARED or not kernel.work or not _spares(job, kernel):
-        return np.arange(job.q0.shape[0])
-    return _without_layers(job, out, kernel)
+    spared = layers < DEEP and layers * kernel.weight * SECONDS >= SPARED and kernel.work
+    reader = _sparing(job) if spared else None
+    return np.arange(job.q0.shape[0]) if reader is None else _without_layers(job, out, reader)
 
 
-def _spares(job: Job, kernel: Kernel) -> bool:
-    """Whether layers can be spared: few are kept, each repeat is like the next, and moments are in closed form or in tables."""
-    return job.marks.size <= SOME and autonomous(job.rec) and (not kernel.work or bool(kernel.tabulated))
+def _sparing(job: Job) -> Reader | None:
+    """What spares layers, where few are kept, each repeat is like the next, and moments are in closed form or in tables."""
+    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and autonomous(job.rec) else None
 
 
-def _without_layers(job: Job, out: Output, kernel: Kernel) -> NDArray[np.int64]:
-    every = np.arange(job.q0.shape[0])
-    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-    if not all(t.promising for t in tables):
-        return every
-    kernel = kernel_of(job.rec, job.paired, bool(tables))
-    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-    ends = Ends.of(job.rec, job.paired, kernel, tables)
+def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
+    ends, count = Ends.of(job.rec, job.paired, reader), job.q0.shape[0]
     left = []
-    for g in track(every.tolist(), "propagate", every.size):
+    for g in track(range(count), "propagate", count):
         found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.marks)
         if found is None:
             left.append(g)
@@ -242,17 +234,16 @@ def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
 def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     """Run every point from tables, which grow until they hold what they can; those that they do not answer are left."""
     kernel, count = kernel_of(job.rec, job.paired), job.q0.shape[0]
-    tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-    worth = not job.alone or kernel.work.tabulates(job.depth * kernel.layers)
-    if not tables or not worth or not all(t.promising for t in tables):
+    worth = not job.alone or kernel.work.worth_tables(job.depth * kernel.layers)
+    reader = reader_of(job.rec, job.paired) if worth else None
+    if reader is None or not reader.tables:
         return np.arange(count)
-    kernel = kernel_of(job.rec, job.paired, tabled=True)
-    tables = [table_of(f, slope) for f, slope in kernel.tabulated]  # which need no odd parts of their own
+    kernel, tables = reader.kernel, reader.tables
     _check_patience(job, kernel)
 
     def run(part: Job, found: Output) -> bool:
         read = [t.numbers for t in tables]
-        _run(part, kernel, found, [numbers[None] for numbers in read], kernel.work.tabled)
+        _run(part, kernel, found, [numbers[None] for numbers in read], kernel.work.looked_up)
         extended = [t.extend(numbers) for t, numbers in zip(tables, read, strict=True)]
         return any(extended)
 

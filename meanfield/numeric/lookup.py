@@ -26,7 +26,6 @@ import math
 import numpy as np
 
 __all__ = [
-    "AT_ONCE",
     "CALLS",
     "CENTRES",
     "CONSTANTS",
@@ -56,7 +55,6 @@ EVEN = 6 * PANELS + 5  # whether the activation is even
 ORDER = 6 * PANELS + 6  # the powers of v that are taken out of means, products and gaps
 LEADING = 6 * PANELS + 9  # the first panel, counted from 1, that they are not taken out of
 DIRECTORY = 6 * PANELS + 10
-_ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
 
@@ -78,30 +76,41 @@ def fill(polynomials: np.ndarray, t: float) -> None:
         d, d_before = twice * d + -d_before, d
 
 
-def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
-    """Where the panel of variance v begins, 0 if there is none; the Chebyshev polynomials there go to scratch. Places are floats, as
-    all that a layer is handed."""
-    if scratch[0] != v:
-        k = 0
-        if LOW <= v <= HIGH:
-            k = int(scratch[1]) if scratch[1] > 0.0 else 1 - FIRST
-            centre = table[CENTRES + k - 1]
-            while v < 0.5 * centre:
-                k -= 1
-                centre *= 0.25
-            while v >= 2.0 * centre:
-                k += 1
-                centre *= 4.0
-            fill(scratch[2 : X_TERMS + 2], 3.0 * ((v - centre) / (v + centre)))
-        scratch[0] = v
-        scratch[1] = k
-    k = int(scratch[1] + part) - 1
-    if scratch[1] == 0.0:
-        return 0
+def locate(table: np.ndarray, v: float, scratch: np.ndarray) -> None:
+    """The panel that holds a variance v, counted from 1, 0 if none does, and the Chebyshev polynomials there go to scratch."""
+    k = 0
+    if LOW <= v <= HIGH:
+        k = int(scratch[1]) if scratch[1] > 0.0 else 1 - FIRST
+        centre = table[CENTRES + k - 1]
+        while v < 0.5 * centre:
+            k -= 1
+            centre *= 0.25
+        while v >= 2.0 * centre:
+            k += 1
+            centre *= 4.0
+        fill(scratch[2 : X_TERMS + 2], 3.0 * ((v - centre) / (v + centre)))
+    scratch[0] = v
+    scratch[1] = k
+
+
+def entry_of(table: np.ndarray, k: int) -> int:
+    """Where what entry k of the directory stands for begins, 0 if it is not there: then it is asked for"""
     at = int(table[k])
     if at == 0:
         table[k] = -1.0
     return max(at, 0)
+
+
+def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
+    """Where the panel of variance v begins, 0 if there is none. Places are floats, as all that a layer is handed."""
+    if scratch[0] != v:
+        locate(table, v, scratch)
+    return entry_of(table, int(scratch[1] + part) - 1) if scratch[1] != 0.0 else 0
+
+
+def home_of(table: np.ndarray, part: float) -> int:
+    """Where what a part is far out begins, 0 if it is not there: the power of a mean and what it is at V; A and a panel of one variance"""
+    return entry_of(table, int(HOME + part / PANELS + 0.5))
 
 
 def dot(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
@@ -140,15 +149,6 @@ def scaled(table: np.ndarray, order: int, v: float, value: float, scratch: np.nd
     return float(value)
 
 
-def home_of(table: np.ndarray, part: float) -> int:
-    """Where what a part is far out begins, 0 if it is not there: the power of a mean and what it is at V; A and a panel of one variance"""
-    k = int(HOME + part / PANELS + 0.5)
-    at = int(table[k])
-    if at == 0:
-        table[k] = -1.0
-    return max(at, 0)
-
-
 def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
     """The coefficients of the sum in y"""
     t = table[at : at + X_TERMS * Y_TERMS]
@@ -179,58 +179,67 @@ def pair_in(table: np.ndarray, part: float, v: float, near: float, scratch: np.n
 
 def far_out(table: np.ndarray, home: int, y: float) -> float:
     """h(c), from y"""
-    last = table[home + 1]
-    at = home + 2
-    while last > 1.0 and y <= 0.5:
+    at, t = part_of(table, home + 1, Y_TERMS, y)
+    return series(table[at : at + Y_TERMS], t)
+
+
+def part_of(table: np.ndarray, at: int, size: int, y: float) -> tuple[int, float]:
+    """Where the coefficients begin of the part of a panel that y lies in, so many in each, and -1 <= t <= 1 there: the panel begins with
+    how many there are, cut at 1/2, 1/4, ..., and the last one goes down to 0"""
+    left = float(table[at])
+    at += 1
+    while left > 1.0 and y <= 0.5:
         y *= 2.0
-        last -= 1.0
-        at += Y_TERMS
-    t = 4.0 * y + -3.0 if last > 1.0 else 2.0 * y + -1.0
+        left -= 1.0
+        at += size
+    return at, 4.0 * y + -3.0 if left > 1.0 else 2.0 * y + -1.0
+
+
+def series(coefficients: np.ndarray, t: float) -> float:
+    """A Chebyshev sum"""
     before, now, total = t, 1.0, 0.0
     for k in range(Y_TERMS):
-        total = table[at + k] * now + total
+        total = coefficients[k] * now + total
         before, now = now, (2.0 * t) * now + -before
     return float(total)
+
+
+def series_in_fours(coefficients: np.ndarray, t: float) -> float:
+    """The same for every layer: four polynomials, and the four before them, in chains that do not wait for each other"""
+    t2 = 2.0 * (t * t) + -1.0
+    t3 = 2.0 * (t * t2) + -t
+    t4 = 2.0 * (t2 * t2) + -1.0
+    twice = 2.0 * t4
+    p0, p1, p2, p3 = 1.0, t, t2, t3
+    o0, o1, o2, o3 = t4, t3, t2, t
+    a = b = c = d = 0.0
+    for k in range(0, Y_TERMS, 4):
+        a = coefficients[k] * p0 + a
+        b = coefficients[k + 1] * p1 + b
+        c = coefficients[k + 2] * p2 + c
+        d = coefficients[k + 3] * p3 + d
+        o0, p0 = p0, twice * p0 + -o0
+        o1, p1 = p1, twice * p1 + -o1
+        o2, p2 = p2, twice * p2 + -o2
+        o3, p3 = p3, twice * p3 + -o3
+    return (a + b) + (c + d)
 
 
 def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
     """The same for variances that the panels hold"""
     if not 0.0 <= near <= v:
         return math.nan
-    at = panel_of(table, part, v, scratch)
-    if at == 0:
+    panel = panel_of(table, part, v, scratch)
+    if panel == 0:
         return math.nan
-    y = math.sqrt(near / v)
-    last = table[at]
-    at += 1
-    while last > 1.0 and y <= 0.5:
-        y *= 2.0
-        last -= 1.0
-        at += X_TERMS * Y_TERMS
-    t = 4.0 * y + -3.0 if last > 1.0 else 2.0 * y + -1.0  # the last part goes down to 0
+    at, t = part_of(table, panel, X_TERMS * Y_TERMS, math.sqrt(near / v))
     kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
     row = kept[2:]
     if kept[0] != v or kept[1] != at:
         kept[0] = v
         kept[1] = at
         summed(table, at, scratch[2 : X_TERMS + 2], row)
-    t2 = 2.0 * (t * t) + -1.0
-    t3 = 2.0 * (t * t2) + -t
-    t4 = 2.0 * (t2 * t2) + -1.0
-    twice = 2.0 * t4
-    p0, p1, p2, p3 = 1.0, t, t2, t3  # four polynomials, and the four before them: chains that do not wait for each other
-    o0, o1, o2, o3 = t4, t3, t2, t
-    a = b = c = d = 0.0
-    for k in range(0, Y_TERMS, 4):
-        a = row[k] * p0 + a
-        b = row[k + 1] * p1 + b
-        c = row[k + 2] * p2 + c
-        d = row[k + 3] * p3 + d
-        o0, p0 = p0, twice * p0 + -o0
-        o1, p1 = p1, twice * p1 + -o1
-        o2, p2 = p2, twice * p2 + -o2
-        o3, p3 = p3, twice * p3 + -o3
-    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, (a + b) + (c + d), scratch)
+    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, series_in_fours(row, t), scratch)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -247,56 +256,6 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     if d <= v:
         return d * pair_in(table, GAP, v, d, scratch, own)
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
-
-
-def panel_at_once(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> int:
-    """The same in plain Python, where a loop over numbers costs more than calls of numpy; so the next four."""
-    if scratch[0] != v:
-        scratch[:2] = v, 0.0
-        if LOW <= v <= HIGH:
-            k = math.frexp(v)[1] // 2
-            x = 3.0 * ((v - 4.0**k) / (v + 4.0**k))
-            scratch[1] = 1 - FIRST + k
-            scratch[2 : X_TERMS + 2] = _polynomials(x)[:X_TERMS]
-    if scratch[1] == 0.0:
-        return 0
-    k = int(scratch[1] + part) - 1
-    at = int(table[k])
-    if at == 0:
-        table[k] = -1.0
-    return max(at, 0)
-
-
-def dot_at_once(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
-    return float(coefficients.dot(polynomials))
-
-
-def pair_at_once(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray, own: float) -> float:
-    at = panel_at_once(table, part, v, scratch) if 0.0 <= near <= v else 0
-    if at == 0:
-        return math.nan
-    y, last, size = math.sqrt(near / v), int(table[at]), X_TERMS * Y_TERMS
-    at += 1
-    while last > 1 and y <= 0.5:
-        y, last, at = 2.0 * y, last - 1, at + size
-    kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
-    row = kept[2:]
-    if kept[0] != v or kept[1] != at:
-        kept[:2] = v, at
-        row[:] = scratch[2 : X_TERMS + 2].dot(table[at : at + size].reshape(X_TERMS, Y_TERMS))
-    total = float(row.dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
-    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, total, scratch)
-
-
-def far_at_once(table: np.ndarray, home: int, y: float) -> float:
-    last, at = int(table[home + 1]), home + 2
-    while last > 1 and y <= 0.5:
-        y, last, at = 2.0 * y, last - 1, at + Y_TERMS
-    return float(table[at : at + Y_TERMS].dot(_polynomials(4.0 * y - 3.0 if last > 1 else 2.0 * y - 1.0)))
-
-
-def _polynomials(x: float) -> np.ndarray:
-    return np.cos(math.acos(max(-1.0, min(1.0, x))) * _ORDERS)
 
 
 #: what a generated file holds of this one
@@ -317,10 +276,10 @@ CONSTANTS = (
     "ORDER",
     "LEADING",
 )
-FUNCTIONS = (fill, panel_of, dot, scaled, home_of, mean_in, summed, far_out, pair_within, pair_in, cross_in, gap_in)
-
-#: what takes the place of these in plain Python
-AT_ONCE = {"panel_of": panel_at_once, "dot": dot_at_once, "far_out": far_at_once, "pair_within": pair_at_once}
+FUNCTIONS = (
+    *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, gap_in),
+)
 
 #: what takes the place of a function of `quadrature`
 CALLS = {

@@ -51,7 +51,7 @@ class Lowering(Expectations):
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]
         names = dict(given)
-        scratch = ["scratch"] * self.tabled
+        scratch = ["scratch"] * self.from_tables
         leading = {name: [*(f"shape_{i.index}" for i in integrands), *scratch] for name, integrands in self.calls.items()}
         printer = KernelPrinter(names, leading)
         lines: list[str] = []
@@ -75,7 +75,7 @@ class Lowering(Expectations):
 
     def helpers(self) -> str:
         """Source of every function the printed bodies call: primitives, and quadrature rules and integrands or tables."""
-        if self.tabled:
+        if self.from_tables:
             return "\n\n".join([*primitive_sources(self.used), *lookup_sources(self.calls)])
         sources = [self._integrand_source(i) for i in self.integrands.values()]
         sources += [self._rounding_source(i) for i in self.rounded]

@@ -29,7 +29,7 @@ _MOST = 16
 _LONGER = 10
 
 
-class Chain(sp.Function):  # type: ignore[misc]
+class Chain(sp.Function):
     """A product from left to right."""
 
     is_real = True

@@ -18,21 +18,21 @@ __all__ = ["InverseRoot", "Lowered", "Root", "radicals"]
 _UNIT, _LEAST = sp.Integer(2) ** 500, sp.Rational(1, 1000)
 
 
-class Root(sp.Function):  # type: ignore[misc]
+class Root(sp.Function):
     r"""\sqrt x of a product, which sympy would take apart."""
 
     nargs = 1
     is_real = True
 
 
-class InverseRoot(sp.Function):  # type: ignore[misc]
+class InverseRoot(sp.Function):
     r"""1/\sqrt x."""
 
     nargs = 1
     is_real = True
 
 
-class Lowered(sp.Function):  # type: ignore[misc]
+class Lowered(sp.Function):
     r"""2^{-1000} a b, which does not overflow where a b does."""
 
     nargs = 2

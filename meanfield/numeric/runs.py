@@ -18,7 +18,7 @@ from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
-from meanfield.numeric.tables import table_of
+from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import STATUS, kernel_of
 from meanfield.recurrence import Recursion
 
@@ -198,10 +198,8 @@ class Moments:
     @property
     def cost(self) -> int:
         """Of a point over all layers, a layer in closed form being 1."""
-        kernel = kernel_of(self.recursion, self.delta0 is not None)
-        tables = [table_of(f, slope) for f, slope in kernel.tabulated]
-        if tables and all(t.promising for t in tables):
-            kernel = kernel_of(self.recursion, self.delta0 is not None, tabled=True)
+        reader = reader_of(self.recursion, self.delta0 is not None)
+        kernel = kernel_of(self.recursion, self.delta0 is not None) if reader is None else reader.kernel
         return max(self.depth, 1) * kernel.layers * kernel.weight
 
     def run(self, points: int, out: Floats | None = None) -> Run:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from meanfield.gaussian import quadrature
-from meanfield.numeric import elementary, lookup
+from meanfield.numeric import elementary, plain_lookup
 from meanfield.numeric.fingerprint import as_imported, fingerprint, makers
 
 __all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "remembered"]
@@ -160,7 +160,7 @@ def interpreted(text: str) -> ModuleType:
     logarithm = _extended(math.log, ValueError, math.nan)
     unbounded["log"] = lambda z: logarithm(z) if z else -math.inf
     vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
-    vars(module).update(lookup.AT_ONCE)
+    vars(module).update(plain_lookup.AT_ONCE)
     vars(module)["workspace"] = lambda size: [0.0] * size  # plain floats, faster one by one than an array
     return module
 

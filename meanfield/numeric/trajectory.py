@@ -104,14 +104,14 @@ class Kernel:
 
 
 @lru_cache(maxsize=256)
-def kernel_of(rec: Recursion, paired: bool, tabled: bool = False) -> Kernel:
+def kernel_of(rec: Recursion, paired: bool, from_tables: bool = False) -> Kernel:
     """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process if there
     was one."""
-    return remembered(f"kernel {paired} {tabled} {written(rec)}", lambda: _kernel_of(rec, paired, tabled))
+    return remembered(f"kernel {paired} {from_tables} {written(rec)}", lambda: _kernel_of(rec, paired, from_tables))
 
 
-def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
-    lowering = Lowering(tabled=tabled, stepping=True, unchecked=True)
+def _kernel_of(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
+    lowering = Lowering(from_tables=from_tables, stepping=True, unchecked=True)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
     parameters = []
@@ -133,8 +133,8 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
     held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for before, _ in prepared for line in before)]))
     labels = list(parts[0].results)
     size = SCRATCH + KEPT * len(lowering.integrands)
-    own = [f"scratch[i*{size} : i*{size} + {size}]"] * tabled
-    names = [*lowering.shape_names, *["scratch"] * tabled]
+    own = [f"scratch[i*{size} : i*{size} + {size}]"] * from_tables
+    names = [*lowering.shape_names, *["scratch"] * from_tables]
     shape_names = "".join(f", {name}" for name in names)
 
     steps, moves = [], []
@@ -151,7 +151,7 @@ def _kernel_of(rec: Recursion, paired: bool, tabled: bool) -> Kernel:
         moves.append(_filled(_MOVE, put).strip())
     layers = sum(part.times for part in parts)
     put = product_lines(mixed, split) | {
-        "rows": _rows(held, labels, layers, size * tabled),
+        "rows": _rows(held, labels, layers, size * from_tables),
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),

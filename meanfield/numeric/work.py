@@ -62,11 +62,11 @@ class Work:
         return STEP + self.other + sum(cost(*call) for call in self.calls)
 
     @property
-    def tabled(self) -> float:
+    def looked_up(self) -> float:
         """What a point costs where tables answer its quadrature calls, all of which they must."""
         return STEP + self.other + sum(LOOKUPS[kind] for kind, _ in self.calls)
 
-    def tabulates(self, layers: int) -> bool:
+    def worth_tables(self, layers: int) -> bool:
         """Whether that many layers take longer than making tables."""
         return layers * sum(CALLS[kind][0] for kind, _ in self.calls) > WORTH
 
