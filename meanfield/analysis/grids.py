@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.stepping import BESIDE
-from meanfield.analysis.tabled import Tabled
+from meanfield.analysis.table_steps import TableSteps
 
 __all__ = ["HIGHEST", "LOWEST", "Grid", "Variances"]
 
@@ -63,9 +63,9 @@ class Grid:
         return next(iter(self.parameters.values())).size
 
     @cached_property
-    def steps(self) -> Tabled:
+    def steps(self) -> TableSteps:
         """a repeat of the net"""
-        return Tabled(self.step, self.parameters)
+        return TableSteps(self.step, self.parameters)
 
     def variances(self, start: Floats) -> Variances:
         """The first fixed point in the direction of flow from each start."""

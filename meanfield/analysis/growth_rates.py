@@ -187,24 +187,23 @@ class Approach:
 
 def gap_slow(drift: sp.Expr) -> Approach:
     """The attractor of de/d ln X = drift(e)."""
-    if vanishes(drift):
-        return Approach(None)
-    return attractor(drift, small(drift), S.Zero)
+    return attractor(drift, S.Zero)
 
 
 def gap_fixed(image: sp.Expr) -> Approach:
     """The attractor of e <- image(e)."""
-    if vanishes(image - GAP):
-        return Approach(None)
-    return replace(attractor(image - GAP, small(image), S.One), by_repeats=True)
+    return replace(attractor(image - GAP, S.One), by_repeats=True)
 
 
-def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
-    """Where e goes: `near` is drift(e) + neutral e as e -> 0; at that slope e = 0 neither attracts nor repels at first order.
+def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None) -> Approach:
+    """Where e goes: anywhere if there is no drift; `near` is drift(e) + neutral e as e -> 0, if that is known without: at that slope
+    e = 0 neither attracts nor repels at first order.
 
     Raises Together where e does not go to 0 and has no drift of its own.
     """
-    terms = iter(near.items())
+    if drift is not None and vanishes(drift):
+        return Approach(None)
+    terms = iter((small(drift + neutral * GAP) if near is None else near).items())
 
     def following() -> tuple[sp.Expr, sp.Expr]:
         (exponent, j), c = next(terms, ((S.One, 0), S.Zero))

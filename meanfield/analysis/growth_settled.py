@@ -59,7 +59,7 @@ def _settled_gap(approach: Approach) -> Growth:
 def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
     terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
     drift = None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put)
-    return Approach(None) if drift is not None and vanishes(drift) else attractor(drift, terms, S.One)
+    return attractor(drift, S.One, terms)
 
 
 def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undetermined, put: dict[sp.Expr, sp.Expr]) -> Growth:
@@ -93,4 +93,5 @@ def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
         if order > -1 or (order == -1 and logarithms):
             raise ValueError("the repeats of this network change with L by more than O(1/L): it has no joint limit")
     reason = "in the joint limit L -> oo at l/L fixed: each repeat moves the state by O(1/L)"
-    return tuple(Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))  # type: ignore[return-value]
+    q, gap, apjn = (Growth(name, "bounded", reason=reason) for name in ("q", "1 - c", "J"))
+    return q, gap, apjn

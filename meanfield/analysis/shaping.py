@@ -71,9 +71,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
 
 def _steep(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
     """Q'(1) = 1 and C'(1) = psi, where gamma and delta make Q(1) = 1 and C(0) = 0"""
-    f, slope = phi.expression - centre, phi.derivative.expression
-    if slope.has(sp.DiracDelta):
-        raise NoShape(f"{phi!r} has a jump, so that C'(1) is infinite")
+    f, slope = phi.expression - centre, _finite(phi, phi.derivative, "a jump, so that C'(1) is infinite")
     mean = moment(f)
     spread = moment(f**2) - mean**2
     along = tilted(f * slope) - mean * tilted(slope)
@@ -126,10 +124,8 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
 
 def _curved(phi: Activation, kappa: mp.mpf, tau: float) -> Shaped:
     """Q(1) = 1 and C''(1) = kappa, where gamma and delta make Q'(1) = C'(1) = 1"""
-    f, slope, curve = phi.expression - centre, phi.derivative.expression, phi.derivative.derivative.expression
-    if curve.has(sp.DiracDelta):
-        way_out = "a leaky ReLU is tailored by its slope, see tailored_leaky_relu"
-        raise NoShape(f"{phi!r} has a kink or a jump, so that C''(1) is infinite; {way_out}")
+    f, slope, way_out = phi.expression - centre, phi.derivative.expression, "a leaky ReLU is tailored by its slope, see tailored_leaky_relu"
+    curve = _finite(phi, phi.derivative.derivative, f"a kink or a jump, so that C''(1) is infinite; {way_out}")
     if curve == 0:
         raise NoShape(f"{phi!r} is linear, so that C''(1) = 0 at any scale and shift")
     rise = alpha**2 * moment(slope**2)
@@ -144,6 +140,13 @@ def _curved(phi: Activation, kappa: mp.mpf, tau: float) -> Shaped:
         return Shaped(phi, float(a), float(b), float(gamma), float(delta), float(kappa), float(tau), found)
 
     return _first([shaped(*found) for found in solutions(phi, equations, kappa, TAT)])
+
+
+def _finite(phi: Activation, derivative: Activation, otherwise: str) -> sp.Expr:
+    """a derivative of phi whose second moment is finite, or what phi has otherwise"""
+    if derivative.expression.has(sp.DiracDelta):
+        raise NoShape(f"{phi!r} has {otherwise}")
+    return derivative.expression
 
 
 def _first(found: list[Shaped]) -> Shaped:

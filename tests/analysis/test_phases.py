@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.analysis import contours, tabled, tables
+from meanfield.analysis import contours, table_steps, tables
 from meanfield.analysis.maps import map_of
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import standardised
@@ -49,7 +49,7 @@ def test_a_parameter_inside_a_function() -> None:
     """of a polynomial in it the tables are without it"""
     phi = mf.Activation(sp.tanh(mf.x) + sp.Symbol("a", positive=True) * sp.sin(mf.x))
     net = mf.Activate(phi) >> mf.Linear(sigma_b=0.2)
-    assert tabled._functions(map_of(net)).identical is not None
+    assert table_steps._functions(map_of(net)).identical is not None
     diagram = mf.phase_diagram(net, a=np.linspace(0.2, 1.5, 4), sigma_w=np.linspace(0.4, 0.6, 4))
     settings_agree(net, ("a", "sigma_w"), diagram, 1)
 
@@ -57,7 +57,7 @@ def test_a_parameter_inside_a_function() -> None:
 def test_a_threshold_inside_a_function() -> None:
     """softshrink with its threshold is a scale of x and of itself: one table for all of them"""
     net = mf.Activate(mf.softshrink(sp.Symbol("lambd", positive=True))) >> mf.Linear(sigma_b=0.6)
-    assert tabled._functions(map_of(net)).identical is not None
+    assert table_steps._functions(map_of(net)).identical is not None
     diagram = mf.phase_diagram(net, lambd=np.linspace(0.1, 0.9, 5), sigma_w=np.linspace(0.5, 0.95, 5))
     settings_agree(net, ("lambd", "sigma_w"), diagram, 2)
 
@@ -97,7 +97,7 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tables, "values_of", counted)
     monkeypatch.setattr(tables, "kept", lambda name: None)
     tables.table_of.cache_clear()
-    tabled._functions.cache_clear()
+    table_steps._functions.cache_clear()
     mf.phase_diagram(net, sigma_w=np.linspace(0.5, 3, 40), sigma_b=np.linspace(0.01, 1, 40))
     assert len(calls) > 8
     calls.clear()
@@ -235,7 +235,7 @@ def test_what_a_setting_lacks_is_its_status() -> None:
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["infinite"]
 
 
-@pytest.mark.parametrize("phi", [mf.erf, mf.isru], ids=["closed", "tabled"])
+@pytest.mark.parametrize("phi", [mf.erf, mf.isru], ids=["closed", "from tables"])
 def test_a_stream_that_grows_for_ever_has_no_fixed_point(phi: mf.Activation) -> None:
     """q' - q is 1e-20 q at weights of 1e-4 and q = 1e12, and no root; with a skip below 1 there is one"""
     axes = {"sigma_w": np.geomspace(1e-4, 1, 4), "sigma_b": np.array([0.0, 1e-5])}

@@ -19,7 +19,7 @@ from meanfield.analysis.tables import Table
 from meanfield.analysis.tabulated import along, callables, tabulated
 from meanfield.symbols import known
 
-__all__ = ["Tabled"]
+__all__ = ["TableSteps"]
 
 Floats = NDArray[np.float64]
 #: (q, delta, *parameters) -> values of the expressions of a stage
@@ -73,7 +73,7 @@ def _functions(step: StepMap) -> _Functions:
 
 
 @dataclass(frozen=True)
-class Tabled:
+class TableSteps:
     """The map of a repeat at arrays of parameter values, over arrays of states."""
 
     step: StepMap
