@@ -40,7 +40,8 @@ def network_map(net: Any) -> NetworkMap:
             raise ValueError(f"net = {net}: it has no activation to shape")
         return lambda x, r: largest(net, x, r)
     if callable(net):
-        return net  # type: ignore[no-any-return]
+        own: NetworkMap = net
+        return own
     depth = arguments.check_integer(net, "net", 1)
 
     def repeated(x: Any, r: LayerMap) -> Any:

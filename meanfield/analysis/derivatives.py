@@ -24,7 +24,7 @@ __all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "ide
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
 
 
-class Name(sp.Dummy):  # type: ignore[misc]
+class Name(sp.Dummy):
     """A symbol for `value`, an expression in q, delta, parameters and other names."""
 
     __slots__ = ("value",)

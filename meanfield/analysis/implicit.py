@@ -47,7 +47,7 @@ def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
     return [sp.N(e, digits) for e in found]
 
 
-class Implicit(sp.Expr):  # type: ignore[misc]
+class Implicit(sp.Expr):
     """The s at which equation(s) = 0 first, touching or crossing zero, on the way from where the recursion starts.
 
     `Implicit(equation, s)`; s is bound. Free symbols are those of the equation: substitute numbers, then evaluate.

@@ -51,8 +51,8 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
         return _nonzero({key: limit.whole(c) for key, c in terms.items()})
 
     after_q, after_gap = limit.values[q], limit.values[delta]
-    entries = tuple(whole(limit.terms(t)) for t in transfer)
-    return Repeat(whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q)), entries)  # type: ignore[arg-type]
+    t00, t01, t10, t11 = (whole(limit.terms(t)) for t in transfer)
+    return Repeat(whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q)), (t00, t01, t10, t11))
 
 
 def _views(stage: Stage) -> dict[sp.Expr, sp.Expr]:

@@ -26,7 +26,7 @@ GAP = sp.Symbol("gap", positive=True)
 DIGITS = 20
 
 
-class Beside(sp.Dummy):  # type: ignore[misc]
+class Beside(sp.Dummy):
     """A positive parameter s that lies on one side of a value: s^k = edge (1 + t)^side, t > 0."""
 
     edge: sp.Expr

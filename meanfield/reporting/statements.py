@@ -78,8 +78,8 @@ def _(things: tuple[Any, ...] | list[Any]) -> str:
     return "\n\n".join([*parts, *([aligned(formulas)] if formulas else [])])
 
 
-@latex.register
-def _(things: Mapping) -> str:  # type: ignore[type-arg]
+@latex.register(Mapping)
+def _(things: Mapping[Any, Any]) -> str:
     """a line for each name"""
     lefts = (latex(name) if isinstance(name, sp.Basic) else named(str(name)) for name in things)
     return aligned([f"{left} &= {latex(value)}" for left, value in zip(lefts, things.values(), strict=True)])

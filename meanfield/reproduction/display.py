@@ -105,14 +105,14 @@ def _(value: str) -> Iterator[Part]:
     yield Text(value)
 
 
-@shown.register
-def _(value: tuple) -> Iterator[Part]:  # type: ignore[type-arg]
+@shown.register(tuple)
+def _(value: tuple[Any, ...]) -> Iterator[Part]:
     for one in value:
         yield from shown(one)
 
 
-@shown.register
-def _(value: dict) -> Iterator[Part]:  # type: ignore[type-arg]
+@shown.register(dict)
+def _(value: dict[str, Any]) -> Iterator[Part]:
     """a table by its columns"""
     columns = [list(column) for column in value.values()]  # arrays too
     rows = tuple(tuple(map(_cell, row)) for row in zip(*columns, strict=True))

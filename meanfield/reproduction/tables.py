@@ -76,9 +76,10 @@ def final_values(transformers: Mapping[str, Pair]) -> list[tuple[str, float | No
     for norm, pair in transformers.items():
         full, value = pair.full, pair.value_path
         for alpha, i in _slopes(full):
-            last = (full.q[i][-1], full.p[i][-1], full.c[i][-1], value.log_chi_product[i][0], value.log_apjn[i][0], full.log_apjn[i][0])
-            rows.append((norm, alpha, *map(float, last)))
-    return rows  # type: ignore[return-value]
+            q, p, c = (float(curve[i][-1]) for curve in (full.q, full.p, full.c))
+            chi, without, apjn = (float(curve[i][0]) for curve in (value.log_chi_product, value.log_apjn, full.log_apjn))
+            rows.append((norm, alpha, q, p, c, chi, without, apjn))
+    return rows
 
 
 def final_table(transformers: Mapping[str, Pair]) -> str:
