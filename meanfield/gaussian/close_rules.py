@@ -45,7 +45,7 @@ CLOSE = 0.05  # of the shortest feature: a deviation of u - v that is small agai
 
 def _half_normal(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of Gauss for E g(|xi|), xi standard normal: recurrence by Stieltjes' procedure, then Golub and Welsch (1969)."""
-    y, w = np.polynomial.legendre.leggauss(80)
+    y, w = legendre_rule(80)
     y = 6.5 * (y + 1.0)
     w = w * np.exp(-0.5 * y**2)
     w = w / w.sum()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from meanfield.gaussian.panel_rules import along, spanned, wrapped
-from meanfield.gaussian.panels import hermite_rule
+from meanfield.gaussian.panels import hermite_rule, legendre_rule
 from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, WINDOW, breaks_of, sharp_of, straight
 
 __all__ = [
@@ -40,8 +40,7 @@ NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply i
 CAPACITY = 8192  # most nodes of one rule
 UNIT = 2.0**-53  # in which rounding is counted
 HERMITE_X, HERMITE_W = hermite_rule(7)
-GAP_X = (-0.9061798459386640, -0.5384693101056831, 0.0, 0.5384693101056831, 0.9061798459386640)
-GAP_W = (0.2369268850561891, 0.4786286704993665, 0.5688888888888889, 0.4786286704993665, 0.2369268850561891)
+GAP_X, GAP_W = (tuple(numbers.tolist()) for numbers in legendre_rule(5))
 
 
 def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:

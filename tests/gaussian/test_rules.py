@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -12,6 +13,7 @@ import sympy as sp
 import meanfield as mf
 from meanfield.gaussian import wave_rules
 from meanfield.gaussian.node_rules import CAPACITY
+from meanfield.gaussian.panels import legendre_rule
 from meanfield.gaussian.periods import wave
 from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.waves import wave_row
@@ -98,3 +100,19 @@ def test_more_harmonics_than_an_array_holds_are_refused() -> None:
     t[:], w[:] = UNTOUCHED, UNTOUCHED
     assert wave_rules.harmonic_nodes(1.0, 4.0, 1.0, 0.0, t, w) == -1
     assert (np.array([t, w]) == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("m", [2, 5, 16, 20, 24, 80])
+def test_nodes_and_weights_of_gauss_and_legendre_are_the_nearest_doubles(m: int) -> None:
+    """to the roots of P_m at 50 digits, all of them, and to 2 (1 - t^2)/(m P_{m-1}(t))^2 there"""
+    nodes, weights = legendre_rule(m)
+    assert nodes.size == weights.size == m
+    assert (np.diff(nodes) > 0).all()
+    with mp.workdps(50):
+        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+            root = mp.mpf(node)
+            for _ in range(2):
+                now, before = mp.legendre(m, root), mp.legendre(m - 1, root)
+                root -= now * (1 - root**2) / (m * (before - root * now))
+            assert node == (float(root) if abs(root) > mp.mpf("1e-40") else 0.0)
+            assert weight == float(2 * (1 - root**2) / (m * mp.legendre(m - 1, root)) ** 2)
