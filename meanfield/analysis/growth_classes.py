@@ -75,7 +75,8 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
     kappa, speed = exponent(first[0], last[0]), np.abs(last[0])
     slow = kappa > APART
-    variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
+    gone = (moved.at == 0) & (further.at == 0)
+    variance = np.select([gone, ~np.isfinite(speed) | (kappa < -APART), slow], ["exponential", "faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = exponent(away, there)
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
@@ -104,6 +105,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     gradient = np.select(
         [
             infinite,
+            gone,
             ~np.isfinite(rates[1]),
             np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
             eta < -APART,
@@ -112,10 +114,10 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
             eta < kappa - APART,
             eta < kappa + APART,
         ],
-        ["infinite", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
+        ["infinite", "exponential", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
         "bounded",
     )
-    words = {"q": (variance, told), "gap": (correlation, told), "apjn": (gradient, told | infinite)}
+    words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
     return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}
 
 
