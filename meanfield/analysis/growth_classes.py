@@ -58,10 +58,22 @@ def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts:
     inside = _rise(grid, at, critical) > CRITICAL
     correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
-    gradient = np.select(
-        [np.isposinf(factor), np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["infinite", "exponential", "power"], "bounded"
-    )
+    slowly = _comes_slowly(grid, at, np.nan_to_num(gap), (np.abs(along.less_1) <= CRITICAL) & (np.abs(factor) <= CRITICAL))
+    gradient = np.select([np.isposinf(factor), np.abs(factor) > CRITICAL, slowly], ["infinite", "exponential", "power"], "bounded")
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
+
+
+def _comes_slowly(grid: Grid, at: Floats, gap: Floats, marginal: Bools) -> Bools:
+    """Where dq'/dq = 1, whether q comes to q* as 1/l and takes the factor of J along: it does not where each q stays, or J is the same"""
+    result, asked = np.zeros(at.size, dtype=bool), np.flatnonzero(marginal)
+    if asked.size:
+        own = grid.take(asked)
+        for side in (INSIDE, -INSIDE):
+            beside = at[asked] * np.exp(side)
+            moved, _, chi = own.steps.identical(beside)
+            moves = np.abs(moved.growth) > TOLD * ROUNDING * moved.noise
+            result[asked] |= moves & (np.abs(_leading(own, beside, beside * gap[asked], chi).log) > CRITICAL)
+    return result
 
 
 def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
