@@ -95,6 +95,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     if problem.equations.chi.has(sp.oo, sp.zoo):
         return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")
+    if problem.equations.chi == -1:
+        return Critical({}, "none", "chi = 0 for any parameters: weights are 0, or an activation has no slope")
     if q is None:
         return problem.on_the_line() if len(open_) == 1 else problem.half_stable()
     at = arguments.expression(q, "q")

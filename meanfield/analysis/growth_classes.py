@@ -58,10 +58,22 @@ def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts:
     inside = _rise(grid, at, critical) > CRITICAL
     correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
-    gradient = np.select(
-        [np.isposinf(factor), np.abs(factor) > CRITICAL, np.abs(along.less_1) <= CRITICAL], ["infinite", "exponential", "power"], "bounded"
-    )
+    slowly = _comes_slowly(grid, at, np.nan_to_num(gap), (np.abs(along.less_1) <= CRITICAL) & (np.abs(factor) <= CRITICAL))
+    gradient = np.select([np.isposinf(factor), np.abs(factor) > CRITICAL, slowly], ["infinite", "exponential", "power"], "bounded")
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
+
+
+def _comes_slowly(grid: Grid, at: Floats, gap: Floats, marginal: Bools) -> Bools:
+    """Where dq'/dq = 1, whether q comes to q* as 1/l and takes the factor of J along: it does not where each q stays, or J is the same"""
+    result, asked = np.zeros(at.size, dtype=bool), np.flatnonzero(marginal)
+    if asked.size:
+        own = grid.take(asked)
+        for side in (INSIDE, -INSIDE):
+            beside = at[asked] * np.exp(side)
+            moved, _, chi = own.steps.identical(beside)
+            moves = np.abs(moved.growth) > TOLD * ROUNDING * moved.noise
+            result[asked] |= moves & (np.abs(_leading(own, beside, beside * gap[asked], chi).log) > CRITICAL)
+    return result
 
 
 def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
@@ -75,7 +87,8 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
     kappa, speed = exponent(first[0], last[0]), np.abs(last[0])
     slow = kappa > APART
-    variance = np.select([~np.isfinite(speed) | (kappa < -APART), slow], ["faster", "power"], "exponential")
+    gone = (moved.at == 0) & (further.at == 0)
+    variance = np.select([gone, ~np.isfinite(speed) | (kappa < -APART), slow], ["exponential", "faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = exponent(away, there)
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
@@ -104,6 +117,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     gradient = np.select(
         [
             infinite,
+            gone,
             ~np.isfinite(rates[1]),
             np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
             eta < -APART,
@@ -112,10 +126,10 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
             eta < kappa - APART,
             eta < kappa + APART,
         ],
-        ["infinite", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
+        ["infinite", "exponential", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
         "bounded",
     )
-    words = {"q": (variance, told), "gap": (correlation, told), "apjn": (gradient, told | infinite)}
+    words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
     return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}
 
 

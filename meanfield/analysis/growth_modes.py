@@ -10,7 +10,7 @@ from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.signs import sign, vanishes
 
-__all__ = ["as_undetermined", "competing", "fastest", "gap_steps", "steps_law", "unknown", "unknown_law"]
+__all__ = ["as_undetermined", "competing", "fastest", "gap_steps", "gone", "steps_law", "unknown", "unknown_law"]
 
 
 def as_undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
@@ -26,12 +26,17 @@ def unknown(reason: Undetermined | NoExpansion) -> tuple[Growth, Growth, Growth]
     return unknown_law("q", reason), unknown_law("1 - c", reason), unknown_law("J", reason)
 
 
+def gone(quantity: str) -> Growth:
+    """It is multiplied by less and less, or by 0."""
+    return Growth(quantity, "exponential", rate=-S.Infinity, reason=f"{quantity} vanishes faster than any exponential")
+
+
 def gap_steps(approach: Approach) -> Growth:
     """e <- h e, or e <- e + h e^theta + drift e/l"""
     theta, h, drift = approach.theta, approach.h, approach.drift
     if theta == 1:
         if h == 0:
-            return Growth("1 - c", "exponential", rate=-S.Infinity, reason="1 - c vanishes faster than any exponential")
+            return gone("1 - c")
         return Growth("1 - c", "exponential", rate=sp.log(tidied(h)))
     balance = 1 + (theta - 1) * drift
     side = sign(balance)
@@ -46,6 +51,8 @@ def gap_steps(approach: Approach) -> Growth:
 def steps_law(transfer: sp.Matrix) -> Growth:
     """J ~ powers of the eigenvalues of a transfer that stays the same"""
     modes = [(share, mu) for mu, share in eigenvalues(transfer) if not vanishes(mu)]
+    if transfer.is_zero_matrix:
+        return gone("J")
     if not modes:
         raise Undetermined("J vanishes to the order of the expansions")
     return competing([(share, S.Zero if is_one(mu) else sp.log(mu)) for share, mu in modes], "exponential")

@@ -8,7 +8,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_marginal import is_marginal, marginal
-from meanfield.analysis.growth_modes import as_undetermined, gap_steps, steps_law, unknown, unknown_law
+from meanfield.analysis.growth_modes import as_undetermined, gap_steps, gone, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import NoExpansion
@@ -24,6 +24,8 @@ x = known("x")
 
 def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
     """q goes to `variance` (a symbol where every variance stays)"""
+    if variance == 0:  # the branches have no weight
+        return gone("q"), unknown_law("1 - c", Undetermined("q is 0 from the first repeat on: there is no correlation")), gone("J")
     free = isinstance(variance, sp.Dummy)
     letter = variance if free else sp.Dummy("q", positive=True)
     put: dict[sp.Expr, sp.Expr] = {} if free else {letter: variance}

@@ -39,6 +39,8 @@ __all__ = ["Sensitivity", "sensitivity"]
 
 Floats = NDArray[np.float64]
 q, p, delta = (known(name) for name in ("q", "p", "delta"))
+#: what may be of a point
+STATUS = ("ok", "zero APJN", "infinite APJN", "out of range")
 
 
 _LOOPS = '''
@@ -63,13 +65,12 @@ def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, l
         total = a + pooled * b
         q_out[g] = q
         delta_out[g] = delta
-        log_out[g] = -math.inf if total == 0.0 else math.nan
-        if total > 0.0 and total < math.inf:
-            log_out[g] = math.log(total) + e * 346.57359027997264
+        finite = total > 0.0 and total < math.inf
+        log_out[g] = math.log(total) + e * 346.57359027997264 if finite else -math.inf if total == 0.0 else total
         for k in range(count):
             dq_out[k, g] = dots[k, 0]
             ddelta_out[k, g] = dots[k, 1]
-            dlog_out[k, g] = (dots[k, 2] + pooled * dots[k, 3]) / total if total > 0.0 else math.nan
+            dlog_out[k, g] = (dots[k, 2] + pooled * dots[k, 3]) / total if finite else math.nan
 '''
 
 
@@ -85,7 +86,8 @@ class Sensitivity(faces.Labelled):
     dq, dlog_apjn : mappings
         Their derivatives by name of what they are taken with respect to.
     c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only; None for a single input.
-    status : "ok", or "out of range" where a number is not finite: a word, or an array of the shape of the grid.
+    status : "ok"; "zero APJN" or "infinite APJN", where q and c have their derivatives and ln J = -oo or oo has none (weights are 0, an
+        activation jumps); "out of range" where another number is not finite. A word, or an array of the shape of the grid.
 
     Examples
     --------
@@ -121,7 +123,8 @@ class Sensitivity(faces.Labelled):
         rows = [f"  {name}: dq = {self.dq[name]}, dlog_apjn = {self.dlog_apjn[name]}" for name in self.dq]
         if self.dgap is not None:
             rows = [f"{row}, dgap = {self.dgap[name]}" for row, name in zip(rows, self.dgap, strict=True)]
-        bad = "" if np.all(np.asarray(self.status) == "ok") else ", out of range at some points"
+        words = sorted(set(np.ravel(self.status).tolist()) - {"ok"})
+        bad = f", status {words}" if words else ""
         return "\n".join([f"Sensitivity(depth {self.depth}{bad})", *rows])
 
 
@@ -155,7 +158,7 @@ def sensitivity(
     TypeError, ValueError
         As `propagate`; a name that is no parameter; a parameter of a gated attention unit that moves a kink of its activation.
     ArithmeticError
-        A derivative is finite nowhere on the grid: an activation that jumps, whose J is infinite, or `BatchNorm` of identical inputs.
+        A derivative of q or c is finite nowhere on the grid, or ln J has no value (`BatchNorm` of identical inputs).
 
     Examples
     --------
@@ -206,17 +209,18 @@ def sensitivity(
         small,
     )
     q_last, delta_last, log_last, dq, ddelta, dlog = out
-    finite = np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out], axis=0)
-    if not finite.any():
-        if all(np.isfinite(a).all() for a in (q_last, delta_last, dq, ddelta)):
-            raise ArithmeticError(f"ln J is not finite: {_NOTHING if np.isneginf(log_last).all() else _INFINITE}")
+    state, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in part], axis=0) for part in ((out[:2] + out[3:5]), out[2::3]))
+    status = np.select([state & rate, state & np.isneginf(log_last), state & np.isposinf(log_last)], STATUS[:3], STATUS[3])
+    if (status == STATUS[3]).all():
+        if state.all():
+            raise ArithmeticError(f"ln J is not finite: {_INFINITE}")
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
     numbers = [q_last, log_last, dq, dlog]
     if delta0 is not None:
         with np.errstate(all="ignore"):
             numbers += [delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2]
     found = _shaped(grid, names, depth, *numbers)
-    return found if finite.all() else replace(found, status=np.where(finite, "ok", "out of range").reshape(grid))
+    return found if (status == "ok").all() else replace(found, status=status.reshape(grid) if grid else str(status[0]))
 
 
 def _names(values: Iterable[str], wanted: str | tuple[str, ...] | None, begun: Iterable[str]) -> tuple[str, ...]:
@@ -243,7 +247,6 @@ def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers:
 
 
 #: why ln J has no value where q and c have theirs
-_NOTHING = "J = 0: weights are 0, or an activation has no slope anywhere"
 _INFINITE = (
     "J is infinite from this start, where statistics of a batch divide by the difference of inputs that are identical (c = 1), "
     "or the square of a slope has no mean"
@@ -276,11 +279,12 @@ class _Kernel:
 @lru_cache(maxsize=64)
 def _kernel(rec: Recursion, paired: bool) -> _Kernel:
     lowering = Lowering()
-    taken = {*_STATE, "dot_a", "dot_b", "dots", "seeds", "size", "factor", "BIG", "SMALL", "g", "k", "l", "L", "math", "np", "step"}
+    taken = {*_STATE, "dots", "seeds", "size", "factor", "BIG", "SMALL", "g", "k", "l", "L", "math", "np", "step"}
     state = ", ".join(_STATE)
     given = {q: "q", delta: "delta", known("l"): "l", known("L"): "L"} | {s: parameter_name(s.name, taken) for s in rec.parameters}
     seeds = {q: "dots[k, 0]", delta: "dots[k, 1]"} | {s: f"seeds[k, {2 + i}, g]" for i, s in enumerate(rec.parameters)}
-    lines = [line for stage in rec.stages for line in _stage(lowering, stage, given, seeds, taken, paired)]
+    with_other = paired and any(stage.law.transfer[0, 1] != 0 for stage in rec.stages)
+    lines = [line for stage in rec.stages for line in _stage(lowering, stage, given, seeds, taken, paired, with_other)]
     names = [given[s] for s in rec.parameters]
     signature = ", ".join([state, "dots", "seeds", "g", *names, "l", "L", *lowering.shape_names])
     step = f"def step({signature}):\n    " + "\n    ".join([*lines, f"return {state}"]) + "\n"
@@ -293,23 +297,34 @@ def _kernel(rec: Recursion, paired: bool) -> _Kernel:
     return _Kernel(source, tuple(lowering.integrands.values()), lowering.work)
 
 
+def _jumps(e: sp.Expr) -> bool:
+    """Whether an activation jumps, so that this is infinite, or 0, and has no derivatives."""
+    return any(t.base.has(sp.DiracDelta) for t in e.atoms(sp.Pow))
+
+
 def _stage(
-    lowering: Lowering, stage: Stage, given: dict[sp.Symbol, str], seeds: dict[sp.Symbol, str], taken: set[str], paired: bool
+    lowering: Lowering,
+    stage: Stage,
+    given: dict[sp.Symbol, str],
+    seeds: dict[sp.Symbol, str],
+    taken: set[str],
+    paired: bool,
+    with_other: bool,
 ) -> list[str]:
     """The lines of a stage: its values and partial derivatives, then for every direction the tangents, by the chain rule; of a single
-    input those of q and J alone."""
+    input those of q and J alone, and those of K only where it has a say in J."""
     law = stage.law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta} | {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
     named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
     wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
     if not paired:
-        wanted = [wanted[0], sp.S.Zero, wanted[2], *[sp.S.Zero] * 3]
+        wanted[1] = sp.S.Zero
+    if not with_other:
+        wanted[3:] = [sp.S.Zero] * 3
     steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
-    if any(t.base.has(sp.DiracDelta) for _, e in steps for t in e.atoms(sp.Pow)):
-        raise ArithmeticError(f"{stage.block}: an activation jumps, so that J is infinite and has no derivatives")
     moving = {*seeds, *named}
     try:
-        slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str)] for _, e in steps]
+        slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str) if not _jumps(e)] for _, e in steps]
     except ValueError as reason:
         raise ValueError(f"{stage.block}: {reason}") from None
     body = lowering.body([*wanted, *(slope for row in slopes for _, slope in row)], given, named, taken)
@@ -328,15 +343,16 @@ def _stage(
         inner.append(f"{dots[symbol]} = {' + '.join(terms) or '0.0'}")
     new_q, new_delta, t00, t01, t10, t11 = values
     dq, ddelta, d00, d01, d10, d11 = (dots[symbol] for symbol, _ in steps[-6:])
-    inner += [
-        f"dot_a = dots[k, 2]*{t00} + dots[k, 3]*{t10} + a*{d00} + b*{d10}",
-        f"dot_b = dots[k, 2]*{t01} + dots[k, 3]*{t11} + a*{d01} + b*{d11}",
-        f"dots[k, 0], dots[k, 1], dots[k, 2], dots[k, 3] = {dq}, {ddelta}, dot_a, dot_b",
-    ]
+    row = f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}" if with_other else f"a = a*{t00}"
+    of_row = f"dots[k, 2]*{t00} + a*{d00}, dots[k, 3]"
+    if with_other:
+        columns = ((t00, t10, d00, d10), (t01, t11, d01, d11))
+        of_row = ", ".join(f"dots[k, 2]*{first} + dots[k, 3]*{second} + a*{d} + b*{other}" for first, second, d, other in columns)
+    inner.append(f"dots[k, 0], dots[k, 1], dots[k, 2], dots[k, 3] = {dq}, {ddelta}, {of_row}")
     lines += [
         "for k in range(dots.shape[0]):",
         *(f"    {line}" for line in inner),
-        f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}",
+        row,
         f"q, delta = {new_q}, {new_delta}",
         "delta = min(delta, 2.0*q) if delta < math.inf else delta",
         *_SCALED.splitlines(),

@@ -25,6 +25,7 @@ from meanfield.numeric.far_powers import FAR, far_power
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
+from meanfield.numeric.unbounded import bounded_or_weighed, weighed
 from meanfield.symbols import known
 
 __all__ = ["Expectations"]
@@ -45,14 +46,14 @@ class Expectations(Calls):
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
         e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
-        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
+        return weighed(angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition))
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, (Exchangeable, ExchangeableSlope)):
             return self._exchangeable(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
-            return self.numeric(node.conditioned()) if form is None else form
+            return self.numeric(bounded_or_weighed(node.conditioned())) if form is None else form
         if isinstance(node, Expectation):
             f, mean = about_its_mean(node.integrand, node.mean)
             return self._mean(node) if mean == node.mean else self.numeric(Expectation(f, node.variance, mean))
@@ -62,7 +63,7 @@ class Expectations(Calls):
 
     def _safe(self, find: Callable[[], sp.Expr | None]) -> sp.Expr | None:
         """a closed form whose numbers are as good as quadrature's"""
-        form = None if self.by_quadrature else find()
+        form = None if self.by_quadrature else bounded_or_weighed(find())
         return None if form is None or form.has(*FOR_READING) else form
 
     def _mean(self, node: Expectation) -> sp.Expr:

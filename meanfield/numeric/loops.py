@@ -127,9 +127,11 @@ def code(q, delta, started, least, mantissa, lowest, good, layers):
         return 1 if (q >= 1e300) | (delta >= 1e300) else 2 if q <= 1e-300 else 3
     if not mantissa < math.inf:
         return 6
+    if lowest == 0.0:
+        return 7
     if least < 1e-300 and started > 0.0:
         return 4
-    return 5 if lowest <= 0.0 else 0
+    return 5 if lowest < 0.0 else 0
 
 
 def keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward):
@@ -294,7 +296,7 @@ def through(
     if several:
         for i in range(lanes):
             if s[LOWEST + i] <= 0.0 and status[origin + i] == 0:
-                status[origin + i] = 5
+                status[origin + i] = 5 if s[LOWEST + i] < 0.0 else 7
 
 
 def trajectories(

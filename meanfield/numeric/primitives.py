@@ -48,6 +48,7 @@ __all__ = [
     "softmax_terms",
     "softmax_triple",
     "softmax_value",
+    "unbounded",
 ]
 
 #: positive nodes and weights of 20-point Gauss-Legendre quadrature
@@ -147,6 +148,11 @@ def inverse_root(x: float) -> float:
 def lowered_product(a: float, b: float) -> float:
     """2^-1000 a b."""
     return a * 9.332636185032189e-302 * b
+
+
+def unbounded(weight: float) -> float:
+    """The product of a weight and of what is infinite, 0 where the weight is: no weight lets anything through."""
+    return 0.0 if weight == 0.0 else math.copysign(math.inf, weight)
 
 
 def heaviside(x: float, at_zero: float) -> float:

@@ -36,6 +36,7 @@ PRIMITIVES: Final = {
     "BivariateDensity": primitives.bivariate_density,
     "BivariateNormalCDF": primitives.bivariate_normal,
     "Heaviside": primitives.heaviside,
+    "Unbounded": primitives.unbounded,
     **{f"Softmax{name.title()}": getattr(primitives, f"softmax_{name}") for name in ("exponent", "response", "slope", "triple")},
 }
 

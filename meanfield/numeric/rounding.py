@@ -16,6 +16,7 @@ from sympy.codegen.cfunctions import expm1
 from sympy.core.function import AppliedUndef
 
 from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF
+from meanfield.numeric.unbounded import Unbounded
 from meanfield.symbols import known
 
 __all__ = ["moment_bound", "rounding_bound"]
@@ -161,6 +162,10 @@ class _Bound:
     @of.register(sp.Heaviside)
     @of.register(sp.sign)
     def _(self, e: sp.Expr) -> sp.Expr:
+        return S.Zero
+
+    @of.register
+    def _(self, e: Unbounded) -> sp.Expr:
         return S.Zero
 
     @of.register

@@ -51,7 +51,7 @@ class Run(faces.Labelled):
     status : str or array of str
         "ok" or what happened: overflow, underflow, invalid (values are NaN from there on), gap underflow (1 - c is below 1e-300 and
         no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
-        q and p are as they should be).
+        q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same).
 
     Examples
     --------

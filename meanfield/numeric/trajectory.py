@@ -23,7 +23,7 @@ from meanfield.symbols import known
 __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 
 #: what a status code of the kernel means
-STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN")
+STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
 FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "pair_in")
 #: points in a block of a grid

@@ -410,3 +410,24 @@ def test_growth_of_what_leaves_the_range_with_masks(w: float) -> None:
     assert words == [law.q.kind, law.gap.kind, law.apjn.kind] == ["exponential", "bounded", "exponential"]
     assert diagram.phase[0, 0] == ("apart" if w < 1 else "divergent")
     assert math.isnan(diagram.c[0, 0])
+
+
+@pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu(0.1), mf.identity, mf.abs], ids=["relu", "leaky", "linear", "abs"])
+def test_a_homogeneous_network_keeps_its_gradient_on_the_edge(phi: mf.Activation) -> None:
+    """dq'/dq = 1 there since each q stays, or grows by the same amount: no approach to a fixed point as 1/l, which would carry J along"""
+    edge = 1 / sp.sqrt(phi.second_moment(1))
+    diagram = mf.phase_diagram(mf.mlp(phi), sigma_w=[0.5, float(edge)], sigma_b=[0.0, 0.3])
+    for j, bias in enumerate((0, sp.Rational(3, 10))):
+        law = mf.growth(mf.mlp(phi), sigma_w=edge, sigma_b=bias)
+        assert [str(diagram.growth[k][1, j]) for k in ("q", "gap", "apjn")] == [law.q.kind, law.gap.kind, law.apjn.kind]
+        assert law.apjn.kind == "bounded"
+
+
+def test_where_other_variances_move_the_gradient_is_a_power() -> None:
+    """q' = (3 q^2 - 2 q + 3)/4 touches q at 1, where chi = q: J is carried along as q comes as 1/l"""
+    net = mf.mlp(mf.Activation(mf.x**2 - 1))
+    diagram = mf.phase_diagram(net, sigma_w=[0.25, 0.5], sigma_b=[0.1, 0.5**0.5])
+    assert [str(diagram.growth[k][1, 1]) for k in ("q", "apjn")] == ["bounded", "power"]
+    run = mf.propagate(net, 20_000, q=0.5, sigma_w=0.5, sigma_b=0.5**0.5)
+    slope = (run.log_apjn_forward[-1] - run.log_apjn_forward[10_000]) / math.log(2)
+    assert slope == pytest.approx(-4 / 3, rel=1e-2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -122,16 +123,29 @@ def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
-    with pytest.raises(ArithmeticError, match="jumps"):
-        mf.sensitivity(mf.mlp(mf.step), 3, 1.0, sigma_w=1.0, sigma_b=0.1)
     some = mf.sensitivity(mf.mlp(mf.relu), 3000, 1.0, sigma_w=np.array([1.0, 3.0]), sigma_b=0.1)
     assert some.status.tolist() == ["ok", "out of range"]
     with pytest.raises(ValueError, match="mixes tokens"):
         mf.sensitivity(mf.Residual(mf.Attention(4, 1, 1, 1, 1)), 3, 1.0)
     with pytest.raises(ArithmeticError, match=r"J is infinite from this start, where statistics of a batch .* identical \(c = 1\)"):
         mf.sensitivity(mf.BatchNorm() >> mf.mlp(mf.relu), 3, 1.0, c=1.0, sigma_w=1.0, sigma_b=0.1)
-    with pytest.raises(ArithmeticError, match="J = 0: weights are 0"):
-        mf.sensitivity(mf.mlp(mf.relu), 3, 1.0, sigma_w=0.0, sigma_b=0.1)
+
+
+@pytest.mark.parametrize("phi", [mf.relu, mf.step, mf.tanh], ids=str)
+def test_without_weights_q_has_its_slopes_and_j_a_status(phi: mf.Activation) -> None:
+    found = mf.sensitivity(mf.mlp(phi), 3, 1.0, sigma_w=0.0, sigma_b=0.5)
+    assert (found.status, found.q, found.dq) == ("zero APJN", 0.25, {"sigma_b": 1.0, "sigma_w": 0.0})
+    assert found.log_apjn == -math.inf
+    assert math.isnan(found.dlog_apjn["sigma_w"])
+
+
+def test_what_jumps_has_slopes_of_q_and_c_beside_an_infinite_j() -> None:
+    at = {"q": 1.0, "c": 0.4, "sigma_w": 1.2, "sigma_b": 0.3}
+    found = mf.sensitivity(mf.mlp(mf.step), 3, **at, with_respect_to="sigma_w")
+    up, down = (mf.propagate(mf.mlp(mf.step), 3, **{**at, "sigma_w": 1.2 + h}) for h in (1e-6, -1e-6))
+    assert found.status == "infinite APJN"
+    assert found.dq["sigma_w"] == pytest.approx((up.q[-1] - down.q[-1]) / 2e-6, rel=1e-8)
+    assert found.dgap["sigma_w"] == pytest.approx((up.gap[-1] - down.gap[-1]) / 2e-6, rel=1e-7)
 
 
 def test_the_gap_behind_a_norm_moves_with_its_variance() -> None:
