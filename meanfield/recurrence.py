@@ -18,6 +18,7 @@ from meanfield.blocks.laws import Definition, Law, Signal
 from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known, merged, reserved
 
@@ -46,7 +47,10 @@ class Stage:
 def explicit(e: sp.Expr, values: dict[sp.Expr, sp.Expr]) -> sp.Expr:
     """The expression with names put in and expectations in closed form where they have one."""
     e = e.xreplace(values)
-    return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+    nodes = parts_of(e, Node)
+    if any(parts_of(t, Node) != {t} for t in nodes):  # one inside another
+        return e.replace(lambda t: isinstance(t, Node), lambda t: t.doit())
+    return put_in(e, {t: t.doit() for t in nodes})
 
 
 @dataclass(frozen=True, repr=False)

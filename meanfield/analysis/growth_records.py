@@ -80,8 +80,10 @@ class Growth:
 
     @property
     def shortest(self) -> Growth:
-        """The same, its expressions written shortly; what decides stays as it was asked."""
-        own = {f.name: shortest(v) for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
+        """The same, its expressions written shortly; what decides stays as it was asked, and what is beside as it was found if it is far too
+        long to be shown."""
+        values = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
+        own = {name: shortest(v) for name, v in values.items() if name not in _BESIDE or not beyond(v, LEFT)}
         return replace(self, **own, terms=tuple((shortest(a), shortest(b)) for a, b in self.terms))
 
     @property
@@ -136,8 +138,9 @@ _SHOWN = (
 )
 _BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "crossover")
 
-#: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short
-LONG, NAMED, SHORT = 60, 700, 120
+#: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short,
+#: and of what never becomes so
+LONG, NAMED, SHORT, LEFT = 60, 700, 120, 2000
 
 
 def told(laws: Sequence[Growth]) -> tuple[list[str], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import mpmath as mp
@@ -78,7 +78,7 @@ class Implicit(sp.Expr):
     def bound_symbols(self) -> set[sp.Symbol]:
         return {self.args[1]}
 
-    @property
+    @cached_property
     def free_symbols(self) -> set[sp.Basic]:
         found: set[sp.Basic] = self.equation.free_symbols - {self.variable}
         return found

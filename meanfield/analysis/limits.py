@@ -27,6 +27,7 @@ from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
+from meanfield.gaussian.shared_parts import put_in
 from meanfield.gaussian.slopes import deltas, slope
 from meanfield.symbols import known
 
@@ -120,7 +121,7 @@ class Limit:
     def whole(self, e: sp.Expr) -> sp.Expr:
         """The expression with all letters written out."""
         while found := {s: self._meaning[s] for s in e.free_symbols & self._meaning.keys()}:
-            e = e.xreplace(found)
+            e = put_in(e, found)
         return e
 
     def _flat(self, e: sp.Expr) -> sp.Expr:
