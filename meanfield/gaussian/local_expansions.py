@@ -19,6 +19,7 @@ from meanfield.gaussian.series import (
     Arithmetic,
     Faint,
     NoExpansion,
+    Overwhelming,
     Series,
     constant,
     derivative,
@@ -134,6 +135,8 @@ class _Walk(Arithmetic):
         if f.is_Pow:
             if x in f.exp.free_symbols:
                 return self.of(sp.exp(f.exp * sp.log(f.base)))
+            if f.base.is_Add and f.exp.is_negative and self.is_overwhelmed(f.base):
+                return Series({}, faint=True)
             return self.power(self.of(f.base), f.exp, f)
         if isinstance(f, sp.log):
             return self.log(self.of(f.args[0]), f)
@@ -161,6 +164,16 @@ class _Walk(Arithmetic):
                 raise NoExpansion(f"{f} is undefined there")
             return self.of(here)
         return self.function(f)
+
+    def is_overwhelmed(self, total: sp.Expr) -> bool:
+        """whether one term of a sum, and one only, grows faster than every power in a way that no series holds"""
+        held, others = list[Series](), 0
+        for a in total.args:
+            try:
+                held.append(self.of(a))
+            except Overwhelming:
+                others += 1
+        return others == 1 and not any(s.rate for s in held)
 
     def holds(self, condition: sp.Basic, f: sp.Expr) -> bool:
         if condition in (sp.true, sp.false):
