@@ -207,14 +207,16 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
 
     def following() -> tuple[sp.Expr, sp.Expr]:
         (exponent, j), c = next(terms, ((S.One, 0), S.Zero))
-        if j:
-            raise Undetermined("1 - c has a logarithm near c = 1")
         if c.has(REST):
             raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
-        return exponent, c
+        if j and (exponent != 1 or sign(c) != 1):  # e ln(1/e) with a factor above 0 is more than what is proportional to e
+            raise Undetermined("1 - c has a logarithm near c = 1")
+        return exponent, sp.oo if j else c
 
     theta, h = following()
-    if theta == 1 and not (neutral == 1 and is_one(h)):
+    if h is S.Infinity:
+        side: int | None = 1
+    elif theta == 1 and not (neutral == 1 and is_one(h)):
         side = sign(h - neutral)
     elif theta > 1 and neutral == 1:
         return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself

@@ -21,11 +21,15 @@ Terms = dict[tuple[sp.Expr, int], sp.Expr]
 
 @dataclass(frozen=True)
 class Repeat:
-    """Series in x, coefficients by (exponent of x, power of log x): q' in all, e' and the entries of the transfer."""
+    """Series in x, coefficients by (exponent of x, power of log x): q' in all, e' and the entries of the transfer.
+
+    fading: (a, c) of the exponentials e^(c x^a) that are left out beside powers, or by which 1 is divided, where c depends on e.
+    """
 
     q: Terms
     gap: Terms
     transfer: tuple[Terms, Terms, Terms, Terms]
+    fading: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
 
 
 def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: int) -> Repeat:
@@ -52,7 +56,9 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
 
     after_q, after_gap = limit.values[q], limit.values[delta]
     t00, t01, t10, t11 = (whole(limit.terms(t)) for t in transfer)
-    return Repeat(whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q)), (t00, t01, t10, t11))
+    fading = {(a, c) for a, letters in limit.fading if GAP in (c := limit.whole(letters)).free_symbols}
+    series = whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q))
+    return Repeat(*series, (t00, t01, t10, t11), tuple(fading))
 
 
 def _views(stage: Stage) -> dict[sp.Expr, sp.Expr]:

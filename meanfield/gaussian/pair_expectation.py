@@ -17,6 +17,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import is_finite_pair
 from meanfield.gaussian.logarithmic_moments import LogMoment
+from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.symbols import known
@@ -31,9 +32,13 @@ def _closed_or_self(node: Node) -> sp.Expr:
     return node if form is None else form
 
 
-def _expected(a: sp.Expr, m: sp.Expr, n: sp.Expr, r: sp.Expr) -> sp.Expr:
-    first, second = LogMoment(a, m, n, r).factors
-    return PairExpectation(first * second, S.One, r, S.One)
+def _is_moment(e: sp.Expr) -> bool:
+    return isinstance(e, (LogMoment, PowerMoment))
+
+
+def _expected(moment: sp.Expr) -> sp.Expr:
+    first, second = moment.factors
+    return PairExpectation(first * second, S.One, moment.args[-1], S.One)
 
 
 class PairExpectation(Node):
@@ -162,7 +167,7 @@ class PairExpectation(Node):
         terms = arguments.check_integer(terms, "terms", 1)
         v1, cov, v2 = self.args[1:4]
         parts, rest = pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
-        parts = tuple((c.replace(LogMoment, _expected), e) for c, e in parts)
+        parts = tuple((c.replace(_is_moment, _expected), e) for c, e in parts)
         return expansion_of(self, (v1, cov, v2), S.Infinity, parts, rest)
 
     def _integrate(self, prec: int) -> mp.mpf:

@@ -12,7 +12,20 @@ from sympy import S
 from meanfield.gaussian.special import Reciprocal
 from meanfield.gaussian.zeros import vanishes
 
-__all__ = ["LOG", "REST", "Arithmetic", "Faint", "Letter", "NoExpansion", "Series", "constant", "derivative", "integral", "leading_sign"]
+__all__ = [
+    "LOG",
+    "REST",
+    "Arithmetic",
+    "Faint",
+    "Letter",
+    "NoExpansion",
+    "Overwhelming",
+    "Series",
+    "constant",
+    "derivative",
+    "integral",
+    "leading_sign",
+]
 
 #: log(t) inside coefficients
 LOG = sp.Dummy("log_t", negative=True)
@@ -22,6 +35,10 @@ REST = sp.Symbol("unknown", real=True)
 
 class NoExpansion(ValueError):
     """The expression has no expansion in powers and logarithms there."""
+
+
+class Overwhelming(NoExpansion):
+    """It grows faster than every power, in no way that a series can hold."""
 
 
 class Faint(Exception):
@@ -182,6 +199,10 @@ class Arithmetic:
             if leading_sign(s.rate, f) > 0:
                 raise NoExpansion(f"{f} grows or decays faster than any exponential of a power")
             s = Series({})
+        if s.order <= 0 and s.lowest < s.order:  # what is not known of it is less
+            if leading_sign(s.terms, f) < 0:
+                return Series({}, faint=True)
+            raise Overwhelming(f"{f} grows faster than every power")
         if s.order <= 0:
             raise NoExpansion(f"the exponent of {f} cancels too far")
         rate = {a: c for a, c in s.terms.items() if a < 0}

@@ -40,7 +40,15 @@ _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 _SLOWLY = r" \left(1 + O\left(\frac{\ln \ln l}{\ln l}\right)\right)"
 #: where a factor depends on the start
 _PROPORTIONAL = r"\propto"
-_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "infinite": "=", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
+_RELATIONS = {
+    "bounded": r"\to",
+    "exponential": r"\sim",
+    "infinite": "=",
+    "logarithmic": r"\sim",
+    "power": r"\sim",
+    "quasi-polynomial": r"\simeq",
+    "stretched": r"\simeq",
+}
 
 
 @latex.register
@@ -165,7 +173,7 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     )
     relation = _PROPORTIONAL if free else _RELATIONS[law.kind]
     first, *others = map(page.expression, expressions)
-    if law.kind == "stretched" and law.log_coefficient is None:
+    if law.kind in ("quasi-polynomial", "stretched") and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
     rest = f" + O\\left({others[0]}\\right)" if len(others) > (law.crossover is not None) else ""
     rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""
