@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.cli import run
@@ -650,7 +651,7 @@ def test_a_device_for_propagate(capsys, monkeypatch):
 
 def test_no_attention_is_what_python_calls_none(capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(said(capsys, "growth", "--no-attention", "--json"))
-    assert answer["network"] == str(mf.pre_norm(norm=mf.LayerNorm(), attention=None, mlp=mf.MLP(mf.relu)))
+    assert answer["network"] == str(mf.pre_norm(norm=mf.LayerNorm(), attention=None, mlp=mf.MLP(mf.Activation(sp.Max(0, mf.x)))))
 
 
 def test_a_check_says_what_it_did_not_compare(capsys: pytest.CaptureFixture[str]) -> None:
