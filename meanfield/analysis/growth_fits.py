@@ -4,7 +4,9 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
     stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
-    exponential           ln y   on  l, 1.
+    exponential           ln y   on  l, 1
+    bounded               y  on  1 and corrections, or at the end of a run that settles exponentially; where the limit is not
+                          given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
 Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
 motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
@@ -49,12 +51,15 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
     for power in (law.apjn.settling, law.apjn.correction, law.q.correction):
         settling = settling if power is None else min(settling, number(power, values))
     by_itself = law.q.kind == "power" and (law.gap.kind == "logarithmic" or (law.gap.kind == "power" and law.gap.coefficient is None))
+    steep = law.q.kind != "power" and any(g.kind == "exponential" for g in (law.q, law.gap, law.apjn))
     found = []
     for g in (law.q, law.gap, law.apjn):
         curve = _curve(g, series, by_itself, settling, values)
-        if g.kind in ("bounded", "infinite", "undetermined") or len(curve.l) < 100:
+        if g.kind in ("infinite", "undetermined") or len(curve.l) < 100:
             continue
-        if g.kind in ("power", "logarithmic"):
+        if g.kind == "bounded":
+            found.append(_bounded(g, curve, steep, values))
+        elif g.kind in ("power", "logarithmic"):
             found += _power(g, curve, values)
         elif g.kind == "stretched":
             found += _stretched(g, curve, values, deep)
@@ -99,6 +104,14 @@ def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
     r"""\int e^{k/2} d ln l and \int e^{k/2} dl, beside what a repeat is of a differential equation"""
     t, roots = np.log(l), [np.exp(k / 2 * log_gap) for k in range(1, ROOTS + 1)]
     return [*integrals(l, [e / l for e in roots]), 1 / l, t / l], [*integrals(l, roots), t, np.ones_like(l)]
+
+
+def _bounded(g: Growth, curve: Curve, steep: bool, values: Mapping[str, float]) -> Fit:
+    y, corrections = curve.y, [np.ones_like(curve.l), *([] if steep else curve.small)]
+    if g.limit is None:
+        return curve.fit("exponent", 0.0, y, [np.log(curve.l), *corrections], 0.1)
+    limit = number(g.limit, values)
+    return curve.end("limit", limit) if steep else curve.fit("limit", limit, np.exp(y), corrections)
 
 
 def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:

@@ -2,6 +2,7 @@ r"""Growth laws as LaTeX: a line for q, 1 - c and ln J each, case by case, with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -11,10 +12,11 @@ import sympy as sp
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.growth_records import SHORT, Growth, Reason
+from meanfield.analysis.growth_shown import complements
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.rational_forms import beyond
 from meanfield.analysis.signs import agree
-from meanfield.faces import escaped, latex
+from meanfield.faces import latex, worded
 from meanfield.reporting.breaking import WIDTH, aligned, width
 from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
@@ -30,6 +32,9 @@ _BESIDE: Final = {
     "log_coefficient": (sp.Symbol("b", real=True), r"The coefficient $b$ is long: it is the \texttt{log\_coefficient} of $\mathcal{J}$."),
     "settling": (sp.Symbol("r", positive=True), r"The exponent $r$ is long: it is the \texttt{settling} of $\mathcal{J}$."),
 }
+
+#: a product in a text
+_TIMES: Final = re.compile(r"(?<=[\w)])\*")
 
 #: seconds for the law on each side of a value that decides
 PATIENCE = 40.0
@@ -121,7 +126,7 @@ def _sentence(law: Growth) -> str:
 
 def breakable(sentence: str) -> str:
     """a sentence with formulas as text, which may be long"""
-    return escaped(sentence).replace("*", r"*\allowbreak{}")
+    return _TIMES.sub(r"*\\allowbreak{}", worded(sentence))
 
 
 def _roots(expressions: list[sp.Expr], page: Page) -> dict[sp.Basic, sp.Basic]:
@@ -147,7 +152,7 @@ def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
     brief = _brief(law)
     found = [e for e in (brief.asymptote, brief.left_out, law.crossover) if e is not None]
-    return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
+    return [_legible(complements(e)) for e in found] if law.asymptote is not None and law.kind != "undetermined" else []
 
 
 def _brief(law: Growth) -> Growth:
@@ -168,6 +173,9 @@ def _legible(e: sp.Expr) -> sp.Expr:
 def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     if not expressions:
         return [rf"{_LEFT[law.quantity]} &\quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"]
+    if law.rate == -sp.oo:
+        left = r"\mathcal{J}^{\,l,0}" if law.quantity == "J" else _LEFT[law.quantity]
+        return [rf"{left} &= o\left(e^{{- k l}}\right) \quad \text{{for each }} k"]
     free = (
         law.quantity != "J" and law.kind in ("power", "exponential") and (law.kind == "exponential" or law.rate is law.coefficient is None)
     )

@@ -90,7 +90,7 @@ def test_an_activation_that_jumps() -> None:
     run = mf.propagate(law.block, 200, 1.0, gap=0.5, record="last", sigma_w=1, sigma_b=2)
     limit = law.gap.limit.subs({weight: 1, bias: 2}) if law.gap.limit.free_symbols else law.gap.limit
     assert float(sp.N(limit)) == pytest.approx(run.gap[-1], rel=1e-9)
-    assert law.check(depth=1000).fits == ()
+    assert law.check(depth=1000).not_compared == ("J",)
     assert mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.sign(x))) >> mf.Linear(1, 1))).q.rate == 2
 
 
@@ -189,7 +189,9 @@ def test_sines_beside_other_functions(name: str) -> None:
     f, A, C, limit = SINES[name]
     law = mf.growth(mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0)))
     assert (law.q.rate, sp.exp(law.apjn.rate), law.gap.limit) == (A, 1 + C, limit)
-    assert law.check(depth=2000).agrees
+    verdicts = {(fit.quantity, fit.name): fit.verdict for fit in law.check(depth=2000).fits}
+    assert verdicts.pop(("1 - c", "limit")) != "disagrees"  # which it comes to as l^(-1/2)
+    assert set(verdicts.values()) == {"agrees"}
 
 
 def test_snake_on_a_stream_with_an_open_frequency() -> None:

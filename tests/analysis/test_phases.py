@@ -335,7 +335,7 @@ def test_a_broken_continuum() -> None:
     assert diagram.q[1].tolist() == [1.0, math.inf, math.inf, math.inf]
     assert diagram.q[0] == pytest.approx([0.0, 2e-12, 2e-6, 2e-4], rel=1e-12)
     assert diagram.growth["q"][1].tolist() == ["bounded", "unresolved", "power", "power"]
-    assert diagram.growth["apjn"][1].tolist() == ["power", "unresolved", "bounded", "bounded"]
+    assert diagram.growth["apjn"][1].tolist() == ["bounded", "unresolved", "bounded", "bounded"]
 
 
 def test_slopes_where_the_variance_leaves_its_range() -> None:
