@@ -84,8 +84,7 @@ class Growth:
 
     @property
     def shortest(self) -> Growth:
-        """The same, its expressions written shortly; what decides stays as it was asked, and what is beside as it was found if it is far too
-        long to be shown."""
+        """The same, its expressions written shortly; what decides stays as it was asked, what is beside and never short as it was found."""
         values = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
         own = {name: shortest(v) for name, v in values.items() if name not in _BESIDE or not beyond(v, LEFT)}
         return replace(self, **own, terms=tuple((shortest(a), shortest(b)) for a, b in self.terms))

@@ -21,8 +21,8 @@ __all__ = ["GAP", "Beside", "agree", "closed", "sign", "vanishes"]
 
 #: 1 - c
 GAP = sp.Symbol("gap", positive=True)
-#: to how many digits something is zero
-DIGITS = 20
+#: to how many digits something is zero, and what is clearly more
+DIGITS, CLEAR = 20, 1e-4
 
 
 class Beside(sp.Dummy):
@@ -101,7 +101,8 @@ def sign(e: sp.Expr) -> int | None:
 
 
 def _numeric_sign(e: sp.Expr) -> int:
-    return _sign_of(sp.N(e, 25))
+    rough = sp.N(e, 8)  # expectations to more digits take several times as long
+    return _sign_of(rough if abs(rough) > CLEAR else sp.N(e, 25))
 
 
 def _sign_of(value: Any) -> int:

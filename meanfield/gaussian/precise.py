@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import mpmath as mp
 import sympy as sp
@@ -80,6 +81,7 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
     )
 
 
+@cache
 def _odd(f: sp.Expr) -> bool:
     """f(-x) = -f(x): numerically, then by algebra"""
     total = f + f.xreplace({x: -x})
