@@ -239,7 +239,14 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
     equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
     slope = closed(equation.diff(rho))
-    root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
+    if rho not in slope.free_symbols:
+        return Approach(1 + tidied(equation.xreplace({rho: S.Zero}) / slope))
+    root = CorrelationRoot(equation, rho)
+    try:
+        if root.is_number:
+            root.evalf(2)
+    except ArithmeticError:
+        raise Undetermined("c = 1 repels, and 1 - c settles so near to 0 that doubles do not tell where") from None
     return Approach(1 - root)
 
 
