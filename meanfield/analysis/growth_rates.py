@@ -28,6 +28,7 @@ from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.numeric.printing import Unsupported
 
 __all__ = [
     "Approach",
@@ -245,8 +246,8 @@ def attractor(drift: sp.Expr | None, near: Terms, neutral: sp.Expr) -> Approach:
     try:
         if root.is_number:
             root.evalf(2)
-    except ArithmeticError:
-        raise Undetermined("c = 1 repels, and 1 - c settles so near to 0 that doubles do not tell where") from None
+    except (ArithmeticError, Unsupported) as reason:
+        raise Undetermined(f"c = 1 repels, but where 1 - c settles is not told in doubles: {reason}") from None
     return Approach(1 - root)
 
 
