@@ -190,7 +190,7 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
 
 def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -> Growth:
     settled = approach if isinstance(approach, Approach) else Approach(None)
-    needs = coupled(repeat) or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
+    needs = coupled(repeat) or repeat.fading or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
     if isinstance(approach, Undetermined) and needs:
         raise approach
     uniform = partial(_check_transfer, repeat, decay(settled, move))

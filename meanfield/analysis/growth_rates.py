@@ -28,6 +28,7 @@ from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.numeric.printing import Unsupported
 
 __all__ = [
     "Approach",
@@ -238,7 +239,14 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
     alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
     equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
     slope = closed(equation.diff(rho))
-    root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
+    if rho not in slope.free_symbols:
+        return Approach(1 + tidied(equation.xreplace({rho: S.Zero}) / slope))
+    root = CorrelationRoot(equation, rho)
+    try:
+        if root.is_number:
+            root.evalf(2)
+    except (ArithmeticError, Unsupported) as reason:
+        raise Undetermined(f"c = 1 repels, but where 1 - c settles is not told in doubles: {reason}") from None
     return Approach(1 - root)
 
 

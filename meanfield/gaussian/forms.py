@@ -116,6 +116,8 @@ def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
     out = []
     for f, k in factors:
         probe = f.xreplace({t: S.Zero if t == p else Rational(1, 1000) for t in f.free_symbols})
+        if not probe.is_number:  # a moment, of which no more is known than that the whole is not negative
+            return [(e, S.One)]
         if probe.is_negative:
             f, constant = sp.expand(-f), constant * (-1) ** k
         out.append((f, S(k)))

@@ -12,7 +12,7 @@ constants the principal value of k/x has
 
     E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}),   E 1/(u v) = asin(p/\sqrt{q_1 q_2})/\sqrt{q_1 q_2 - p^2}.
 
-Tails may be powers |x|^k as well, k > -1, with or without the sign of x, of which the moments are those of `power_moments`; or
+Tails may be powers |x|^k as well, k > -1, with or without the sign of x, of which the moments are those of `powers`; or
 polynomials in ln|x|, with or without the sign of x: of u = \sqrt{q_1} z they are polynomials in (ln q_1)/2 + ln|z|, and the
 moments of ln|z| are those of `logarithmic_moments`.
 """
@@ -32,7 +32,8 @@ from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import log_moment
-from meanfield.gaussian.power_moments import PowerMoment, given
+from meanfield.gaussian.power_moments import PowerMoment
+from meanfield.gaussian.powers import Powers
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
@@ -114,8 +115,8 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
 
 @dataclass(frozen=True)
 class _Generalised:
-    """tails[(k, odd)] x^k (sign(x)), |x|^k (sign(x)) if k is not whole, ln^k|x| (sign(x)) if they are logarithms, + pole/x + sum of weights[i]
-    times the i-th derivative of a delta, down to the degree left out"""
+    """tails[(k, odd)] x^k (sign(x)), |x|^k (sign(x)) if k is not whole, ln^k|x| (sign(x)) if they are logarithms, + pole/x
+    + sum of weights[i] times the i-th derivative of a delta, down to the degree left out"""
 
     tails: dict[tuple[sp.Rational, bool], sp.Expr]
     weights: tuple[sp.Expr, ...]
@@ -271,9 +272,9 @@ def _tail_delta(k: sp.Rational, odd: bool, i: int) -> sp.Expr:
         tail = x**k * (sp.sign(x) if odd else S.One)
         below = _mean(tail, False).xreplace({q: variance}).xreplace({closed.M: mean})
     else:
-        below = given(k, odd, mean, variance, i)
+        below = Powers(k, sp.Integer(not odd), sp.Integer(odd)).mean(variance, mean)
     density = sp.exp(-(y**2) / (2 * q2)) / sp.sqrt(2 * sp.pi * q2)
-    value = (density * below).diff(y, i).subs(y, 0)
+    value = (density * below).diff(y, i).subs(y, 0).replace(sp.hyper, lambda *_: S.One)  # a hypergeometric function at 0
     return sp.factor(sp.powdenest(sp.together(value))) * (-1) ** i
 
 

@@ -1,9 +1,6 @@
-r"""Moments of powers of two standard Gaussians u, v of correlation r:  M = E s^a s'^a |u|^k |v|^j,  s = sign u, s' = sign v, k, j > -1:
+r"""How moments of powers of two standard Gaussians u, v leave correlation 1:  M = E s^a s'^a |u|^k |v|^j,  s = sign u, s' = sign v.
 
-    a = 0:   \frac{2^{(k+j)/2}}{\pi} \Gamma(\tfrac{1+k}{2}) \Gamma(\tfrac{1+j}{2}) \; {}_2F_1(-\tfrac k2, -\tfrac j2; \tfrac12; r^2),
-    a = 1:   \frac{2^{(k+j)/2} \, 2r}{\pi} \Gamma(1+\tfrac k2) \Gamma(1+\tfrac j2) \; {}_2F_1(\tfrac{1-k}2, \tfrac{1-j}2; \tfrac32; r^2).
-
-With \theta = (1 + k + j)/2, by the connection formula of 2F1 at 1 (DLMF 15.8.4) they leave r = 1 - d as
+With \theta = (1 + k + j)/2, by the connection formula at 1 (DLMF 15.8.4) of the 2F1 in `powers`, at correlation 1 - d
 
     M = M(1) - k j E|z|^{k+j-2} d + C (2 d)^\theta + ...,
     C = \frac{2^{(k+j)/2}}{\sqrt\pi} \, \Gamma(-\theta) \,
@@ -20,7 +17,7 @@ from sympy import S
 from meanfield.gaussian.series import REST
 from meanfield.symbols import known
 
-__all__ = ["PowerMoment", "given", "power_near_one"]
+__all__ = ["PowerMoment", "power_near_one"]
 
 x, y = known("x"), known("y")
 
@@ -36,17 +33,6 @@ class PowerMoment(sp.Function):
         a, k, j, _ = self.args
         first, second = (sp.sign(z) ** a * sp.Abs(z) ** e for z, e in ((x, k), (y, j)))
         return first, second
-
-
-def given(k: sp.Expr, odd: bool, mean: sp.Expr, variance: sp.Expr, order: int) -> sp.Expr:
-    r"""E |u|^k, with the sign of u if odd, for u of that mean and variance: the Taylor polynomial in the mean, of that order.
-
-    E|z + m|^k = E|z|^k \, {}_1F_1(-k/2; 1/2; -m^2/2),  E s |z + m|^k = m \sqrt{2/\pi} 2^{k/2} \Gamma(1 + k/2) {}_1F_1((1-k)/2; 3/2; -m^2/2).
-    """
-    lower, upper = ((1 - k) / 2, sp.Rational(3, 2)) if odd else (-k / 2, S.Half)
-    head = 2 ** (k / 2) / sp.sqrt(sp.pi) * (sp.sqrt(2) * mean * sp.gamma(1 + k / 2) if odd else sp.gamma((1 + k) / 2))
-    terms = [sp.rf(lower, m) / sp.rf(upper, m) / sp.factorial(m) * (-(mean**2) / 2) ** m / variance**m for m in range(order // 2 + 1)]
-    return head * variance ** ((k - int(odd)) / 2) * sp.Add(*terms)
 
 
 def power_near_one(f: sp.Expr, g: sp.Expr, d: sp.Expr) -> sp.Expr | None:

@@ -149,9 +149,11 @@ def test_numbers_that_decide_and_what_cannot_be_asked() -> None:
     assert "no expansion" in mf.growth(mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
     hard = mf.growth(mf.mlp(mf.Activation(sp.Max(-1, sp.Min(1, x))), 1, 0))  # what it cuts off is exponentially rare
     assert "slower than every power" in hard.q.reason
-    root = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.root(1 + x**2, 4))) >> mf.Linear(1, 0)))
-    assert "faster than every power of l" in root.apjn.reason
-    assert "which is no polynomial" in root.gap.reason  # two tokens have a reason of their own
+    root = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.root(1 + x**2, 4) * sp.log(2 + x**2))) >> mf.Linear(1, 0)))
+    # E phi^2 ~ sqrt(2 q/pi) ln^2 q, E phi'^2 ~ ln^3 q/(12 sqrt(2 pi q)): ln J ~ ln^2(q)/48, q ~ l^2
+    assert (root.apjn.kind, root.apjn.log_squared_coefficient) == ("quasi-polynomial", sp.Rational(1, 12))
+    assert "ln ln l" in root.apjn.reason
+    assert "which is no power" in root.gap.reason  # two tokens have a reason of their own
 
 
 def test_doubles_of_a_slope_that_keeps_every_variance() -> None:
