@@ -37,7 +37,7 @@ class Joined:
 
     def difference(self, angle: AngleDifference) -> sp.Expr:
         """What they make of the gap, beside what comes of the change of c."""
-        a, high, _, low, _ = angle.args
+        _, high, _, low, _ = angle.args
         rise, (along, across) = angle.rise(), angle.sine()
         of_rise, rest = self.coefficient * across.args[0] / rise, S.Zero
         for j, (h, l) in self.powers.items():
@@ -103,8 +103,8 @@ def _quotient(r: sp.Expr, R: sp.Expr, j: int) -> sp.Expr:
 
 
 def _in_degrees(e: sp.Expr) -> list[sp.Expr]:
-    """a rational function at p = q - delta, its numerator as terms of one degree in q and delta in factors each, which are small where it is:
-    2 q - delta is one of them where u and v are opposite"""
+    """a rational function at p = q - delta, its numerator as terms of one degree in q and delta in factors each, which are small where it
+    is: 2 q - delta is one of them where u and v are opposite"""
     numerator, denominator = sp.fraction(sp.cancel(sp.together(e.xreplace({p: q - delta}))))
     parts: dict[int, sp.Expr] = {}
     for powers, coefficient in sp.Poly(numerator, q, delta).terms():

@@ -46,9 +46,8 @@ class Expectations(Calls):
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
         e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
-        if self.stepping:
-            e = e.replace(_is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1]))
-        return angles(e if self.stepping else without_hints(e)).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
+        e = e.replace(_is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1])) if self.stepping else without_hints(e)
+        return angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, (Exchangeable, ExchangeableSlope)):

@@ -169,9 +169,9 @@ class _Plane:
         counts = size > NOTHING * size.max()
         weights, exponents, starts = weights[counts], -0.5 * X[counts] ** 2, np.flatnonzero(np.diff(row, prepend=-1))
         sums, out = np.zeros(row.size), np.empty((self.sigma.size, z.size))
-        for k, s in enumerate(self.sigma):
+        for j, s in enumerate(self.sigma):
             sums[counts] = np.einsum("ij,ij->i", weights, np.exp(exponents / s**2)) / (math.sqrt(2.0 * math.pi) * s)
-            out[k] = np.add.reduceat(sums, starts)
+            out[j] = np.add.reduceat(sums, starts)
         return out
 
 
