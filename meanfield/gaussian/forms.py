@@ -12,6 +12,7 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
+from meanfield.gaussian.angle_sines import Joined, joined
 from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF
 from meanfield.gaussian.tidying import tidy, upright
 from meanfield.symbols import among_reals, known
@@ -239,6 +240,11 @@ class _Difference:
             b, rb, apart = b * m / n, rb * m / n, (m * apart - a * self(hypotenuse)) / n
         return AngleDifference(a, ra, b, rb, apart)
 
+    def joined(self, terms: Joined) -> sp.Expr:
+        """of terms with one angle and its root"""
+        changed = terms.number * self(terms.coefficient) * self.high(terms.angle)
+        return changed + terms.difference(self._angle(terms.angle))
+
     def _power(self, base: sp.Expr, k: sp.Rational) -> sp.Expr:
         power = base**k
         high, low = self.high(power), self.low(power)
@@ -270,13 +276,14 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     r"""C(q, q) - C(q, q - delta) free of cancellation, or None where no rule fits.
 
     What is left of an arc-cosine kernel, A \theta + B \sin\theta + C with \theta = arccos(1 - delta/q), still cancels in
-    A(0) (\theta - \sin\theta); that difference is a named function.
+    A(0) (\theta - \sin\theta); that difference is a named function, of the angles of other kernels too.
     """
     angular = _Difference()
-    plain: list[sp.Expr] = []
+    together, others = joined(list(sp.Add.make_args(paired(kernel))))
+    plain = [angular.joined(terms) for terms in together]
     arcs: list[sp.Expr] = []
     try:
-        for term in sp.Add.make_args(paired(kernel)):
+        for term in others:
             difference = angular(term)
             (arcs if difference.has(angular.theta, sqrt(2 * q - delta)) else plain).append(difference)
     except NoDifference:

@@ -20,6 +20,7 @@ from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
+from meanfield.gaussian.special import without_hints
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]
@@ -208,7 +209,7 @@ class Gap(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
-        return self if result is None or result is S.NaN else result
+        return self if result is None or result is S.NaN else without_hints(result)
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]
