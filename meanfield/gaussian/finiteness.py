@@ -28,7 +28,7 @@ def finite(weighted: Weighted) -> sp.Basic:
     below: dict[sp.Expr, sp.Expr] = {}
     found: list[sp.Basic] = []
     for _, t in weighted:
-        (s11, s12, s22), (first, second) = t.cov, t.A
+        (s11, s12, s22), (first, second) = t.cov, (sp.re(a) for a in t.A)
         if first.is_nonnegative and second.is_nonnegative:
             continue
         if None not in t.G and s11 == s12 == s22:

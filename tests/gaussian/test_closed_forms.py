@@ -291,7 +291,7 @@ REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
     "cos relu": (sp.cos(x) * sp.Max(x, 0), "kernel", "complex argument"),
     "tanh": (sp.tanh(x), "kernel", r"tanh\(x\) is not made of"),
     "relu sin": (sp.Max(sp.sin(x), 0), "mean", "changes at points that have no closed form"),
-    "chirp": (sp.cos(x**2), "mean", "oscillates ever faster"),
+    "chirp relu": (sp.cos(x**2) * sp.Max(x, 0), "kernel", "ever faster oscillation beside a gate"),
     "growing steps": (exp(x**2 / 10) * H(x) * erf(x), "mean", "beside a Gaussian that grows"),
 }
 
