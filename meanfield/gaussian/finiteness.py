@@ -11,7 +11,7 @@ from meanfield.gaussian.atoms import Atom, NotClosed
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 
-__all__ = ["collide", "finite", "is_finite", "is_finite_pair"]
+__all__ = ["collide", "finite", "is_finite", "is_finite_pair", "where_finite_pair"]
 
 
 def finite(weighted: Weighted) -> sp.Basic:
@@ -28,7 +28,7 @@ def finite(weighted: Weighted) -> sp.Basic:
     below: dict[sp.Expr, sp.Expr] = {}
     found: list[sp.Basic] = []
     for _, t in weighted:
-        (s11, s12, s22), (first, second) = t.cov, t.A
+        (s11, s12, s22), (first, second) = t.cov, (sp.re(a) for a in t.A)
         if first.is_nonnegative and second.is_nonnegative:
             continue
         if None not in t.G and s11 == s12 == s22:
@@ -59,13 +59,37 @@ def is_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
     r"""The same of E f(u) g(v): S^{-1} - 2 diag(a, b) is positive on each quadrant where neither vanishes from some point on."""
     (s11, s12, s22), first, second = cov, rates(f), rates(g)
     rest = s11 * s22 - s12**2
-    if first is None or second is None or not rest.is_positive or any(a.is_infinite for _, a in (*first, *second)):
+    if first is None or second is None or any(a.is_infinite for _, a in (*first, *second)):
         return False
-    return all(
+    if rest == 0:  # v is a multiple of u
+        both = [a + b * s22 / s11 for (i, a), (j, b) in itertools.product(first, second) if (i * j * s12).is_positive]
+        return all((1 - 2 * a * s11).is_positive for a in both)
+    return bool(rest.is_positive) and all(
         (across := s22 - 2 * a * rest).is_positive and (along := s11 - 2 * b * rest).is_positive
         and (-i * j * s12 + sp.sqrt(across * along)).is_positive
         for (i, a), (j, b) in itertools.product(first, second)
     )  # fmt: skip
+
+
+def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> sp.Basic | None:
+    r"""The condition for E f(u) g(v) to be finite, by their growth on each quadrant; None where every quadrant is alike, or it cannot be
+    told. Signs i and j, rates a and b: 2 a |S| < S_22, 2 b |S| < S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}."""
+    (s11, s12, s22), first, second = cov, rates(f), rates(g)
+    if first is None or second is None or any(not a.is_real for _, a in (*first, *second)):
+        return None
+    if all(len(found) == 2 and found[0][1] == found[1][1] for found in (first, second)):
+        return None
+    rest = (s11 - s12) * (s11 + s12) if s11 == s22 else s11 * s22 - s12**2
+    found: list[sp.Basic] = []
+    for (i, a), (j, b) in itertools.product(first, second):
+        if a.is_nonpositive and b.is_nonpositive:
+            continue
+        found += [2 * rate * rest < size for rate, size in ((a, s22), (b, s11)) if not rate.is_nonpositive]
+        if a == b and s11 == s22:
+            found.append(s11 + i * j * s12 < 1 / (2 * a))
+        else:
+            found.append(i * j * s12 < sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest)))
+    return sp.And(*found)
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

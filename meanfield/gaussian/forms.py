@@ -26,7 +26,7 @@ def paired(e: sp.Expr) -> sp.Expr:
     r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
 
     def merge(t: sp.Mul) -> sp.Expr:
-        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and b.has(p)}
+        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and _is_line(b)}
         for base, k in powers.items():
             mirror = sp.expand(base.xreplace({p: -p}))
             partner = next((b for b in powers if b != base and sp.expand(b) == mirror), None)
@@ -38,6 +38,10 @@ def paired(e: sp.Expr) -> sp.Expr:
         return t
 
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
+
+
+def _is_line(base: sp.Expr) -> bool:
+    return bool(base.is_polynomial(p) and sp.degree(base, p) == 1)
 
 
 @cache
@@ -222,6 +226,9 @@ class _Difference:
             return -self.high(e) * _expm1(-rise) if rise.is_nonnegative else self.low(e) * _expm1(rise)
         if isinstance(e, asin):
             return self._angle(e)
+        if isinstance(e, (sp.cos, sp.sin)):
+            half, middle = self(e.args[0]) / 2, (self.high(e.args[0]) + self.low(e.args[0])) / 2
+            return 2 * sp.sin(half) * (sp.cos(middle) if isinstance(e, sp.sin) else -sp.sin(middle))
         if isinstance(e, sp.Pow) and e.exp.is_Rational and e.exp.q in (1, 2):
             return self._power(e.base, e.exp)
         raise NoDifference(str(e.func))

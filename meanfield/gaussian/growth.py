@@ -14,6 +14,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 
+from meanfield.gaussian import stable
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import among_reals, known
@@ -200,7 +201,7 @@ def rates(f: sp.Expr) -> tuple[tuple[int, sp.Expr], ...] | None:
         for side, piece in ((1, pieces[-1]), (-1, pieces[0])):
             if piece == 0:
                 continue
-            power = _growth(piece.xreplace({x: side * x}))
+            power = _growth(stable.side(piece, side).xreplace({x: side * x}))
             degree, lead = (3, S.One) if power == _TOWER else _leading(power)
             if degree > 2 and not lead.is_positive:
                 raise _Unknown(declare(lead))

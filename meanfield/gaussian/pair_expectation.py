@@ -15,7 +15,7 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import is_finite_pair
+from meanfield.gaussian.finiteness import is_finite_pair, where_finite_pair
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
@@ -89,6 +89,14 @@ class PairExpectation(Node):
     def _is_finite(self) -> bool:
         parts = self.separated()
         return parts is not None and is_finite_pair(*parts, self.args[1:4])
+
+    def where_finite(self) -> sp.Basic | None:
+        parts, (v1, cov, v2) = self.separated(), self.args[1:4]
+        if parts is None:
+            return None
+        if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
+            v1, cov, v2 = (q, p, q) if v1 == v2 else (q1, p, q2)
+        return where_finite_pair(*parts, (v1, cov, v2))
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]

@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import mpmath as mp
 import sympy as sp
@@ -29,6 +29,7 @@ from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
 from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.quadrants import grows_beyond, mean_over_quadrants
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
@@ -162,6 +163,11 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     first, second = Line(f, law.m1, law.v1), Line(g, law.m2, law.v2, law.sign)
     if law.eps == 0 and _vanishes(first, second, prec):
         return mp.mpf(0)
+
+    if law.eps != 0 and (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
+        cov = (law.v1, law.sign * (1 - law.eps) * (law.v1 if law.v1 == law.v2 else sp.sqrt(law.v1 * law.v2)), law.v2)
+        quadrants = partial(mean_over_quadrants, f, g, cov, (law.m1, law.m2))
+        return _certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
 
     def run(nats: float) -> Number:
         eps = precise_number(law.eps)
