@@ -159,7 +159,7 @@ def _variance_law(repeat: Repeat, move: Motion, gap: sp.Expr | None) -> Growth:
 
 def _correction(move: Motion, *leading: tuple[Terms, sp.Expr]) -> sp.Expr | None:
     """the power of 1/l, below 1, of what comes after the leading powers"""
-    steps = [first - a for terms, first in leading for a, _ in terms if a < first]
+    steps = [first - a for terms, first in leading for (a, _), c in terms.items() if a < first and not c.has(REST)]
     slowest = min(steps, default=move.kappa) / move.kappa
     return slowest if slowest < 1 and not move.logarithms else None
 
