@@ -44,7 +44,7 @@ class Segment(sp.Function):
     is_real = True
 
 
-class TangentSegment(sp.Function):  # type: ignore[misc]
+class TangentSegment(sp.Function):
     r"""The same of \theta = \arctan w, w >= 0, beside \sin 2 \theta."""
 
     nargs = 2
