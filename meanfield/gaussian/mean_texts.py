@@ -53,6 +53,8 @@ def reach_<i>(shape, mu, s, y, w<x>):
             if 0.0 < size < math.inf:
                 log = math.log(size)
                 steps = steps or log - 0.5 * z * z > once - NATS or 2.0 * log - 0.5 * z * z > twice - NATS
+            elif size == math.inf and shape[STEEPENING] > 0.0:
+                steps = True
         far = z if steps else far
     if far > WIDEST:
         return math.nan if twice > 0.0 else WIDEST
