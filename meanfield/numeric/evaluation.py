@@ -318,10 +318,14 @@ def _quadrature(
     program = _program(e, order, closed, careful=error)
     out, bound = program(table)
     shapes = [i.shape for i in program.integrands if not i.parameters]
-    grows = any(shape.growth for shape in shapes)
-    if grows and isinstance(e.as_coeff_Mul()[1], Expectation):
-        far = np.flatnonzero(np.isnan(out))[:FEW]  # a growing function counts beyond where the density underflows
-        out[far] = doubles(e, order, table[:, far], reasons)
+    grows = any(shape.growth or shape.steepening for shape in shapes)
+    exact = np.zeros(len(out), dtype=bool)
+    if grows and isinstance(e.as_coeff_Mul()[1], Node):
+        if any(shape.steepening for shape in shapes):
+            refuse_infinite(e, order, table[:, np.isnan(out)])
+        exact[np.flatnonzero(np.isnan(out))[:FEW]] = True  # a growing function counts beyond where the density underflows
+        out[exact] = doubles(e, order, table[:, exact], reasons)
+        bound[exact] = _rounding(out[exact])
     if grows and np.isnan(out).any() and not closed:
         what = "count where the normal density is no double, the function grows so fast: pass digits="
         reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
@@ -340,8 +344,9 @@ def _quadrature(
         poor = np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
         if poor.any():
             out[poor], bound[poor] = _by_parts_or_digits(e, order, table[:, poor], error, reasons)
-    if error and not poor.all():
-        bound[~poor] += _unsettled(program, table[:, ~poor], out[~poor])
+    open_ = ~poor & ~exact
+    if error and open_.any():
+        bound[open_] += _unsettled(program, table[:, open_], out[open_])
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     unsettled = (out == 0) & (bound == 0)
     unsettled &= ~vanishing(e, order, table, unsettled)
