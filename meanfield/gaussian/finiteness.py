@@ -11,7 +11,7 @@ from meanfield.gaussian.atoms import Atom, NotClosed
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 
-__all__ = ["collide", "finite", "is_finite", "is_finite_pair"]
+__all__ = ["collide", "finite", "is_finite", "is_finite_pair", "is_infinite_pair"]
 
 
 def finite(weighted: Weighted) -> sp.Basic:
@@ -57,15 +57,29 @@ def is_finite(f: sp.Expr, variance: sp.Expr) -> bool:
 
 def is_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
     r"""The same of E f(u) g(v): S^{-1} - 2 diag(a, b) is positive on each quadrant where neither vanishes from some point on."""
+    found = _on_quadrants(f, g, cov)
+    return found is not None and all(least.is_positive for least in found)
+
+
+def is_infinite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
+    """Whether E |f(u) g(v)| is known to be infinite: beyond that bound on a quadrant."""
+    found = _on_quadrants(f, g, cov)
+    return found is not None and any(least.is_negative for least in found)
+
+
+def _on_quadrants(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[sp.Expr] | None:
+    """for each quadrant what is positive where the product falls beside the density, and negative where it grows"""
     (s11, s12, s22), first, second = cov, rates(f), rates(g)
     rest = s11 * s22 - s12**2
     if first is None or second is None or not rest.is_positive or any(a.is_infinite for _, a in (*first, *second)):
-        return False
-    return all(
-        (across := s22 - 2 * a * rest).is_positive and (along := s11 - 2 * b * rest).is_positive
-        and (-i * j * s12 + sp.sqrt(across * along)).is_positive
-        for (i, a), (j, b) in itertools.product(first, second)
-    )  # fmt: skip
+        return None
+    found = []
+    for (i, a), (j, b) in itertools.product(first, second):
+        least = sp.Min(s22 - 2 * a * rest, s11 - 2 * b * rest)
+        if least.is_positive:
+            least = -i * j * s12 + sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest))
+        found.append(least)
+    return found
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

@@ -15,7 +15,8 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import is_finite_pair
+from meanfield.gaussian.finiteness import is_finite_pair, is_infinite_pair
+from meanfield.gaussian.growth import finite_below, rates
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
@@ -83,6 +84,15 @@ class PairExpectation(Node):
     def _is_finite(self) -> bool:
         parts = self.separated()
         return parts is not None and is_finite_pair(*parts, self.args[1:4])
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where, parts = super().infinite_beyond(), self.separated()
+        if where is not None or parts is None or self.free_symbols or not is_infinite_pair(*parts, self.args[1:4]):
+            return where
+        a, b = (sp.Max(*[rate for _, rate in rates(part) or ()]) for part in parts)
+        if a == b and self.args[1] == self.args[3]:
+            return q + sp.Abs(p) < 1 / (2 * a)
+        return sp.And(a * q1 < S.Half, b * q2 < S.Half, 4 * a * b * p**2 < (1 - 2 * a * q1) * (1 - 2 * b * q2))
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
@@ -204,6 +214,11 @@ class Gap(Node):
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
         return self if result is None or result is S.NaN else result
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where = super().infinite_beyond()
+        bound = finite_below(self.integrand**2) if where is None and self.args[1].is_number else None
+        return where if bound is None or (self.args[1] - bound).is_negative else q < bound
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

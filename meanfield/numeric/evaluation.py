@@ -322,7 +322,7 @@ def _quadrature(
     exact = np.zeros(len(out), dtype=bool)
     if grows and isinstance(e.as_coeff_Mul()[1], Node):
         if any(shape.steepening for shape in shapes):
-            refuse_infinite(e, order, table[:, np.isnan(out)])
+            refuse_infinite(e, order, table[:, np.isnan(out) | (out == 0)])
         exact[np.flatnonzero(np.isnan(out))[:FEW]] = True  # a growing function counts beyond where the density underflows
         out[exact] = doubles(e, order, table[:, exact], reasons)
         bound[exact] = _rounding(out[exact])
