@@ -56,7 +56,7 @@ def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e and result.free_symbols == e.free_symbols and result.is_infinite is not True:
+    if result != e and result.free_symbols == e.free_symbols and not result.has(S.Infinity, S.NegativeInfinity):
         if len(_STATED) >= 4096:
             del _STATED[next(iter(_STATED))]
         _STATED[result] = e

@@ -15,7 +15,8 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import is_finite_pair, where_finite_pair
+from meanfield.gaussian.finiteness import is_finite_pair, is_infinite_pair, where_finite_pair
+from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
@@ -97,6 +98,12 @@ class PairExpectation(Node):
         if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
             v1, cov, v2 = (q, p, q) if v1 == v2 else (q1, p, q2)
         return where_finite_pair(*parts, (v1, cov, v2))
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where, parts = super().infinite_beyond(), self.separated()
+        if where is not None or parts is None or self.free_symbols or not is_infinite_pair(*parts, self.args[1:4]):
+            return where
+        return self.where_finite()
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
@@ -218,6 +225,11 @@ class Gap(Node):
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
         return self if result is None or result is S.NaN else without_hints(result)
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where = super().infinite_beyond()
+        bound = finite_below(self.integrand**2) if where is None and self.args[1].is_number else None
+        return where if bound is None or (self.args[1] - bound).is_negative else q < bound
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]
