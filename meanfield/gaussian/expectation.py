@@ -118,7 +118,10 @@ class Node(sp.Expr):
     def infinite_beyond(self) -> sp.Basic | None:
         """The condition under which the expectation is finite, where it is known not to hold."""
         where = self._beyond_form()
-        return (self.where_finite() or where) if where is not None and not self._is_finite() else None
+        if where is None or self._is_finite():
+            return None
+        whole = self.where_finite()
+        return where if whole is None else whole
 
     def _is_finite(self) -> bool:
         """Whether it is known to be finite, where its closed form does not hold."""

@@ -94,7 +94,10 @@ def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> sp.Basic | Non
     rest = (s11 - s12) * (s11 + s12) if s11 == s22 else s11 * s22 - s12**2
     quadrants = [(i * j * s12, a, b) for (i, a), (j, b) in itertools.product(first, second)]
     if all(len(found) == 2 and found[0][1] == found[1][1] for found in (first, second)):
-        quadrants = [(sp.Abs(s12), *quadrants[0][1:])]
+        _, a, b = quadrants[0]
+        if a == b and s11 == s22 and not a.is_nonpositive:
+            return s11 + sp.Abs(s12) < 1 / (2 * a)  # which is more than 2 a |S| < S_11
+        quadrants = [(sp.Abs(s12), a, b)]
     found: list[sp.Basic] = []
     for towards, a, b in quadrants:
         if a.is_nonpositive and b.is_nonpositive:

@@ -40,8 +40,8 @@ def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
             beyond = here.infinite_beyond() if isinstance(here, Node) and inert else None
             if inert and beyond is None:
                 continue
-            conditions = [node.where_finite() or sp.true, *_conditions(node.closed())] if inert else _conditions(node)
-            where = next((c for c in conditions if c.subs(at) == sp.false), beyond)
+            conditions = [node.where_finite(), *_conditions(node.closed())] if inert else _conditions(node)
+            where = next((c for c in conditions if c is not None and c.subs(at) == sp.false), beyond)
             if where is not None:
                 values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
                 raise ValueError(f"{values}: {node} is finite only for {where}")
