@@ -20,7 +20,7 @@ from meanfield.numeric.store import compiled, remembered
 from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
 
-__all__ = ["Increments", "added_by", "autonomous", "increments_of"]
+__all__ = ["Increments", "added_by", "holds", "increments_of"]
 
 Floats = NDArray[np.float64]
 
@@ -72,9 +72,9 @@ class Increments:
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...]
 
 
-def autonomous(rec: Recursion) -> bool:
-    """Whether every repeat is the same function of (q, delta)."""
-    return not any(known("l") in set().union(*(e.free_symbols for e in _expressions(rec, True, k)[0])) for k in range(len(rec.stages)))
+def holds(rec: Recursion, letter: str) -> bool:
+    """Whether what a repeat does to (q, delta) holds that letter: l, of which it is the repeat, or L, of how many."""
+    return any(known(letter) in set().union(*(e.free_symbols for e in _expressions(rec, True, k)[0])) for k in range(len(rec.stages)))
 
 
 def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], dict[sp.Symbol, sp.Expr]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
-from meanfield.numeric.increments import autonomous
+from meanfield.numeric.increments import holds
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
@@ -178,7 +178,7 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _sparing(job: Job) -> Reader | None:
     """What spares layers, where few are kept, each repeat is like the next, and moments are in closed form or in tables."""
-    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and autonomous(job.rec) else None
+    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and not holds(job.rec, "l") else None
 
 
 def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
@@ -197,7 +197,7 @@ def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
 
 def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the points that do not go bad soon; the others are answered by that."""
-    if not points.size:
+    if not points.size or holds(job.rec, "L"):  # which would be another network
         return points
     soon = min(SOON, job.depth)
     before = job.marks[job.marks < soon]

@@ -211,3 +211,12 @@ def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
     assert np.isnan(deep.log_apjn).all()
     with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):
         mf.propagate(mf.mlp(mf.activations["arctan"]), 10**9, 1.0, record="last", sigma_w=0.9999, sigma_b=0.0)
+
+
+def test_a_law_that_holds_the_depth_is_not_judged_at_another() -> None:
+    """a skip that overflows where 16,384 layers are all; at small variances an erf is linear"""
+    depth, skip = 10**7, 0.9999 * (1 + 9 * 10**9 / mf.L**2)
+    net = mf.Residual(mf.Linear(sigma_w=0.001, sigma_b=0) >> mf.Activate(mf.erf), skip=skip)
+    run = mf.propagate(net, depth, 1.0, c=0.5, record="last")
+    factor = skip.subs(mf.L, depth) ** 2 - 1 + 4e-6 / math.pi
+    assert run.status == "ok" and math.log(run.q[0]) == pytest.approx(depth * math.log1p(factor), rel=1e-6)
