@@ -42,7 +42,7 @@ _SHORT = 40
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """" (did you mean a or b?)" of the names that are near one that is none of them, capitals and underscores apart; "" of none."""
+    """ " (did you mean a or b?)" of the names that are near one that is none of them, capitals and underscores apart; "" of none."""
     folded = {n.replace("_", "").casefold(): n for n in names}
     near = difflib.get_close_matches(name.replace("_", "").casefold(), folded, n=3)
     return f" (did you mean {' or '.join(folded[n] for n in near)}?)" if near else ""

@@ -16,7 +16,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
-from meanfield.gaussian.expectation import Expectation, Node, stated
+from meanfield.gaussian.expectation import Node, stated
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.shape_rows import COUNT
