@@ -554,3 +554,13 @@ def test_every_activation_of_torch() -> None:
             phi = mf.activations[name](*args) if args else mf.activations[name]
             truth = module(points).detach().numpy()
             assert np.all(np.abs(numeric(phi)(points.numpy()) - truth) <= 1e-12), (kind, args)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("reluu", "relu"), ("layernrm", "LayerNorm"), ("propogate", "propagate"), ("sigmoyd", "sigmoid")]
+)
+def test_a_missing_name_of_the_library_is_told_the_near_ones(wrong: str, right: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^module 'meanfield' has no attribute '{wrong}' \(did you mean {right}"):
+        getattr(mf, wrong)
+    with pytest.raises(AttributeError, match=r"has no attribute 'zzzzqq'$"):
+        _ = mf.zzzzqq

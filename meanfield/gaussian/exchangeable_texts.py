@@ -26,7 +26,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     other = np.empty(CAPACITY)
     means = np.empty(4)
     root = math.sqrt(q)
-    window = max(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
+    window = widest(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum()))  # powers reach farther
     factors = 0  # of which means are taken
     steep = 0.0
@@ -112,7 +112,8 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     root = math.sqrt(q)
-    window = max(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>), reach_<m>(2.0, bend, 0.0, root, y, w<w>))
+    window = widest(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
+    window = widest(window, reach_<m>(2.0, bend, 0.0, root, y, w<w>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + 1.0))
     breaks, jumps = breaks_of(slope), jumps_of(slope)
     steady = 1.0 if dot_q == 0.0 and dot_delta == 0.0 else 0.0

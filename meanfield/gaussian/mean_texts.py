@@ -57,7 +57,7 @@ def reach_<i>(most, shape, mu, s, y, w<x>):
                 steps = True
         far = z if steps else far
     if far > WIDEST:
-        return math.nan if twice > 0.0 else WIDEST
+        return math.nan if twice > 0.0 or shape[STEEPENING] > 0.0 else WIDEST
     return far
 ''',
     "mean": r'''

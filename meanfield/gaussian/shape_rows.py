@@ -34,6 +34,7 @@ __all__ = [
     "gentle",
     "jumps_of",
     "left_of",
+    "local_window",
     "phase",
     "right_of",
     "room",
@@ -43,6 +44,7 @@ __all__ = [
     "steepness",
     "straight",
     "unsure",
+    "widest",
     "within",
 ]
 
@@ -101,6 +103,16 @@ def within(shape: np.ndarray, variance: float) -> float:
 def steepness(shape: np.ndarray, mu: float, s: float) -> float:
     """By what exponent f grows over s around mu."""
     return float((shape[GROWTH] + 2.0 * shape[STEEPENING] * (abs(mu) + WINDOW * s)) * s)
+
+
+def widest(window: float, other: float) -> float:
+    """The larger of two windows, nan where one is not known."""
+    return max(window, other) if window + other < math.inf else math.nan
+
+
+def local_window(shape: np.ndarray, window: float, local: float) -> float:
+    """The larger of the window of the whole and that of a part, whose own may be unknown where f does not grow like a Gaussian falls."""
+    return window if local <= window or (math.isnan(local) and shape[STEEPENING] == 0.0) else local
 
 
 def straight(shape: np.ndarray, mu: float, s: float) -> bool:

@@ -18,7 +18,7 @@ from sympy.core.relational import Relational
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
 from meanfield.gaussian.domains import unreal_at
-from meanfield.gaussian.growth import finite_below, places, unbounded_at
+from meanfield.gaussian.growth import places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
@@ -28,6 +28,7 @@ from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, 
 from meanfield.gaussian.shape_rows import REPEATS, STRAIGHT, WINDOW
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import branch, without_deltas
+from meanfield.gaussian.steepening import growth_at
 from meanfield.gaussian.zeros import is_somewhere_nonzero
 from meanfield.symbols import known
 
@@ -50,10 +51,10 @@ _NARROW = 0.05  # what a function does within so much of a point could lie betwe
 class Shape:
     """A parameter-free function as the quadrature sees it.
 
-    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, steepening: |f| grows
-    at most like e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
-    kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they
-    converge; analytic: whether the two are one.
+    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, steepening: |f| is at
+    most about e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp,
+    jumps: ends of panels, which of them are kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided
+    Taylor series about 0 and where they converge; analytic: whether the two are one.
     """
 
     smooth: bool
@@ -206,7 +207,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
             raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
-    growth, steepening = map(max, zip(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0), strict=True))
+    growth, steepening = map(max, zip(growth_at(g, functions[0], -1.0), growth_at(g, functions[-1], 1.0), strict=True))
     shape = Shape(
         False,
         float(np.diff(found.coarse).min()) / 2,
@@ -362,9 +363,6 @@ def _straightens(f: Real, d: float, y: Floats, w: Floats) -> bool:
     return bool(abs(float(w[:few] @ f(y[:few])) - each.sum()) <= 1e-12 * np.abs(each).sum())
 
 
-_RADII = 320.0 * 2.0 ** -np.arange(0.0, 12.0, 0.25)
-
-
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
 
 
@@ -374,27 +372,6 @@ def size_near(f: Real, low: float = -np.inf, high: float = np.inf) -> float:
     points = np.concatenate([_SIZED, *([low + beside] if low > -np.inf else []), *([high - beside] if high < np.inf else [])])
     values = np.abs(f(points[(low < points) & (points < high)]))
     return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
-
-
-def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
-    """c and a where |f| grows at most like e^{c |x| + a x^2} at that end of the line, apart from powers"""
-    with np.errstate(all="ignore"):
-        far = next((r for r in _RADII if not np.isinf(f(np.array([direction * r]))[0])), 0.0)
-        at = far * np.array([0.0625, 0.125, 0.25, 0.5, 1.0])
-        logs = np.log(np.abs(f(direction * at)))
-        slopes = np.diff(logs) / np.diff(at)
-    known = np.isfinite(slopes)
-    slopes, at = slopes[known], (at[1:] + at[:-1])[known] / 2
-    if not slopes.size or slopes[-1] < 0.06:
-        return 0.0, 0.0
-    if slopes.size > 1 and slopes[-1] <= 1.1 * slopes[-2]:
-        return float(slopes[-1]), 0.0
-    if finite_below(g) == 0 or slopes.size < 2:
-        raise ValueError(
-            f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c x^2); it is finite for no variance"
-        )
-    steepening = float((np.diff(slopes) / np.diff(at)).max()) / 2
-    return max(0.0, float((slopes - 2 * steepening * at).max())), steepening
 
 
 def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:

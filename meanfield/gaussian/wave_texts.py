@@ -144,7 +144,7 @@ def broadgap_<i>(row, sloped, q, delta):
     + r"""    slope = near_of(sloped)
     slopes = phases_of(sloped)
     root = math.sqrt(q)
-    window = max(reach_<i>(2.0, near, mu, root, y, w, 0.0, 0.0), reach_<j>(2.0, slope, mu, root, y, w, 0.0, 0.0))
+    window = widest(reach_<i>(2.0, near, mu, root, y, w, 0.0, 0.0), reach_<j>(2.0, slope, mu, root, y, w, 0.0, 0.0))
     if close_to(row, sloped, q, delta):
         return broadclose_<i>(row, sloped, q, delta, window)
     if not (told(near_of(row), s) and told(phases_of(row), s)):
