@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.essential import essential_places, is_essential, jump_across
 from meanfield.gaussian.periods import period
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
@@ -31,13 +32,16 @@ _LASTING = 90  # periods of an edge on either side of 0 within which a function 
 
 
 def kinks_of(f: sp.Expr) -> tuple[float, ...]:
-    """where f changes its branch, and where a logarithm or a root in it is singular; where that is so without end, within some periods"""
+    """where f changes its branch, and where a logarithm or a root in it is singular, or a function of what is infinite; where that is so
+    without end, within some periods"""
     whole = period(f)
     if whole is not None:
         length = float(whole)
         one = _distinct(sorted(t % length for edge in _singular_edges(f) for t in _within(edge, length)), length)
         return tuple(t + n * length for n in range(-REPEATS, REPEATS) for t in one)
-    return tuple(sorted(set().union(*roots_of_edges(f).values())))
+    found: set[float] = set().union(*roots_of_edges(f).values())
+    beside = {float(r) for r in essential_places(f)}
+    return tuple(sorted(found | {b for b in beside if all(abs(b - k) > 1e-12 * max(1.0, abs(k)) for k in found)}))
 
 
 @cache
@@ -153,6 +157,8 @@ def _precise(piece: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
 
 def jump_between(left: sp.Expr, right: sp.Expr, at: float) -> float:
     """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
+    if is_essential(left, at) or is_essential(right, at):
+        return jump_across(left, right, at)
     step, rounding = 1e-6, 1e-15 * max(1.0, abs(at))
 
     def values(z: float) -> list[mp.mpf]:
