@@ -213,7 +213,8 @@ def __getattr__(name: str) -> Any:
     elif name in importlib.import_module("meanfield.catalogue").activations:
         value = importlib.import_module("meanfield.catalogue").activations[name]
     else:
-        raise AttributeError(f"module 'meanfield' has no attribute {name!r}")
+        near = importlib.import_module("meanfield.arguments").meant(name, [n for n in __dir__() if not n.startswith("_")])
+        raise AttributeError(f"module 'meanfield' has no attribute {name!r}{near}")
     globals()[name] = value
     return value
 

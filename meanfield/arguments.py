@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import mpmath as mp
@@ -27,6 +28,7 @@ __all__ = [
     "geometric_mean",
     "law",
     "lost_letters",
+    "meant",
     "number_array",
     "scalar",
     "shown",
@@ -37,6 +39,13 @@ __all__ = [
 
 #: characters of a number that is shown in all its digits
 _SHORT = 40
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """ " (did you mean a or b?)" of the names that are near one that is none of them, capitals and underscores apart; "" of none."""
+    folded = {n.replace("_", "").casefold(): n for n in names}
+    near = difflib.get_close_matches(name.replace("_", "").casefold(), folded, n=3)
+    return f" (did you mean {' or '.join(folded[n] for n in near)}?)" if near else ""
 
 
 def expression(value: Any, name: str) -> sp.Expr:

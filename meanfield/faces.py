@@ -7,6 +7,7 @@ rules are registered where LaTeX, figures and tables are made, which is imported
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from functools import singledispatch
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-__all__ = ["Labelled", "dataset", "escaped", "html", "latex", "plot"]
+__all__ = ["Labelled", "dataset", "escaped", "html", "latex", "plot", "worded"]
 
 
 #: where the rules are
@@ -30,6 +31,7 @@ RULES = (
 )
 
 #: what LaTeX has its own way of writing
+_FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*)(\*?)(?:/d([A-Za-z]))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*(])")
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
 
@@ -37,6 +39,23 @@ _ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "
 def escaped(text: str) -> str:
     """A sentence as LaTeX text."""
     return "".join(_ESCAPES.get(c, c) for c in text)
+
+
+def worded(sentence: str) -> str:
+    r"""A sentence as LaTeX text, its short formulas as such: what has primes, stars or exponents, and derivatives.
+
+    >>> worded("q' = 2 q^2, and dq'/dq = 1 at q*: 50 % of Stein's")
+    "$q'$ = 2 $q^{2}$, and $dq'/dq$ = 1 at $q^{*}$: 50 \\% of Stein's"
+    """
+    said, end = "", 0
+    for found in _FORMULA.finditer(sentence):
+        letter, primes, star, below, power = found.group(2, 3, 4, 5, 6)
+        if primes or star or below or power:
+            above = ("*" if star else "") + (power or "").strip("()")
+            formula = found[1] + (rf"\{letter}" if len(letter) > 1 else letter) + primes + (f"^{{{above}}}" if above else "")
+            said += f"{escaped(sentence[end : found.start()])}${formula}{f'/d{below}' if below else ''}$"
+            end = found.end()
+    return said + escaped(sentence[end:])
 
 
 def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:

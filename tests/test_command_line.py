@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.cli import run
@@ -646,3 +647,14 @@ def test_a_device_for_propagate(capsys, monkeypatch):
     said(capsys, *GRID, "--device", "cuda")
     assert seen == {"device": "cuda"}
     assert "'cpu'" in refused(capsys, *GRID, "--device", "tpu")
+
+
+def test_no_attention_is_what_python_calls_none(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = json.loads(said(capsys, "growth", "--no-attention", "--json"))
+    assert answer["network"] == str(mf.pre_norm(norm=mf.LayerNorm(), attention=None, mlp=mf.MLP(mf.Activation(sp.Max(0, mf.x)))))
+
+
+def test_a_check_says_what_it_did_not_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["growth", "--perceptron", "sign(x)", "--set", "sigma_w=1", "--set", "sigma_b=1", "--check", "1000"]
+    assert re.search(r"J\s.*not compared", said(capsys, *arguments))
+    assert json.loads(said(capsys, *arguments, "--json"))["not_compared"] == ["J"]

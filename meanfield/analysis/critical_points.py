@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.faces import Labelled, escaped, latex, plot
+from meanfield.faces import Labelled, latex, plot, worded
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import known, parameter
 
@@ -78,11 +78,11 @@ class Critical(dict[str, Any], Labelled):
     def latex(self) -> str:
         r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there are none."""
         if not self:
-            return rf"\text{{{escaped(self.reason)}}}"
+            return rf"\text{{{worded(self.reason)}}}"
         lines = [_line(rf"{latex(parameter(name))}^{{2}}", square, self[name]) for name, square in self.squares.items()]
         named = [name for name in self if name not in self.squares]
         lines += [_line(latex(parameter(name)), self.exact if name == "q" else None, self[name], square=False) for name in named]
-        lines += [] if self.status == "ok" else [rf"& \text{{{escaped(self.reason)}}}"]
+        lines += [] if self.status == "ok" else [rf"& \text{{{worded(self.reason)}}}"]
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:

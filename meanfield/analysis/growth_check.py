@@ -52,8 +52,14 @@ class Check(faces.Labelled):
 
     @property
     def agrees(self) -> bool:
-        """Whether every constant of the law that was fitted agrees."""
-        return all(f.verdict == "agrees" for f in self.fits)
+        """Whether constants of the law were compared with the run, and all of them agree; see `not_compared`."""
+        return bool(self.fits) and all(f.verdict == AGREES for f in self.fits)
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """Those of "q", "1 - c" and "J" of which nothing was compared: the law does not say, or the run does not tell."""
+        compared = {f.quantity for f in self.fits}
+        return tuple(g.quantity for g in (self.law.q, self.law.gap, self.law.apjn) if g.quantity not in compared)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """ln J of the run beside the predicted asymptote (extra `plot`)."""
@@ -63,7 +69,8 @@ class Check(faces.Labelled):
     def __repr__(self) -> str:
         at = ", ".join(f"{k} = {v:g}" for k, v in self.parameters.items())
         deeper = {f: f" (depth {f.depth:.0e})" for f in self.fits if f.depth > self.run.depth}
-        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *(f"  {f!r}{deeper.get(f, '')}" for f in self.fits)])
+        lines = [f"  {f!r}{deeper.get(f, '')}" for f in self.fits] + [f"  {name}: not compared" for name in self.not_compared]
+        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *lines])
 
 
 def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -> Check:
@@ -88,7 +95,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     exponential, slowest = bool(rates), min((r for r in rates if 0 < r < math.inf), default=1.0)
     if exponential:
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
-    single = law.gap.kind in ("bounded", "undetermined") and not rec.couples()  # the second token is not asked for
+    single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
     start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
     run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     lasts = np.isfinite(run.q) & (run.layers > 0)

@@ -81,6 +81,12 @@ class Curve:
         fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
         return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(self.l[-1]))
 
+    def end(self, name: str, predicted: float) -> Fit:
+        """y where the run ends beside what is predicted, and its change from a run a quarter as long"""
+        fitted, before = (float(np.exp(self.y[i])) for i in (-1, np.searchsorted(self.l, self.l[-1] / 4)))
+        change = abs(fitted - before)
+        return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, 1e-3), int(self.l[-1]))
+
 
 def raised(slope: Fit, power: float) -> Fit:
     """The constant that is a power of the slope that was fitted, and its error; the verdict on the slope stands"""

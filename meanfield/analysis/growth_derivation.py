@@ -29,9 +29,9 @@ from meanfield.analysis.growth_rates import (
 from meanfield.analysis.growth_records import Growth, Reason
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
-from meanfield.analysis.growth_uniform import carried, check_steady, check_uniform, decay
+from meanfield.analysis.growth_uniform import carried, check_fading, check_steady, check_uniform, decay
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
-from meanfield.analysis.repeats import Repeat, small
+from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.recurrence import Stage
@@ -108,11 +108,12 @@ def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Grow
     try:
         if isinstance(approach, Approach) and move.direction > 0:
             check_steady(stages, decay(approach, move))
+            check_fading(repeat, decay(approach, move))
             check_uniform(repeat.q, move.direction - move.kappa, decay(approach, move))
     except (Undetermined, NoExpansion) as reason:
         return unknown(as_undetermined(reason))
     try:
-        q = _variance_law(move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
+        q = _variance_law(repeat, move, gap if GAP in (move.beta + move.factor).free_symbols else S.Half)
     except Undetermined as reason:
         q = unknown_law("q", reason if isinstance(approach, Approach) else approach)
     law = _gap_law(move, approach, gap)
@@ -146,13 +147,21 @@ def _drift(repeat: Repeat, move: Motion) -> sp.Expr:
     return tidied(h / (move.kappa * at_gap(move.beta, S.Zero))) if theta == 1 else S.Zero
 
 
-def _variance_law(move: Motion, gap: sp.Expr | None) -> Growth:
+def _variance_law(repeat: Repeat, move: Motion, gap: sp.Expr | None) -> Growth:
     if gap is None:
         raise Undetermined("the growth of q depends on c, which stays where it starts")
     if move.slow:
         rate, exponent = tidied(move.kappa ** (1 - move.logarithms) * at_gap(move.beta, gap)), move.direction / move.kappa
-        return Growth("q", "power", exponent=exponent, log_exponent=move.logarithms * exponent or None, rate=rate)
+        slowest = _correction(move, (repeat.q, move.direction - move.kappa))
+        return Growth("q", "power", exponent=exponent, log_exponent=move.logarithms * exponent or None, rate=rate, correction=slowest)
     return Growth("q", "exponential", rate=sp.log(tidied(at_gap(move.factor, gap))))
+
+
+def _correction(move: Motion, *leading: tuple[Terms, sp.Expr]) -> sp.Expr | None:
+    """the power of 1/l, below 1, of what comes after the leading powers"""
+    steps = [first - a for terms, first in leading for (a, _), c in terms.items() if a < first and not c.has(REST)]
+    slowest = min(steps, default=move.kappa) / move.kappa
+    return slowest if slowest < 1 and not move.logarithms else None
 
 
 def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | None) -> Growth:
@@ -181,7 +190,7 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
 
 def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -> Growth:
     settled = approach if isinstance(approach, Approach) else Approach(None)
-    needs = coupled(repeat) or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
+    needs = coupled(repeat) or repeat.fading or GAP in repeat.transfer[0].get((S.Zero, 0), S.Zero).free_symbols
     if isinstance(approach, Undetermined) and needs:
         raise approach
     uniform = partial(_check_transfer, repeat, decay(settled, move))
@@ -210,7 +219,8 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     if side is None or side < 0:
         raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
     rate, log_exponent = stretched_rate(move, beta, s, k, leading)
-    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, log_exponent=log_exponent)
+    slowest = _correction(move, (repeat.q, move.direction - kappa), (repeat.transfer[0], -eta))
+    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, log_exponent=log_exponent, correction=slowest)
     if k or move.logarithms:
         return law
     try:

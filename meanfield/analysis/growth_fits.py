@@ -3,7 +3,10 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
     power of l, ln^k l    ln y (or y^{1/exponent})  on  ln l (or l, or ln l), 1, and corrections
     stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
                                  settles as that)
-    exponential           ln y   on  l, 1.
+    quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
+    exponential           ln y   on  l, 1
+    bounded               y  on  1 and corrections, or at the end of a run that settles exponentially; where the limit is not
+                          given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
 Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
 motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
@@ -45,18 +48,23 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
     settling = 0.5
     if law.gap.kind == "power":
         settling = min(settling, -number(law.gap.exponent, values) / 2)
-    if law.apjn.settling is not None:
-        settling = min(settling, number(law.apjn.settling, values))
+    for power in (law.apjn.settling, law.apjn.correction, law.q.correction):
+        settling = settling if power is None else min(settling, number(power, values))
     by_itself = law.q.kind == "power" and (law.gap.kind == "logarithmic" or (law.gap.kind == "power" and law.gap.coefficient is None))
+    steep = law.q.kind != "power" and any(g.kind == "exponential" for g in (law.q, law.gap, law.apjn))
     found = []
     for g in (law.q, law.gap, law.apjn):
         curve = _curve(g, series, by_itself, settling, values)
-        if g.kind in ("bounded", "infinite", "undetermined") or len(curve.l) < 100:
+        if g.kind in ("infinite", "undetermined") or len(curve.l) < 100:
             continue
-        if g.kind in ("power", "logarithmic"):
+        if g.kind == "bounded":
+            found.append(_bounded(g, curve, steep, values))
+        elif g.kind in ("power", "logarithmic"):
             found += _power(g, curve, values)
         elif g.kind == "stretched":
             found += _stretched(g, curve, values, deep)
+        elif g.kind == "quasi-polynomial":
+            found += _squared(g, curve, values)
         elif math.isfinite(predicted := number(g.rate, values)):
             beside = [np.sqrt(curve.l), np.log(curve.l)] if law.q.kind == "power" else []
             found.append(curve.fit("rate", predicted, curve.y, [curve.l, np.ones_like(curve.l), *beside]))
@@ -98,6 +106,14 @@ def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
     return [*integrals(l, [e / l for e in roots]), 1 / l, t / l], [*integrals(l, roots), t, np.ones_like(l)]
 
 
+def _bounded(g: Growth, curve: Curve, steep: bool, values: Mapping[str, float]) -> Fit:
+    y, corrections = curve.y, [np.ones_like(curve.l), *([] if steep else curve.small)]
+    if g.limit is None:
+        return curve.fit("exponent", 0.0, y, [np.log(curve.l), *corrections], 0.1)
+    limit = number(g.limit, values)
+    return curve.end("limit", limit) if steep else curve.fit("limit", limit, np.exp(y), corrections)
+
+
 def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
     l, y = curve.l, curve.y
     exponent, one = number(g.exponent, values), np.ones_like(l)
@@ -117,9 +133,10 @@ def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
 def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
     l, y = curve.l, curve.y
     s, rate, one = number(g.stretch, values), number(g.rate, values), np.ones_like(l)
-    slow = math.inf if g.settling is None else number(g.settling, values)
+    slow, between = (math.inf if power is None else number(power, values) for power in (g.settling, g.correction))
     square = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
     powers = [s - k * slow for k in range(1, BETWEEN + 1) if s > k * slow] or [s - slow] * (slow < 1)
+    powers += [s - k * between for k in range(1, BETWEEN + 1) if s > k * between + 1e-9]
     powers += [s - k * (1 - s) for k in range(1, BETWEEN + 1) if s > k * (1 - s) + 1e-9]  # ln(1 + m X^-eta) beyond its first term
     beside = [np.log(l), one, l**-s, np.log(l) * l**-s, *square, *(l**a for a in powers)]
     found = [curve.fit("rate^stretch", rate**s, y, [l**s, *beside])]
@@ -131,6 +148,16 @@ def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool)
         count = min(BETWEEN, math.floor(s / slow))  # powers that grow, the largest few of them, and the first that does not
         beside = [np.log(l), one, l**-s, np.log(l) * l**-s, l**-slow, *(l ** (s - k * slow) for k in range(1, count + 2))]
     return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), y - (rate * l) ** s, beside, 0.1)]
+
+
+def _squared(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
+    """ln J on ln^2 l, and what is left of it on ln l"""
+    t, one = np.log(curve.l), np.ones_like(curve.l)
+    square = number(g.log_squared_coefficient, values)
+    found = [curve.fit("log_squared_coefficient", square, curve.y, [t**2, t, one, *curve.small])]
+    if g.log_coefficient is None:
+        return found
+    return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), curve.y - square * t**2, [t, one, *curve.small])]
 
 
 def _without_mode(l: Floats, y: Floats, own: float, other: float) -> tuple[NDArray[np.int64], Floats]:

@@ -41,7 +41,7 @@ def logarithmic_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]
     l, t, found = series.layers[kept].astype(float), t[kept], list[Fit]()
     for g in (law.q, law.gap, law.apjn):
         y = series.logs[g.quantity][kept]
-        if g.kind in ("bounded", "infinite", "undetermined") or not np.isfinite(y).all() or len(l) < 100:
+        if g.kind in ("bounded", "infinite", "quasi-polynomial", "undetermined") or not np.isfinite(y).all() or len(l) < 100:
             continue
         slow = [np.ones_like(l), 1 / t, t**-2]
         curve = Curve(g.quantity, l, y, slow, [])

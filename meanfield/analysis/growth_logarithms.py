@@ -11,7 +11,11 @@ unless e by itself is slower (\theta > 1, 1/(\theta - 1) < b). What nothing feed
 
     e ~ X^{h/\beta} u^{(h' - h \beta'/\beta)/\beta},   ' the coefficients of u^{j - 1},
 
-and so is J where \eta = \kappa and k = j, with m in the place of h; where k = j - 1 it is u^{m/\beta}. Where \eta < \kappa,
+and so is J where \eta = \kappa and k = j, with m in the place of h; where k = j - 1 it is u^{m/\beta}, and where k = j + 1
+
+    ln J ~ \frac{m}{2 \beta} u^2,   and \frac{m}{2 \beta} u^2 + \frac{m'}{\beta} u + O(1) if j = 0,   m' the coefficient of u^{k - 1}.
+
+Where \eta < \kappa,
 
     ln J ~ \frac{m}{\beta s} X^s u^{k - j} (1 + O(1/u)),   s = \kappa - \eta.
 
@@ -26,7 +30,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_modes import competing, fastest
-from meanfield.analysis.growth_rates import Approach, Motion, Undetermined, at_gap, coefficient, tidied
+from meanfield.analysis.growth_rates import Approach, Motion, Undetermined, at_gap, coefficient, coupled, tidied
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import REST
 from meanfield.analysis.repeats import Repeat, Terms, small
@@ -81,6 +85,8 @@ def _beside(repeat: Repeat, move: Motion, leading: sp.Expr, following: sp.Expr, 
 def power_beside_logarithms(repeat: Repeat, move: Motion, k: int, modes: list[tuple[sp.Expr, sp.Expr]], gap: sp.Expr) -> Growth:
     """J where eta = kappa, from the shares and exponents m/(kappa beta) of its modes."""
     j, kappa = move.logarithms, move.kappa
+    if k == j + 1:
+        return _quasi_polynomial(repeat, move, modes, gap)
     if k > j:
         raise Undetermined("ln J goes as a power of ln l above 1: J grows faster than every power of l, slower than its exponentials")
     if k == j - 1:
@@ -92,6 +98,18 @@ def power_beside_logarithms(repeat: Repeat, move: Motion, k: int, modes: list[tu
         return replace(law, reason="up to a power of ln l") if law.exponent is not None else law
     own = _beside(repeat, move, leading, at_gap(following, gap), gap)
     return replace(law, log_exponent=tidied(law.exponent * j + own) or None)
+
+
+def _quasi_polynomial(repeat: Repeat, move: Motion, modes: list[tuple[sp.Expr, sp.Expr]], gap: sp.Expr) -> Growth:
+    """J where ln J is a square of ln l: its coefficient, and that of ln l where nothing else goes as ln ln l"""
+    kappa = move.kappa
+    top = (fastest(modes) if len(modes) > 1 else modes[0])[1]
+    law = Growth("J", "quasi-polynomial", log_squared_coefficient=tidied(top / (2 * kappa)))
+    if move.logarithms or coupled(repeat):
+        return replace(law, reason="the next term is not given: it has a power of ln ln l")
+    after = at_gap(coefficient(repeat.transfer[0], -kappa), gap)
+    beta = at_gap(move.beta, gap)
+    return replace(law, log_coefficient=tidied((top * sp.log(kappa * beta) + after / beta) / kappa))
 
 
 def stretched_rate(move: Motion, beta: sp.Expr, s: sp.Expr, k: int, leading: sp.Expr) -> tuple[sp.Expr, sp.Expr | None]:

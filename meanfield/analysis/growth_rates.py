@@ -28,6 +28,7 @@ from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.numeric.printing import Unsupported
 
 __all__ = [
     "Approach",
@@ -207,14 +208,16 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
 
     def following() -> tuple[sp.Expr, sp.Expr]:
         (exponent, j), c = next(terms, ((S.One, 0), S.Zero))
-        if j:
-            raise Undetermined("1 - c has a logarithm near c = 1")
         if c.has(REST):
             raise Undetermined("the behaviour near c = 1 is beyond the terms that the expansions give")
-        return exponent, c
+        if j and (exponent != 1 or sign(c) != 1):  # e ln(1/e) with a factor above 0 is more than what is proportional to e
+            raise Undetermined("1 - c has a logarithm near c = 1")
+        return exponent, sp.oo if j else c
 
     theta, h = following()
-    if theta == 1 and not (neutral == 1 and is_one(h)):
+    if h is S.Infinity:
+        side: int | None = 1
+    elif theta == 1 and not (neutral == 1 and is_one(h)):
         side = sign(h - neutral)
     elif theta > 1 and neutral == 1:
         return Approach(S.Zero, S.One, S.Zero)  # 1 - c squares itself
@@ -236,7 +239,14 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
     alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
     equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
     slope = closed(equation.diff(rho))
-    root = CorrelationRoot(equation, rho) if rho in slope.free_symbols else tidied(-equation.xreplace({rho: S.Zero}) / slope)
+    if rho not in slope.free_symbols:
+        return Approach(1 + tidied(equation.xreplace({rho: S.Zero}) / slope))
+    root = CorrelationRoot(equation, rho)
+    try:
+        if root.is_number:
+            root.evalf(2)
+    except (ArithmeticError, Unsupported) as reason:
+        raise Undetermined(f"c = 1 repels, but where 1 - c settles is not told in doubles: {reason}") from None
     return Approach(1 - root)
 
 

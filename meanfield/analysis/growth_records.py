@@ -35,17 +35,20 @@ class Growth:
     Attributes
     ----------
     quantity : "q", "1 - c" or "J"
-    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (not q), "infinite" (J only: E phi'^2 is), or "undetermined",
-        these two with the reason.
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (not q), "quasi-polynomial" (J only: ln J ~ ln^2 l, beyond every
+        power and below every stretched exponential), "infinite" (J only: E phi'^2 is), or "undetermined", these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
         J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
         1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
     log_exponent : of power and stretched laws, what q, 1 - c, J or ln J has beside its power of l: (ln l)^log_exponent, where branches
         grow like logarithms. With it a law is reached slowly: q, and ln J of a stretched law, up to a factor 1 + O(ln ln l/ln l).
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
-    log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l.
+    log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l; all of it, if it is
+        quasi-polynomial.
     settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms
         l^(stretch - k settling) > 1, k = 1, 2, ..., with factors that depend on the start.
+    correction : of q as a power and of stretched ln J, where powers without logarithms do not settle at once: they are reached up to a
+        factor 1 + O(l^-correction), correction < 1.
     limit : bounded: where it goes, None if that depends on the start.
     terms : J as a sum of modes: (share of the mode, exponent or rate); up to constants that depend on the first repeats.
     crossover : the l at which the faster mode has made up for its small share.
@@ -72,6 +75,7 @@ class Growth:
     log_coefficient: sp.Expr | None = None
     log_squared_coefficient: sp.Expr | None = None
     settling: sp.Expr | None = None
+    correction: sp.Expr | None = None
     limit: sp.Expr | None = None
     terms: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
     crossover: sp.Expr | None = None
@@ -80,8 +84,7 @@ class Growth:
 
     @property
     def shortest(self) -> Growth:
-        """The same, its expressions written shortly; what decides stays as it was asked, and what is beside as it was found if it is far too
-        long to be shown."""
+        """The same, its expressions written shortly; what decides stays as it was asked, what is beside and never short as it was found."""
         values = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
         own = {name: shortest(v) for name, v in values.items() if name not in _BESIDE or not beyond(v, LEFT)}
         return replace(self, **own, terms=tuple((shortest(a), shortest(b)) for a, b in self.terms))
@@ -97,8 +100,10 @@ class Growth:
             return of_log if self.quantity == "J" else value * sp.log(l) ** logarithms
         if self.kind == "exponential":
             return self.rate * l if self.quantity == "J" else sp.exp(self.rate * l)
+        beside = (self.log_coefficient or 0) * sp.log(l) + (self.log_squared_coefficient or 0) * sp.log(l) ** 2
+        if self.kind == "quasi-polynomial":
+            return beside
         if self.kind == "stretched":
-            beside = (self.log_coefficient or 0) * sp.log(l) + (self.log_squared_coefficient or 0) * sp.log(l) ** 2
             return (self.rate * l) ** self.stretch * sp.log(l) ** logarithms + beside
         if self.kind == "logarithmic":
             return self.exponent * sp.log(sp.log(l)) if self.quantity == "J" else self.coefficient * sp.log(l) ** self.exponent

@@ -10,10 +10,28 @@ from meanfield.analysis.implicit import Implicit
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
 
-__all__ = ["named"]
+__all__ = ["complements", "named"]
 
 #: characters up to which a part is written out wherever it stands, and from which an integral gets a name
 SHORT, LONG = 14, 40
+
+
+def complements(e: sp.Expr) -> sp.Expr:
+    r"""The expression with arccos z for pi/2 - arcsin z where sums are shorter so.
+
+    >>> import sympy as sp
+    >>> z = sp.Symbol("z")
+    >>> complements(sp.pi**2 / 4 - sp.pi * sp.asin(z) / 2), complements(1 + sp.asin(z))
+    (pi*acos(z)/2, asin(z) + 1)
+    """
+
+    def shorter(total: sp.Add) -> sp.Expr:
+        angles = {t: sp.pi / 2 - sp.acos(t.args[0]) for a in total.args for t in sp.Mul.make_args(a) if isinstance(t, sp.asin)}
+        other = sp.expand_mul(total.xreplace(angles)) if angles else total
+        return min((total, other), key=sp.count_ops)
+
+    result: sp.Expr = e.replace(lambda t: isinstance(t, sp.Add), shorter)
+    return result
 
 
 def named(expressions: Sequence[sp.Expr]) -> tuple[list[sp.Expr], list[str]]:
@@ -28,7 +46,7 @@ def named(expressions: Sequence[sp.Expr]) -> tuple[list[sp.Expr], list[str]]:
     roots = sorted(set().union(*(e.atoms(Implicit) for e in expressions)), key=sp.default_sort_key)
     letters = {t: sp.Symbol(f"{t}_{k}" if k > 1 else str(t)) for k, t in enumerate(roots, 1)}
     equations = [t.equation.xreplace({t.variable: s}) for t, s in letters.items()]
-    given = [e.xreplace(letters) for e in [*expressions, *equations]]
+    given = [complements(e.xreplace(letters)) for e in [*expressions, *equations]]
     nodes = sorted(set().union(*(e.atoms(Node, FinitePart) for e in given)), key=sp.default_sort_key)
     texts = {t: str(t) for t in nodes}
     integrals = {t: sp.Symbol(f"I{k}" if len(texts[t]) > LONG else texts[t]) for k, t in enumerate(nodes, 1)}

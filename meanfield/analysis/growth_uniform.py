@@ -24,7 +24,7 @@ from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.recurrence import Stage
 
-__all__ = ["carried", "check_steady", "check_uniform", "decay"]
+__all__ = ["carried", "check_fading", "check_steady", "check_uniform", "decay"]
 
 
 def decay(approach: Approach, move: Motion) -> sp.Expr | None:
@@ -84,6 +84,14 @@ def check_steady(stages: Sequence[Stage], r: sp.Expr | None) -> None:
             parts = node.args[:1] if isinstance(node, Gap) else node.separated() or ()
             if any(steady(f)[0] != f for f in parts):
                 raise _apart(r)
+
+
+def check_fading(repeat: Repeat, r: sp.Expr | None) -> None:
+    """Raise Undetermined where an exponential that vanishes far out at a fixed e need not, once e ~ X^-r."""
+    for a, c in repeat.fading if r is not None else ():
+        (mu, _), first = next(iter(small(c).items()), ((S.Infinity, 0), S.Zero))
+        if first.has(REST) or not _above(a, r * mu if mu != 0 else S.Zero):
+            raise Undetermined("as c goes to 1, the exponents of the attention weights stop growing with q: these stay on the way of c")
 
 
 def _apart(r: sp.Expr) -> Undetermined:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.maps import derivative, values_of
 from meanfield.analysis.roots import Root, positive_roots
+from meanfield.analysis.shared_digits import numbered
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.special import written_out
@@ -39,12 +40,12 @@ def valued(e: sp.Expr, digits: int) -> sp.Expr:
 
 
 def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
-    """Numbers, with each expectation that is in any of them computed once and those inside others first."""
+    """Numbers, with each expectation that is in any of them computed once and those inside others first, and each other part once."""
     found = list(parts)
     while nodes := {t for e in found for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
         numbers = {t: sp.N(t, digits) for t in nodes}
         found = [e.xreplace(numbers) for e in found]
-    return [sp.N(e, digits) for e in found]
+    return [numbered(e, digits) for e in found]
 
 
 class Implicit(sp.Expr):

@@ -26,6 +26,7 @@ from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.power_moments import power_near_one
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.gaussian.shared_parts import put_in
 from meanfield.gaussian.slopes import deltas, slope
@@ -58,6 +59,7 @@ class Limit:
     def __init__(self, values: Mapping[sp.Expr, sp.Expr], order: int = 2) -> None:
         self.values = dict(values)
         self.order = order
+        self.fading: list[tuple[sp.Expr, sp.Expr]] = []  # (a, c) of the exponentials e^(c x^a + ...), a > 0, that were met
         self._letters: dict[sp.Expr, sp.Dummy] = {}
         self._meaning: dict[sp.Expr, sp.Expr] = {}
 
@@ -90,10 +92,17 @@ class Limit:
         return self._expanded(flat)
 
     def _argument(self, e: sp.Expr) -> sp.Expr:
-        terms = self._expanded(e)
+        try:
+            terms = self._expanded(e)
+        except NoExpansion:  # it grows faster than every power, which what is made of it may not
+            return e
         return self._first(terms) if len(terms) > 3 else self._sum(terms)
 
     def _expanded(self, flat: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
+        for t in flat.atoms(sp.exp):
+            a, c = next(iter(sorted(at_infinity(t.args[0], 0).items(), reverse=True)), (S.Zero, S.Zero)) if t.has(x) else (S.Zero, S.Zero)
+            if a > 0:
+                self.fading.append((a, c))
         found: dict[tuple[sp.Expr, int], sp.Expr] = {}
         for a, c in sorted(at_infinity(flat, self.order).items(), reverse=True):
             for j, b in reversed(list(enumerate(sp.Poly(c, LOG).all_coeffs()[::-1]))):
@@ -182,8 +191,11 @@ class Limit:
         (a, v0, v), (b, d0, d) = self._leading(variance), self._leading(gap_)
         if b is -S.Infinity:
             return S.Zero if gap else self._single(f * g, variance)
-        if b < a and v == 1 and (near := near_one(f, g, d)) is not None:
-            return near + REST * d
+        if b < a and v == 1:
+            near = near_one(f, g, d)
+            near = power_near_one(f, g, d) if near is None else near + REST * d
+            if near is not None:
+                return near
         if b < a:
             value = small_gap(f, g, v, d)
             return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
@@ -200,8 +212,8 @@ class Limit:
         """what a small change of the correlation adds to a coefficient, where that is more than x^least"""
         if next(iter(self.terms(shift)), (-S.Infinity, 0))[0] <= least:
             return S.Zero
-        if c.has(PairExpectation):
-            raise NoExpansion(f"the derivative of {c} by the covariance is needed")
+        if c.has(PairExpectation):  # its derivative is of functions that may be too steep to have an expectation
+            return REST * shift
         return self.letter(_slope_in_p(c).xreplace(put)) * shift
 
     def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:

@@ -11,7 +11,7 @@ import sympy as sp
 
 from meanfield import faces
 from meanfield.analysis.roots import Root
-from meanfield.faces import escaped
+from meanfield.faces import worded
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -134,7 +134,7 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
 
     def latex(self) -> str:
         """A line for each point, or what there is instead."""
-        lines = [point.latex() for point in self] or [rf"\text{{{escaped(self.reason)}}}"]
+        lines = [point.latex() for point in self] or [rf"\text{{{worded(self.reason)}}}"]
         return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:

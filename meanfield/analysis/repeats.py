@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sympy as sp
+from sympy import S
 
-from meanfield.analysis.limits import Limit
+from meanfield.analysis.limits import REST, Limit, NoExpansion
 from meanfield.analysis.signs import GAP, vanishes
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -21,11 +23,15 @@ Terms = dict[tuple[sp.Expr, int], sp.Expr]
 
 @dataclass(frozen=True)
 class Repeat:
-    """Series in x, coefficients by (exponent of x, power of log x): q' in all, e' and the entries of the transfer."""
+    """Series in x, coefficients by (exponent of x, power of log x): q' in all, e' and the entries of the transfer.
+
+    fading: (a, c) of the exponentials e^(c x^a) that are left out beside powers, or by which 1 is divided, where c depends on e.
+    """
 
     q: Terms
     gap: Terms
     transfer: tuple[Terms, Terms, Terms, Terms]
+    fading: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
 
 
 def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: int) -> Repeat:
@@ -52,7 +58,9 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
 
     after_q, after_gap = limit.values[q], limit.values[delta]
     t00, t01, t10, t11 = (whole(limit.terms(t)) for t in transfer)
-    return Repeat(whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q)), (t00, t01, t10, t11))
+    fading = {(a, c) for a, letters in limit.fading if GAP in (c := limit.whole(letters)).free_symbols}
+    series = whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q))
+    return Repeat(*series, (t00, t01, t10, t11), tuple(fading))
 
 
 def _views(stage: Stage) -> dict[sp.Expr, sp.Expr]:
@@ -84,9 +92,33 @@ def stepped(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr) -> tuple[s
 
 
 def small(e: sp.Expr, order: int = 3) -> Terms:
-    """An expression in GAP as GAP -> 0: coefficients by the exponent of GAP."""
-    limit = Limit({GAP: 1 / x}, order)
-    return _nonzero({(-a, j): limit.whole(c) for (a, j), c in limit.terms(e).items()})
+    """An expression in GAP as GAP -> 0: coefficients by the exponent of GAP, and the power of log(1/GAP)."""
+    try:
+        limit = Limit({GAP: 1 / x}, order)
+        return _nonzero({(-a, j): limit.whole(c) for (a, j), c in limit.terms(e).items()})
+    except NoExpansion:
+        inner = {t for t in e.atoms(PairExpectation) if GAP in t.free_symbols}
+        if len(inner) != 1 or e in inner:
+            raise
+        return _composed(e, inner.pop(), order)
+
+
+def _composed(e: sp.Expr, node: sp.Expr, order: int) -> Terms:
+    """a function of node = N (1 - h) as GAP -> 0, by its series in h, where that of h begins with a logarithm"""
+    start = small(node, order)[S.Zero, 0]
+    rest, h = small(1 - node / start, order), sp.Dummy("h", positive=True)
+    limit, least = Limit({h: 1 / x}, order), min(a for a, _ in rest)
+    total: Terms = {}
+    for (a, j), c in limit.terms(e.xreplace({node: start * (1 - h)})).items():
+        if j:
+            raise NoExpansion(f"{e} has logarithms of logarithms near c = 1")
+        raised: Terms = {(S.Zero, 0): S.One} if a == 0 else rest if a == -1 else {(-a * least, 0): REST}
+        for (b, k), d in small(limit.whole(c), order).items():
+            for (g, m), f in raised.items():
+                total[b + g, k + m] = REST if (d * f).has(REST) else total.get((b + g, k + m), S.Zero) + d * f
+    known_to = min((a for (a, _), c in total.items() if c.has(REST)), default=S.Infinity)
+    kept = {key: total[key] for key in sorted(total, key=lambda t: (t[0], -t[1])) if key[0] < known_to}
+    return _nonzero(kept) | ({(known_to, 0): REST} if known_to < S.Infinity else {})
 
 
 def _nonzero(terms: Terms) -> Terms:

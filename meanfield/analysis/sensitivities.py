@@ -343,7 +343,7 @@ def _stage(
         inner.append(f"{dots[symbol]} = {' + '.join(terms) or '0.0'}")
     new_q, new_delta, t00, t01, t10, t11 = values
     dq, ddelta, d00, d01, d10, d11 = (dots[symbol] for symbol, _ in steps[-6:])
-    row = f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}" if with_other else f"a = a*{t00}"
+    onward = f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}" if with_other else f"a = a*{t00}"
     of_row = f"dots[k, 2]*{t00} + a*{d00}, dots[k, 3]"
     if with_other:
         columns = ((t00, t10, d00, d10), (t01, t11, d01, d11))
@@ -352,7 +352,7 @@ def _stage(
     lines += [
         "for k in range(dots.shape[0]):",
         *(f"    {line}" for line in inner),
-        row,
+        onward,
         f"q, delta = {new_q}, {new_delta}",
         "delta = min(delta, 2.0*q) if delta < math.inf else delta",
         *_SCALED.splitlines(),

@@ -11,7 +11,7 @@ import sympy as sp
 
 from meanfield import faces
 from meanfield.activation import Activation
-from meanfield.faces import escaped, latex
+from meanfield.faces import latex, worded
 from meanfield.symbols import known
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Shaped(faces.Labelled):
     def latex(self) -> str:
         r"""The shaped function with six digits, or why there is none."""
         if self.status == "none":
-            return rf"\text{{{escaped(self.reason)}}}"
+            return rf"\text{{{worded(self.reason)}}}"
         a, b, c, d = (sp.Float(v, 6) if v not in (0, 1) else sp.Integer(v) for v in self._numbers)
         inside = self.phi.expression.replace(lambda t: t.is_Rational and t.q > 10**9, lambda t: sp.Float(t, 6))  # a slope solved for
         return rf"\hat\phi(x) = {latex(c)} \left({latex(inside.subs(x, a * x + b) + d)}\right)"

@@ -76,7 +76,7 @@ def _needed(coefficients: Floats) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """E g(u) over variances; or a gap, or E f(u) g(v), over variances and differences up to them."""
+    """E g(u) over variances; or a gap, or E f(u) g(v), over variances and differences up to them; or at one variance, over differences."""
 
     node: sp.Expr
     panels: dict[int, Floats | None] = field(default_factory=dict)
@@ -189,10 +189,11 @@ class Table:
 
     def _made(self, i: int, low: float, high: float) -> Floats | None:
         """coefficients of gap/delta or of the product between two values of y; infinite where it is; None if there are too few"""
-        seen = _coefficients(self._at(i, FEW, low, high, ACROSS).T).T
+        alike = q not in self.node.free_symbols  # it is at variance 1
+        seen = _coefficients(self._at(i, 1 if alike else FEW, low, high, ACROSS).T).T
         if _tail(seen) >= NOISE and high - low > NARROWEST:
             return None
-        along = _needed(_coefficients(self._at(i, POINTS, low, high, FEW)).T)
+        along = 1 if alike else _needed(_coefficients(self._at(i, POINTS, low, high, FEW)).T)
         for n in sorted({_needed(seen), ACROSS}):
             table = self._at(i, along, low, high, n)
             if not np.isfinite(table).all():
@@ -205,7 +206,8 @@ class Table:
     def _at(self, i: int, m: int, low: float, high: float, n: int) -> Floats:
         """gap/delta or the product at m variances of a panel and n places between two values of y"""
         eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
-        grid, d = np.broadcast_arrays(_variances(i, m)[:, None], _variances(i, m)[:, None] * eps)
+        v = _variances(i, m)[:, None] if q in self.node.free_symbols else np.ones((1, 1))
+        grid, d = np.broadcast_arrays(v, v * eps)
         (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
         return np.asarray(values.reshape(grid.shape) / (d if isinstance(self.node, Gap) else 1.0))
 

@@ -13,6 +13,7 @@ from sympy.core.function import AppliedUndef
 from meanfield.analysis.tables import BY_DIFFERENCE, BY_VARIANCE, Table, table_of
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
 
@@ -48,6 +49,7 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
                 plain, factor, args = Expectation(g, q), c, (a**2 * node.variance,)
             else:
                 raise _Parametric
+        plain, factor, args = _at_variance_1(plain, factor, args)
         coefficient, own = plain.as_independent(q, delta, as_Add=False)
         if not isinstance(own, Node):
             return number * factor * plain.xreplace(dict(zip((q, delta), args, strict=False)))
@@ -125,6 +127,12 @@ def _pair(node: PairExpectation) -> tuple[sp.Expr, sp.Expr, tuple[sp.Expr, sp.Ex
         raise _Parametric
     plain = PairExpectation(f * g.xreplace({x: y}), q, q - delta, q)
     return c * k, plain, (a**2 * v, a**2 * sp.expand(v - covariance))
+
+
+def _at_variance_1(node: sp.Expr, factor: sp.Expr, law: tuple[sp.Expr, ...]) -> tuple[sp.Expr, sp.Expr, tuple[sp.Expr, ...]]:
+    """A gap of f with f(t x) = t^k f(x), t > 0, as v^k times that at variance 1, whose table has one variable."""
+    degree = homogeneous_degree(node.integrand) if isinstance(node, Gap) else None
+    return (node, factor, law) if degree is None else (node.xreplace({q: sp.S.One}), factor * law[0] ** degree, (sp.S.One, law[1] / law[0]))
 
 
 def callables(tables: dict[str, Table]) -> dict[str, Callable[..., Floats]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -16,13 +17,19 @@ from meanfield.blocks.gated import Product
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.stacking import Repeat, Residual
 
-__all__ = ["checked", "normed", "with_gain"]
+__all__ = ["checked", "in_a_row", "normed", "with_gain"]
 
 
 def checked(**parts: Any) -> None:
     """Refuse a part that is no block, by its name."""
     for name, part in parts.items():
         checked_block(part, name)
+
+
+def in_a_row(attention: Block | None, mlp: Block, sublayer: Callable[[Block], Block]) -> Block:
+    """The sublayer of attention, unless that is None, then that of the MLP."""
+    last = sublayer(checked_block(mlp, "mlp"))
+    return last if attention is None else sublayer(checked_block(attention, "attention")) >> last
 
 
 def normed(norm: Block | None, branch: Block) -> Block:

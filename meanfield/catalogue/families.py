@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,9 +56,9 @@ class Family(Activation):
         if len(args) > len(own):
             raise TypeError(f"{self.name} takes {', '.join(own) or 'no parameters'}: got {len(args)} ({', '.join(map(repr, args))})")
         for unknown in (name for name in kwargs if name not in own):
-            near = difflib.get_close_matches(unknown, own, n=1)
-            why = _OF_TORCH.get(unknown) or _OF_TORCH.get(f"{self.name} {unknown}") or (f"did you mean {near[0]}?" if near else "")
-            raise TypeError(f"{self.name} has no parameter {unknown}{why and f' ({why})'}: {', '.join(own) or 'it has none'}")
+            told = _OF_TORCH.get(unknown) or _OF_TORCH.get(f"{self.name} {unknown}")
+            why = f" ({told})" if told else arguments.meant(unknown, own)
+            raise TypeError(f"{self.name} has no parameter {unknown}{why}: {', '.join(own) or 'it has none'}")
         expression = self.declaration(*args, **kwargs)
         if expression == self.expression:
             return self
@@ -91,9 +90,7 @@ class Catalogue(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
-            near = difflib.get_close_matches(_folded(str(name)), self._folded, n=3)
-            meant = f" (did you mean {' or '.join(self._folded[n] for n in near)}?)" if near else ""
-            raise KeyError(f"{name!r} is no activation of the catalogue{meant}: {', '.join(self)}")
+            raise KeyError(f"{name!r} is no activation of the catalogue{arguments.meant(str(name), self)}: {', '.join(self)}")
         name = self._folded[_folded(name)]
         if name not in self._built:
             declaration = self._declared[name]

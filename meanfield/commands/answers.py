@@ -29,19 +29,22 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
     """
     with busy("growth law"):
         law = mf.growth(net.network, **net.expressions(n=n))
-        fits = () if depth is None else law.check(depth=depth).fits
+        seen = None if depth is None else law.check(depth=depth)
+        fits = () if seen is None else seen.fits
     if as_json:
         laws = {name: _record(getattr(law, name)) for name in ("q", "gap", "apjn")}
         parts = ("quantity", "name", "predicted", "fitted", "change", "verdict")
-        checks = {} if depth is None else {"check": [{part: getattr(f, part) for part in parts} for f in fits]}
+        checks: dict[str, Any] = {"check": [{part: getattr(f, part) for part in parts} for f in fits]} if seen else {}
+        checks |= {"not_compared": list(seen.not_compared)} if seen else {}
         print_json({"network": str(net.network), **laws, **checks})
     elif as_latex:
         click.echo(law.latex())
     else:
         for part in (law.q, law.gap, law.apjn):
             click.echo(repr(part))
-        if depth is not None:
+        if seen is not None:
             rows = [[f.quantity, f.name, f"{f.predicted:.6g}", f"{f.fitted:.6g}", f"{f.change:.1g}", f.verdict] for f in fits]
+            rows += [[quantity, "", "", "", "", "not compared"] for quantity in seen.not_compared]
             print_table(f"At depth {depth}", ["quantity", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, left=2)
     if any(f.verdict == "disagrees" for f in fits):
         raise click.exceptions.Exit(1)

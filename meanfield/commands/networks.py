@@ -142,9 +142,8 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
 
 def _transformer(norm: str | None, activation: str | None, no_attention: bool, no_softmax_derivative: bool) -> mf.Block:
     mlp, before = mf.MLP(parse_activation(activation or "relu(x)")), NORMS[norm or "layernorm"]()
-    if no_attention:
-        return mf.Residual(before >> mlp)
-    return mf.pre_norm(norm=before, attention=mf.Attention(softmax_derivative=not no_softmax_derivative), mlp=mlp)
+    attention = None if no_attention else mf.Attention(softmax_derivative=not no_softmax_derivative)
+    return mf.pre_norm(norm=before, attention=attention, mlp=mlp)
 
 
 def read_settings(texts: tuple[str, ...]) -> dict[str, Written]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -78,13 +78,16 @@ def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     return [min([radii[c], *(abs(c - r) for r in singular)]) for c in centres]
 
 
-def start_of(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
-    """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients"""
+def start_of(
+    pieces: list[sp.Expr], kinks: tuple[float, ...], singular: Collection[float] = ()
+) -> tuple[float, bool, tuple[float, ...], tuple[float, ...]]:
+    """where the Taylor series on both sides of 0 hold, whether they are one, and their coefficients; a root next to 0 has none, though
+    on small circles exp(|x|^(3/2)) looks analytic"""
     below = sum(k < 0 for k in kinks)
     left, right = pieces[below], pieces[below + (0.0 in kinks)]
     nothing = (0.0,) * TERMS
     radius = min([analytic_radius(piece) for piece in {left, right}] + [abs(k) for k in kinks if k != 0])
-    if radius <= _NARROW:
+    if radius <= _NARROW or 0.0 in singular:
         return 0.0, False, nothing, nothing
     try:
         forward = taylor(right, min(radius / 2, 1.0), 2 * TERMS)

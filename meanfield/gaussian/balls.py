@@ -131,7 +131,7 @@ def mean_enclosure(f: sp.Expr, atoms: tuple[Atom, ...], variance: sp.Rational, v
     q = enclosure(variance, {}).real
     weights = [(abs(enclosure(t.c, values)), t.k, abs(enclosure(t.B, values))) for t in atoms]
     aim = flint.arb(2) ** (-flint.ctx.prec)
-    steepest = max((enclosure(-t.A, values).real.upper() for t in atoms if t.A.is_negative), default=flint.arb(0))
+    steepest = max((enclosure(-t.A, values).real.upper() for t in atoms if sp.re(t.A).is_negative), default=flint.arb(0))
     wide = q / (1 - steepest * q)  # the variance of a Gaussian that grows times the density
     reach = 8 * (wide.sqrt() + 1).upper()
     while True:  # beyond `reach` each |atom| x density falls at least like exp(-x^2/(4 wide))

@@ -26,9 +26,13 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     other = np.empty(CAPACITY)
     means = np.empty(4)
     root = math.sqrt(q)
-    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>))
+    window = max(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum()))  # powers reach farther
-    factors = 2 if spread > 0.0 else 4
+    factors = 0  # of which means are taken
+    steep = 0.0
+    for t in range(2 if spread > 0.0 else 4):
+        factors = t + 1 if first[t] + second[t] > 0.0 else factors
+        steep += second[t]
     bare = second[2] + second[3] == 0.0
     result = 0.0
     for turn in range(2 if delta > q else 1):
@@ -49,9 +53,9 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
             if count < 0:
                 return math.nan
             means[:] = 0.0
-            for i in range(count):
+            for i in range(count if factors else 0):
                 value = f_<i>(y[i]<x>)
-                derivative = f_<j>(y[i]<y>)
+                derivative = f_<j>(y[i]<y>) if steep > 0.0 else 1.0
                 for t in range(factors):
                     means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t])
             term = weight * outer_w[k]
@@ -79,7 +83,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                     opposite = raised(at, first[3]) * raised(rise, second[3])
                     for i in range(count):
                         value = f_<i>(y[i]<x>)
-                        derivative = f_<j>(y[i]<y>)
+                        derivative = 1.0 if bare else f_<j>(y[i]<y>)
                         one[i] = raised(value, first[2]) * raised(derivative, second[2]) - origin
                         other[i] = raised(value, first[3]) * raised(derivative, second[3]) - opposite
                 shift = 0.0
@@ -108,7 +112,7 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     root = math.sqrt(q)
-    window = max(reach_<i>(shape, 0.0, root, y, w<x>), reach_<j>(slope, 0.0, root, y, w<y>), reach_<m>(bend, 0.0, root, y, w<w>))
+    window = max(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>), reach_<m>(2.0, bend, 0.0, root, y, w<w>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + 1.0))
     breaks, jumps = breaks_of(slope), jumps_of(slope)
     steady = 1.0 if dot_q == 0.0 and dot_delta == 0.0 else 0.0

@@ -56,7 +56,7 @@ def _put(form: sp.Expr, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
 
 
 def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
-    if result != e and result.free_symbols == e.free_symbols and result.is_infinite is not True:
+    if result != e and result.free_symbols == e.free_symbols and not result.has(S.Infinity, S.NegativeInfinity):
         if len(_STATED) >= 4096:
             del _STATED[next(iter(_STATED))]
         _STATED[result] = e
@@ -118,11 +118,15 @@ class Node(sp.Expr):
     def infinite_beyond(self) -> sp.Basic | None:
         """The condition under which the expectation is finite, where it is known not to hold."""
         where = self._beyond_form()
-        return where if where is not None and not self._is_finite() else None
+        return (self.where_finite() or where) if where is not None and not self._is_finite() else None
 
     def _is_finite(self) -> bool:
         """Whether it is known to be finite, where its closed form does not hold."""
         return False
+
+    def where_finite(self) -> sp.Basic | None:
+        """The condition under which it is finite, where its closed form holds for some of that only."""
+        return None
 
     def doit(self, **hints: Any) -> sp.Expr:
         form, values = self._apart()

@@ -28,7 +28,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     root = math.sqrt(q)
-    window = max(reach_<i>(shape, 0.0, root, y, w), reach_<j>(slope, 0.0, root, y, w))
+    window = max(reach_<i>(2.0, shape, 0.0, root, y, w), reach_<j>(2.0, slope, 0.0, root, y, w))
     most = 0.0
     for r in range(count_of):
         total = 1.0

@@ -10,6 +10,7 @@ from sympy import S
 from sympy.integrals.rationaltools import ratint, ratint_ratpart
 
 from meanfield.gaussian.binomial_powers import binomial_powers, without_roots_of_x
+from meanfield.gaussian.finite_part_towers import towers
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.symbols import known
@@ -29,7 +30,7 @@ def closed_piece(f: sp.Expr, n: int, low: sp.Expr, high: sp.Expr) -> sp.Expr | N
     if low != 0 or high is not S.Infinity:
         return None
     f, n = without_roots_of_x(f, n)
-    for rule in (_rational, _exponential, _gaussian, _binomial, _arctangents, _by_parts):
+    for rule in (_rational, _exponential, towers, _gaussian, _binomial, _arctangents, _by_parts):
         found = rule(f, n)
         if found is not None and not found.has(sp.oo, sp.zoo, sp.nan):
             return found

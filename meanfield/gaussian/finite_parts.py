@@ -69,11 +69,11 @@ class FinitePart(sp.Expr):
 def finite_part(g: sp.Expr, n: int) -> sp.Expr:
     r"""The finite part of \int_0^\infty x^n g(x) dx: closed where a rule applies, an unevaluated constant where not.
 
-    Rules: piecewise polynomials; rational functions of x; polynomials in x times rational functions of e^{-cx}, by
-    \int_0^\infty x^k \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); polynomials times e^{-a x^2}, by Euler's Gamma; powers of
-    x^m + b, by his beta function, \int_0^\infty x^{z-1} (x^m + b)^s dx = b^{z/m+s} B(z/m, -s - z/m)/m; powers of an arcus tangens over
-    powers of 1 + c^2 x^2, by \int_0^{\pi/2} t^j \ln\cos t dt and Hermite's reduction; and logarithms, arcus tangens and areasinus of
-    these, integrated by parts.
+    Rules: piecewise polynomials; rational functions of x; polynomials in x times rational functions of e^{-cx}, by \int_0^\infty x^k
+    \sum_m m^j z^m e^{-cmx} dx = k! c^{-k-1} Li_{k+1-j}(z); exponentials of e^{sx}, by u = e^{sx}; polynomials times e^{-a x^2}, by
+    Euler's Gamma; powers of x^m + b, by his beta function, \int_0^\infty x^{z-1} (x^m + b)^s dx = b^{z/m+s} B(z/m, -s - z/m)/m; powers
+    of an arcus tangens over powers of 1 + c^2 x^2, by \int_0^{\pi/2} t^j \ln\cos t dt and Hermite's reduction; and logarithms, arcus
+    tangens and areasinus of these, integrated by parts.
     """
     total = S.Zero
     for low, high, f in pieces(g):

@@ -12,6 +12,7 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
+from meanfield.gaussian.angle_sines import Joined, joined
 from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF
 from meanfield.gaussian.tidying import tidy, upright
 from meanfield.symbols import among_reals, known
@@ -25,7 +26,7 @@ def paired(e: sp.Expr) -> sp.Expr:
     r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
 
     def merge(t: sp.Mul) -> sp.Expr:
-        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and b.has(p)}
+        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and _is_line(b)}
         for base, k in powers.items():
             mirror = sp.expand(base.xreplace({p: -p}))
             partner = next((b for b in powers if b != base and sp.expand(b) == mirror), None)
@@ -37,6 +38,10 @@ def paired(e: sp.Expr) -> sp.Expr:
         return t
 
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
+
+
+def _is_line(base: sp.Expr) -> bool:
+    return bool(base.is_polynomial(p) and sp.degree(base, p) == 1)
 
 
 @cache
@@ -116,6 +121,8 @@ def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
     out = []
     for f, k in factors:
         probe = f.xreplace({t: S.Zero if t == p else Rational(1, 1000) for t in f.free_symbols})
+        if not probe.is_number:  # a moment, of which no more is known than that the whole is not negative
+            return [(e, S.One)]
         if probe.is_negative:
             f, constant = sp.expand(-f), constant * (-1) ** k
         out.append((f, S(k)))
@@ -219,6 +226,9 @@ class _Difference:
             return -self.high(e) * _expm1(-rise) if rise.is_nonnegative else self.low(e) * _expm1(rise)
         if isinstance(e, asin):
             return self._angle(e)
+        if isinstance(e, (sp.cos, sp.sin)):
+            half, middle = self(e.args[0]) / 2, (self.high(e.args[0]) + self.low(e.args[0])) / 2
+            return 2 * sp.sin(half) * (sp.cos(middle) if isinstance(e, sp.sin) else -sp.sin(middle))
         if isinstance(e, sp.Pow) and e.exp.is_Rational and e.exp.q in (1, 2):
             return self._power(e.base, e.exp)
         raise NoDifference(str(e.func))
@@ -236,6 +246,11 @@ class _Difference:
             m, n = self.high(hypotenuse), self.low(hypotenuse)
             b, rb, apart = b * m / n, rb * m / n, (m * apart - a * self(hypotenuse)) / n
         return AngleDifference(a, ra, b, rb, apart)
+
+    def joined(self, terms: Joined) -> sp.Expr:
+        """of terms with one angle and its root"""
+        changed = terms.number * self(terms.coefficient) * self.high(terms.angle)
+        return changed + terms.difference(self._angle(terms.angle))
 
     def _power(self, base: sp.Expr, k: sp.Rational) -> sp.Expr:
         power = base**k
@@ -268,13 +283,14 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     r"""C(q, q) - C(q, q - delta) free of cancellation, or None where no rule fits.
 
     What is left of an arc-cosine kernel, A \theta + B \sin\theta + C with \theta = arccos(1 - delta/q), still cancels in
-    A(0) (\theta - \sin\theta); that difference is a named function.
+    A(0) (\theta - \sin\theta); that difference is a named function, of the angles of other kernels too.
     """
     angular = _Difference()
-    plain: list[sp.Expr] = []
+    together, others = joined(list(sp.Add.make_args(paired(kernel))))
+    plain = [angular.joined(terms) for terms in together]
     arcs: list[sp.Expr] = []
     try:
-        for term in sp.Add.make_args(paired(kernel)):
+        for term in others:
             difference = angular(term)
             (arcs if difference.has(angular.theta, sqrt(2 * q - delta)) else plain).append(difference)
     except NoDifference:

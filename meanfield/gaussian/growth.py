@@ -13,10 +13,11 @@ from typing import Final
 import mpmath as mp
 import sympy as sp
 from sympy import S
+from sympy.codegen.cfunctions import expm1, log1p
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
-from meanfield.gaussian.stable import side as stable_side
+from meanfield.gaussian.stable import side
 from meanfield.symbols import among_reals, known
 
 __all__ = ["beside", "divergence", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
@@ -29,6 +30,8 @@ class _Unknown(Exception):
 
 
 _DIGITS: Final = 40
+#: to which terms may cancel
+_MOST_DIGITS: Final = 2_000
 #: powers of the distance to a singularity below which a function, or its square, is not integrable there
 _NOT_INTEGRABLE: Final = -0.999
 _NOT_SQUARE_INTEGRABLE: Final = -0.499
@@ -37,8 +40,23 @@ _TOWER = sp.Dummy("tower")
 
 
 def _leading(power: sp.Expr) -> tuple[int, sp.Expr]:
-    poly = sp.Poly(power, x)
-    return poly.degree(), poly.LC()
+    """the degree at x -> +oo, 3 for all above that of x^2 and 1 for all below, and a coefficient, of whose sign the power is"""
+    if power.is_polynomial(x):
+        poly = sp.Poly(power, x)
+        return poly.degree(), poly.LC()
+    rate = _limit(power / x**2)
+    if rate == 0:
+        return 1, sp.sign(_limit(power))
+    return (2, rate) if rate.is_finite else (3, sp.sign(rate))
+
+
+def _limit(e: sp.Expr) -> sp.Expr:
+    """at x -> +oo, the upper one where e oscillates"""
+    value = sp.limit(e, x, sp.oo)
+    value = value.max if isinstance(value, sp.AccumBounds) else value
+    if value.has(sp.Limit, sp.AccumBounds, S.NaN, S.ComplexInfinity) or not value.is_extended_real:
+        raise _Unknown(e)
+    return value
 
 
 def _faster(a: sp.Expr, b: sp.Expr) -> bool:
@@ -56,19 +74,27 @@ def _growth(e: sp.Expr) -> sp.Expr:
     if x not in e.free_symbols:
         return S.Zero
     if e.is_Add:
-        best = _growth(e.args[0])
-        for t in map(_growth, e.args[1:]):
+        powers = [_growth(t) for t in e.args]
+        best = powers[0]
+        for t in powers[1:]:
             best = t if _faster(t, best) else best
+        if _cancels(e, best):
+            raise _Unknown(e)
         return best
     if e.is_Mul:
         parts = [_growth(a) for a in e.args]
         return _TOWER if _TOWER in parts else sp.Add(*parts)
-    if isinstance(e, (sp.exp, sp.sinh, sp.cosh)) or (e.is_Pow and x not in e.base.free_symbols):
+    if isinstance(e, (sp.exp, sp.sinh, sp.cosh)) or (e.is_Pow and x in e.exp.free_symbols):
         power = e.exp * sp.log(e.base) if e.is_Pow else e.args[0]
         return _exponent(power, both=isinstance(e, (sp.sinh, sp.cosh)))
     if e.is_Pow and x not in e.exp.free_symbols:
         inner = _growth(e.base)
         return inner if inner == _TOWER and e.exp.is_positive else e.exp * inner if inner != _TOWER else S.Zero
+    if isinstance(e, (expm1, log1p)):
+        inner = _growth(e.args[0])
+        if inner != 0 and _faster(S.Zero, inner):
+            return inner
+        return _growth(sp.exp(e.args[0]) + 1) if isinstance(e, expm1) else S.Zero
     if isinstance(e, sp.gamma) and e.args[0].is_polynomial(x) and sp.degree(e.args[0], x) > 1 and sp.LC(e.args[0], x).is_positive:
         return _TOWER
     if isinstance(e, sp.erfi) and e.args[0].is_polynomial(x):
@@ -79,15 +105,25 @@ def _growth(e: sp.Expr) -> sp.Expr:
     return S.Zero  # bounded or of polynomial growth: tanh, erf, log, atan, sin, ...
 
 
+def _cancels(e: sp.Expr, power: sp.Expr) -> bool:
+    """whether a sum is exponentially smaller than its terms, as 1 - erf(x)"""
+    if power == _TOWER:
+        return False
+    size = e.xreplace(sampled(e)) * sp.exp(-power.xreplace(sampled(e)))
+    left = [abs(size.xreplace({x: sp.Integer(n)}).evalf(5, maxn=_MOST_DIGITS)) for n in (20, 30)]
+    return all(v.is_Float for v in left) and left[1] < left[0] * sp.exp(-1) < sp.exp(-9)
+
+
 def _exponent(power: sp.Expr, both: bool) -> sp.Expr:
+    """of exp(power), or of cosh(power): that of its multiple of x^2, which counts alone, where it is no polynomial"""
     if power.has(sp.I):
         return S.Zero
     if not power.is_polynomial(x):
         inner = _growth(power)
         if inner != 0 and _faster(inner, S.Zero):  # the exponent itself grows exponentially: which way?
             return S.Zero if not both and sp.limit(power, x, sp.oo) == -sp.oo else _TOWER
-        fastest = sp.limit(power / x, x, sp.oo)
-        return fastest * x if fastest.is_finite else _TOWER if fastest == sp.oo or both else S.Zero
+        rate = _limit((sp.Abs(power) if both else power) / x**2)
+        return rate * x**2 if rate.is_finite else -power if both and _limit(power) == -sp.oo else power
     degree, lead = _leading(power)
     if degree == 0:
         return S.Zero
@@ -148,7 +184,7 @@ def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
 
 def beside(g: sp.Expr, at: sp.Expr) -> sp.Expr:
     """The value of a function without parameters next to a place: no number of digits may tell 1 - tanh(1/x)^2 from 0 as it is written."""
-    return (stable_side(g, 1 if at > 0 else -1) if g.has(sp.tanh) else g).xreplace({x: at})
+    return (side(g, 1 if at > 0 else -1) if g.has(sp.tanh) else g).xreplace({x: at})
 
 
 def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr, float]:
@@ -192,7 +228,13 @@ def _pole(f: sp.Expr) -> str | None:
 def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
     """P with |f| = exp(P) at both ends of the line, as a function of the distance x, and x or -x for the end"""
     _, pieces = pieces_of(f)
-    return [(_growth(piece.xreplace({x: side})), side) for piece, side in ((pieces[-1], x), (pieces[0], -x))]
+    return [(_outward(piece, side), side * x) for piece, side in ((pieces[-1], 1), (pieces[0], -1))]
+
+
+def _outward(piece: sp.Expr, sign: int) -> sp.Expr:
+    """P towards that end"""
+    far = side(piece, sign).replace(lambda t: isinstance(t, sp.Piecewise), lambda t: t.args[0].expr)
+    return _growth(far.xreplace({x: sign * x}))
 
 
 @cache
@@ -203,14 +245,14 @@ def rates(f: sp.Expr) -> tuple[tuple[int, sp.Expr], ...] | None:
     try:
         _, pieces = pieces_of(f)
         found = []
-        for side, piece in ((1, pieces[-1]), (-1, pieces[0])):
+        for sign, piece in ((1, pieces[-1]), (-1, pieces[0])):
             if piece == 0:
                 continue
-            power = _growth(piece.xreplace({x: side * x}))
+            power = _outward(piece, sign)
             degree, lead = (3, S.One) if power == _TOWER else _leading(power)
             if degree > 2 and not lead.is_positive:
                 raise _Unknown(declare(lead))
-            found.append((side, S.Infinity if degree > 2 else lead if degree == 2 else S.Zero))
+            found.append((sign, S.Infinity if degree > 2 else lead if degree == 2 else S.Zero))
     except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
         return None
     return tuple(found)
@@ -242,12 +284,12 @@ def divergence(f: sp.Expr) -> str | None:
         return f"f = {f}: E f(u)^2 is infinite for every variance, {pole}"
     bounds = []
     try:
-        for power, side in _ends(f):
+        for power, end in _ends(f):
             if power == _TOWER:
                 return f"f = {f}: E f(u)^2 is infinite for every variance, f grows faster than exp(a x^2) for every a"
             degree, lead = _leading(power)
             if degree > 2 and lead.is_positive:
-                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows like exp({power.xreplace({x: side})})"
+                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows like exp({power.xreplace({x: end})})"
             if degree == 2 and lead.is_positive:
                 bounds.append(lead)
     except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):

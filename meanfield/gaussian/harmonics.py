@@ -1,6 +1,7 @@
 r"""Functions as sums of harmonics A_\nu(x) e^{i \nu x}, with coefficients that do not oscillate.
 
-E A_\nu(u) e^{i \nu u}, \nu \neq 0, vanishes as the variance grows: only the coefficient A_0, the mean over a period, is left.
+E A_\nu(u) e^{i \nu u}, \nu \neq 0, vanishes as the variance grows: only the coefficient A_0, the mean over a period, is left. What vanishes
+exponentially by itself, A_\nu(x) ~ e^{-x^2}, is no oscillation far out: it stays as it is, and counts by its moments.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import cache
 import sympy as sp
 from sympy import I, S
 
+from meanfield.gaussian.local_expansions import fades
 from meanfield.symbols import known
 
 __all__ = ["steady"]
@@ -71,29 +73,29 @@ def _harmonics(f: sp.Expr) -> Harmonics:
     raise _NoHarmonics
 
 
-def _real_part(terms: dict[sp.Expr, sp.Expr]) -> sp.Expr:
-    return sp.Add(*[sp.re(c) * g for g, c in terms.items()])
-
-
-def _split(h: Harmonics) -> tuple[dict[sp.Expr, sp.Expr], Harmonics]:
-    """the mean over a period, and the rest"""
-    still: dict[sp.Expr, sp.Expr] = {}
-    moving: Harmonics = {}
+def _split(h: Harmonics) -> tuple[sp.Expr, list[sp.Expr]]:
+    """the mean over a period with what fades, and the functions before the other oscillations"""
+    still: list[sp.Expr] = []
+    moving: list[sp.Expr] = []
     for frequency, terms in h.items():
         present = {g: c for g, c in terms.items() if c != 0}
         if frequency.is_number and abs(float(frequency)) < 1e-12:
-            still |= present
-        elif present:
-            moving[frequency] = present
-    return still, moving
+            still += [sp.re(c) * g for g, c in present.items()]
+            continue
+        for g, c in present.items():
+            if fades(g) and fades(g.xreplace({x: -x})):
+                still.append((sp.re(c) * sp.cos(frequency * x) - sp.im(c) * sp.sin(frequency * x)) * g)
+            else:
+                moving.append(g)
+    return sp.Add(*still), moving
 
 
 @cache
 def steady(f: sp.Expr) -> tuple[sp.Expr, bool]:
-    r"""The part of f without oscillations, and whether the others have polynomials before them: then E f(u) is that part's but for
-    O(e^{-\nu^2 q/2}), if not, but for O(q^{-1/2}). f itself where an oscillation is inside another function."""
+    r"""The part of f without lasting oscillations, and whether the others have polynomials before them: then E f(u) is that part's but for
+    O(e^{-\nu^2 q/2}), if not, but for O(q^{-1/2}). f itself where an oscillation is inside another function, or all of them fade."""
     try:
         still, moving = _split(_harmonics(f))
     except _NoHarmonics:
         return f, True
-    return _real_part(still), all(g.is_polynomial(x) for terms in moving.values() for g in terms)
+    return (still, all(g.is_polynomial(x) for g in moving)) if moving else (f, True)

@@ -93,7 +93,7 @@ def extent_of(functions: list[Function], marks: list[Landmarks], power: int, nat
         if all(size(side * (start + t * beyond)) <= largest - nats for t in (1, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
             return start if dead else mp.mpf(0), start + beyond
         beyond *= 1.2
-    raise ArithmeticError("the expectation diverges: the function grows as fast as the normal density falls")
+    raise ArithmeticError("the function grows as fast as the normal density falls: the expectation diverges, or panels cannot tell")
 
 
 def fall(t: mp.mpf) -> float:

@@ -19,6 +19,7 @@ from meanfield.gaussian.series import (
     Arithmetic,
     Faint,
     NoExpansion,
+    Overwhelming,
     Series,
     constant,
     derivative,
@@ -28,7 +29,7 @@ from meanfield.gaussian.series import (
 from meanfield.gaussian.special import NormalCDF, NormalDensity, Reciprocal, exponentials
 from meanfield.symbols import known
 
-__all__ = ["at_infinity", "at_zero"]
+__all__ = ["at_infinity", "at_zero", "fades"]
 
 x = known("x")
 
@@ -48,10 +49,25 @@ def at_zero(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
     return {a: c for a, c in _expanded(f, -1, order).items() if a < order}
 
 
+@cache
+def fades(f: sp.Expr) -> bool:
+    """Whether f(x) vanishes faster than every power as x -> oo; False where that is not known."""
+    try:
+        series = _Walk(2, Series({S.NegativeOne: S.One})).of(f)
+        return bool(series.rate) and leading_sign(series.rate, f) < 0
+    except NoExpansion:
+        return False
+
+
 def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:
     depth, known_to = order + 3, -S.Infinity
     while depth <= _DEEPEST + order:
-        series = _Walk(depth, Series({sp.Integer(-direction): S.One})).of(f)
+        walk = _Walk(depth, Series({sp.Integer(-direction): S.One}))
+        try:
+            series = walk.of(f)
+        except NoExpansion:
+            walk.check_still()
+            raise
         if series.rate and leading_sign(series.rate, f) > 0:
             raise NoExpansion(f"{f} grows exponentially")
         if series.rate:
@@ -60,6 +76,7 @@ def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Ex
         if series.order >= order or ends:
             found = {a: c.replace(Reciprocal, lambda e: 1 / e) for a, c in series.terms.items()}
             return found | ({series.order: REST} if series.order < order else {})
+        walk.check_still()
         depth, known_to = 2 * depth, series.order
     raise NoExpansion(f"the expansion of {f} cancels too far")
 
@@ -71,6 +88,11 @@ class _Walk(Arithmetic):
         super().__init__(depth)
         self.value = value
         self._done: dict[sp.Expr, Series] = {}
+        self.oscillation: sp.Expr | None = None  # a part of which no more is known than that it is bounded
+
+    def check_still(self) -> None:
+        if self.oscillation is not None:
+            raise NoExpansion(f"{self.oscillation} oscillates")
 
     def of(self, f: sp.Expr) -> Series:
         if f not in self._done:
@@ -113,6 +135,8 @@ class _Walk(Arithmetic):
         if f.is_Pow:
             if x in f.exp.free_symbols:
                 return self.of(sp.exp(f.exp * sp.log(f.base)))
+            if f.base.is_Add and f.exp.is_negative and self.is_overwhelmed(f.base):
+                return Series({}, faint=True)
             return self.power(self.of(f.base), f.exp, f)
         if isinstance(f, sp.log):
             return self.log(self.of(f.args[0]), f)
@@ -141,6 +165,16 @@ class _Walk(Arithmetic):
             return self.of(here)
         return self.function(f)
 
+    def is_overwhelmed(self, total: sp.Expr) -> bool:
+        """whether one term of a sum, and one only, grows faster than every power in a way that no series holds"""
+        held, others = list[Series](), 0
+        for a in total.args:
+            try:
+                held.append(self.of(a))
+            except Overwhelming:
+                others += 1
+        return others == 1 and not any(s.rate for s in held)
+
     def holds(self, condition: sp.Basic, f: sp.Expr) -> bool:
         if condition in (sp.true, sp.false):
             return bool(condition)
@@ -156,6 +190,8 @@ class _Walk(Arithmetic):
         series = self.of(f)
         if series.faint:
             raise Faint
+        if not series.terms:
+            self.check_still()
         return leading_sign(series.terms, whole)
 
     def lasting(self, s: Series, f: sp.Expr) -> Series:
@@ -170,7 +206,8 @@ class _Walk(Arithmetic):
         unbounded = bool(argument.rate) or argument.lowest < 0 or argument.terms.get(S.Zero, S.Zero).has(LOG)
         if isinstance(f, (sp.sin, sp.cos)):
             if unbounded:
-                raise NoExpansion(f"{f} oscillates")
+                self.oscillation = f
+                return Series({}, S.Zero)
             return self.circular(f, argument)
         if unbounded:
             side = leading_sign(argument.terms, f)

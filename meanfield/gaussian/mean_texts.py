@@ -7,7 +7,7 @@ __all__ = ["MEANS"]
 #: the sum that E f and E f^2 share
 _SUM = r"""    y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    count = nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)
+    count = nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(<most>, shape, mu, math.sqrt(q), y, w<x>), y, w)
     if count < 0:
         return math.nan
     total = 0.0
@@ -18,8 +18,8 @@ _SUM = r"""    y = np.empty(CAPACITY)
 
 MEANS = {
     "reach": r'''
-def reach_<i>(shape, mu, s, y, w<x>):
-    """How many deviations s around mu hold all that counts of f_<i> and of its square; nan where the density underflows before."""
+def reach_<i>(most, shape, mu, s, y, w<x>):
+    """How many deviations s around mu hold all that counts of |f_<i>| and of |f_<i>|^most; nan where the density underflows before."""
     breaks = breaks_of(shape)
     count = 0
     once = twice = -math.inf
@@ -32,15 +32,15 @@ def reach_<i>(shape, mu, s, y, w<x>):
             y[count] = z
             w[count] = math.log(size)
             once = max(once, w[count] - 0.5 * z * z)
-            twice = max(twice, 2.0 * w[count] - 0.5 * z * z)
+            twice = max(twice, most * w[count] - 0.5 * z * z)
             count += 1
     far = WINDOW
     peak = 0.0
     for i in range(count):
         z = abs(y[i])
-        if w[i] - 0.5 * z * z == once or 2.0 * w[i] - 0.5 * z * z == twice:
+        if w[i] - 0.5 * z * z == once or most * w[i] - 0.5 * z * z == twice:
             peak = max(peak, z)
-        if z > far and (w[i] - 0.5 * z * z > once - NATS or 2.0 * w[i] - 0.5 * z * z > twice - NATS):
+        if z > far and (w[i] - 0.5 * z * z > once - NATS or most * w[i] - 0.5 * z * z > twice - NATS):
             far = z
     if peak > 0.5 * WINDOW:  # the whole of it is out there
         far = max(far, peak + WINDOW, FAINT + 0.1)
@@ -52,7 +52,9 @@ def reach_<i>(shape, mu, s, y, w<x>):
             size = abs(f_<i>(mu + side * s * z<x>))
             if 0.0 < size < math.inf:
                 log = math.log(size)
-                steps = steps or log - 0.5 * z * z > once - NATS or 2.0 * log - 0.5 * z * z > twice - NATS
+                steps = steps or log - 0.5 * z * z > once - NATS or most * log - 0.5 * z * z > twice - NATS
+            elif size == math.inf and shape[STEEPENING] > 0.0:
+                steps = True
         far = z if steps else far
     if far > WIDEST:
         return math.nan if twice > 0.0 else WIDEST
@@ -69,7 +71,7 @@ def mean_<i>(shape, mu, q<x>):
         return series_mean(q, right_of(shape), left_of(shape))
     mu = phase(shape, mu)
 '''
-    + _SUM.replace("<power>", ""),
+    + _SUM.replace("<power>", "").replace("<most>", "1.0"),
     "square": r'''
 def square_<i>(shape, mu, q<x>):
     """E f_<i>(u)^2, u ~ N(mu, q)."""
@@ -77,7 +79,7 @@ def square_<i>(shape, mu, q<x>):
         return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
     mu = phase(shape, mu)
 '''
-    + _SUM.replace("<power>", " ** 2"),
+    + _SUM.replace("<power>", " ** 2").replace("<most>", "2.0"),
     "measured": r'''
 def measured_<i>(shape, mu, q<x>):
     """What rounding may add to E f_<i>(u), u ~ N(mu, q), in units of 2^-53: a Taylor series is good relative to its terms."""
@@ -91,7 +93,7 @@ def measured_<i>(shape, mu, q<x>):
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     total = unsure(shape, mu, math.sqrt(q), 1.0)
-    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(1.0, shape, mu, math.sqrt(q), y, w<x>), y, w)):
         lost = r_<i>(y[i]<x>)
         if w[i] > 0.0:
             total += w[i] * (64.0 * abs(f_<i>(y[i]<x>)) + (lost if lost < math.inf else 0.0))
@@ -106,7 +108,7 @@ def noise_<i>(shape, mu, q<x>):
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     total = 0.0
-    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(shape, mu, math.sqrt(q), y, w<x>), y, w)):
+    for i in range(nodes(shape, mu, math.sqrt(q), 0.0, reach_<i>(2.0, shape, mu, math.sqrt(q), y, w<x>), y, w)):
         lost = r_<i>(y[i]<x>)
         if w[i] > 0.0 and lost < math.inf:  # else what decays faster meets an overflow
             total += w[i] * lost * lost

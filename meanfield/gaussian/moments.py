@@ -23,6 +23,7 @@ import sympy as sp
 from sympy import S, exp, pi, sqrt
 
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, derivative, product
+from meanfield.gaussian.chirps import real_form
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
@@ -208,19 +209,24 @@ class _Engine:
 def total(weighted: Weighted, trace: Trace | None = None) -> sp.Expr:
     """The value of a sum of moments, where it is `finite`; what was rewritten on the way is put into `trace`.
 
-    A growing Gaussian, A < 0, or one that may grow, is the analytic continuation of a falling one: a symbol stands for its A until the end.
+    A growing Gaussian, A < 0, or one that may grow, is the analytic continuation of a falling one, and so is one that oscillates: a symbol
+    stands for its A until the end.
     """
-    growing = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if not a.is_nonnegative}
-    back = {symbol: a for a, symbol in growing.items()}
+    letters = {a: sp.Dummy("A", positive=True) for _, t in weighted for a in t.A if not a.is_nonnegative}
+    back = {symbol: a for a, symbol in letters.items()}
     steps: Trace = {}
-    engine = _Engine([(c, replace(t, A=(growing.get(t.A[0], t.A[0]), growing.get(t.A[1], t.A[1])))) for c, t in weighted], steps)
+    engine = _Engine([(c, replace(t, A=(letters.get(t.A[0], t.A[0]), letters.get(t.A[1], t.A[1])))) for c, t in weighted], steps)
     try:
         result = engine.algebra.write(engine.sum(engine.weighted))
     except NestedRoot as reason:
         raise NotClosed(f"the result holds {reason}") from None
     if trace is not None:
         trace.update({t.put(back): step.put(back) for t, step in steps.items()})
-    return result.xreplace(back).replace(lambda t: t.is_Pow and t.base.is_Add, _over_one) if back else result
+    growing = {symbol: a for symbol, a in back.items() if not a.has(sp.I)}
+    if growing:
+        result = result.xreplace(growing).replace(lambda t: t.is_Pow and t.base.is_Add, _over_one)
+    oscillating = {symbol: a for symbol, a in back.items() if a.has(sp.I)}
+    return real_form(result, oscillating) if oscillating else result
 
 
 def _over_one(t: sp.Pow) -> sp.Expr:

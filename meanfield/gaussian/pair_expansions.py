@@ -12,7 +12,8 @@ constants the principal value of k/x has
 
     E sign(u)/v = \sqrt{2/(\pi q_2)} \, artanh(p/\sqrt{q_1 q_2}),   E 1/(u v) = asin(p/\sqrt{q_1 q_2})/\sqrt{q_1 q_2 - p^2}.
 
-Tails may be polynomials in ln|x|, with or without the sign of x: of u = \sqrt{q_1} z they are polynomials in (ln q_1)/2 + ln|z|, and the
+Tails may be powers |x|^k as well, k > -1, with or without the sign of x, of which the moments are those of `powers`; or
+polynomials in ln|x|, with or without the sign of x: of u = \sqrt{q_1} z they are polynomials in (ln q_1)/2 + ln|z|, and the
 moments of ln|z| are those of `logarithmic_moments`.
 """
 
@@ -31,6 +32,8 @@ from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import log_moment
+from meanfield.gaussian.power_moments import PowerMoment
+from meanfield.gaussian.powers import Powers
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
@@ -101,6 +104,8 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
     total = total.xreplace({q1: q, q2: q}) if equal else total
     if total.has(sp.asin):
         return literature(total)
+    if total.has(PowerMoment):
+        return total
     room, determinant = sp.Dummy(positive=True), (q if equal else q1) * (q if equal else q2) - p**2
     total = total.replace(lambda e: e.is_Pow and e.base == determinant, lambda e: room**e.exp)
     total = sp.expand(total)
@@ -110,10 +115,10 @@ def _collected(total: sp.Expr, equal: bool) -> sp.Expr:
 
 @dataclass(frozen=True)
 class _Generalised:
-    """tails[(k, odd)] x^k (sign(x)), ln^k|x| (sign(x)) if they are logarithms, + pole/x + sum of weights[i] times the i-th derivative of a
-    delta, down to the degree left out"""
+    """tails[(k, odd)] x^k (sign(x)), |x|^k (sign(x)) if k is not whole, ln^k|x| (sign(x)) if they are logarithms, + pole/x
+    + sum of weights[i] times the i-th derivative of a delta, down to the degree left out"""
 
-    tails: dict[tuple[int, bool], sp.Expr]
+    tails: dict[tuple[sp.Rational, bool], sp.Expr]
     weights: tuple[sp.Expr, ...]
     left_out: sp.Expr
     logarithmic: bool
@@ -122,7 +127,7 @@ class _Generalised:
 
     @property
     def highest(self) -> sp.Expr:
-        here = [S.Zero if self.logarithms else sp.Integer(k) for k, _ in self.tails] + [-S.One] * (self.pole != 0)
+        here = [S.Zero if self.logarithms else k for k, _ in self.tails] + [-S.One] * (self.pole != 0)
         return max(here + [-sp.Integer(i + 1) for i, w in enumerate(self.weights) if w != 0], default=self.left_out)
 
     def as_logarithms(self) -> _Generalised:
@@ -137,21 +142,20 @@ class _Generalised:
 @cache
 def _generalised(f: sp.Expr, order: int) -> _Generalised:
     sides = [at_infinity(side, order + 2) for side in (f, f.xreplace({x: -x}))]
-    tails: dict[tuple[int, bool], sp.Expr] = {}
+    tails: dict[tuple[sp.Rational, bool], sp.Expr] = {}
     falling: list[sp.Expr] = []
     for a in sorted(set(sides[0]) | set(sides[1]), reverse=True):
         right, left = (s.get(a, S.Zero) for s in sides)
         logarithms = right.has(LOG) or left.has(LOG)
-        if a < 0:
+        if a <= -1 or (a < 0 and logarithms):
             falling.append(a)
         elif a == 0 and logarithms and not tails:
             return _Generalised(_parted(*(_powers_of_log(c) for c in (right, left))), (), -S.One, True, S.Zero, True)
-        elif not a.is_Integer or logarithms:
+        elif logarithms:
             term = x**a * (right if right != 0 else left).xreplace({LOG: sp.log(x)})
-            raise NoExpansion(f"it grows like {term}, which is no polynomial")
+            raise NoExpansion(f"it grows like {term}, which is no power")
         else:
-            k = int(a)
-            tails |= {(k, odd): c for (_, odd), c in _parted({k: right}, {k: (-1) ** k * left}).items()}
+            tails |= _parted({a: right}, {a: (-1) ** a * left if a.is_Integer else left})
     pole: sp.Expr = S.Zero
     if falling and falling[0] == -1 and set(tails) <= {(0, False), (0, True)}:
         right, left = (s.get(falling[0], S.Zero) for s in sides)
@@ -165,13 +169,13 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 
 
-def _powers_of_log(c: sp.Expr) -> dict[int, sp.Expr]:
-    return dict(enumerate(sp.Poly(c, LOG).all_coeffs()[::-1]))
+def _powers_of_log(c: sp.Expr) -> dict[sp.Rational, sp.Expr]:
+    return {sp.Integer(k): b for k, b in enumerate(sp.Poly(c, LOG).all_coeffs()[::-1])}
 
 
-def _parted(right: dict[int, sp.Expr], mirrored: dict[int, sp.Expr]) -> dict[tuple[int, bool], sp.Expr]:
+def _parted(right: dict[sp.Rational, sp.Expr], mirrored: dict[sp.Rational, sp.Expr]) -> dict[tuple[sp.Rational, bool], sp.Expr]:
     """what is alike on both sides, and what changes its sign"""
-    found: dict[tuple[int, bool], sp.Expr] = {}
+    found: dict[tuple[sp.Rational, bool], sp.Expr] = {}
     for k in sorted(set(right) | set(mirrored), reverse=True):
         a, b = (side.get(k, S.Zero) for side in (right, mirrored))
         for c, odd in (((a + b) / 2, False), ((a - b) / 2, True)):
@@ -203,15 +207,15 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
     parts: dict[sp.Expr, list[sp.Expr]] = {}
     for (k, first), c in a.tails.items():
         for (j, second), d in b.tails.items():
-            if (k + j + first + second) % 2 == 0:
-                parts.setdefault(sp.Integer(k + j), []).append(c * d * _monomial(k, first, j, second))
+            if _parity(k, first) == _parity(j, second):
+                parts.setdefault(k + j, []).append(c * d * _tails(k, first, j, second))
         for i, w in enumerate(b.weights):
-            if (k + first + i) % 2 == 0 and w != 0:
-                parts.setdefault(sp.Integer(k - i - 1), []).append(c * w * _tail_delta(k, first, i))
+            if _parity(k, first) == i % 2 and w != 0:
+                parts.setdefault(k - i - 1, []).append(c * w * _tail_delta(k, first, i))
     for (j, second), d in b.tails.items():
         for i, w in enumerate(a.weights):
-            if (j + second + i) % 2 == 0 and w != 0:
-                parts.setdefault(sp.Integer(j - i - 1), []).append(d * w * _tail_delta(j, second, i).xreplace({q1: q2, q2: q1}))
+            if _parity(j, second) == i % 2 and w != 0:
+                parts.setdefault(j - i - 1, []).append(d * w * _tail_delta(j, second, i).xreplace({q1: q2, q2: q1}))
     for pole, tails, put in ((b.pole, a.tails, {}), (a.pole, b.tails, {q1: q2, q2: q1})):
         if pole != 0 and (0, True) in tails:
             parts.setdefault(-S.One, []).append(pole * tails[0, True] * _tail_pole().xreplace(put))
@@ -236,7 +240,7 @@ def _wide_logarithms(a: _Generalised, b: _Generalised, equal: bool) -> tuple[Par
     r, total = p / q if equal else p / sp.sqrt(q1 * q2), S.Zero
     for (m, first), c in a.tails.items():
         for (n, second), d in b.tails.items():
-            for i, j in product(range(m + 1), range(n + 1)) if first == second else ():
+            for i, j in product(range(int(m) + 1), range(int(n) + 1)) if first == second else ():
                 scales = (sp.log(v1) / 2) ** (m - i) * (sp.log(v2) / 2) ** (n - j) * sp.binomial(m, i) * sp.binomial(n, j)
                 total += c * d * scales * log_moment(int(first), i, j, r)
     degree = max((m for m, _ in a.tails), default=0) + max((n for n, _ in b.tails), default=0)
@@ -249,13 +253,28 @@ def _tail_pole() -> sp.Expr:
     return sp.sqrt(2 / (sp.pi * q2)) * sp.atanh(p / sp.sqrt(q1 * q2))
 
 
+def _parity(k: sp.Rational, odd: bool) -> int:
+    """1 of a tail that changes its sign, 0 of one that does not"""
+    return (int(odd) + int(k)) % 2 if k.is_Integer else int(odd)
+
+
+def _tails(k: sp.Rational, first: bool, j: sp.Rational, second: bool) -> sp.Expr:
+    if k.is_Integer and j.is_Integer:
+        return _monomial(int(k), first, int(j), second)
+    return q1 ** (k / 2) * q2 ** (j / 2) * PowerMoment(_parity(k, first), k, j, p / sp.sqrt(q1 * q2))
+
+
 @cache
-def _tail_delta(k: int, odd: bool, i: int) -> sp.Expr:
+def _tail_delta(k: sp.Rational, odd: bool, i: int) -> sp.Expr:
     """E[u^k (sign u) delta^(i)(v)]: (-1)^i times the i-th derivative at v = 0 of density(v) E[... | v]"""
-    tail = x**k * (sp.sign(x) if odd else S.One)
-    given = _mean(tail, False).xreplace({q: q1 - p**2 / q2}).xreplace({closed.M: p * y / q2})
+    variance, mean = q1 - p**2 / q2, p * y / q2
+    if k.is_Integer:
+        tail = x**k * (sp.sign(x) if odd else S.One)
+        below = _mean(tail, False).xreplace({q: variance}).xreplace({closed.M: mean})
+    else:
+        below = Powers(k, sp.Integer(not odd), sp.Integer(odd)).mean(variance, mean)
     density = sp.exp(-(y**2) / (2 * q2)) / sp.sqrt(2 * sp.pi * q2)
-    value = (density * given).diff(y, i).subs(y, 0)
+    value = (density * below).diff(y, i).subs(y, 0).replace(sp.hyper, lambda *_: S.One)  # a hypergeometric function at 0
     return sp.factor(sp.powdenest(sp.together(value))) * (-1) ** i
 
 

@@ -15,10 +15,13 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import is_finite_pair
+from meanfield.gaussian.finiteness import is_finite_pair, is_infinite_pair, where_finite_pair
+from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.logarithmic_moments import LogMoment
+from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
+from meanfield.gaussian.special import without_hints
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]
@@ -31,9 +34,13 @@ def _closed_or_self(node: Node) -> sp.Expr:
     return node if form is None else form
 
 
-def _expected(a: sp.Expr, m: sp.Expr, n: sp.Expr, r: sp.Expr) -> sp.Expr:
-    first, second = LogMoment(a, m, n, r).factors
-    return PairExpectation(first * second, S.One, r, S.One)
+def _is_moment(e: sp.Expr) -> bool:
+    return isinstance(e, (LogMoment, PowerMoment))
+
+
+def _expected(moment: sp.Expr) -> sp.Expr:
+    first, second = moment.factors
+    return PairExpectation(first * second, S.One, moment.args[-1], S.One)
 
 
 class PairExpectation(Node):
@@ -83,6 +90,20 @@ class PairExpectation(Node):
     def _is_finite(self) -> bool:
         parts = self.separated()
         return parts is not None and is_finite_pair(*parts, self.args[1:4])
+
+    def where_finite(self) -> sp.Basic | None:
+        parts, (v1, cov, v2) = self.separated(), self.args[1:4]
+        if parts is None:
+            return None
+        if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
+            v1, cov, v2 = (q, p, q) if v1 == v2 else (q1, p, q2)
+        return where_finite_pair(*parts, (v1, cov, v2))
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where, parts = super().infinite_beyond(), self.separated()
+        if where is not None or parts is None or self.free_symbols or not is_infinite_pair(*parts, self.args[1:4]):
+            return where
+        return self.where_finite()
 
     def conditioned(self) -> sp.Expr:
         parts, (v1, cov, v2, m1, m2) = self.separated(), self.args[1:]
@@ -162,7 +183,7 @@ class PairExpectation(Node):
         terms = arguments.check_integer(terms, "terms", 1)
         v1, cov, v2 = self.args[1:4]
         parts, rest = pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
-        parts = tuple((c.replace(LogMoment, _expected), e) for c, e in parts)
+        parts = tuple((c.replace(_is_moment, _expected), e) for c, e in parts)
         return expansion_of(self, (v1, cov, v2), S.Infinity, parts, rest)
 
     def _integrate(self, prec: int) -> mp.mpf:
@@ -203,7 +224,12 @@ class Gap(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
-        return self if result is None or result is S.NaN else result
+        return self if result is None or result is S.NaN else without_hints(result)
+
+    def infinite_beyond(self) -> sp.Basic | None:
+        where = super().infinite_beyond()
+        bound = finite_below(self.integrand**2) if where is None and self.args[1].is_number else None
+        return where if bound is None or (self.args[1] - bound).is_negative else q < bound
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

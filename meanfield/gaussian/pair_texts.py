@@ -14,7 +14,7 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     t = max(math.sqrt(q2 * rest), 1e-150 * math.sqrt(q2))
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    window = max(reach_<i>(first, m1, math.sqrt(q1), y, w<x>), reach_<j>(second, m2, math.sqrt(q2), y, w<y>))
+    window = max(reach_<i>(2.0, first, m1, math.sqrt(q1), y, w<x>), reach_<j>(2.0, second, m2, math.sqrt(q2), y, w<y>))
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
     along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
@@ -65,7 +65,7 @@ PAIRS = {
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
     """E f_<i>(mu + s xi)."""
     dead = f_<i>(mu<x>) == 0.0  # two variables of opposite sign are larger than their sum
-    local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT or dead else window
+    local = reach_<i>(2.0, shape, mu, s, y, w<x>) if window > FAINT or dead else window
     count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
     if count < 0:
         return math.nan
@@ -88,7 +88,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             for g in range(5):
                 y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)
     else:
-        local = reach_<i>(shape, mu, s, y, w<x>) if window > FAINT else window
+        local = reach_<i>(2.0, shape, mu, s, y, w<x>) if window > FAINT else window
         count = nodes(shape, mu, s, 0.0, local if local > window else window, y, w)
         if count < 0:
             return math.nan
@@ -147,7 +147,7 @@ def cross_<i>(shape, mu, q, delta, total<x>):
     w = np.empty(CAPACITY)
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
-    window = reach_<i>(shape, mu, math.sqrt(q), y, w<x>)
+    window = reach_<i>(2.0, shape, mu, math.sqrt(q), y, w<x>)
     s = own_part(q, delta, total)
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
@@ -191,7 +191,7 @@ def gap_<i>(shape, slope, q, delta<x>):
         return math.nan
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
-    window = max(reach_<i>(shape, mu, root, y, w<x>), reach_<j>(slope, mu, root, y, w<y>))  # a constant part is no part of it
+    window = max(reach_<i>(2.0, shape, mu, root, y, w<x>), reach_<j>(2.0, slope, mu, root, y, w<y>))  # a constant part is no part of it
     if mu == 0.0 and delta <= 1e-4 * q and closely(shape, slope, delta, WIDEST * root):
         return close_<i>(shape, slope, q, delta, window, math.inf, 0.0<x>)
     if not told(shape, math.sqrt(delta)):
@@ -225,7 +225,7 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     "weight": r'''
 def weight_<i>(shape, mu, s, window, y, w<x>):
     """E |f_<i>| and E r_<i> at mu + s xi, r_<i> the rounding error of f_<i>."""
-    count = nodes(shape, mu, s, 0.0, max(window, reach_<i>(shape, mu, s, y, w<x>)), y, w)
+    count = nodes(shape, mu, s, 0.0, max(window, reach_<i>(2.0, shape, mu, s, y, w<x>)), y, w)
     if count < 0:
         return math.nan, math.nan
     size = 0.0

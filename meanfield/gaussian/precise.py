@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import mpmath as mp
 import sympy as sp
@@ -23,11 +24,12 @@ from meanfield.gaussian.arithmetic import Number, Numbers, numbers_for, precise_
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
-from meanfield.gaussian.growth import finite_below
+from meanfield.gaussian.growth import finite_below, rates
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
 from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.quadrants import grows_beyond, mean_over_quadrants
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
@@ -80,6 +82,7 @@ def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what
     )
 
 
+@cache
 def _odd(f: sp.Expr) -> bool:
     """f(-x) = -f(x): numerically, then by algebra"""
     total = f + f.xreplace({x: -x})
@@ -154,12 +157,22 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
+    tilted = _tilted(f, g, law)
+    if tilted is not None:
+        factor, rest, parts = tilted
+        with mp.workprec(prec + 20):
+            return precise_number(factor) * product_mean_of(*parts, rest, prec + 20)
     if law.eps == 1:
         with mp.workprec(prec + 10):
             return mean_of(f, law.m1, law.v1, prec + 10) * mean_of(g, law.m2, law.v2, prec + 10)
     first, second = Line(f, law.m1, law.v1), Line(g, law.m2, law.v2, law.sign)
     if law.eps == 0 and _vanishes(first, second, prec):
         return mp.mpf(0)
+
+    if law.eps != 0 and (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
+        cov = (law.v1, law.sign * (1 - law.eps) * (law.v1 if law.v1 == law.v2 else sp.sqrt(law.v1 * law.v2)), law.v2)
+        quadrants = partial(mean_over_quadrants, f, g, cov, (law.m1, law.m2))
+        return _certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
 
     def run(nats: float) -> Number:
         eps = precise_number(law.eps)
@@ -169,6 +182,25 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         return value - mean_covariance(first, second, eps, nats, numbers) if eps > 0 else value
 
     return _certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps))
+
+
+def _tilted(f: sp.Expr, g: sp.Expr, law: Law) -> tuple[sp.Expr, Law, tuple[sp.Expr, sp.Expr]] | None:
+    r"""E f(u) g(v) as a constant times that of e^{-a x^2} f and e^{-b x^2} g, of covariance S' = (S^{-1} - A)^{-1} and means m + S' A m,
+    A = 2 diag(a, b), where a second moment is infinite and the product has a mean; None elsewhere."""
+    first, second = rates(f), rates(g)
+    if first is None or second is None or not (_is_infinite(f**2, law.v1) or _is_infinite(g**2, law.v2)):
+        return None
+    a, b = (sp.Max(sp.S.Zero, *[rate for _, rate in found]) for found in (first, second))
+    cov = law.sign * (1 - law.eps) * (law.v1 if law.v1 == law.v2 else sp.sqrt(law.v1 * law.v2))
+    old, tilt = sp.Matrix([[law.v1, cov], [cov, law.v2]]), sp.diag(2 * a, 2 * b)
+    left = sp.eye(2) - old * tilt
+    if not (left.det().is_positive and (left[0, 0] + left[1, 1]).is_positive):
+        return None
+    new, means = (left.inv() * old).applyfunc(sp.expand), sp.Matrix([law.m1, law.m2])
+    moved = means + new * tilt * means
+    factor = sp.exp((means.T * tilt * moved)[0] / 2) / sp.sqrt(left.det())
+    parts = (f * sp.exp(-a * x**2), g * sp.exp(-b * x**2))
+    return factor, law_of(new[0, 0], new[0, 1], new[1, 1], moved[0], moved[1]), parts
 
 
 def _small(eps: sp.Expr) -> int:

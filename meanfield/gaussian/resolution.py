@@ -84,8 +84,13 @@ def on_both_sides(right: Real, left: Real) -> Real:
     """A function of x > 0 and one of x < 0 as one."""
 
     def value(v: Floats) -> Floats:
+        beyond = v > 0
         with np.errstate(all="ignore"):
-            return np.asarray(np.where(v > 0, right(v), left(v)), dtype=np.float64)
+            if beyond.all() or not beyond.any():
+                return np.asarray((right if beyond.any() else left)(v), dtype=np.float64)
+            out = np.empty(v.shape)
+            out[beyond], out[~beyond] = right(v[beyond]), left(v[~beyond])
+            return out
 
     return value
 

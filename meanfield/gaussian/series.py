@@ -12,7 +12,20 @@ from sympy import S
 from meanfield.gaussian.special import Reciprocal
 from meanfield.gaussian.zeros import vanishes
 
-__all__ = ["LOG", "REST", "Arithmetic", "Faint", "Letter", "NoExpansion", "Series", "constant", "derivative", "integral", "leading_sign"]
+__all__ = [
+    "LOG",
+    "REST",
+    "Arithmetic",
+    "Faint",
+    "Letter",
+    "NoExpansion",
+    "Overwhelming",
+    "Series",
+    "constant",
+    "derivative",
+    "integral",
+    "leading_sign",
+]
 
 #: log(t) inside coefficients
 LOG = sp.Dummy("log_t", negative=True)
@@ -22,6 +35,10 @@ REST = sp.Symbol("unknown", real=True)
 
 class NoExpansion(ValueError):
     """The expression has no expansion in powers and logarithms there."""
+
+
+class Overwhelming(NoExpansion):
+    """It grows faster than every power, in no way that a series can hold."""
 
 
 class Faint(Exception):
@@ -180,8 +197,12 @@ class Arithmetic:
     def exp(self, s: Series, f: sp.Expr) -> Series:
         if s.rate:
             if leading_sign(s.rate, f) > 0:
-                raise NoExpansion(f"{f} grows or decays faster than any exponential of a power")
+                return self._sunk(s, f)
             s = Series({})
+        if s.order <= 0 and s.lowest < s.order:  # what is not known of it is less
+            if leading_sign(s.terms, f) < 0:
+                return Series({}, faint=True)
+            raise Overwhelming(f"{f} grows faster than every power")
         if s.order <= 0:
             raise NoExpansion(f"the exponent of {f} cancels too far")
         rate = {a: c for a, c in s.terms.items() if a < 0}
@@ -195,7 +216,16 @@ class Arithmetic:
         body = self.composed(rest, lambda j: 1 / sp.factorial(j))
         return Series({a + shift: sp.expand(sp.exp(limit) * c) for a, c in body.terms.items()}, body.order + shift, rate)
 
+    def _sunk(self, s: Series, f: sp.Expr) -> Series:
+        """e^s of an s that is exponentially large: nothing beside any exponential of a power, where it decays; how it compares with
+        another such is not asked"""
+        if s.faint or leading_sign(s.terms, f) >= 0:
+            raise NoExpansion(f"{f} grows faster than any exponential of a power")
+        return Series({S.Zero: S.One}, rate={S.NegativeInfinity: -sp.Dummy("sunk", positive=True)})
+
     def log(self, s: Series, f: sp.Expr) -> Series:
+        if S.NegativeInfinity in s.rate:
+            raise NoExpansion(f"{f} is the logarithm of what decays faster than any exponential of a power")
         c, a, h = self.normalised(s, f)
         if leading_sign({S.Zero: c}, f) < 0:
             raise NoExpansion(f"{f} is not real")

@@ -20,6 +20,7 @@ __all__ = [
     "RADIUS",
     "REPEATS",
     "SMOOTH",
+    "STEEPENING",
     "STRAIGHT",
     "TERMS",
     "TO",
@@ -39,13 +40,14 @@ __all__ = [
     "sharp_near",
     "sharp_of",
     "singular",
+    "steepness",
     "straight",
     "unsure",
     "within",
 ]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, MEAN, FROM, TO, COUNT = range(14)
+SMOOTH, WIDTH, GROWTH, STEEPENING, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, MEAN, FROM, TO, COUNT = range(15)
 TERMS = 22  # Taylor coefficients kept
 STRAIGHT = 0.03  # deviation, against the strip of a smooth function, below which seven nodes do
 REPEATS = 4  # periods on either side of 0 along which the panels of a periodic function go
@@ -96,10 +98,15 @@ def within(shape: np.ndarray, variance: float) -> float:
     return float(min(variance, 4.0 * shape[PERIOD] ** 2)) if shape[PERIOD] > 0.0 else variance
 
 
+def steepness(shape: np.ndarray, mu: float, s: float) -> float:
+    """By what exponent f grows over s around mu."""
+    return float((shape[GROWTH] + 2.0 * shape[STEEPENING] * (abs(mu) + WINDOW * s)) * s)
+
+
 def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
-    smooth, d, growth, breaks = shape[SMOOTH], shape[WIDTH], shape[GROWTH], breaks_of(shape)
-    if growth * s > 0.03 or shape[LOW] < mu < shape[HIGH]:
+    smooth, d, breaks = shape[SMOOTH], shape[WIDTH], breaks_of(shape)
+    if steepness(shape, mu, s) > 0.03 or shape[LOW] < mu < shape[HIGH]:
         return False
     if smooth > 0.0:
         steepening = (1.0 + abs(mu) / d) ** 2 if smooth > 1.0 else 1.0  # as tanh(x + x^3) next to its limits
@@ -117,7 +124,7 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
 
 def gentle(shape: np.ndarray, mu: float, s: float) -> bool:
     """Whether f is nearly a polynomial around mu on the scale s: also where a smooth f is far from what happens to it near 0."""
-    far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and shape[GROWTH] * s <= 0.03
+    far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and steepness(shape, mu, s) <= 0.03
     return straight(shape, mu, s) or far
 
 

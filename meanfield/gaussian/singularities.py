@@ -43,6 +43,7 @@ _SLANTED = 1.5  # detail for poles that go to infinity at less than 45 degrees, 
 _TESTING = (0.8, 0.9, 1.0, 1.2, 1.5, 2.0)  # deviations in half-widths of the strip where the trapezoidal rule has least to spare
 _AGREED = 1e-13  # of the rule with the panels, relative: gaps, of differences, ask for more than moments
 _FAR = 20.0  # how far beyond its kinks a function must be known
+_LARGE = 1e290  # what is larger next to the last panel overflows beyond it
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 
 
@@ -50,8 +51,8 @@ _NARROW = 0.05  # what a function does within so much of a point could lie betwe
 class Shape:
     """A parameter-free function as the quadrature sees it.
 
-    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth: |f| ~ e^{growth |x|};
-    parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
+    smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, steepening: |f| grows
+    at most like e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
     kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they
     converge; analytic: whether the two are one.
     """
@@ -72,6 +73,7 @@ class Shape:
     period: float = 0.0  # 0 where f has none
     detail: float = 1.0  # how many more nodes than the strip alone asks for
     mean: float = 0.0  # of the inputs, where f is written about another point than their mean
+    steepening: float = 0.0  # 0 for what grows no faster than an exponential
     cell: tuple[float, float] = (-np.inf, np.inf)  # what is counted: the rest is, about other points
 
     @property
@@ -88,10 +90,12 @@ class Shape:
 
     def row(self, detail: float = 1.0) -> Floats:
         """The numbers that `quadrature` reads; `detail` > 1 asks for more nodes."""
-        head = (self.detail if self.smooth else 0.0, self.d, self.growth, detail * self.detail, self.parity, self.radius, self.analytic)
+        head = (self.detail if self.smooth else 0.0, self.d, self.growth, self.steepening, detail * self.detail, self.parity)
         return np.array(
             [
                 *head,
+                self.radius,
+                self.analytic,
                 *self.void,
                 self.period,
                 self.mean,
@@ -197,26 +201,28 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     sharp = found.singular | {k for i, k in enumerate(cuts) if any(is_essential(piece, k) for piece in pieces[i : i + 2])}
     real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in sharp]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
-    resolved = min(-breaks[0], breaks[-1]) >= _FAR + (0.0 if endless else max(map(abs, kinks), default=0.0))
-    if not resolved and wave(g) is None:
+    known = _is_known(functions, breaks, 0.0 if endless else max(map(abs, kinks), default=0.0))
+    if not known and wave(g) is None:
         place = unreal_at(g)
         if place is not None:
             raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
+    growth, steepening = map(max, zip(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0), strict=True))
     shape = Shape(
         False,
         float(np.diff(found.coarse).min()) / 2,
-        max(_growth(g, functions[0], -1.0), _growth(g, functions[-1], 1.0)),
+        growth,
         _symmetry(g) if endless else _parity(pieces, kinks),
         _void(pieces, (-np.inf, *kinks, np.inf)),
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
-        *start_of(pieces, kinks),
+        *start_of(pieces, kinks, found.singular),
         noisy,
+        steepening=steepening,
     )
-    return shape if written else _smooth_or(shape, g, functions[0])
+    return shape if written or steepening else _smooth_or(shape, g, functions[0])
 
 
 def _within(piece: sp.Expr) -> Real:
@@ -240,11 +246,21 @@ def _sized_panels(pieces: list[sp.Expr], functions: list[Real], ends: tuple[floa
     around = list(itertools.pairwise(ends))
     size = max(itertools.starmap(size_near, zip(functions, *zip(*around, strict=True), strict=True)))
     found = _panels(functions, ends, size)
-    if min(-found.coarse[0], found.coarse[-1]) >= _FAR + max(map(abs, ends[1:-1]), default=0.0):
+    if _is_known(functions, found.coarse, max(map(abs, ends[1:-1]), default=0.0)):
         return found, size
     terms = [(mended_function(t), *between) for piece, between in zip(pieces, around, strict=True) for t in sp.Add.make_args(piece)]
     size = max(size, *itertools.starmap(size_near, terms))
     return _panels(functions, ends, size), size
+
+
+def _is_known(functions: list[Real], breaks: list[float], kinks: float) -> bool:
+    """whether panels go far beyond the kinks, or as far as f is a double"""
+    for f, end in ((functions[0], breaks[0]), (functions[-1], breaks[-1])):
+        with np.errstate(all="ignore"):
+            before, after = np.abs(f(end * np.array([1.0 - 1e-4, 1.0 + 1e-4])))
+        if not (abs(end) >= _FAR + kinks or (before > _LARGE and not after <= 1.0 / _LARGE)):
+            return False
+    return True
 
 
 def _panels(functions: list[Real], ends: tuple[float, ...], size: float) -> _Panels:
@@ -285,7 +301,7 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
         (*(b + n * length for n in turns for b in breaks), one[0] + REPEATS * length),
         (*(sharp.get(b, 0) for _ in turns for b in breaks), 0),
         (*(jumps.get(b, 0.0) for _ in turns for b in breaks), 0.0),
-        *start_of([branch(g, m) for m in midpoints(around)], around),
+        *start_of([branch(g, m) for m in midpoints(around)], around, singular),
         rounding_shows(functions, cuts[1:-1], [*breaks, cuts[-1]], found.graded | found.singular, size),
         length,
     )
@@ -354,6 +370,9 @@ def _straightens(f: Real, d: float, y: Floats, w: Floats) -> bool:
     return bool(abs(float(w[:few] @ f(y[:few])) - each.sum()) <= 1e-12 * np.abs(each).sum())
 
 
+_RADII = 320.0 * 2.0 ** -np.arange(0.0, 12.0, 0.25)
+
+
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
 
 
@@ -365,20 +384,25 @@ def size_near(f: Real, low: float = -np.inf, high: float = np.inf) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
 
 
-def _growth(g: sp.Expr, f: Real, direction: float) -> float:
-    """c where |f| ~ e^{c |x|} at that end of the line, apart from powers"""
-    at = np.array([20.0, 40.0, 80.0, 160.0, 320.0])
+def _growth(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
+    """c and a where |f| grows at most like e^{c |x| + a x^2} at that end of the line, apart from powers"""
     with np.errstate(all="ignore"):
+        far = next((r for r in _RADII if not np.isinf(f(np.array([direction * r]))[0])), 0.0)
+        at = far * np.array([0.0625, 0.125, 0.25, 0.5, 1.0])
         logs = np.log(np.abs(f(direction * at)))
         slopes = np.diff(logs) / np.diff(at)
-    finite = slopes[np.isfinite(slopes)]
-    if (finite.size and finite[-1] < 0.06) or not (finite.size or np.isposinf(logs).any()):
-        return 0.0
-    if finite.size < 2 or finite[-1] > 1.5 * finite[-2]:
-        bound = finite_below(g)
-        below = "" if bound is None else f"; it is finite only for variances below {bound}" if bound else "; it is finite for no variance"
-        raise ValueError(f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c |x|){below}")
-    return float(finite[-1])
+    known = np.isfinite(slopes)
+    slopes, at = slopes[known], (at[1:] + at[:-1])[known] / 2
+    if not slopes.size or slopes[-1] < 0.06:
+        return 0.0, 0.0
+    if slopes.size > 1 and slopes[-1] <= 1.1 * slopes[-2]:
+        return float(slopes[-1]), 0.0
+    if finite_below(g) == 0 or slopes.size < 2:
+        raise ValueError(
+            f"E[{g}] has no closed form and no quadrature: the function grows faster than exp(c x^2); it is finite for no variance"
+        )
+    steepening = float((np.diff(slopes) / np.diff(at)).max()) / 2
+    return max(0.0, float((slopes - 2 * steepening * at).max())), steepening
 
 
 def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:

@@ -23,7 +23,9 @@ __all__ = [
     "NormalDensity",
     "Reciprocal",
     "ScaledErfc",
+    "Whole",
     "exponentials",
+    "without_hints",
     "written_out",
 ]
 
@@ -237,6 +239,22 @@ class AngleDifference(_Elementary):
         _, ra, _, rb, difference = self.args
         return 2 * sp.atan2(difference, ra + rb)
 
+    def tangent(self) -> sp.Expr:
+        """of half of it"""
+        _, ra, _, rb, difference = self.args
+        return difference / (ra + rb)
+
+    def rise(self) -> sp.Expr:
+        r"""\sqrt{m^2 - b^2} - \sqrt{m^2 - a^2}."""
+        a, _, b, _, _ = self.args
+        return Whole(sp.factor(a + b) * self.tangent())
+
+    def sine(self) -> tuple[sp.Expr, sp.Expr]:
+        r"""The terms of (a \sqrt{m^2 - b^2} - b \sqrt{m^2 - a^2})/m^2, which are not negative where |b| <= a."""
+        a, ra, _, _, difference = self.args
+        square = sp.factor(sp.expand(a**2 + ra**2))
+        return Whole(difference * ra / square), Whole(a * self.rise() / square)
+
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         a, ra, b, rb, _ = self.args
         first, second = a**2 + ra**2, b**2 + rb**2
@@ -244,19 +262,19 @@ class AngleDifference(_Elementary):
 
 
 class AngleMinusSine(_Elementary):
-    r"""\theta - \sin\theta."""
+    r"""\theta - \sin\theta, for kernels beside \sin\theta where that is known without \theta."""
 
-    nargs = 1
+    nargs = (1, 2)
 
     @classmethod
-    def eval(cls, theta: sp.Expr) -> sp.Expr | None:
+    def eval(cls, theta: sp.Expr, sine: sp.Expr | None = None) -> sp.Expr | None:
         return S.Zero if theta.is_zero else None
 
     def definition(self) -> sp.Expr:
         return self.args[0] - sp.sin(self.args[0])
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
-        return 1 - sp.cos(self.args[0])
+        return 2 * sp.sin(self.args[0] / 2) ** 2 if argindex == 1 else S.Zero
 
 
 class Reciprocal(_Elementary):
@@ -266,6 +284,28 @@ class Reciprocal(_Elementary):
 
     def definition(self) -> sp.Expr:
         return 1 / self.args[0]
+
+
+class Whole(_Elementary):
+    """An expression that stands in several places: kernels take it apart in none."""
+
+    nargs = 1
+
+    @classmethod
+    def eval(cls, e: sp.Expr) -> sp.Expr | None:
+        return S.Zero if e.is_zero else None
+
+    def definition(self) -> sp.Expr:
+        return self.args[0]
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return S.One
+
+
+def without_hints(e: sp.Expr) -> sp.Expr:
+    """What only kernels make use of left out: what stands in several places, sines beside angles."""
+    e = e.replace(AngleMinusSine, lambda theta, *sine: AngleMinusSine(theta))
+    return e.replace(Whole, lambda part: part)
 
 
 def written_out(e: sp.Expr) -> sp.Expr:

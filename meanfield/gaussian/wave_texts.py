@@ -11,7 +11,7 @@ _SUM = (
     r"""    near = near_of(row)
 """
     + _ARRAYS
-    + r"""    count = broad_nodes(row, 0.0, mu, math.sqrt(q), 0.0, reach_<i>(near, mu, math.sqrt(q), y, w, 0.0, 0.0), y, c, d, w)
+    + r"""    count = broad_nodes(row, 0.0, mu, math.sqrt(q), 0.0, reach_<i>(2.0, near, mu, math.sqrt(q), y, w, 0.0, 0.0), y, c, d, w)
     if count < 0:
         return math.nan
     total = 0.0
@@ -118,7 +118,7 @@ def broadcross_<i>(row, mu, q, delta, total):
         return broadmean_<i>(row, mu, q) ** 2
 '''
     + _SHARED
-    + r"""    window = reach_<i>(near, mu, math.sqrt(q), y, w, 0.0, 0.0)
+    + r"""    window = reach_<i>(2.0, near, mu, math.sqrt(q), y, w, 0.0, 0.0)
 """
     + _NODES
     + rf"""    product = 0.0
@@ -144,7 +144,7 @@ def broadgap_<i>(row, sloped, q, delta):
     + r"""    slope = near_of(sloped)
     slopes = phases_of(sloped)
     root = math.sqrt(q)
-    window = max(reach_<i>(near, mu, root, y, w, 0.0, 0.0), reach_<j>(slope, mu, root, y, w, 0.0, 0.0))
+    window = max(reach_<i>(2.0, near, mu, root, y, w, 0.0, 0.0), reach_<j>(2.0, slope, mu, root, y, w, 0.0, 0.0))
     if close_to(row, sloped, q, delta):
         return broadclose_<i>(row, sloped, q, delta, window)
     if not (told(near_of(row), s) and told(phases_of(row), s)):
@@ -171,8 +171,8 @@ def blend_<i>_<j>(first, second, m1, m2, q1, p, q2):
     s = math.sqrt(distance(q1, p, q2) / q2)
     root = math.sqrt(q2)
     rate = p / q2
-    window = reach_<i>(near_of(first), m1, math.sqrt(q1), y, w, 0.0, 0.0)
-    reach = reach_<j>(near_of(second), m2, root, y, w, 0.0, 0.0)
+    window = reach_<i>(2.0, near_of(first), m1, math.sqrt(q1), y, w, 0.0, 0.0)
+    reach = reach_<j>(2.0, near_of(second), m2, root, y, w, 0.0, 0.0)
     if math.isnan(window) or math.isnan(reach):
         return math.nan
     ends = np.empty(SMOOTHED)

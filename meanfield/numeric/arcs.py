@@ -6,7 +6,7 @@ import sympy as sp
 
 from meanfield.gaussian.special import AngleMinusSine
 
-__all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "arcs", "guarded", "size_of_difference"]
+__all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "TangentSegment", "arcs", "guarded", "size_of_difference"]
 
 
 class Guarded(sp.Function):
@@ -39,6 +39,13 @@ class RootAngle(sp.Function):
 
 class Segment(sp.Function):
     r"""2 \theta - \sin 2 \theta of \theta = \arctan \sqrt{u/v}: twice what a chord cuts off the unit disc."""
+
+    nargs = 2
+    is_real = True
+
+
+class TangentSegment(sp.Function):
+    r"""The same of \theta = \arctan w, w >= 0, beside \sin 2 \theta."""
 
     nargs = 2
     is_real = True

@@ -145,7 +145,8 @@ class Calls:
         """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
         plain = all(name.partition("_")[0].removeprefix("broad") in ("mean", "cross", "gap") for name in self.calls)
         plain = plain and all(i.about is None for i in self.integrands.values())
-        return bool(self.calls) and plain and self.centred and not any(i.parameters for i in self.integrands.values())
+        plain = plain and not any(i.parameters for i in self.integrands.values())
+        return bool(self.calls) and plain and self.centred and not any(i.shape.steepening for i in self.integrands.values())
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:

@@ -38,6 +38,7 @@ ATAN = (
     *(-0.3333333333333333, 0.1999999999999552, -0.14285714284666542, 0.11111111015256223, -0.09090904578118268, 0.07692183190695215),
     *(-0.0666451144553849, 0.05858148896788035, -0.050854496541382486, 0.039231655874580044, -0.019176884154115826),
 )
+TWICE_ATAN = tuple(2.0 * c for c in ATAN)
 #: the same, |t| <= 1
 WIDE_ATAN = (
     *(-0.3333333333333333, 0.1999999999999753, -0.14285714285384132, 0.11111111093490827, -0.09090908590891934, 0.07692298971033217),
@@ -196,6 +197,15 @@ def segment(u: Value, v: Value) -> Value:
     return where(steep, 2.0 * HALF_PI - 2.0 * (rest - HALF_PI_LOW), 2.0 * t * z * (arc + chord))
 
 
+def tangent_segment(w: Value, sine: Value) -> Value:
+    """the same for t = arctan w, w >= 0, beside sin 2 t, from which a long arc is far"""
+    half, steep = w > TAN_EIGHTH, w > 2.0 + TAN_EIGHTH
+    t = where(steep, -1.0, where(half, w - 1.0, w)) / where(steep, w, where(half, w + 1.0, 1.0))
+    z = t * t
+    far = fma(2.0, t, where(steep, 2.0 * HALF_PI, HALF_PI) - sine)
+    return fma(t * z, polynomial(z, TWICE_ATAN), where(half, far, z * sine))
+
+
 def asin(x: Value) -> Value:
     return atan2(x, sqrt((1.0 - x) * (1.0 + x)))
 
@@ -267,4 +277,5 @@ FUNCTIONS = (
     flat_angle,
     root_angle,
     segment,
+    tangent_segment,
 )

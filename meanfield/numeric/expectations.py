@@ -19,7 +19,8 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.singularities import regular, standardised
-from meanfield.gaussian.special import AngleDifference
+from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
+from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.far_powers import FAR, far_power
 from meanfield.numeric.integrands import Integrand
@@ -46,6 +47,7 @@ class Expectations(Calls):
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
         e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
+        e = e.replace(_is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1])) if self.stepping else without_hints(e)
         return weighed(angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition))
 
     def _node(self, node: sp.Expr) -> sp.Expr:
@@ -224,6 +226,10 @@ class Expectations(Calls):
         arguments = (node.variance, node.gap, *along, sp.Integer(node.spread), sp.Integer(code))
         self.moments.add((kind, *functions[::2], *arguments))
         return self.quadrature(kind, tuple(functions), *arguments)
+
+
+def _is_arc(e: sp.Basic) -> bool:
+    return isinstance(e, AngleMinusSine) and len(e.args) == 2
 
 
 def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:

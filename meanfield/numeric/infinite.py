@@ -36,10 +36,12 @@ def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
         at = point(order, column)
         for node in (e, *e.atoms(Node)):
             inert = isinstance(node, Node)
-            beyond = node.subs(at).infinite_beyond() if inert else None
+            here = node.subs(at) if inert else node
+            beyond = here.infinite_beyond() if isinstance(here, Node) and inert else None
             if inert and beyond is None:
                 continue
-            where = next((c for c in _conditions(node.closed() if inert else node) if c.subs(at) == sp.false), beyond)
+            conditions = [node.where_finite() or sp.true, *_conditions(node.closed())] if inert else _conditions(node)
+            where = next((c for c in conditions if c.subs(at) == sp.false), beyond)
             if where is not None:
                 values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
                 raise ValueError(f"{values}: {node} is finite only for {where}")

@@ -13,16 +13,17 @@ from collections.abc import Mapping
 import sympy as sp
 from sympy.codegen.cfunctions import expm1
 
-from meanfield.gaussian.special import NormalCDF
-from meanfield.numeric.arcs import AcuteAngle, FlatAngle, Guarded, RootAngle, Segment
-from meanfield.numeric.radicals import InverseRoot, Lowered, Root
+from meanfield.gaussian.special import NormalCDF, Whole
+from meanfield.numeric.arcs import AcuteAngle, FlatAngle, Guarded, RootAngle, Segment, TangentSegment
+from meanfield.numeric.radicals import Inverse, InverseRoot, Lowered, Root
 from meanfield.symbols import known
 
 __all__ = ["Chain", "chained"]
 
 q, delta = known("q"), known("delta")
 
-_BOUNDED = (AcuteAngle, FlatAngle, RootAngle, Segment, NormalCDF, sp.atan2, sp.atan, sp.erf, sp.erfc, expm1)
+_BOUNDED = (AcuteAngle, FlatAngle, RootAngle, Segment, TangentSegment, NormalCDF, sp.atan2, sp.atan, sp.erf, sp.erfc, expm1)
+_POWERS = {Root: 0.5, InverseRoot: -0.5, Inverse: -1.0}
 #: so many factors of a power are written one by one
 _MOST = 16
 #: how many more operations a product may become: beyond that it stays as it is
@@ -80,16 +81,16 @@ class _Rise:
             return math.fsum(map(self, e.args))
         if e.is_Pow and e.exp.is_Rational:
             return self(e.base) * float(e.exp)
-        if isinstance(e, (Root, InverseRoot)):
-            return self(e.args[0]) * (0.5 if isinstance(e, Root) else -0.5)
-        if isinstance(e, (Guarded, sp.Abs)):
+        if type(e) in _POWERS:
+            return self(e.args[0]) * _POWERS[type(e)]
+        if isinstance(e, (Guarded, Whole, sp.Abs)):
             return self(e.args[0])
         raise Unknown(str(e.func))
 
 
 def _ordered(e: sp.Mul, rise: _Rise) -> sp.Expr:
     """the product as a chain, or as a sum of them, where a part of it may be beyond what it is"""
-    factors = [f for part in e.args for f in _single(part)]
+    factors = _whole_roots([f for part in e.args for f in _single(part)])
     rises = [rise(f) for f in factors]
     if not _wild(rises) or sum(rises) > 1.0:
         return e
@@ -103,6 +104,14 @@ def _ordered(e: sp.Mul, rise: _Rise) -> sp.Expr:
         return e
     factors.remove(steep)
     return sp.Add(*[_ordered(t, rise) if isinstance(t, sp.Mul) else t for t in (sp.Mul(*factors, a) for a in steep.args)])
+
+
+def _whole_roots(factors: list[sp.Expr]) -> list[sp.Expr]:
+    """with x and 1/sqrt(x) in one piece, which is a root that others need too; not where x is in units of its own"""
+    for f in [f for f in factors if isinstance(f, InverseRoot) and not isinstance(f.args[0], Lowered)]:
+        if factors.count(f) == factors.count(f.args[0]) == 1:
+            factors = [g for g in factors if g not in (f, f.args[0])] + [f.args[0] * f]
+    return factors
 
 
 def _wild(rises: list[float]) -> bool:

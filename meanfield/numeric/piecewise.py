@@ -42,6 +42,7 @@ DEVIATIONS = 28  # nodes in \sigma^2
 WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor: 3^-36 = 7e-18
 MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
 RESOLVED = 1e-14  # of the largest inner mean
+NOTHING = 1e-40  # of the largest product: where all of a panel is less, its integral is no part of a mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
@@ -164,8 +165,14 @@ class _Plane:
         X, at = low + (high - low) * (0.5 + 0.5 * NODES), z[row][:, None]
         values = self.g.value(at + X) * self.g.value(at - X if self.g.mirrored else X - at)
         weights = 0.5 * (high - low) * WEIGHTS * values * (2.0 if self.g.mirrored else 1.0)  # mirrored: even in X
-        starts = np.flatnonzero(np.diff(row, prepend=-1))
-        return np.array([np.add.reduceat((weights * _density(X, s)).sum(axis=1), starts) for s in self.sigma])
+        size = np.abs(values).max(axis=1)
+        counts = size > NOTHING * size.max()
+        weights, exponents, starts = weights[counts], -0.5 * X[counts] ** 2, np.flatnonzero(np.diff(row, prepend=-1))
+        sums, out = np.zeros(row.size), np.empty((self.sigma.size, z.size))
+        for j, s in enumerate(self.sigma):
+            sums[counts] = np.einsum("ij,ij->i", weights, np.exp(exponents / s**2)) / (math.sqrt(2.0 * math.pi) * s)
+            out[j] = np.add.reduceat(sums, starts)
+        return out
 
 
 def mean_of(f: Real, breaks: tuple[float, ...], v: Floats) -> Floats:
@@ -218,9 +225,14 @@ def _polynomials(x: Floats, n: int) -> Floats:
 
 def _legendre_sums(t: Floats, weights: Floats) -> Floats:
     """sums over the last axis of weights times each Legendre polynomial at t"""
-    before, now = weights, t * weights
-    sums = [before.sum(axis=-1), now.sum(axis=-1)]
+    before, now, one = weights.copy(), t * weights, np.ones(t.shape[-1])
+    work, sums = np.empty_like(t), np.empty((*t.shape[:-1], NODES.size))
+    sums[..., 0], sums[..., 1] = before @ one, now @ one
     for n in range(1, NODES.size - 1):
-        before, now = now, ((2 * n + 1) * t * now - n * before) / (n + 1)
-        sums.append(now.sum(axis=-1))
-    return np.stack(sums, axis=-1)
+        np.multiply(t, now, out=work)
+        work *= (2 * n + 1) / (n + 1)
+        before *= -n / (n + 1)
+        before += work
+        before, now = now, before
+        sums[..., n + 1] = now @ one
+    return sums

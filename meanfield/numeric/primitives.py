@@ -48,6 +48,7 @@ __all__ = [
     "softmax_terms",
     "softmax_triple",
     "softmax_value",
+    "tangent_segment",
     "unbounded",
 ]
 
@@ -82,6 +83,7 @@ NEEDS = {
     "guarded_sqrt": ("guarded",),
     "scaled_erfc": ("ERFC",),
     "segment": ("angle_minus_sine",),
+    "tangent_segment": ("angle_minus_sine",),
     "bivariate_normal": ("GENZ_X", "GENZ_W", "normal_cdf"),
     **dict.fromkeys(
         ("softmax_exponent", "softmax_response", "softmax_triple"),
@@ -121,6 +123,11 @@ def root_angle(u: float, v: float) -> float:
 def segment(u: float, v: float) -> float:
     """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
     return angle_minus_sine(2.0 * math.atan2(math.sqrt(u), math.sqrt(v)))
+
+
+def tangent_segment(w: float, sine: float) -> float:
+    """The same for t = arctan w, w >= 0, beside sin 2 t."""
+    return 2.0 * math.atan(w) - sine if w > 1.0 else angle_minus_sine(2.0 * math.atan(w))
 
 
 def smaller(a: float, b: float) -> float:

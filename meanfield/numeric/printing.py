@@ -30,6 +30,7 @@ PRIMITIVES: Final = {
     "RootAngle": primitives.root_angle,
     "ScaledErfc": primitives.scaled_erfc,
     "Segment": primitives.segment,
+    "TangentSegment": primitives.tangent_segment,
     "sign": primitives.sign,
     "NormalCDF": primitives.normal_cdf,
     "NormalDensity": primitives.normal_density,
@@ -132,6 +133,12 @@ class KernelPrinter(PythonCodePrinter):
 
     def _print_Root(self, expr: sp.Function) -> str:
         return f"math.sqrt({self._print(expr.args[0])})"
+
+    def _print_Whole(self, expr: sp.Function) -> str:
+        return f"({self._print(expr.args[0])})"
+
+    def _print_Inverse(self, expr: sp.Function) -> str:
+        return f"(1.0/{self._bracket(expr.args[0])})"
 
     _print_Heaviside = _print_sign = _print_AngleMinusSine = _print_Function
 

@@ -12,7 +12,7 @@ import sympy as sp
 
 from meanfield.numeric.arcs import guarded, size_of_difference
 
-__all__ = ["InverseRoot", "Lowered", "Root", "radicals"]
+__all__ = ["Inverse", "InverseRoot", "Lowered", "Root", "radicals"]
 
 #: a power of two whose square keeps products of roots of normal numbers up to 1e300 normal, and from which constant on
 _UNIT, _LEAST = sp.Integer(2) ** 500, sp.Rational(1, 1000)
@@ -32,6 +32,13 @@ class InverseRoot(sp.Function):
     is_real = True
 
 
+class Inverse(sp.Function):
+    r"""1/x."""
+
+    nargs = 1
+    is_real = True
+
+
 class Lowered(sp.Function):
     r"""2^{-1000} a b, which does not overflow where a b does."""
 
@@ -41,7 +48,17 @@ class Lowered(sp.Function):
 
 def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
     """Expressions that mean the same."""
-    return _powers(_inverted(_paired(values)))
+    return _divided_once(_powers(_inverted(_paired(values))))
+
+
+def _divided_once(values: list[sp.Expr]) -> list[sp.Expr]:
+    """with quotients by several powers of one sum as products with those of its inverse"""
+    found: dict[sp.Expr, set[sp.Expr]] = {}
+    for power in set().union(*(e.atoms(sp.Pow) for e in values)):
+        if power.exp.is_Integer and power.exp.is_negative and power.base.is_Add:
+            found.setdefault(power.base, set()).add(power)
+    several = {t: Inverse(base) ** -t.exp for base, powers in found.items() if len(powers) > 1 for t in powers}
+    return [e.xreplace(several) for e in values]
 
 
 def _paired(values: list[sp.Expr]) -> list[sp.Expr]:

@@ -34,7 +34,7 @@ LEAST = sp.Float(1e-300)
 
 def _size(e: sp.Expr) -> sp.Expr:
     """|e|, factor by factor: of |2 f(a - b)| sympy writes the arguments in another form, which would be another call"""
-    if isinstance(e, Abs):
+    if isinstance(e, Abs) or (e.is_Pow and e.exp.is_Rational and e.exp.q == 2):  # where it is a number a root is not negative
         return e
     return sp.Mul(*map(_size, e.args)) if isinstance(e, sp.Mul) else Abs(e)
 

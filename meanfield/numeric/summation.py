@@ -10,11 +10,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.stein import by_parts
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
 from meanfield.numeric.digits import digits_of, has_a_sign, point
+from meanfield.numeric.infinite import refuse_infinite
 from meanfield.numeric.programs import Program, program_of
 
 __all__ = ["FEW", "NOISE", "by_quadrature"]
@@ -38,8 +39,11 @@ def by_quadrature(asked: Asked, table: Floats, closed: bool = False) -> tuple[Fl
     program = program_of(e, order, closed, careful=asked.bounds)
     out, bound = program(table)
     shapes = [i.shape for i in program.integrands if not i.parameters]
-    if any(shape.growth for shape in shapes):
-        _beyond_the_density(asked, table, out, closed)
+    exact = np.zeros(len(out), dtype=bool)
+    if any(shape.growth or shape.steepening for shape in shapes):
+        if any(shape.steepening for shape in shapes):
+            refuse_infinite(e, order, table[:, np.isnan(out) | (out == 0)])
+        exact = _beyond_the_density(asked, table, out, bound, closed)
     # beside a mean that is large against the deviation, points are known to few digits
     coarse = np.zeros(len(out), dtype=bool) if program.centred else ~(bound <= COARSE * np.abs(out))
     noisy = any(shape.noisy for shape in shapes) or _weighed_by_its_law(e)
@@ -50,21 +54,24 @@ def by_quadrature(asked: Asked, table: Floats, closed: bool = False) -> tuple[Fl
     poor = np.zeros(len(out), dtype=bool) if closed else _poor(e, out, bound, coarse, noisy)
     if poor.any():
         out[poor], bound[poor] = _by_parts_or_digits(asked, table[:, poor])
-    if asked.bounds and not poor.all():
-        bound[~poor] += _unsettled(program, table[:, ~poor], out[~poor])
+    summed = ~poor & ~exact
+    if asked.bounds and summed.any():
+        bound[summed] += _unsettled(program, table[:, summed], out[summed])
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     _settle_zeros(asked, table, out, bound, closed)
     return out, bound
 
 
-def _beyond_the_density(asked: Asked, table: Floats, out: Floats, closed: bool) -> None:
-    """digits where a growing function counts beyond where the density underflows, at a few points of a mean"""
-    if isinstance(asked.expression.as_coeff_Mul()[1], Expectation):
-        far = np.flatnonzero(np.isnan(out))[:FEW]
-        out[far], _ = asked.by_digits(table[:, far])
+def _beyond_the_density(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> Bools:
+    """digits where a growing function counts beyond where the density underflows, at a few points, which are returned"""
+    exact = np.zeros(len(out), dtype=bool)
+    if isinstance(asked.expression.as_coeff_Mul()[1], Node):
+        exact[np.flatnonzero(np.isnan(out))[:FEW]] = True
+        out[exact], bound[exact] = asked.by_digits(table[:, exact])
     if np.isnan(out).any() and not closed:
         what = "count where the normal density is no double, the function grows so fast: pass digits="
         asked.reasons.append(OverflowError(f"{int(np.isnan(out).sum())} of {out.size} values {what}"))
+    return exact
 
 
 def _other_program(asked: Asked, program: Program, out: Floats, rounds: bool, closed: bool) -> Program:

@@ -25,7 +25,7 @@ __all__ = ["BLOCK", "STATUS", "Kernel", "kernel_of"]
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
-FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "pair_in")
+FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "series_in_fours")
 #: points in a block of a grid
 BLOCK = 64
 

@@ -7,11 +7,11 @@ import sympy as sp
 __all__ = ["Unbounded", "bounded_or_weighed", "weighed"]
 
 
-class Unbounded(sp.Function):  # type: ignore[misc]
+class Unbounded(sp.Function):
     r"""w \infty, 0 at w = 0: what has no weight is not there. An infinity of sympy would take the weight into itself."""
 
     nargs = 1
-    is_real = True
+    is_extended_real = True
 
 
 def bounded_or_weighed(form: sp.Expr | None) -> sp.Expr | None:

@@ -2,6 +2,7 @@ r"""Growth laws as LaTeX: a line for q, 1 - c and ln J each, case by case, with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -11,10 +12,11 @@ import sympy as sp
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.growth_records import SHORT, Growth, Reason
+from meanfield.analysis.growth_shown import complements
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.rational_forms import beyond
 from meanfield.analysis.signs import agree
-from meanfield.faces import escaped, latex
+from meanfield.faces import latex, worded
 from meanfield.reporting.breaking import WIDTH, aligned, width
 from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
@@ -31,6 +33,9 @@ _BESIDE: Final = {
     "settling": (sp.Symbol("r", positive=True), r"The exponent $r$ is long: it is the \texttt{settling} of $\mathcal{J}$."),
 }
 
+#: a product in a text
+_TIMES: Final = re.compile(r"(?<=[\w)])\*")
+
 #: seconds for the law on each side of a value that decides
 PATIENCE = 40.0
 
@@ -40,7 +45,15 @@ _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 _SLOWLY = r" \left(1 + O\left(\frac{\ln \ln l}{\ln l}\right)\right)"
 #: where a factor depends on the start
 _PROPORTIONAL = r"\propto"
-_RELATIONS = {"bounded": r"\to", "exponential": r"\sim", "infinite": "=", "logarithmic": r"\sim", "power": r"\sim", "stretched": r"\simeq"}
+_RELATIONS = {
+    "bounded": r"\to",
+    "exponential": r"\sim",
+    "infinite": "=",
+    "logarithmic": r"\sim",
+    "power": r"\sim",
+    "quasi-polynomial": r"\simeq",
+    "stretched": r"\simeq",
+}
 
 
 @latex.register
@@ -113,7 +126,7 @@ def _sentence(law: Growth) -> str:
 
 def breakable(sentence: str) -> str:
     """a sentence with formulas as text, which may be long"""
-    return escaped(sentence).replace("*", r"*\allowbreak{}")
+    return _TIMES.sub(r"*\\allowbreak{}", worded(sentence))
 
 
 def _roots(expressions: list[sp.Expr], page: Page) -> dict[sp.Basic, sp.Basic]:
@@ -139,7 +152,7 @@ def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
     brief = _brief(law)
     found = [e for e in (brief.asymptote, brief.left_out, law.crossover) if e is not None]
-    return list(map(_legible, found)) if law.asymptote is not None and law.kind != "undetermined" else []
+    return [_legible(complements(e)) for e in found] if law.asymptote is not None and law.kind != "undetermined" else []
 
 
 def _brief(law: Growth) -> Growth:
@@ -160,12 +173,15 @@ def _legible(e: sp.Expr) -> sp.Expr:
 def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     if not expressions:
         return [rf"{_LEFT[law.quantity]} &\quad \text{{{law.kind if law.kind == 'undetermined' else 'bounded'}}}"]
+    if law.rate == -sp.oo:
+        left = r"\mathcal{J}^{\,l,0}" if law.quantity == "J" else _LEFT[law.quantity]
+        return [rf"{left} &= o\left(e^{{- k l}}\right) \quad \text{{for each }} k"]
     free = (
         law.quantity != "J" and law.kind in ("power", "exponential") and (law.kind == "exponential" or law.rate is law.coefficient is None)
     )
     relation = _PROPORTIONAL if free else _RELATIONS[law.kind]
     first, *others = map(page.expression, expressions)
-    if law.kind == "stretched" and law.log_coefficient is None:
+    if law.kind in ("quasi-polynomial", "stretched") and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
     rest = f" + O\\left({others[0]}\\right)" if len(others) > (law.crossover is not None) else ""
     rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""

@@ -111,6 +111,7 @@ def _(check: Check) -> Table:
         [quantities[f.quantity], escaped(f.name), number(f.predicted, 6), number(f.fitted, 6), number(f.change, 1), escaped(f.verdict)]
         for f in check.fits
     ]
+    rows += [[quantities[name], "", "", "", "", "not compared"] for name in check.not_compared]
     return Table(["", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, "llrrrl")
 
 

@@ -9,6 +9,8 @@ import sympy as sp
 from sympy import S
 from sympy.printing.latex import LatexPrinter
 
+from meanfield.analysis.implicit import Implicit
+
 __all__ = ["printed"]
 
 #: digits of a number that is printed as a decimal
@@ -83,9 +85,10 @@ def _rank(s: sp.Symbol) -> str:
 
 
 def _letter(s: sp.Symbol) -> str:
-    """sympy's LaTeX of a symbol; words upright"""
-    text = str(_PLAIN.doprint(s))
-    return rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text
+    """sympy's LaTeX of a symbol; words upright, primes behind the letter and what stands below it"""
+    base = s.name.rstrip("'").replace("'", "")
+    text = str(_PLAIN.doprint(sp.Symbol(base) if base and base != s.name else s))
+    return (rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text) + "'" * (len(s.name) - len(base) if base else 0)
 
 
 def decimal(value: float) -> str:
@@ -109,6 +112,9 @@ def printed(e: sp.Basic, names: Mapping[sp.Basic, str]) -> str:
     """LaTeX with factors in the order weights, state, named quantities, and no leading minus where it can be helped."""
     ordered = {s: sp.Symbol(_rank(s) + s.name, **s.assumptions0) for s in e.free_symbols}
     letters = {ordered[s]: names.get(s) or _letter(s) for s in ordered}
+    for root in e.atoms(Implicit):  # sympy would put numbers for its parameters, at which it need not exist
+        ordered[root] = sp.Dummy(f"k{root.name}", positive=True)
+        letters[ordered[root]] = root._latex(_PLAIN)
     decimals = {r: sp.Float(r, 15) for r in e.atoms(sp.Rational) if _is_decimal(r)}
     settings = {"symbol_names": letters, "inv_trig_style": "full", "ln_notation": True}
     return str(_Printer(settings).doprint(e.xreplace(ordered | decimals)))

@@ -38,3 +38,38 @@ def test_right_laws_agree_and_wrong_ones_do_not(name: str) -> None:
     own = getattr(law, quantity)
     wrong = replace(law, **{quantity: replace(own, **{constant: getattr(own, constant) * R(103, 100)})}).check()
     assert "disagrees" in {f.verdict for f in wrong.fits if (f.quantity, f.name) == (own.quantity, constant)}, wrong
+
+
+@pytest.mark.parametrize("quantity", ["q", "gap"])
+def test_a_bounded_limit_is_compared_with_the_run(quantity: str) -> None:
+    law = mf.growth(mf.mlp(mf.erf), sigma_w=2, sigma_b=R(1, 5))
+    own = getattr(law, quantity)
+    assert [(f.name, f.verdict) for f in law.check().fits] == [("limit", "agrees"), ("limit", "agrees"), ("rate", "agrees")]
+    wrong = replace(law, **{quantity: replace(own, limit=own.limit * R(102, 100))}).check()
+    assert [f.verdict for f in wrong.fits if f.quantity == own.quantity] == ["disagrees"]
+
+
+def test_a_limit_that_is_approached_slowly_is_compared_with_its_series() -> None:
+    law = mf.growth(mf.Residual(mf.Derf() >> mf.Linear()))
+    (limit,) = (f for f in law.check().fits if f.quantity == "1 - c")
+    assert (limit.name, limit.verdict) == ("limit", "agrees")
+    wrong = replace(law, gap=replace(law.gap, limit=law.gap.limit * R(103, 100))).check()
+    assert "disagrees" in {f.verdict for f in wrong.fits if f.quantity == "1 - c"}
+
+
+def test_what_stays_where_it_starts_is_no_power_of_the_depth() -> None:
+    law = mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0)
+    assert [(f.quantity, f.verdict) for f in law.check().fits if f.name == "exponent" and f.predicted == 0] == [
+        ("q", "agrees"),
+        ("J", "agrees"),
+    ]
+    grows = replace(mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=1), q=law.q).check()
+    assert [f.verdict for f in grows.fits if f.quantity == "q"] == ["disagrees"]
+
+
+def test_what_is_not_compared_is_said_and_is_no_agreement() -> None:
+    jumps = mf.growth(mf.mlp(mf.sign)).check(depth=1000)
+    assert (jumps.not_compared, jumps.agrees) == (("J",), True)
+    assert repr(jumps).endswith("J: not compared")
+    nothing = replace(jumps, fits=())
+    assert (nothing.not_compared, nothing.agrees) == (("q", "1 - c", "J"), False)

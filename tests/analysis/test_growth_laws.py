@@ -222,7 +222,7 @@ def test_the_gradient_through_the_softmax_adds_to_g() -> None:
     G = w / 2 + a * y + a * s * D * (D + 1) * y * (1 - y) / (1 + 2 * s * D * y)
     assert abs(float(sp.N(law.apjn.rate.subs(put), 15)) - 16 * 1.69 * G**2 / (math.pi**2 * B)) < 1e-11
     seen = law.check(depth=20_000, **{k: float(v) for k, v in values.items()})
-    assert [f.name for f in seen.fits] == ["exponent", "rate", "rate^stretch", "log_coefficient"]
+    assert [f.name for f in seen.fits] == ["exponent", "rate", "limit", "rate^stretch", "log_coefficient"]
     assert seen.agrees, seen
 
 

@@ -58,3 +58,10 @@ def test_a_phase_diagram_begins_in_order(phi: mf.Activation) -> None:
     assert (diagram.status[0].tolist(), diagram.c[0, 1], diagram.critical_lines) == (["c open", "ok"], 1.0, ())
     assert diagram.growth["apjn"][0].tolist() == ["exponential"] * 2
     assert (diagram.growth["q"][0].tolist(), diagram.growth["gap"][0, 1]) == (["exponential", "bounded"], "exponential")
+
+
+def test_a_weight_that_is_a_number_keeps_its_infinity() -> None:
+    assert (
+        mf.phase_diagram(mf.Residual(mf.Activate(mf.sign) >> mf.Linear(1), skip=sp.Symbol("s")), s=[0.1, 0.5], sigma_b=[0.1, 1.0])
+    ).status[0, 0] == "infinite APJN"
+    assert mf.propagate(mf.mlp(mf.sign, sigma_w=1, sigma_b=0), 3, 1.0).status == "infinite APJN"

@@ -515,3 +515,21 @@ def test_every_recursion_compiles(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
     assert "undefined" not in done.stdout.lower()
+
+
+@pytest.mark.parametrize("build", [mf.pre_norm, mf.post_norm, mf.parallel_block])
+def test_without_attention_the_mlp_sublayer_is_left(build: Any) -> None:
+    """as the command line's --no-attention: by its recursion"""
+    whole, alone = (mf.recursion(build(norm=NORM, attention=attention, mlp=RELU)) for attention in (mf.Attention(), None))
+    off = {s: 0 for s in whole.parameters if s.name == "sigma_O"}
+    assert sp.simplify(whole.q.subs(off) - alone.q) == 0
+    assert [s.name for s in alone.parameters] == ["sigma_1", "sigma_2"]
+
+
+def test_gains_and_scales_without_attention() -> None:
+    assert mf.sandwich_norm(norm=NORM, attention=None, mlp=RELU) == mf.Residual(NORM >> RELU >> NORM)
+    assert mf.layer_scale(norm=NORM, attention=None, mlp=RELU, gamma=0.1) == mf.Residual(NORM >> RELU, 1, 0.1)
+    assert mf.rezero(attention=None, mlp=RELU, gain=0.1) == mf.Residual(RELU, 1, 0.1)
+    assert [s.name for s in mf.recursion(mf.deep_norm(attention=None, mlp=RELU)).parameters] == ["alpha_skip", "lam", "sigma_1", "sigma_2"]
+    with pytest.raises(TypeError, match="mlp = None: expected a block"):
+        mf.pre_norm(norm=NORM, attention=None, mlp=None)

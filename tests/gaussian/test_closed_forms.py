@@ -291,7 +291,7 @@ REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
     "cos relu": (sp.cos(x) * sp.Max(x, 0), "kernel", "complex argument"),
     "tanh": (sp.tanh(x), "kernel", r"tanh\(x\) is not made of"),
     "relu sin": (sp.Max(sp.sin(x), 0), "mean", "changes at points that have no closed form"),
-    "chirp": (sp.cos(x**2), "mean", "oscillates ever faster"),
+    "chirp relu": (sp.cos(x**2) * sp.Max(x, 0), "kernel", "ever faster oscillation beside a gate"),
     "growing steps": (exp(x**2 / 10) * H(x) * erf(x), "mean", "beside a Gaussian that grows"),
 }
 
@@ -344,9 +344,11 @@ def test_a_growing_gaussian_on_a_half_line(k: int) -> None:
     assert few[0] == many[-1] == pytest.approx(near, rel=1e-11)
     with pytest.raises(ValueError, match="is infinite: it is finite only for"):
         phi.kernel(2, R(17, 10))
-    for digits in (None, 20):  # on its quadrant the form is positive for q > 2 (q^2 - p^2)/7 where p < 0: not said to diverge
-        with pytest.raises(ArithmeticError, match=r"is finite, but its closed form holds only for q \+ Abs\(p\) < 7/2"):
-            mf.evaluate(phi.kernel(q, p), q=2.0, p=-1.8, digits=digits)
+    with mp.workdps(30):  # on its quadrant the form is positive for q > 2 (q^2 - p^2)/7 where p < 0
+        beyond = one_sided(k, mp.mpf(1) / 7, mp.mpf(2), -mp.mpf(1.8))
+    assert mf.evaluate(phi.kernel(q, p), q=2.0, p=-1.8) == pytest.approx(float(beyond), rel=1e-14)
+    with pytest.raises(ValueError, match=r"finite only for \(p \+ q < 7/2\) & \(2\*\(-p \+ q\)\*\(p \+ q\)/7 < q\)"):
+        mf.evaluate(phi.kernel(q, p), q=20.0, p=-5.0)
 
 
 def test_what_grows_on_an_interval_only_is_finite() -> None:

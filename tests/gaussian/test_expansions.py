@@ -383,7 +383,7 @@ def test_bad_arguments() -> None:
         mf.E(sp.tanh(x * y), q, p).taylor()
     with pytest.raises(TypeError, match="expand the second moment"):
         mf.tanh.gap(q, mf.delta).taylor()
-    with pytest.raises(ValueError, match="which is no polynomial"):
+    with pytest.raises(ValueError, match="which is no power"):
         mf.Activation(x * sp.asinh(x)).asymptotic("kernel")
     with pytest.raises(TypeError, match="n = True"):
         mf.tanh.hermite(True, q)

@@ -202,13 +202,16 @@ def test_divergent_expectations_are_refused(expression: sp.Expr) -> None:
         mf.evaluate(mf.Activation(expression).second_moment(mf.q), q=1.0)
 
 
-def test_what_grows_like_a_gaussian_is_left_to_digits() -> None:
+def test_what_grows_like_a_gaussian_up_to_where_it_is_infinite() -> None:
     """E exp(u^2/4) |u|^{1/2} = (1 - q/2)^{-3/4} E |u|^{1/2} for q < 2, infinite beyond"""
     second = mf.Activation(sp.exp(mf.x**2 / 8) * sp.Abs(mf.x) ** sp.Rational(1, 4)).second_moment(mf.q)
-    expected = 2 ** mp.mpf(1) * mp.gamma(mp.mpf(3) / 4) / mp.sqrt(mp.pi)
-    assert mf.evaluate(second, q=1, digits=25) == pytest.approx(expected, rel=1e-15)
-    for q in (1.0, 3.0):
-        with pytest.raises(ValueError, match="grows faster than"):
+    for q in ("0.001", "1", "1.9", "1.999"):
+        v = mp.mpf(q)
+        expected = (1 - v / 2) ** mp.mpf(-0.75) * (2 * v) ** mp.mpf(0.25) * mp.gamma(mp.mpf(3) / 4) / mp.sqrt(mp.pi)
+        assert mf.evaluate(second, q=float(q)) == pytest.approx(float(expected), rel=2e-13)
+    assert mf.evaluate(second, q=1, digits=25) == pytest.approx(2 * mp.gamma(mp.mpf(3) / 4) / mp.sqrt(mp.pi), rel=1e-15)
+    for q in (2.0, 3.0):
+        with pytest.raises(ValueError, match="is finite only for q < 2"):
             mf.evaluate(second, q=q)
 
 

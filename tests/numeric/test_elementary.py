@@ -16,7 +16,7 @@ from meanfield.numeric import elementary, primitives, store
 ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
 EDGES += [1e16, -1e300, 1.797e308, math.inf, -math.inf, math.nan]
-ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment")
+ANGLES = ("acute_angle", "flat_angle", "root_angle", "segment", "tangent_segment")
 ONE = {
     f.__name__: f for f in elementary.FUNCTIONS if f.__name__ not in ("fma", "atan2", "inverse_root", "logarithm", "scaled_erfc", *ANGLES)
 }
@@ -134,6 +134,22 @@ def test_angles_of_what_is_not_negative() -> None:
         )
     zero = [compiled(f)(np.array([0.0, 2.0, math.nan]), np.array([3.0, 0.0, 1.0])) for f in (elementary.root_angle, elementary.segment)]
     assert np.array_equal(zero, [[0.0, math.pi / 2, math.nan], [0.0, math.pi, math.nan]], equal_nan=True)
+
+
+def test_arcs_beside_their_chords() -> None:
+    """short ones to the last place, and others to the last of their angle"""
+    w = 10 ** np.random.default_rng(7).uniform(-90, 150, 400)
+    w[200:] = 10 ** np.random.default_rng(8).uniform(-2, 2, 200)
+    with mp.workdps(400):
+        angles = [2 * mp.atan(mp.mpf(t)) for t in w.tolist()]
+        sines = np.array([float(mp.sin(t)) for t in angles])
+        truth = [t - mp.sin(t) for t in angles]
+    interpreted = [primitives.tangent_segment(t, s) for t, s in zip(w.tolist(), sines.tolist(), strict=True)]
+    for values in (compiled(elementary.tangent_segment)(w, sines).tolist(), interpreted):
+        for t, value, true, angle in zip(w, values, truth, angles, strict=True):
+            assert abs(value - true) <= 1e-15 * (true if t < 0.4 else angle), t
+    ends = compiled(elementary.tangent_segment)(np.array([0.0, math.inf, math.nan]), np.array([0.0, 0.0, 0.0]))
+    assert np.array_equal(ends, [0.0, math.pi, math.nan], equal_nan=True)
 
 
 def test_a_vector_has_the_bits_of_its_parts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,16 +23,23 @@ print(*mf.propagate(mf.mlp(mf.relu), 8, 1.0, c=0.5, sigma_w=np.linspace(1, 1.4, 
 """
 
 
-def printed(folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "MEANFIELD_CACHE_DIR": str(folder)}
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", RUN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """a copy of the package: a process keeps nothing while somebody edits the sources that it has imported"""
+    folder = tmp_path_factory.mktemp("sources")
+    shutil.copytree(Path(mf.__file__).parent, folder / "meanfield", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
 
 
-def test_two_processes_and_damage(tmp_path: Path) -> None:
+def printed(folder: Path, sources: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "MEANFIELD_CACHE_DIR": str(folder), "PYTHONPATH": str(sources)}
+    command, pipe = [sys.executable, "-W", "error", "-c", RUN], subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=sources)
+
+
+def test_two_processes_and_damage(tmp_path: Path, untouched: Path) -> None:
     """two that write at once find the same; so does one that finds their files cut short"""
-    both = [printed(tmp_path), printed(tmp_path)]
+    both = [printed(tmp_path, untouched), printed(tmp_path, untouched)]
     first, second = (p.communicate() for p in both)
     assert [p.returncode for p in both] == [0, 0], first[1] + second[1]
     assert first[0] == second[0] != ""
@@ -40,7 +48,7 @@ def test_two_processes_and_damage(tmp_path: Path) -> None:
     assert sorted(f.suffix for f in kept) == [".bin", ".bin", ".bin", ".py"]  # what the laws are, machine code, bytecode, source
     for f in kept:
         f.write_bytes(f.read_bytes()[: f.stat().st_size // 2] if f.suffix != ".py" else b"\xff\x00 broken")
-    third = printed(tmp_path)
+    third = printed(tmp_path, untouched)
     out, error = third.communicate()
     assert third.returncode == 0, error
     assert out == first[0]

@@ -1,0 +1,85 @@
+"""Gaps in generated kernels where their angles and roots are sqrt(q) times what is left of them, against closed kernels in 400 digits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield.gaussian import closed
+from meanfield.gaussian.angle_sines import joined
+from meanfield.gaussian.forms import paired
+from meanfield.gaussian.special import AngleDifference, AngleMinusSine, written_out
+
+x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
+erf = sp.erf
+
+JOINED = (mf.gelu.expression, x * erf(x), x**2 * (1 + erf(x / sp.sqrt(2))) / 2, x / 3 + x * erf(2 * x) + erf(x))
+VARIANCES = [10.0**k for k in range(-12, 13, 3)]
+RATIOS = [1.5, 1.0, 0.3, 1e-2, 1e-5, 1e-10, 1e-15, 1e-20, 1e-60, 1e-200, 1e-250]
+
+
+def one_layer(f: sp.Expr) -> tuple[Any, list[mp.mpf]]:
+    """1 - c after a layer of every variance and ratio, and what it is"""
+    points = [(v, r) for v in VARIANCES for r in RATIOS]
+    net = mf.mlp(mf.Activation(f))
+    run = mf.propagate(net, 1, q=[v for v, _ in points], gap=[r for _, r in points], sigma_w=1.0, sigma_b=0.0)
+    second = sp.lambdify(q, closed.product_mean(f, f), "mpmath")
+    kernel = sp.lambdify((q, p), closed.cross(f, f), "mpmath")
+    with mp.workdps(400):
+        true = [1 - kernel(mp.mpf(v), mp.mpf(v) - mp.mpf(v) * mp.mpf(r)) / second(mp.mpf(v)) for v, r in points]
+    return run, true
+
+
+@pytest.mark.parametrize("f", JOINED, ids=str)
+def test_the_gap_of_a_layer_keeps_its_digits_at_every_variance(f: sp.Expr) -> None:
+    run, true = one_layer(f)
+    worst = max(abs(mp.mpf(float(g)) / t - 1) for g, t in zip(run.gap[:, 1], true, strict=True))
+    assert worst <= 1e-14
+
+
+@pytest.mark.parametrize("f", JOINED[:2], ids=str)
+def test_products_of_large_variances_stay_doubles(f: sp.Expr) -> None:
+    """from where roots do not count beside q, and 1 - c does not depend on q"""
+    gaps = np.array([1e-30, 1e-10, 0.1, 1.0, 1.9])
+    run = mf.propagate(mf.mlp(mf.Activation(f)), 1, q=np.array([[1e60], [1e160], [1e220], [1e295]]), gap=gaps, sigma_w=1.0, sigma_b=0.0)
+    assert (run.status == "ok").all()
+    assert np.allclose(run.gap[1:, :, 1], run.gap[0, :, 1], rtol=1e-14, atol=0)
+
+
+def test_what_is_joined_is_the_gap_by_differentiating() -> None:
+    """against p it falls as the kernel rises, and it is 0 at p = q"""
+    f = x * erf(x) * sp.Rational(3, 2)
+    kernel = closed.cross(f, f)
+    terms, others = joined(list(sp.Add.make_args(paired(kernel))))
+    assert [t.angle for t in terms] == list(kernel.atoms(sp.asin))
+    assert others == []
+    gap = closed.gap(f)
+    assert gap.has(AngleMinusSine)
+    assert gap.xreplace({delta: sp.S.Zero}) == 0
+    slope = written_out(gap).diff(delta) - kernel.diff(p).xreplace({p: q - delta})
+    for v, d in ((sp.Rational(1, 3), sp.Rational(1, 7)), (sp.Integer(5), sp.Integer(9)), (sp.Integer(10**6), sp.Rational(1, 10))):
+        assert abs(slope.xreplace({q: v, delta: d}).evalf(60)) < 1e-55
+
+
+def test_angles_without_roots_beside_them_stay() -> None:
+    gap = closed.gap(erf(x))
+    assert gap.has(AngleDifference)
+    assert not gap.has(AngleMinusSine)
+
+
+@pytest.mark.parametrize("f", JOINED[:2], ids=str)
+def test_the_slope_of_a_gap_keeps_its_digits(f: sp.Expr) -> None:
+    r"""along delta it is E f'(u) f'(v), along q it holds the gap of f'"""
+    gap = mf.Activation(f).gap(q, delta)
+    for along in (q, delta):
+        for v in VARIANCES[::2]:
+            for r in (1.9, 0.3, 1e-3, 1e-20):
+                slope = mf.Activation(f).gap(q, delta).diff(along)
+                value, true = mf.evaluate(slope, q=v, delta=v * r), mf.evaluate(slope, q=v, delta=sp.Float(v * r, 17), digits=20)
+                scale = mf.evaluate(gap, q=v, delta=v * r) / (v * r if along == delta else v)
+                assert abs(value - true) <= 1e-13 * max(abs(true), scale), (along, v, r)
