@@ -191,8 +191,8 @@ def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr
     """the point next to which f grows fastest at these parameters, and the a of its growth |x - r|^a there, on one side or both"""
     g, worst = f.xreplace(values), (S.Zero, 0.0)
     for r in places(g):
-        for side in (1, -1):
-            near = [abs(beside(g, r + side * sp.Rational(1, 10**k)).evalf(_DIGITS)) for k in (10, 14)]
+        for way in (1, -1):
+            near = [abs(beside(g, r + way * sp.Rational(1, 10**k)).evalf(_DIGITS)) for k in (10, 14)]
             if all(v.is_Float and v > 0 for v in near):
                 worst = min(worst, (r, round(float(sp.log(near[0] / near[1], 10)) / 4, 4)), key=lambda found: found[1])
     return worst

@@ -19,7 +19,7 @@ from meanfield.gaussian.smoothness import branch, edges, without_deltas
 from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 
-__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges"]
+__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges", "zeros_near"]
 
 x = known("x")
 
@@ -119,6 +119,16 @@ def _found(edge: sp.Expr, grid: Floats) -> set[float]:
             t = root(slope, grid[i - 1], grid[i + 1])
             roots |= {t} if abs(at(value, t)) <= 1e-14 * np.nanmax(size[max(0, i - _AROUND) : i + _AROUND]) else set()
     return roots
+
+
+@cache
+def zeros_near(e: sp.Expr) -> tuple[float, ...]:
+    """Where an expression in x is 0, not far from 0; none where that is at many points."""
+    grid = np.linspace(-_SCANNED, _SCANNED, 16001)
+    if not np.isfinite(real_function(e)(grid)).all():
+        return ()
+    roots = _found(e, grid)
+    return tuple(sorted(roots)) if len(roots) <= FEW else ()
 
 
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:

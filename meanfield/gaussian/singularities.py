@@ -52,9 +52,9 @@ class Shape:
     """A parameter-free function as the quadrature sees it.
 
     smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, steepening: |f| grows
-    at most like e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp, jumps: ends of panels, which of them are
-    kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided Taylor series about 0 and where they
-    converge; analytic: whether the two are one.
+    at most like e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks,
+    sharp, jumps: ends of panels, which of them are kinks (1) and singularities (2), and heights of jumps there; radius, right, left:
+    one-sided Taylor series about 0 and where they converge; analytic: whether the two are one.
     """
 
     smooth: bool

@@ -34,10 +34,13 @@ def test_weights_make_up_for_nodes_that_are_rounded() -> None:
         (sp.exp(-(10**8) * (x - 3) ** 2) + sp.atan(x) / 10**6, 3, "1e-4", 40.0),
         (1 / sp.cosh(1000 * (x - 3)), 3, "1e-3", 1.0),
         (10**6 / sp.cosh(1000 * (x - 3)) ** 4, 3, "1e-3", 1.0),
+        (sp.exp(-((10**8 * sp.sinh(x - 1)) ** 2)), 1, "1e-8", 1.0),
+        (sp.exp(-((10**8 * (sp.exp(x) - 2)) ** 2)), np.log(2.0), "1e-8", 1.0),
+        (x * sp.tanh(10**6 * sp.sinh(x - 1)), 1, "1e-6", 1.0),
     ],
     ids=str,
 )
-def test_means_of_what_is_narrow_and_far(f: sp.Expr, place: int, width: str, variance: float) -> None:
+def test_means_of_what_is_narrow_and_far(f: sp.Expr, place: float, width: str, variance: float) -> None:
     value, s = sp.lambdify(x, f, "mpmath"), mp.sqrt(mp.mpf(variance))
     with mp.workdps(30):
         near = [place + mp.mpf(width) * k for k in (-60, -30, -10, -4, -1, 0, 1, 4, 10, 30, 60)]
