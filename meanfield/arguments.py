@@ -223,9 +223,10 @@ def check_symbol(values: np.ndarray, symbol: sp.Symbol) -> None:
 
 def variance_array(value: Any, name: str) -> np.ndarray:
     """The same, of variances, which are positive."""
-    array = number_array(value, name)
+    array = _finite_array(value, name)
     if (array <= 0).any():
         raise ValueError(f"{name} = {array[array <= 0].flat[0]:g}: a variance must be positive")
+    check_range(array, name)
     return array
 
 

@@ -480,3 +480,9 @@ def test_bad_input_is_refused_before_any_derivation(monkeypatch: pytest.MonkeyPa
     refused(lambda: mf.propagate(mf.mlp(phi, 1, 0), -1, 1.0), "depth")
     with pytest.raises(pytest.fail.Exception, match="a kernel was derived"):
         phi.kernel(mf.q, mf.p)
+
+
+def test_a_variance_of_0_and_a_negative_one_are_told_the_same() -> None:
+    for value in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"q = {value:g}: a variance must be positive"):
+            mf.evaluate(mf.relu.second_moment(mf.q), q=value)

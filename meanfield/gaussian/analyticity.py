@@ -12,13 +12,14 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.essential import essential_places, is_essential
 from meanfield.gaussian.power_sums import QUIET
 from meanfield.gaussian.resolution import vectorised
 from meanfield.gaussian.shape_rows import TERMS
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["NARROWEST", "analytic_radii", "analytic_radius", "start_of", "taylor"]
+__all__ = ["NARROWEST", "analytic_radii", "analytic_radius", "reproduces", "start_of", "taylor"]
 
 x = known("x")
 
@@ -27,6 +28,8 @@ _WIDEST, NARROWEST = 8.0, 1e-6
 _NARROW = 1e-3
 #: share of the largest term on a circle below which smaller circles are asked for the first ones, and how much smaller they are
 _FAINT, _CLOSER, _LEAST = 1e-15, 256.0, 1e-40
+#: halvings of a distance at which a series is compared with what it is of, and the error, next to all its terms but the constant
+_SCALES, _REPRODUCED = (0, 1, 2, 3, 5, 8, 12, 17, 23, 30), 1e-12
 #: halvings of the logarithm of a radius, to its last digit, and to 1 % of it where each takes thousands of numbers of many digits
 _HALVINGS, _FEW = 30, 11
 
@@ -70,7 +73,9 @@ def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
         here = tuple(c for c in centres if (c > 0) - (c < 0) == sign)
         if here:
             radii |= zip(here, _radii(vectorised(side(g, sign) if sign else g), here, NARROWEST / 2, _HALVINGS), strict=True)
-    return [radii[c] for c in centres]
+    # poles that gather at a point on the line may all lie between those of a circle
+    singular = [float(r) for r in essential_places(g)]
+    return [min([radii[c], *(abs(c - r) for r in singular)]) for c in centres]
 
 
 def start_of(
@@ -87,13 +92,30 @@ def start_of(
     try:
         forward = taylor(right, min(radius / 2, 1.0), 2 * TERMS)
         backward = forward if left == right else taylor(left, min(radius / 2, 1.0), 2 * TERMS)
+        found = reproduces(forward, right, radius, 1) and reproduces(backward, left, radius, -1)
     except (ValueError, ZeroDivisionError, TypeError):
+        return 0.0, False, nothing, nothing
+    if not found:
         return 0.0, False, nothing, nothing
     if not any(forward[1:]) and not any(backward[1:]):  # all that varies is beyond
         return 0.0, False, nothing, nothing
     radius = min([radius] + [_summed(c) / QUIET for c in (forward, backward)])
     first, second = (c[:TERMS] for c in (forward, backward))
     return radius, first == second, first, second
+
+
+def reproduces(c: tuple[float, ...], piece: sp.Expr, radius: float, sign: int) -> bool:
+    """Whether a Taylor series is what it was found for, on that side of the real line at every scale up to a fourth of where it converges:
+    on circles in the complex plane singularities may lie between the points, or be taken for values."""
+    f = sp.lambdify(x, piece, "mpmath")
+    with mp.workdps(60):
+        for k in _SCALES:
+            z = mp.mpf(sign * min(radius, 1.0) / 4) * mp.mpf(2) ** -k
+            terms = [a * z**n for n, a in enumerate(c)]
+            varied = mp.fsum(map(abs, terms[1:]))
+            if not abs(mp.re(mp.mpmathify(f(z))) - mp.fsum(terms)) <= _REPRODUCED * varied + 2e-16 * abs(terms[0]):
+                return False
+    return True
 
 
 def _summed(c: tuple[float, ...]) -> float:
@@ -114,7 +136,7 @@ def analytic_radius(piece: sp.Expr) -> float:
     """How far a piece is analytic around 0, 0 if not so far as is of use; where float64 finds nothing, terms may cancel: again in more
     digits"""
     radius = analytic_radii(piece, (0.0,))[0]
-    if radius > _NARROW or x not in piece.free_symbols:
+    if radius > _NARROW or x not in piece.free_symbols or is_essential(piece, 0.0):
         return radius
     f = sp.lambdify(x, piece, "mpmath")
 

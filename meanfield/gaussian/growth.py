@@ -20,7 +20,7 @@ from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import among_reals, known
 
-__all__ = ["divergence", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
+__all__ = ["beside", "divergence", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -182,12 +182,17 @@ def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
     }
 
 
+def beside(g: sp.Expr, at: sp.Expr) -> sp.Expr:
+    """The value of a function without parameters next to a place: no number of digits may tell 1 - tanh(1/x)^2 from 0 as it is written."""
+    return (side(g, 1 if at > 0 else -1) if g.has(sp.tanh) else g).xreplace({x: at})
+
+
 def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr, float]:
     """the point next to which f grows fastest at these parameters, and the a of its growth |x - r|^a there, on one side or both"""
     g, worst = f.xreplace(values), (S.Zero, 0.0)
     for r in places(g):
-        for sign in (1, -1):
-            near = [abs(g.xreplace({x: r + sign * sp.Rational(1, 10**k)}).evalf(_DIGITS)) for k in (10, 14)]
+        for way in (1, -1):
+            near = [abs(beside(g, r + way * sp.Rational(1, 10**k)).evalf(_DIGITS)) for k in (10, 14)]
             if all(v.is_Float and v > 0 for v in near):
                 worst = min(worst, (r, round(float(sp.log(near[0] / near[1], 10)) / 4, 4)), key=lambda found: found[1])
     return worst

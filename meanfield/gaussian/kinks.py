@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.essential import essential_places, is_essential, jump_across
 from meanfield.gaussian.periods import period
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
@@ -18,7 +19,7 @@ from meanfield.gaussian.smoothness import branch, edges, without_deltas
 from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 
-__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges"]
+__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges", "zeros_near"]
 
 x = known("x")
 
@@ -31,13 +32,16 @@ _LASTING = 90  # periods of an edge on either side of 0 within which a function 
 
 
 def kinks_of(f: sp.Expr) -> tuple[float, ...]:
-    """where f changes its branch, and where a logarithm or a root in it is singular; where that is so without end, within some periods"""
+    """where f changes its branch, and where a logarithm or a root in it is singular, or a function of what is infinite; where that is so
+    without end, within some periods"""
     whole = period(f)
     if whole is not None:
         length = float(whole)
         one = _distinct(sorted(t % length for edge in _singular_edges(f) for t in _within(edge, length)), length)
         return tuple(t + n * length for n in range(-REPEATS, REPEATS) for t in one)
-    return tuple(sorted(set().union(*roots_of_edges(f).values())))
+    found: set[float] = set().union(*roots_of_edges(f).values())
+    beside = {float(r) for r in essential_places(f)}
+    return tuple(sorted(found | {b for b in beside if all(abs(b - k) > 1e-12 * max(1.0, abs(k)) for k in found)}))
 
 
 @cache
@@ -117,6 +121,16 @@ def _found(edge: sp.Expr, grid: Floats) -> set[float]:
     return roots
 
 
+@cache
+def zeros_near(e: sp.Expr) -> tuple[float, ...]:
+    """Where an expression in x is 0, not far from 0; none where that is at many points."""
+    grid = np.linspace(-_SCANNED, _SCANNED, 16001)
+    if not np.isfinite(real_function(e)(grid)).all():
+        return ()
+    roots = _found(e, grid)
+    return tuple(sorted(roots)) if len(roots) <= FEW else ()
+
+
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
     """the real roots of an edge"""
     if edge.is_polynomial(x):
@@ -153,6 +167,8 @@ def _precise(piece: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
 
 def jump_between(left: sp.Expr, right: sp.Expr, at: float) -> float:
     """f(at+) - f(at-): 0 where that is the rounding of the place or of f"""
+    if is_essential(left, at) or is_essential(right, at):
+        return jump_across(left, right, at)
     step, rounding = 1e-6, 1e-15 * max(1.0, abs(at))
 
     def values(z: float) -> list[mp.mpf]:

@@ -13,7 +13,8 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import precise_number
-from meanfield.gaussian.smoothness import edges
+from meanfield.gaussian.kinks import zeros_near
+from meanfield.gaussian.smoothness import edges, is_smooth
 from meanfield.symbols import known
 
 __all__ = ["Landmarks", "features", "landmarks"]
@@ -86,9 +87,9 @@ def features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
     found: dict[mp.mpf, mp.mpf] = {}
     with mp.workdps(20):
         for e in inner:
-            if not e.has(x) or not e.is_polynomial(x):
+            if e.free_symbols != {x} or not is_smooth(e):
                 continue
-            for root in _roots(e, 15):
+            for root in _roots(e, 15) if e.is_polynomial(x) else map(mp.mpc, zeros_near(e)):
                 centre, width = mp.re(root), abs(mp.im(root))
                 if width <= mp.mpf("1e-7") * (1 + abs(root)):
                     width = _width(e, centre)
@@ -98,9 +99,9 @@ def features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
 
 
 def _width(e: sp.Expr, centre: mp.mpf) -> mp.mpf:
-    """the distance from a zero at which a polynomial is about 1"""
+    """the distance from a zero at which an expression is about 1, by its Taylor series, or the first terms of one that does not end"""
     widths, factor = [mp.mpf(2) ** 40], 1
-    for k in range(1, sp.degree(e, x) + 1):
+    for k in range(1, (sp.degree(e, x) if e.is_polynomial(x) else 2) + 1):
         factor *= k
         slope = abs(mp.mpf(sp.N(e.diff(x, k).subs(x, sp.Float(centre)), 15)) / factor)
         if slope > mp.mpf("1e-9"):

@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import sympy as sp
 
-from meanfield.gaussian.analyticity import analytic_radius, taylor
+from meanfield.gaussian.analyticity import analytic_radius, reproduces, taylor
 from meanfield.gaussian.growth import places
 from meanfield.gaussian.kinks import kinks_of
 from meanfield.gaussian.pieces import KINKED, NotClosed, in_pieces
@@ -131,7 +131,7 @@ def _series(h: sp.Expr, r: sp.Expr, sign: int) -> tuple[sp.Expr, float] | None:
     terms = 2 * TERMS
     c = taylor(along, min(radius / 2, 1.0), terms)
     first = next((n for n, a in enumerate(c) if a), terms)
-    if first == terms:
+    if first == terms or not reproduces(c, along, radius, sign if k == 1 else 1):
         return None
     polynomial = sp.Poly([sp.Float(a) for a in reversed(c)], x).as_expr()
     away = x - r if k == 1 else (sign * (x - r)) ** sp.Rational(1, k)

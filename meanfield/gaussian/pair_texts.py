@@ -165,7 +165,7 @@ def gap_<i>(shape, slope, q, delta<x>):
 
     The mean of the variance given what u and v share; where both are near on the scale of f, of the square of their difference.
     """
-    if not (q > 0.0 and 0.0 < delta <= q):
+    if not (q > 0.0 and 0.0 < delta <= q and 2.0 * q < math.inf):
         return 0.0 if delta == 0.0 or q == 0.0 else math.nan
     result = 0.0
     mu = shape[MEAN]

@@ -9,13 +9,17 @@ import numpy as np
 from meanfield.gaussian.panels import legendre_rule
 
 __all__ = [
+    "FAR",
     "LEAST",
+    "LEGENDRE_SLOPES",
     "LEGENDRE_W",
     "LEGENDRE_X",
     "SETTLED",
     "STEEP",
+    "TOO_FAR",
     "UNIFORM",
     "along",
+    "displaced",
     "first_length",
     "graded",
     "panels",
@@ -27,7 +31,20 @@ UNIFORM = 1.5  # periods: a normal variable of that deviation has every phase al
 LEAST = 1e-18  # of a deviation: what is nearer to a break weighs nothing
 SETTLED = 7.9  # deviations of a blur beyond which a kink or a jump leaves 1e-15 of itself: two graded panels
 STEEP = 9.0  # deviations from where on panels are shorter
+FAR, TOO_FAR = 100.0, 1e12  # half-lengths that a panel is away from 0, between which the rounding of its nodes is made up for
 LEGENDRE_X, LEGENDRE_W = legendre_rule(20)
+
+
+def _weighed_slopes(t: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """What the value at node j adds to w_g times the derivative at node g of the polynomial through all of them, for each g all j."""
+    apart = t[:, None] - t + np.eye(t.size)
+    ratio = np.prod(apart, axis=1)  # of barycentric weights: 1/prod (t_j - t_m)
+    slopes = ratio[:, None] / ratio / apart
+    np.fill_diagonal(slopes, np.sum(1.0 / apart, axis=1) - 1.0)
+    return np.asarray((w[:, None] * slopes).ravel())
+
+
+LEGENDRE_SLOPES = _weighed_slopes(LEGENDRE_X, LEGENDRE_W)
 
 
 def panels(a: float, b: float, mu: float, s: float, window: float, longest: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
@@ -45,7 +62,11 @@ def panels(a: float, b: float, mu: float, s: float, window: float, longest: floa
         return -1
     start = (a - mu) / s
     r = (b - a) / (2 * m)
+    far = max(abs(a), abs(b)) / r
     for i in range(m):
+        if FAR < far < TOO_FAR:
+            k = displaced(a, (2 * i + 1) * r, r, mu, s, y, w, k)
+            continue
         c = a + (2 * i + 1) * r
         for g in range(LEGENDRE_X.size):
             z = start + (2 * i + 1 + LEGENDRE_X[g]) * r / s  # not from the node, whose rounding may be large against s
@@ -53,6 +74,23 @@ def panels(a: float, b: float, mu: float, s: float, window: float, longest: floa
             w[k] = r / s * LEGENDRE_W[g] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
             k += 1
     return k
+
+
+def displaced(a: float, offset: float, r: float, mu: float, s: float, y: np.ndarray, w: np.ndarray, k: int) -> int:
+    """One panel a + offset + (-r, r), narrow against its place: its nodes are the doubles y next to Gauss's t, with the weights that
+    integrate polynomials to first order in y - t; f(t) = f(y) - (y - t) f'(t), f' that of the polynomial through the nodes."""
+    for g in range(LEGENDRE_X.size):
+        w[k + g] = LEGENDRE_W[g]
+    for g in range(LEGENDRE_X.size):
+        t = offset + r * LEGENDRE_X[g]
+        y[k + g] = a + t
+        moved = ((y[k + g] - a) - t) / r
+        for j in range(LEGENDRE_X.size):
+            w[k + j] -= moved * LEGENDRE_SLOPES[g * LEGENDRE_X.size + j]
+    for g in range(LEGENDRE_X.size):
+        z = (y[k + g] - mu) / s
+        w[k + g] *= r / s * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return k + LEGENDRE_X.size
 
 
 def graded(

@@ -18,7 +18,8 @@ from sympy.core.relational import Relational
 
 from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
 from meanfield.gaussian.domains import unreal_at
-from meanfield.gaussian.growth import places, unbounded_at
+from meanfield.gaussian.essential import essential_places, is_essential
+from meanfield.gaussian.growth import beside, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
@@ -157,7 +158,7 @@ def poles(g: sp.Expr) -> tuple[float, ...]:
     """Where a function without parameters is infinite, not only a quotient of zeros."""
     if g.free_symbols != {x}:
         return ()
-    near = {float(r): g.xreplace({x: r + sp.Rational(1, 10**12)}) for r in places(g)}
+    near = {float(r): beside(g, r + sp.Rational(1, 10**12)) for r in places(g)}
     return tuple(r for r, value in near.items() if abs(sp.N(value, 30)) > 1e8)
 
 
@@ -190,7 +191,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     narrow = _narrow(g, written)
     cuts = tuple(sorted({*written, *narrow}))
     pieces = branches(g, list(midpoints(cuts)))
-    functions = [mended_function(piece) for piece in pieces]
+    functions = [_within(piece) for piece in pieces]
     ends = (-np.inf, *cuts, np.inf)
     endless = len(written) > FEW
     found, size = _sized_panels(pieces, functions, ends)
@@ -198,7 +199,8 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     if endless:
         breaks = [b for b in breaks if written[0] <= b <= written[-1]]
     noisy = rounding_shows(functions, cuts, breaks, found.graded | found.singular, size)
-    real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in found.singular]
+    sharp = found.singular | {k for i, k in enumerate(cuts) if any(is_essential(piece, k) for piece in pieces[i : i + 2])}
+    real = [i for i in range(len(cuts)) if pieces[i] != pieces[i + 1] or cuts[i] in sharp]
     kinks, pieces = tuple(cuts[i] for i in real), [pieces[0], *(pieces[i + 1] for i in real)]
     known = _is_known(functions, breaks, 0.0 if endless else max(map(abs, kinks), default=0.0))
     if not known and wave(g) is None:
@@ -222,6 +224,12 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
         steepening=steepening,
     )
     return shape if written or steepening else _smooth_or(shape, g, functions[0])
+
+
+def _within(piece: sp.Expr) -> Real:
+    """a piece between its cuts, without a value at those where a function of what is infinite has one from either side"""
+    f, places = mended_function(piece), np.array([float(r) for r in essential_places(piece)])
+    return f if not places.size else lambda v: np.where(np.isin(v, places), np.nan, f(v))
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from functools import reduce
 import sympy as sp
 from sympy import Heaviside, S
 
+from meanfield.gaussian.essential import essential_places, jump_across
 from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.gaussian.real_roots import located_pieces
-from meanfield.gaussian.smoothness import is_smooth, triangle_waves, without_deltas
+from meanfield.gaussian.smoothness import branch, is_smooth, triangle_waves, without_deltas
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
 
@@ -21,6 +22,8 @@ x, y = known("x"), known("y")
 
 #: from a cut, where a piece has no value at the cut itself
 _NEXT = sp.Rational(1, 10**40)
+#: from a place at which a function within is infinite
+_BESIDE = sp.Rational(1, 10**30)
 
 
 @among_reals
@@ -46,7 +49,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
             plain = without_deltas(plain) + _jumps(e)
         except NotClosed:
             return plain
-    return _weighed(plain)
+    return _weighed(_across(e, plain))
 
 
 @among_reals
@@ -77,6 +80,20 @@ def _jumps(e: sp.Expr) -> sp.Expr:
                 total += (sp.limit(high, x, cut, "+") - sp.limit(low, x, cut, "-")) * sp.DiracDelta(x - cut)
         elif not (located and vanishes(jump)):
             total += (high - low) * sp.DiracDelta(x - cut)
+    return total
+
+
+def _across(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
+    """A derivative with the deltas of the function where one within it is infinite, as 1/x in tanh(1/x), which its rules do not see."""
+    places = essential_places(e)
+    if not places:
+        return plain
+    rest, found = deltas(plain)
+    total = rest + sp.Add(*[d.factor * sp.DiracDelta(x - d.place, d.order) for d in found if d.place not in places])
+    for r in places:
+        left, right = (branch(e, r + side * _BESIDE) for side in (-1, 1))
+        if e.free_symbols != {x} or jump_across(left, right, float(r)):
+            total += (sp.limit(right, x, r, "+") - sp.limit(left, x, r, "-")) * sp.DiracDelta(x - r)
     return total
 
 

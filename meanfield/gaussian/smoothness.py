@@ -8,6 +8,7 @@ from functools import cache
 import sympy as sp
 from sympy import Heaviside, S
 
+from meanfield.gaussian.essential import essential_places
 from meanfield.gaussian.pieces import KINKED, NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
@@ -17,8 +18,8 @@ x = known("x")
 
 
 def is_smooth(f: sp.Expr) -> bool:
-    """Whether f is written without kinks, jumps and deltas."""
-    return not f.has(*KINKED, sp.DiracDelta) and not triangle_waves(f)
+    """Whether f is written without kinks, jumps, deltas, and functions of what is infinite."""
+    return not f.has(*KINKED, sp.DiracDelta) and not triangle_waves(f) and not essential_places(f)
 
 
 def triangle_waves(f: sp.Expr) -> dict[sp.Expr, tuple[sp.Expr, int, sp.Expr]]:

@@ -35,8 +35,9 @@ def side(f: sp.Expr, sign: int) -> sp.Expr:
 
 
 def _steep(f: sp.Expr, sign: int) -> list[sp.Expr]:
-    """the exponents, linear in x, that change sign on that side of 0 and may be large before"""
-    lines = [z for z in (t.args[0] for t in f.atoms(exp)) if z.is_polynomial(x) and sp.degree(z, x) == 1]
+    """the exponents, linear in x, that change sign on that side of 0 and may be large before, those of cosh and sinh too"""
+    written = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f
+    lines = [z for z in (t.args[0] for t in written.atoms(exp, sp.cosh, sp.sinh)) if _is_line(z)]
     starts = [(z, z.xreplace({x: S.Zero})) for z in map(sp.expand, lines)]
     return [z for z, start in starts if (sign * start / z.coeff(x)).is_negative and not (sp.Abs(start) - _MODEST).is_nonpositive]
 
@@ -61,7 +62,7 @@ def _one_power(e: sp.Mul, sign: int) -> sp.Expr:
 def _outweighed(e: sp.Expr, sign: int) -> sp.Expr:
     r"""e^P erfc(z) = e^{P - z^2} e^{z^2} erfc(z) where both P and z rise outward: infinite times 0"""
     growing = [a for a in e.args if isinstance(a, exp) and _rise(a.args[0], sign) > 0]
-    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and sp.degree(found[1], x) == 1}
+    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and _is_line(found[1])}
     if not growing or not tails:
         return e
     rest = sp.Mul(*[a for a in e.args if a not in growing and a not in tails])
@@ -81,9 +82,21 @@ def _tail(a: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     return (S.Half, -head.args[0] / sp.sqrt(2), k) if isinstance(head, NormalCDF) else None
 
 
+def _is_line(z: sp.Expr) -> bool:
+    return bool(z.is_polynomial(x)) and sp.degree(z, x) == 1
+
+
 def _rise(z: sp.Expr, sign: int) -> int:
-    """1 where a polynomial rises all the way outward on that side, -1 where it falls, 0 where neither is known"""
-    if not z.is_polynomial(x) or sp.degree(z, x) < 1:
+    """1 where a polynomial rises all the way outward on that side, -1 where it falls, 0 where neither is known; the same of one in x and
+    1/x that is positive or negative on it, and infinite at 0"""
+    if not z.is_polynomial(x):
+        over, under = sp.fraction(sp.together(z)) if z.is_rational_function(x) else (z, z)
+        c, power = under.as_independent(x, as_Add=False)
+        if power.as_base_exp()[0] != x or not over.is_polynomial(x):
+            return 0
+        signs = {(v * sign ** (k - sp.degree(power, x)) / c).is_positive for (k,), v in sp.Poly(over, x).terms()}
+        return 1 if signs == {True} else -1 if signs == {False} else 0
+    if sp.degree(z, x) < 1:
         return 0
     poly = sp.Poly(z, x)
     if poly.degree() > 1 and poly.nth(0) != 0:

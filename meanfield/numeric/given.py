@@ -83,4 +83,7 @@ def _settle_moments(arrays: dict[str, Floats]) -> None:
         complaint = "delta = {value}: expected 0 <= delta <= 2 q"
         if (below := arrays["delta"] < 0).any():
             raise ValueError(complaint.format(value=arguments.shown(arrays["delta"][below].flat[0])))
-        arrays["delta"] = arguments.within(arrays["delta"], 2 * first, complaint)
+        with np.errstate(over="ignore"):  # no double is beyond an infinite limit
+            arrays["delta"] = arguments.within(arrays["delta"], 2 * first, complaint)
+        if np.signbit(arrays["delta"]).any():
+            arrays["delta"] = np.abs(arrays["delta"])  # -0.0

@@ -107,3 +107,17 @@ def test_a_refusal_shows_a_value_that_it_has() -> None:
         mf.evaluate(mf.tanh.gap(q, delta), q=1.0, delta=1e-310)
     with pytest.raises(OverflowError, match=r"the first is smaller than 2\.2e-308"):
         mf.evaluate(mf.cos.kernel(q, 0), q=1e4)
+
+
+def test_the_largest_variances_are_right_or_refused_in_silence(recwarn: pytest.WarningsRecorder) -> None:
+    """twice 1e308 is no double; 1 - (2/pi) asin(1 - t) = (2/pi) sqrt(2 t) (1 + t/12 + ...)"""
+    with pytest.raises(ArithmeticError):
+        mf.evaluate(mf.tanh.gap(mf.q, mf.delta), q=1e308, delta=1e300)
+    value = mf.evaluate(mf.erf.gap(mf.q, mf.delta), q=1e308, delta=1e300)
+    assert value == pytest.approx(2 / np.pi * np.sqrt(2e-8), rel=1e-9)
+    assert mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=1e308, delta=1e300) == pytest.approx(0.5e300, rel=1e-4)
+    assert not recwarn.list
+
+
+def test_a_gap_of_minus_0_is_0() -> None:
+    assert np.copysign(1.0, mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=1.0, delta=-0.0)) == 1.0
