@@ -32,7 +32,7 @@ def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
             return sp.Add(*[sp.Mul(*e.args[:i], r, *e.args[i + 1 :]) for i, a in enumerate(e.args) if (r := rate(a)) != 0])
         if e.is_Pow and rate(e.exp) == 0:
             return sp.Mul(e.exp, e.base ** (e.exp - 1), rate(e.base))
-        if isinstance(e, sp.Function) and not isinstance(e, sp.Piecewise):
+        if isinstance(e, sp.Function) and not isinstance(e, (sp.Piecewise, sp.hyper)):
             return sp.Add(*[e.fdiff(i + 1) * r for i, a in enumerate(e.args) if (r := rate(a)) != 0])
         return e.diff(s)
 
