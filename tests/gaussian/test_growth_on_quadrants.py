@@ -79,5 +79,7 @@ def test_a_pole_whose_square_has_no_mean_is_no_growth() -> None:
 def test_the_refusal_states_where_it_is_finite() -> None:
     with pytest.raises(ValueError, match=r"finite only for \(p \+ q < 8\) & \(\(-p \+ q\)\*\(p \+ q\)/8 < q\)"):
         mf.evaluate(RELU.kernel(q, p), q=20.0, p=-5.0)
+    with pytest.raises(ArithmeticError, match="the expectation diverges"):
+        mf.evaluate(RELU.kernel(q, p), q=20.0, p=-5.0, digits=15)
     with pytest.raises(ValueError, match=r"finite only for q \+ Abs\(p\) < 8"):
         mf.evaluate(mf.Activation(sp.Abs(x) * sp.exp(x**2 / 16)).kernel(q, p), q=5.0, p=-4.0)
