@@ -24,6 +24,7 @@ __all__ = [
     "coefficient",
     "covariance",
     "expression",
+    "folded",
     "gap_of",
     "geometric_mean",
     "law",
@@ -43,9 +44,14 @@ _SHORT = 40
 
 def meant(name: str, names: Iterable[str]) -> str:
     """ " (did you mean a or b?)" of the names that are near one that is none of them, capitals and underscores apart; "" of none."""
-    folded = {n.replace("_", "").casefold(): n for n in names}
-    near = difflib.get_close_matches(name.replace("_", "").casefold(), folded, n=3)
-    return f" (did you mean {' or '.join(folded[n] for n in near)}?)" if near else ""
+    own = {folded(n): n for n in names}
+    near = difflib.get_close_matches(folded(name), own, n=3)
+    return f" (did you mean {' or '.join(own[n] for n in near)}?)" if near else ""
+
+
+def folded(name: str) -> str:
+    """A name without its capitals and underscores."""
+    return name.replace("_", "").casefold()
 
 
 def expression(value: Any, name: str) -> sp.Expr:

@@ -30,8 +30,9 @@ RULES = (
     "meanfield.plotting",
 )
 
-#: what LaTeX has its own way of writing
+#: a letter with primes, a star, what it is a derivative by, and an exponent
 _FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*)(\*?)(?:/d([A-Za-z]))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*(])")
+#: what LaTeX has its own way of writing
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
 

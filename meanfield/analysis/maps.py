@@ -139,7 +139,7 @@ def values_of(
     out = program(expressions, order, by_quadrature)(table)
     poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
     if not by_quadrature and poor.any() and any(e.has(Node) for e in (*expressions, *(name.value for name in ordered(expressions)[1]))):
-        with suppress(ValueError):  # what grows like exp(x^2) has no quadrature: it is nan where it is infinite
+        with suppress(ValueError):  # what has no quadrature, as what grows faster than every exp(c x^2): it is nan where it is infinite
             again = program(expressions, order, by_quadrature=True)(table[:, poor])
             better = ~(again[-1] >= out[-1][poor])
             out[:, poor] = np.where(better, again, out[:, poor])

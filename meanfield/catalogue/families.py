@@ -85,20 +85,20 @@ class Catalogue(Mapping[str, Any]):
             own = {k: f for k, f in vars(module).items() if inspect.isfunction(f) and f.__module__ == module.__name__}
             self._declared.update({name: f for name, f in own.items() if not name.startswith("_")})
         self._aliases = dict(aliases)
-        self._folded = {_folded(name): self._aliases.get(name, name) for name in self}
+        self._folded = {arguments.folded(name): self._aliases.get(name, name) for name in self}
         self._built: dict[str, Activation] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
             raise KeyError(f"{name!r} is no activation of the catalogue{arguments.meant(str(name), self)}: {', '.join(self)}")
-        name = self._folded[_folded(name)]
+        name = self._folded[arguments.folded(name)]
         if name not in self._built:
             declaration = self._declared[name]
             self._built[name] = Family(declaration(), name, declaration=declaration)
         return self._built[name]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _folded(name) in self._folded
+        return isinstance(name, str) and arguments.folded(name) in self._folded
 
     def __iter__(self) -> Iterator[str]:
         yield from self._declared
@@ -115,7 +115,3 @@ class Catalogue(Mapping[str, Any]):
         """The names whose default member has no symbols."""
         symbolic = {k for k, f in self._declared.items() if any(p.default is None for p in inspect.signature(f).parameters.values())}
         return [name for name in self if self._aliases.get(name, name) not in symbolic]
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").casefold()

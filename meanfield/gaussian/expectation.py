@@ -188,8 +188,8 @@ class Node(sp.Expr):
 
         f is its tails, sums of powers and logarithms, and a rest of which a wide Gaussian sees the moments only: E r(u) =
         (2 \pi q)^{-1/2} \sum_k (-1)^k m_{2k} / (k! (2q)^k), m_j = \int y^j r(y) dy (Wong 1989, ch. III), Hadamard's finite part where the
-        integral diverges. For two variables the tails must be polynomials, and the correlation is fixed: q (1 - \rho^2) >> 1. The series
-        diverges in the end, as such series do.
+        integral diverges. For two variables the tails are powers |x|^k, k > -1, or polynomials in ln|x|, and the correlation is fixed:
+        q (1 - \rho^2) >> 1. The series diverges in the end, as such series do.
 
         Raises
         ------

@@ -123,11 +123,18 @@ class Law:
     m1: sp.Expr
     m2: sp.Expr
 
+    @property
+    def covariance(self) -> sp.Expr:
+        return self.sign * (1 - self.eps) * _root(self.v1, self.v2)
+
+
+def _root(v1: sp.Expr, v2: sp.Expr) -> sp.Expr:
+    return v1 if v1 == v2 else sp.sqrt(v1 * v2)
+
 
 def law_of(v1: sp.Expr, cov: sp.Expr, v2: sp.Expr, m1: sp.Expr, m2: sp.Expr) -> Law:
     sign = -1 if cov.is_negative else 1
-    root = v1 if v1 == v2 else sp.sqrt(v1 * v2)
-    return Law(v1, v2, 1 - sign * cov / root, sign, m1, m2)
+    return Law(v1, v2, 1 - sign * cov / _root(v1, v2), sign, m1, m2)
 
 
 def _vanishes(first: Line, second: Line, prec: int) -> bool:
@@ -170,8 +177,7 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         return mp.mpf(0)
 
     if law.eps != 0 and (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
-        cov = (law.v1, law.sign * (1 - law.eps) * (law.v1 if law.v1 == law.v2 else sp.sqrt(law.v1 * law.v2)), law.v2)
-        quadrants = partial(mean_over_quadrants, f, g, cov, (law.m1, law.m2))
+        quadrants = partial(mean_over_quadrants, f, g, (law.v1, law.covariance, law.v2), (law.m1, law.m2))
         return _certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
 
     def run(nats: float) -> Number:
@@ -188,11 +194,10 @@ def _tilted(f: sp.Expr, g: sp.Expr, law: Law) -> tuple[sp.Expr, Law, tuple[sp.Ex
     r"""E f(u) g(v) as a constant times that of e^{-a x^2} f and e^{-b x^2} g, of covariance S' = (S^{-1} - A)^{-1} and means m + S' A m,
     A = 2 diag(a, b), where a second moment is infinite and the product has a mean; None elsewhere."""
     first, second = rates(f), rates(g)
-    if first is None or second is None or not (_is_infinite(f**2, law.v1) or _is_infinite(g**2, law.v2)):
+    if first is None or second is None or not (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
         return None
     a, b = (sp.Max(sp.S.Zero, *[rate for _, rate in found]) for found in (first, second))
-    cov = law.sign * (1 - law.eps) * (law.v1 if law.v1 == law.v2 else sp.sqrt(law.v1 * law.v2))
-    old, tilt = sp.Matrix([[law.v1, cov], [cov, law.v2]]), sp.diag(2 * a, 2 * b)
+    old, tilt = sp.Matrix([[law.v1, law.covariance], [law.covariance, law.v2]]), sp.diag(2 * a, 2 * b)
     left = sp.eye(2) - old * tilt
     if not (left.det().is_positive and (left[0, 0] + left[1, 1]).is_positive):
         return None

@@ -28,6 +28,7 @@ x = known("x")
 
 #: times the nats asked for that are counted, for what F and G grow by
 _MORE = 1.4
+_DIVERGES = "the expectation diverges: the function grows as fast as the normal density falls"
 
 
 def grows_beyond(f: sp.Expr, variance: sp.Expr) -> bool:
@@ -90,6 +91,8 @@ def _sum(first: Line, second: Line, corner: _Corner, nats: float, numbers: Numbe
     """the integral over one quadrant"""
     if _is_nothing(first, numbers) or _is_nothing(second, numbers):
         return numbers.of(0)
+    if min(corner.m, corner.n) <= 0 or (corner.c < 0 and corner.m * corner.n <= corner.c**2):
+        raise ArithmeticError(_DIVERGES)
     ends = [_reach(line, side, nats, numbers) for line, side in ((first, corner), (second, corner.turned()))]
     rows = _nodes(first, corner, ends[0], ends[1], nats, numbers)
     columns = _nodes(second, corner.turned(), ends[1], ends[0], nats, numbers)
@@ -129,7 +132,7 @@ def _reach(line: Line, corner: _Corner, nats: float, numbers: Numbers) -> mp.mpf
         if max(sizes) <= largest - _MORE * nats:
             return reach
         reach *= mp.mpf("1.2")
-    raise ArithmeticError("the expectation diverges: the function grows as fast as the normal density falls")
+    raise ArithmeticError(_DIVERGES)
 
 
 def _nodes(line: Line, corner: _Corner, reach: mp.mpf, other: mp.mpf, nats: float, numbers: Numbers) -> list[tuple[Number, Number]]:

@@ -27,7 +27,6 @@ __all__ = [
     "WIDTH",
     "WINDOW",
     "alone",
-    "aperiodic",
     "beyond",
     "breaks_of",
     "features",
@@ -85,14 +84,6 @@ def phase(shape: np.ndarray, mu: float) -> float:
     """A mean less whole periods."""
     whole = shape[PERIOD]
     return float(mu - whole * math.floor(mu / whole + 0.5)) if whole > 0.0 else mu
-
-
-def aperiodic(shape: np.ndarray) -> np.ndarray:
-    """The shape without its period."""
-    row = np.empty(shape.size)
-    for i in range(shape.size):
-        row[i] = 0.0 if i == PERIOD else shape[i]
-    return row
 
 
 def within(shape: np.ndarray, variance: float) -> float:

@@ -48,7 +48,7 @@ def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
 
 
 def is_bounded(e: sp.Expr) -> bool:
-    """Whether the closed form of an expectation holds up to some variance: it grows like exp(a x^2), and there is no quadrature of it."""
+    """Whether the closed form of an expectation holds up to some variance: it grows like exp(a x^2)."""
     node = e.as_coeff_Mul()[1]
     return isinstance(node, Node) and bool(_conditions(node.closed()))
 

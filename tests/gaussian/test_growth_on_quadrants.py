@@ -67,8 +67,19 @@ def test_two_ramps_on_opposite_sides_never_meet() -> None:
     assert mf.evaluate(RELU.kernel(q, p), q=20.0, p=-20.0) == 0.0
 
 
+def test_a_pole_whose_square_has_no_mean_is_no_growth() -> None:
+    """E |u|^{-3/5} cos v = e^{-3/8} E |u|^{-3/5} cos(u/2) at correlation 1/2"""
+    node = mf.E(sp.Abs(x) ** sp.Rational(-3, 5) * sp.cos(mf.y), q, p)
+    with mp.workdps(30):
+        fifth = mp.mpf(1) / 5
+        truth = 2 ** mp.mpf("-0.3") * mp.gamma(fifth) / mp.sqrt(mp.pi) * mp.hyp1f1(fifth, 0.5, -0.125) * mp.exp(-mp.mpf(3) / 8)
+        assert abs(mf.evaluate(node, q=1, p=0.5, digits=20) - truth) < 1e-19
+
+
 def test_the_refusal_states_where_it_is_finite() -> None:
     with pytest.raises(ValueError, match=r"finite only for \(p \+ q < 8\) & \(\(-p \+ q\)\*\(p \+ q\)/8 < q\)"):
         mf.evaluate(RELU.kernel(q, p), q=20.0, p=-5.0)
+    with pytest.raises(ArithmeticError, match="the expectation diverges"):
+        mf.evaluate(RELU.kernel(q, p), q=20.0, p=-5.0, digits=15)
     with pytest.raises(ValueError, match=r"finite only for q \+ Abs\(p\) < 8"):
         mf.evaluate(mf.Activation(sp.Abs(x) * sp.exp(x**2 / 16)).kernel(q, p), q=5.0, p=-4.0)
