@@ -18,6 +18,7 @@ from meanfield import arguments, faces
 from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.numeric.long_runs import LongRun, long_run
+from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion, recursion
@@ -97,7 +98,13 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
     start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
-    run = _run(rec, depth, *start, {**given, **fixed}, exponential)
+    try:
+        run = _run(rec, depth, *start, {**given, **fixed}, exponential)
+    except Unsupported:  # K alone may have no numbers
+        if rec.couples() or single:
+            raise
+        single, start = True, (start[0], None)
+        run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:

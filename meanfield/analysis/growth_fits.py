@@ -5,8 +5,8 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
     exponential           ln y   on  l, 1
-    bounded               y  on  1 and corrections, or at the end of a run that settles exponentially; where the limit is not
-                          given, ln y  on  ln l, 1 and corrections: y is no power of l.
+    bounded               y  on  1, corrections and the slow power by which it still moves, or at the end of a run that settles
+                          exponentially; where the limit is not given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
 Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
 motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
@@ -111,7 +111,17 @@ def _bounded(g: Growth, curve: Curve, steep: bool, values: Mapping[str, float]) 
     if g.limit is None:
         return curve.fit("exponent", 0.0, y, [np.log(curve.l), *corrections], 0.1)
     limit = number(g.limit, values)
-    return curve.end("limit", limit) if steep else curve.fit("limit", limit, np.exp(y), corrections)
+    return curve.end("limit", limit) if steep else curve.fit("limit", limit, np.exp(y), [*corrections, *_slowest(curve)])
+
+
+def _slowest(curve: Curve) -> Columns:
+    """the power by which y = exp(ln y) still moves at the end, by three points evenly spread in ln l, where it is one below 1/2"""
+    ends = np.exp(curve.y[np.searchsorted(curve.l, curve.l[-1] ** np.array([0.5, 0.75])).tolist() + [-1]])
+    first, second = np.diff(ends)
+    if not (abs(second) > 1e-9 * abs(ends[-1]) and first / second > 1):
+        return []
+    power = 4 * math.log(first / second) / math.log(curve.l[-1])
+    return [curve.l**-power] if power < 0.5 else []
 
 
 def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:

@@ -59,6 +59,9 @@ def root_angle(u, v):
 def segment(u, v):
     return angle_minus_sine(2.0*math.atan2(math.sqrt(u), math.sqrt(v)))
 
+def tangent_segment(w, sine):
+    return angle_minus_sine(2.0*math.atan(w))
+
 def normal_cdf(z):
     return 0.5*math.erfc(-z*0.7071067811865476)
 

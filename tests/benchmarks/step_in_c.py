@@ -30,7 +30,7 @@ static inline double acute_angle(double y, double x) { return atan2(y, x); }
 static inline double flat_angle(double y, double x) { return atan(y/x); }
 static inline double root_angle(double u, double v) { return atan2(sqrt(u), sqrt(v)); }
 static inline double segment(double u, double v) { return angle_minus_sine(2*root_angle(u, v)); }
-static inline double tangent_segment(double w, double sine) { return w > 1 ? 2*atan(w) - sine : angle_minus_sine(2*atan(w)); }
+static inline double tangent_segment(double w, double sine) { return angle_minus_sine(2*atan(w)); }
 static inline double normal_cdf(double z) { return 0.5*erfc(-z*0.7071067811865476); }
 static inline double normal_density(double z) { return 0.3989422804014327*exp(-0.5*z*z); }
 void run(long G, long depth, const double *values, const double *q0, const double *d0, double *oq, double *od, double *oj) {
