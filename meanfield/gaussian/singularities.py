@@ -45,6 +45,7 @@ _TESTING = (0.8, 0.9, 1.0, 1.2, 1.5, 2.0)  # deviations in half-widths of the st
 _AGREED = 1e-13  # of the rule with the panels, relative: gaps, of differences, ask for more than moments
 _FAR = 20.0  # how far beyond its kinks a function must be known
 _LARGE = 1e290  # what is larger next to the last panel overflows beyond it
+_FAST = 1e4  # how much larger than within a distance of 1 of 0 what grows is further out
 _NARROW = 0.05  # what a function does within so much of a point could lie between the points at which a panel looks at it
 
 
@@ -375,11 +376,17 @@ _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.
 
 
 def size_near(f: Real, low: float = -np.inf, high: float = np.inf) -> float:
-    """the largest of values between two ends next to 0, or next to either, on every scale"""
+    """the largest of values between two ends next to 0, or next to either, on every scale; of what grows fast, next to 0 only: it may be
+    asked for at a variance that sees no more"""
     beside = np.abs(_SIZED[np.abs(_SIZED) < _NARROW])
     points = np.concatenate([_SIZED, *([low + beside] if low > -np.inf else []), *([high - beside] if high < np.inf else [])])
-    values = np.abs(f(points[(low < points) & (points < high)]))
-    return float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
+    points = points[(low < points) & (points < high)]
+    values = np.abs(f(points))
+    if not np.isfinite(values).any():
+        return 0.0
+    largest, inner = float(np.nanmax(values)), values[np.abs(points) <= 1.0]
+    near = float(np.nanmax(inner)) if np.isfinite(inner).any() else 0.0
+    return near if near > 0.0 and largest > _FAST * near else largest
 
 
 def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:

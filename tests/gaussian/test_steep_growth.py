@@ -172,3 +172,14 @@ def test_slow_growth_is_infinite_all_the_same(f: sp.Expr) -> None:
     assert mf.evaluate(moment, q=v) == pytest.approx(truth, rel=1e-12)
     with pytest.raises(ValueError, match="only for q < 25000"):
         mf.evaluate(moment, q=30_000.0)
+
+
+@pytest.mark.parametrize("variance", [Rational(1, 10), Rational(1, 2)])
+@pytest.mark.parametrize("power", [Rational(8, 5), Rational(17, 10), Rational(7, 4), Rational(19, 10)])
+def test_a_power_inside_what_grows_is_resolved_next_to_0(power: Rational, variance: Rational) -> None:
+    """however large the function is elsewhere: E exp(|u|^a/2) = sum of E |u|^(a n)/(2^n n!)"""
+    with mp.workdps(30):
+        a, v = (mp.mpf(r.p) / r.q for r in (power, variance))
+        terms = [(2 * v) ** (a * n / 2) * mp.gamma((a * n + 1) / 2) / mp.sqrt(mp.pi) / 2**n / mp.factorial(n) for n in range(200)]
+        value, bound = mf.evaluate(mf.Activation(exp(Abs(x) ** power / 2)).mean(variance), error=True)
+        assert abs(value - mp.fsum(terms)) <= bound <= 1e-12 * value
