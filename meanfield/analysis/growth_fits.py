@@ -116,7 +116,7 @@ def _bounded(g: Growth, curve: Curve, steep: bool, values: Mapping[str, float]) 
 
 def _slowest(curve: Curve) -> Columns:
     """the power by which y = exp(ln y) still moves at the end, by three points evenly spread in ln l, where it is one below 1/2"""
-    ends = np.exp(curve.y[np.searchsorted(curve.l, curve.l[-1] ** np.array([0.5, 0.75])).tolist() + [-1]])
+    ends = np.exp(curve.y[np.searchsorted(curve.l, curve.l[-1] ** np.array([0.5, 0.75, 1.0]))])
     first, second = np.diff(ends)
     if not (abs(second) > 1e-9 * abs(ends[-1]) and first / second > 1):
         return []
