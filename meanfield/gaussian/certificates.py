@@ -21,7 +21,7 @@ from sympy import S
 from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
 from meanfield.gaussian.closed import unguarded
-from meanfield.gaussian.differentials import differentiated
+from meanfield.gaussian.differentials import differentiated_once
 from meanfield.gaussian.moments import Covariance, cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
@@ -103,7 +103,7 @@ def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, la
         f, atoms = f**2, products(atoms, atoms)
     slope = derivative(atoms)
     rate = mean((*(replace(t, k=t.k + 1) for t in slope), *(replace(t, c=-m * t.c) for t in slope if m != 0)), q, m) / (2 * q)
-    claim = _Claimed(f"dM/dq = E[{'u' if m == 0 else '(u - m)'} g'(u)]/(2q)", differentiated(result, q), rate, where)
+    claim = _Claimed(f"dM/dq = E[{'u' if m == 0 else '(u - m)'} g'(u)]/(2q)", differentiated_once(result, q), rate, where)
     if m != 0:
         f = f.xreplace({x: m + x})
         atoms = atoms_of(f)
@@ -111,7 +111,7 @@ def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, la
 
 
 def _price(result: sp.Expr, slopes: sp.Expr, where: sp.Basic = sp.true) -> Claim:
-    return _Claimed("dC/dp = E f'(u) f'(v)", differentiated(result, p), slopes, where).checked()
+    return _Claimed("dC/dp = E f'(u) f'(v)", differentiated_once(result, p), slopes, where).checked()
 
 
 def _independent(result: sp.Expr, first: sp.Expr, second: sp.Expr, where: sp.Basic = sp.true) -> Claim:

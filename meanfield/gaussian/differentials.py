@@ -5,15 +5,15 @@ from __future__ import annotations
 import sympy as sp
 from sympy import S
 
-__all__ = ["differentiated"]
+__all__ = ["differentiated_once"]
 
 
-def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
+def differentiated_once(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
     """de/ds by the rules for sums, products, powers and functions: what sympy's diff is, which asks anew of a part wherever it stands.
 
     >>> from meanfield.symbols import known
     >>> p, q = known("p"), known("q")
-    >>> differentiated(sp.asin(p / q) + p * sp.sqrt(q**2 - p**2), p)
+    >>> differentiated_once(sp.asin(p / q) + p * sp.sqrt(q**2 - p**2), p)
     -p**2/sqrt(-p**2 + q**2) + sqrt(-p**2 + q**2) + 1/(q*sqrt(-p**2/q**2 + 1))
     """
     found: dict[sp.Expr, sp.Expr] = {}

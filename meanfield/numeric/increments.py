@@ -72,6 +72,7 @@ class Increments:
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...]
 
 
+@lru_cache(maxsize=256)
 def holds(rec: Recursion, letter: str) -> bool:
     """Whether what a repeat does to (q, delta) holds that letter: l, of which it is the repeat, or L, of how many."""
     return any(known(letter) in set().union(*(e.free_symbols for e in _expressions(rec, True, k)[0])) for k in range(len(rec.stages)))
