@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
 from meanfield.gaussian.angle_sines import Joined, joined
-from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF
+from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF, is_linear
 from meanfield.gaussian.tidying import tidy, upright
 from meanfield.symbols import among_reals, known
 
@@ -26,7 +26,7 @@ def paired(e: sp.Expr) -> sp.Expr:
     r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
 
     def merge(t: sp.Mul) -> sp.Expr:
-        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and _is_line(b)}
+        powers = {b: k for b, k in (f.as_base_exp() for f in t.args) if k.is_Rational and k.q == 2 and is_linear(b, p)}
         for base, k in powers.items():
             mirror = sp.expand(base.xreplace({p: -p}))
             partner = next((b for b in powers if b != base and sp.expand(b) == mirror), None)
@@ -38,10 +38,6 @@ def paired(e: sp.Expr) -> sp.Expr:
         return t
 
     return e.replace(lambda t: isinstance(t, sp.Mul), merge)
-
-
-def _is_line(base: sp.Expr) -> bool:
-    return bool(base.is_polynomial(p) and sp.degree(base, p) == 1)
 
 
 @cache

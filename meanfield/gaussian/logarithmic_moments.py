@@ -18,6 +18,7 @@ from functools import cache
 
 import sympy as sp
 
+from meanfield.gaussian.power_moments import absolute_moment
 from meanfield.symbols import known
 
 __all__ = ["LogMoment", "log_moment", "near_one"]
@@ -53,8 +54,7 @@ def log_moment(a: int, m: int, n: int, r: sp.Expr) -> sp.Expr:
 def _one_moment(m: int) -> sp.Expr:
     """E ln^m|u|"""
     s = sp.Dummy()
-    moment = 2 ** (s / 2) * sp.gamma((s + 1) / 2) / sp.sqrt(sp.pi)
-    return sp.expand(sp.expand_func(moment.diff(s, m).subs(s, 0).doit()))
+    return sp.expand(sp.expand_func(absolute_moment(s).diff(s, m).subs(s, 0).doit()))
 
 
 def near_one(f: sp.Expr, g: sp.Expr, d: sp.Expr) -> sp.Expr | None:

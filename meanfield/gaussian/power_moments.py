@@ -17,7 +17,7 @@ from sympy import S
 from meanfield.gaussian.series import REST
 from meanfield.symbols import known
 
-__all__ = ["PowerMoment", "power_near_one"]
+__all__ = ["PowerMoment", "absolute_moment", "power_near_one"]
 
 x, y = known("x"), known("y")
 
@@ -44,12 +44,12 @@ def power_near_one(f: sp.Expr, g: sp.Expr, d: sp.Expr) -> sp.Expr | None:
     theta = (1 + k + j) / 2
     if theta <= 0:
         return None
-    value = _one_moment(k + j)
+    value = absolute_moment(k + j)
     if theta < 1:
         return value + _singular(a, k, j) * sp.gamma(-theta) * (2 * d) ** theta + REST * d
     if theta == 1:
         return value + d * _colliding(a, k, j, d) + REST * d**2
-    return value - k * j * _one_moment(k + j - 2) * d + REST * d ** min(theta, sp.Integer(2))
+    return value - k * j * absolute_moment(k + j - 2) * d + REST * d ** min(theta, sp.Integer(2))
 
 
 def _singular(a: int, k: sp.Expr, j: sp.Expr) -> sp.Expr:
@@ -67,8 +67,8 @@ def _colliding(a: int, k: sp.Expr, j: sp.Expr, d: sp.Expr) -> sp.Expr:
     return sp.expand(sp.expand_log(sp.expand_func(slope)))
 
 
-def _one_moment(k: sp.Expr) -> sp.Expr:
-    """E|z|^k"""
+def absolute_moment(k: sp.Expr) -> sp.Expr:
+    """E|u|^k."""
     return 2 ** (k / 2) * sp.gamma((k + 1) / 2) / sp.sqrt(sp.pi)
 
 

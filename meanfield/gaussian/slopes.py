@@ -13,6 +13,7 @@ from meanfield.gaussian.essential import essential_places, jump_across
 from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.gaussian.real_roots import located_pieces
 from meanfield.gaussian.smoothness import branch, is_smooth, triangle_waves, without_deltas
+from meanfield.gaussian.special import is_linear
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
 
@@ -60,7 +61,7 @@ def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
 
 def has_places(e: sp.Expr) -> bool:
     """Whether each delta in x is at one known place."""
-    return all(_is_linear(t.args[0], x) for t in e.atoms(sp.DiracDelta) if t.has(x))
+    return all(is_linear(t.args[0], x) for t in e.atoms(sp.DiracDelta) if t.has(x))
 
 
 def _jumps(e: sp.Expr) -> sp.Expr:
@@ -146,10 +147,6 @@ def _simple_roots(g: sp.Expr) -> list[sp.Expr] | None:
     return roots if len({*roots}) == len(roots) else None
 
 
-def _is_linear(argument: sp.Expr, z: sp.Symbol) -> bool:
-    return bool(argument.is_polynomial(z)) and sp.degree(argument, z) == 1
-
-
 @dataclass(frozen=True)
 class Delta:
     """factor * delta^(order)(x - place), factor a function of x."""
@@ -170,7 +167,7 @@ def deltas(e: sp.Expr) -> tuple[sp.Expr, tuple[Delta, ...]]:
         if not order and (roots := _simple_roots(argument)) is not None:
             found += [Delta(term / at[0] / sp.Abs(argument.diff(x)), r, 0) for r in roots]
             continue
-        if not _is_linear(argument, x) or argument.free_symbols & {y}:
+        if not is_linear(argument, x) or argument.free_symbols & {y}:
             raise ValueError(f"{at[0]} stands for a delta at each root of {argument}: they are infinitely many, or not known")
         rate, offset = sp.Poly(argument, x).all_coeffs()
         found.append(Delta(term / at[0] / (sp.Abs(rate) * rate**order), -offset / rate, order))

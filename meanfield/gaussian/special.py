@@ -25,6 +25,7 @@ __all__ = [
     "ScaledErfc",
     "Whole",
     "exponentials",
+    "is_linear",
     "without_hints",
     "written_out",
 ]
@@ -312,6 +313,11 @@ def written_out(e: sp.Expr) -> sp.Expr:
     """Named functions and constants by their definitions, and those that stand in these by theirs."""
     plain = e.replace(lambda t: hasattr(t, "definition"), lambda t: t.definition())
     return plain if plain == e else written_out(plain)
+
+
+def is_linear(e: sp.Expr, z: sp.Symbol) -> bool:
+    """Whether an expression is a z + b, a not 0."""
+    return bool(e.is_polynomial(z)) and sp.degree(e, z) == 1
 
 
 def exponentials(f: sp.Expr) -> sp.Expr:

@@ -13,7 +13,7 @@ from sympy import S, exp
 from sympy.codegen.cfunctions import expm1, log1p
 
 from meanfield.gaussian.pieces import in_pieces
-from meanfield.gaussian.special import NormalCDF, ScaledErfc
+from meanfield.gaussian.special import NormalCDF, ScaledErfc, is_linear
 from meanfield.symbols import known
 
 __all__ = ["side"]
@@ -37,7 +37,7 @@ def side(f: sp.Expr, sign: int) -> sp.Expr:
 def _steep(f: sp.Expr, sign: int) -> list[sp.Expr]:
     """the exponents, linear in x, that change sign on that side of 0 and may be large before, those of cosh and sinh too"""
     written = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f
-    lines = [z for z in (t.args[0] for t in written.atoms(exp, sp.cosh, sp.sinh)) if _is_line(z)]
+    lines = [z for z in (t.args[0] for t in written.atoms(exp, sp.cosh, sp.sinh)) if is_linear(z, x)]
     starts = [(z, z.xreplace({x: S.Zero})) for z in map(sp.expand, lines)]
     return [z for z, start in starts if (sign * start / z.coeff(x)).is_negative and not (sp.Abs(start) - _MODEST).is_nonpositive]
 
@@ -62,7 +62,7 @@ def _one_power(e: sp.Mul, sign: int) -> sp.Expr:
 def _outweighed(e: sp.Expr, sign: int) -> sp.Expr:
     r"""e^P erfc(z) = e^{P - z^2} e^{z^2} erfc(z) where both P and z rise outward: infinite times 0"""
     growing = [a for a in e.args if isinstance(a, exp) and _rise(a.args[0], sign) > 0]
-    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and _is_line(found[1])}
+    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and is_linear(found[1], x)}
     if not growing or not tails:
         return e
     rest = sp.Mul(*[a for a in e.args if a not in growing and a not in tails])
@@ -80,10 +80,6 @@ def _tail(a: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     if isinstance(head, sp.erfc):
         return S.One, head.args[0], k
     return (S.Half, -head.args[0] / sp.sqrt(2), k) if isinstance(head, NormalCDF) else None
-
-
-def _is_line(z: sp.Expr) -> bool:
-    return bool(z.is_polynomial(x)) and sp.degree(z, x) == 1
 
 
 def _rise(z: sp.Expr, sign: int) -> int:
