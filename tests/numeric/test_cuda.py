@@ -83,6 +83,8 @@ bump = mf.mlp(mf.Activation(mf.x * sp.exp(-(mf.x**2))))
 assert agree(bump, 6, [1.0, 1e200], c=0.5, sigma_w=1.3, sigma_b=0.1).status.tolist() == ["ok", "invalid"]
 assert agree(mf.mlp(mf.erf), 0, [1.0, 2.0], c=0.9, sigma_w=0.5, sigma_b=0.3).q.shape == (2, 1)
 assert agree(relu, 5, np.ones((2, 3)), sigma_w=1.0, sigma_b=0.0, record=2)._delta is None
+assert agree(relu, 5, 1.0, c=0.5, sigma_w=[0.0, 1.0], sigma_b=0.3).status.tolist() == ["zero APJN", "ok"]
+agree(mf.mlp(mf.gelu), 9, 1.0, c=[0.0, 0.5, 1 - 1e-9], sigma_w=1.4, sigma_b=0.1)
 assert agree(relu, 5, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).status == "ok"
 
 # a variance beyond the panels of tables, where the processor goes on by quadrature
@@ -127,6 +129,7 @@ def test_on_a_device(tmp_path: Path) -> None:
 NETWORKS: dict[str, Any] = {
     "pre-LN": lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
     "Derf": lambda: mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
+    "GELU": lambda: mf.mlp(mf.gelu),
     "tanh": lambda: mf.mlp(mf.tanh),
     "quenched": lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(average=mf.Quenched()), mlp=mf.MLP(mf.relu)),
 }
