@@ -97,7 +97,7 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
     if not abs(mu) + window * s + blur < math.inf:
         return -1
-    if straight(shape, mu, s):
+    if straight(shape, mu, s, window):
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0
@@ -185,8 +185,8 @@ def nodes_of_two(
 
 def nodes_about(first: np.ndarray, second: np.ndarray, mu: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for products of powers of f and g under N(mu, s^2), which may be narrower than the rounding of mu."""
-    known = straight(first, mu, s) or vanishing(first, mu, s, window)
-    if known and (straight(second, mu, s) or vanishing(second, mu, s, window)):
+    known = straight(first, mu, s, window) or vanishing(first, mu, s, window)
+    if known and (straight(second, mu, s, window) or vanishing(second, mu, s, window)):
         return straight_nodes(mu, s, y, w)
     return nodes_of_two(first, second, mu, s, 0.0, mu, s, 0.0, window, y, w)
 

@@ -79,7 +79,8 @@ def smoothed_<i>(shape, mu, s, window, y, w<x>):
 def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
     taken = 0.0
-    if gentle(shape, mu, s) and gentle(slope, mu, s):
+    local = local_window(shape, window, reach_<i>(2.0, shape, mu, s, y, w<x>)) if window > FAINT else window
+    if gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
         count = HERMITE_X.size
         for i in range(count):
             step = s * HERMITE_X[i]
@@ -88,8 +89,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             for g in range(5):
                 y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)
     else:
-        local = reach_<i>(2.0, shape, mu, s, y, w<x>) if window > FAINT else window
-        count = nodes(shape, mu, s, 0.0, local_window(shape, window, local), y, w)
+        count = nodes(shape, mu, s, 0.0, local, y, w)
         if count < 0:
             return math.nan
         j = sharp_near(shape, mu, WINDOW * s)

@@ -106,8 +106,8 @@ def local_window(shape: np.ndarray, window: float, local: float) -> float:
     return window if local <= window or (math.isnan(local) and shape[STEEPENING] == 0.0) else local
 
 
-def straight(shape: np.ndarray, mu: float, s: float) -> bool:
-    """whether f is so nearly a polynomial around mu on the scale s that seven nodes do"""
+def straight(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
+    """whether f is so nearly a polynomial up to `window` deviations s around mu that seven nodes do"""
     smooth, d, breaks = shape[SMOOTH], shape[WIDTH], breaks_of(shape)
     if steepness(shape, mu, s) > 0.03 or shape[LOW] < mu < shape[HIGH]:
         return False
@@ -120,15 +120,15 @@ def straight(shape: np.ndarray, mu: float, s: float) -> bool:
     if s >= 0.02 * (breaks[i] - breaks[i - 1]):
         return False
     sharp = sharp_of(shape)
-    before = 30.0 if sharp[i - 1] == 2.0 else WINDOW
-    after = 30.0 if sharp[i] == 2.0 else WINDOW
+    before = max(30.0 if sharp[i - 1] == 2.0 else WINDOW, window)
+    after = max(30.0 if sharp[i] == 2.0 else WINDOW, window)
     return bool(mu - breaks[i - 1] > before * s and breaks[i] - mu > after * s)
 
 
-def gentle(shape: np.ndarray, mu: float, s: float) -> bool:
-    """Whether f is nearly a polynomial around mu on the scale s: also where a smooth f is far from what happens to it near 0."""
+def gentle(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
+    """Whether f is nearly a polynomial that far around mu: also where a smooth f is far from what happens to it near 0."""
     far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and steepness(shape, mu, s) <= 0.03
-    return straight(shape, mu, s) or far
+    return straight(shape, mu, s, window) or far
 
 
 def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
