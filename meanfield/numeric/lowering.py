@@ -46,8 +46,7 @@ class Lowering(Expectations):
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
             values = chained(radicals([arcs(e, 2 * q - delta) for e in values]), named)
-        temporaries, reduced = sp.cse(values, symbols=numbered_symbols("t", cls=sp.Dummy, real=True), order="none")
-        assignments = dict(temporaries)
+        assignments, reduced = _shared(values)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]
         names = dict(given)
@@ -114,3 +113,14 @@ class Lowering(Expectations):
             body = self.body([side(rounding_bound(mended(integrand.expression, sign)), sign)], given, {}, set(taken))
             lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"
+
+
+def _shared(values: list[sp.Expr]) -> tuple[dict[sp.Symbol, sp.Expr], list[sp.Expr]]:
+    """what several parts of expressions share, by name, and the expressions in these names; a number stays whole: rounded once"""
+    temporaries, reduced = sp.cse(values, symbols=numbered_symbols("t", cls=sp.Dummy, real=True), order="none")
+    numbers: dict[sp.Symbol, sp.Expr] = {}
+    found: dict[sp.Symbol, sp.Expr] = {}
+    for name, part in temporaries:
+        whole = part.xreplace(numbers)
+        (numbers if whole.is_number else found)[name] = whole
+    return found, [e.xreplace(numbers) for e in reduced]

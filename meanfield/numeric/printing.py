@@ -12,12 +12,15 @@ from meanfield.numeric import primitives
 from meanfield.numeric.arcs import size_of_difference
 from meanfield.symbols import TABLE
 
-__all__ = ["KernelPrinter", "Unsupported", "parameter_name", "source_name"]
+__all__ = ["KernelPrinter", "Unsupported", "parameter_name", "product_roundings", "source_name"]
 
 
 class Unsupported(ValueError):
     """A function that kernels do not know, by name."""
 
+
+#: the largest numerator of powers that are printed as products
+_MOST = 16
 
 #: functions that print as a call of a primitive
 PRIMITIVES: Final = {
@@ -67,7 +70,8 @@ class KernelPrinter(PythonCodePrinter):
         return f"{int(expr)}.0" if abs(expr) < 2**53 else _double(expr)
 
     def _print_Rational(self, expr: sp.Rational) -> str:
-        return _double(expr) if expr.q & (expr.q - 1) == 0 else f"({expr.p}.0/{expr.q}.0)"
+        exact = expr.q & (expr.q - 1) and max(abs(expr.p), expr.q) < 2**53  # both are doubles: one rounding
+        return f"({expr.p}.0/{expr.q}.0)" if exact else _double(expr)
 
     def _print_Float(self, expr: sp.Float) -> str:
         return _double(expr)
@@ -86,7 +90,7 @@ class KernelPrinter(PythonCodePrinter):
             return f"math.exp({self._print(k)})"
         if k.is_Rational and k < 0:
             return f"(1.0/{self._print_Pow(sp.Pow(base, -k, evaluate=False)) if -k != 1 else self._bracket(base)})"
-        if k.is_Rational and k.q in (1, 2) and k.p <= 16:
+        if _is_product(k):
             factors = [self._bracket(base)] * (k.p // k.q)
             if k.q == 2:
                 factors.append(self._root(base))
@@ -146,6 +150,16 @@ class KernelPrinter(PythonCodePrinter):
         raise Unsupported(f"{type(expr).__name__} has no numeric form: {expr}")
 
     emptyPrinter = _print_not_supported
+
+
+def _is_product(k: sp.Expr) -> bool:
+    """whether a power is written as products of its base, and a root"""
+    return bool(k.is_Rational and k.q in (1, 2) and abs(k.p) <= _MOST)
+
+
+def product_roundings(k: sp.Expr) -> sp.Integer | None:
+    """How many roundings x^k takes where it is printed as products, a root and a quotient; None of any other power."""
+    return sp.Integer(abs(k.p) // k.q + (k.q - 1) * 2 - 1 + int(k.p < 0)) if _is_product(k) else None
 
 
 def _double(number: sp.Number) -> str:

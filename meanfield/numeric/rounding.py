@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import singledispatchmethod
+from typing import Final
 
 import sympy as sp
 from sympy import Abs, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import AppliedUndef
 
-from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF
+from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF, NormalCDF, NormalDensity, ScaledErfc
+from meanfield.numeric.printing import product_roundings
 from meanfield.numeric.unbounded import Unbounded
 from meanfield.symbols import known
 
 __all__ = ["moment_bound", "rounding_bound"]
 
-#: what library functions and primitives are good for, in units of 2^{-53} relative to their value
+#: what library functions and primitives are good for, in units of 2^{-53} relative to their value, and those that are less good: erfc and
+#: gamma by the manual of glibc, the others as measured
 FUNCTION_ULPS = 4
+_LESS_GOOD: Final = {sp.erfc: 10, sp.gamma: 20, ScaledErfc: 6, AngleMinusSine: 6}
 #: quadrature is good for this many units relative to the value (means of squares, gaps) or to the second moment (kernels, means)
 QUADRATURE_ULPS = 64
 #: and where it is e^{-k}, k = z^2/2, for this many times k: the root of a difference of variances, a quotient and a sum make 7/2
@@ -65,6 +69,11 @@ def _operations(product: sp.Mul) -> int:
     return len(product.args) - 1 - int(bool(c.is_Rational) and abs(c.p).bit_count() == c.q.bit_count() == 1)
 
 
+def _own(e: sp.Expr) -> sp.Expr:
+    """what a function adds to the errors of its arguments"""
+    return _LESS_GOOD.get(e.func, FUNCTION_ULPS) * _size(e)
+
+
 def _of_chosen(e: sp.Expr, measure: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
     """the measure of the largest or the smallest of several: what the others are does not matter, however large"""
     if not isinstance(e, (sp.Max, sp.Min)):
@@ -87,7 +96,7 @@ class _Bound:
 
     @singledispatchmethod
     def of(self, e: sp.Expr) -> sp.Expr:
-        return self._through(e) + FUNCTION_ULPS * _size(e)
+        return self._through(e) + _own(e)
 
     def _through(self, e: sp.Expr) -> sp.Expr:
         """the errors of a function's arguments, each through its derivative"""
@@ -126,8 +135,9 @@ class _Bound:
 
     @of.register
     def _(self, e: sp.Add) -> sp.Expr:
-        rounding = _size(e) if len(e.args) == 2 else sp.Add(*[_size(a) for a in e.args])
-        return sp.Add(*[self(a) for a in e.args]) + rounding
+        # the last sum is e, each of those before it, whatever their order, at most the sum of the sizes
+        before = (len(e.args) - 2) * sp.Add(*[_size(a) for a in e.args])
+        return sp.Add(*[self(a) for a in e.args]) + before + _size(e)
 
     @of.register
     def _(self, e: sp.Mul) -> sp.Expr:
@@ -137,14 +147,17 @@ class _Bound:
     @of.register
     def _(self, e: sp.Pow) -> sp.Expr:
         base, k = e.args
-        operations = _size(k) + 1 if k.is_Rational else S(FUNCTION_ULPS)
+        roundings = product_roundings(k)
+        if roundings is None:  # the power of a library, whose exponent is rounded too
+            rounded = self(k)
+            roundings = FUNCTION_ULPS + (rounded * _size(sp.log(base)) if rounded != 0 else 0)
         if k.is_negative:
             passed = _size(k) * _size(e) * self.relative(base)
         elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
             passed = k * _size(e) * self.relative(base)
         else:
             passed = _size(k * base ** (k - 1)) * self(base)
-        return passed + operations * _size(e)  # a growing reciprocal overflows no earlier than itself
+        return passed + roundings * _size(e)  # a growing reciprocal overflows no earlier than itself
 
     @of.register
     def _(self, e: sp.exp) -> sp.Expr:
@@ -184,12 +197,26 @@ class _Bound:
     @of.register
     def _(self, e: sp.gamma) -> sp.Expr:
         z = _size(e.args[0])  # |digamma(z)| < 1/z + log(1 + z) for z > 0
-        return _size(e) * (self(z) * (1 / z + sp.log(1 + z)) + FUNCTION_ULPS)
+        return _size(e) * self(z) * (1 / z + sp.log(1 + z)) + _own(e)
 
     @of.register
     def _(self, e: AngleMinusSine) -> sp.Expr:
         t = e.args[0]
-        return _size(e) * (3 * self(t) / _size(t) + FUNCTION_ULPS)
+        return _size(e) * 3 * self(t) / _size(t) + _own(e)
+
+    @of.register
+    def _(self, e: ScaledErfc) -> sp.Expr:
+        return _size(e) * self.relative(e.args[0]) + _own(e)  # |z f'(z)| < f(z), where f'(z) is a difference
+
+    @of.register
+    def _(self, e: NormalCDF) -> sp.Expr:
+        z = e.args[0]  # erfc is of z times a rounded constant
+        return self._through(e) + 2 * _size(z) * NormalDensity(z) + _LESS_GOOD[sp.erfc] * e
+
+    @of.register
+    def _(self, e: NormalDensity) -> sp.Expr:
+        z = e.args[0]  # the exponential of a rounded square
+        return self._through(e) + z**2 / 2 * e + _own(e)
 
     @of.register
     def _(self, e: BivariateNormalCDF) -> sp.Expr:
