@@ -14,6 +14,7 @@ from sympy.codegen.cfunctions import expm1, log1p
 
 from meanfield.gaussian.pieces import in_pieces
 from meanfield.gaussian.special import NormalCDF, ScaledErfc, is_linear
+from meanfield.gaussian.stretches import Stretch
 from meanfield.symbols import known
 
 __all__ = ["side"]
@@ -21,48 +22,47 @@ __all__ = ["side"]
 x = known("x")
 
 
-#: exponents up to which e^z and its cube are doubles
-_MODEST = 200
-
-
 @cache
 def side(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0."""
-    turns = {sign * z.xreplace({x: S.Zero}) / z.coeff(x) for z in _steep(f, sign)}
-    if len(turns) != 1:
-        return _outward(f, sign)
-    return sp.Piecewise((_outward(f, sign), sign * x + turns.pop() > 0), (_outward(f, -sign), True))
+    return _along(f, Stretch(sign))
 
 
-def _steep(f: sp.Expr, sign: int) -> list[sp.Expr]:
-    """the exponents, linear in x, that change sign on that side of 0 and may be large before, those of cosh and sinh too"""
-    written = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f
-    lines = [z for z in (t.args[0] for t in written.atoms(exp, sp.cosh, sp.sinh)) if is_linear(z, x)]
-    starts = [(z, z.xreplace({x: S.Zero})) for z in map(sp.expand, lines)]
-    return [z for z, start in starts if (sign * start / z.coeff(x)).is_negative and not (sp.Abs(start) - _MODEST).is_nonpositive]
+def _along(f: sp.Expr, way: Stretch) -> sp.Expr:
+    """f on a stretch, cut where steep exponents turn; of one in pieces each where it is taken"""
+    if isinstance(f, sp.Piecewise):
+        pieces = []
+        for value, condition in f.args:
+            here, way = way.where(condition)
+            pieces.append((_along(value, here), condition))
+        return sp.Piecewise(*pieces)
+    turns = way.turns(f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f)
+    inner, *outer = way.cut(turns)
+    beyond = [(_outward(f, part), way.sign * x - part.low > 0) for part in reversed(outer)]
+    return sp.Piecewise(*beyond, (_outward(f, inner), True)) if beyond else _outward(f, inner)
 
 
-def _outward(f: sp.Expr, sign: int) -> sp.Expr:
-    f = in_pieces(f, sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
-    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), sign))
-    f = f.replace(lambda t: isinstance(t, expm1) and _rise(t.args[0], sign) > 0, lambda t: -exp(t.args[0]) * expm1(-t.args[0]))
-    f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and _rise(t.args[0], sign) != 0, lambda t: _exponentials(t, sign))
-    f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, sign), sign))
-    return _Outward(sign)(f)
+def _outward(f: sp.Expr, way: Stretch) -> sp.Expr:
+    f = in_pieces(f, way.sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
+    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), way))
+    f = f.replace(lambda t: isinstance(t, expm1) and way.rise(t.args[0]) > 0, lambda t: -exp(t.args[0]) * expm1(-t.args[0]))
+    f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and way.rise(t.args[0]) != 0, lambda t: _exponentials(t, way))
+    f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, way), way))
+    return _Outward(way)(f)
 
 
-def _one_power(e: sp.Mul, sign: int) -> sp.Expr:
+def _one_power(e: sp.Mul, way: Stretch) -> sp.Expr:
     """e^x e^{-(x + 1)^2} as one exponential, where one of them rises outward and one is of a higher degree"""
     powers = [a.args[0] for a in e.args if isinstance(a, exp) and a.args[0].is_polynomial(x)]
-    if not any(_rise(z, sign) > 0 for z in powers) or all(sp.degree(z, x) < 2 for z in powers):
+    if not any(way.rise(z) > 0 for z in powers) or all(sp.degree(z, x) < 2 for z in powers):
         return e
     return sp.Mul(*[a for a in e.args if not isinstance(a, exp) or a.args[0] not in powers]) * exp(sp.expand(sp.Add(*powers)))
 
 
-def _outweighed(e: sp.Expr, sign: int) -> sp.Expr:
+def _outweighed(e: sp.Expr, way: Stretch) -> sp.Expr:
     r"""e^P erfc(z) = e^{P - z^2} e^{z^2} erfc(z) where both P and z rise outward: infinite times 0"""
-    growing = [a for a in e.args if isinstance(a, exp) and _rise(a.args[0], sign) > 0]
-    tails = {a: found for a in e.args if (found := _tail(a)) and _rise(found[1], sign) > 0 and is_linear(found[1], x)}
+    growing = [a for a in e.args if isinstance(a, exp) and way.rise(a.args[0]) > 0]
+    tails = {a: found for a in e.args if (found := _tail(a)) and way.rise(found[1]) > 0 and is_linear(found[1], x)}
     if not growing or not tails:
         return e
     rest = sp.Mul(*[a for a in e.args if a not in growing and a not in tails])
@@ -82,30 +82,13 @@ def _tail(a: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr] | None:
     return (S.Half, -head.args[0] / sp.sqrt(2), k) if isinstance(head, NormalCDF) else None
 
 
-def _rise(z: sp.Expr, sign: int) -> int:
-    """1 where a polynomial rises all the way outward on that side, -1 where it falls, 0 where neither is known; the same of one in x and
-    1/x that is positive or negative on it, and infinite at 0"""
-    if not z.is_polynomial(x):
-        over, under = sp.fraction(sp.together(z)) if z.is_rational_function(x) else (z, z)
-        c, power = under.as_independent(x, as_Add=False)
-        if power.as_base_exp()[0] != x or not over.is_polynomial(x):
-            return 0
-        signs = {(v * sign ** (k - sp.degree(power, x)) / c).is_positive for (k,), v in sp.Poly(over, x).terms()}
-        return 1 if signs == {True} else -1 if signs == {False} else 0
-    if sp.degree(z, x) < 1:
-        return 0
-    poly = sp.Poly(z, x)
-    if poly.degree() > 1 and poly.nth(0) != 0:
-        return 0
-    outward = [c * sign**k for (k,), c in poly.terms() if k]
-    return 1 if all(c.is_positive for c in outward) else -1 if all(c.is_negative for c in outward) else 0
-
-
 def _complement(e: sp.Add) -> sp.Expr:
     r"""c - c tanh^2 z = c/cosh^2 z, c + c tanh z = 2c/(1 + e^{-2z}), c + c erf z and 2c - c erfc z = 2c \Phi(\sqrt{2} z), c e^z - c ..."""
-    constant = e.as_independent(x)[0]
-    for term in e.args:
-        c, head = term.as_independent(x, as_Add=False)
+    constant, parts = e.as_independent(x)[0], [(term, *term.as_independent(x, as_Add=False)) for term in e.args]
+    squares = [(term, c, head.base.args[0]) for term, c, head in parts if head.is_Pow and isinstance(head.base, sp.tanh) and head.exp == 2]
+    if len(squares) > 1 and _nearly(constant, total := sp.Add(*[c for _, c, _ in squares])) == -total:
+        return e + total - sp.Add(*[term + c / sp.cosh(z) ** 2 for term, c, z in squares])
+    for term, c, head in parts:
         if isinstance(head, sp.atan) and (right := _nearly(constant, c * sp.pi / 2)) is not None:
             return e - term - right + c * _angle(head.args[0], right / c)
         if isinstance(head, sp.erfc) and _nearly(constant, 2 * c) == -2 * c:
@@ -139,37 +122,36 @@ def _nearly(constant: sp.Expr, c: sp.Expr) -> sp.Expr | None:
     return None
 
 
-def _remainders(e: sp.Expr, sign: int) -> sp.Expr:
-    """c tanh z + d erf w + ..., whose limits cancel far out on this side, by what each lacks of its limit there"""
+def _remainders(e: sp.Expr, way: Stretch) -> sp.Expr:
+    """c tanh z + d erf w + ..., whose limits cancel far out, by what each lacks of its limit there"""
     limit, rest, begins = S.Zero, S.Zero, []
     for term in sp.Add.make_args(e):
-        head, lacking = next(((a, found) for a in sp.Mul.make_args(term) if (found := _lack(a, sign))), (S.One, None))
+        head, lacking = next(((a, found) for a in sp.Mul.make_args(term) if (found := _lack(a, way))), (S.One, None))
         if lacking is None:
-            limit += term.xreplace({sp.Abs(x): sign * x})
+            limit += term.xreplace({sp.Abs(x): way.sign * x})
             continue
         z, end, lack = lacking
-        slope, offset = sp.Poly(z, x).all_coeffs()
-        begins.append((1 - end * offset) / abs(slope))  # where end * z = 1
+        begins.append(end * z - 1)
         limit += term / head * end
         rest += term / head * lack
-    if not begins or sp.expand(limit) != 0 or not all(b.is_number for b in begins):
+    if not begins or sp.expand(limit) != 0 or any(b.free_symbols != {x} for b in begins):
         return e
-    return sp.Piecewise((rest, sign * x > sp.Max(*begins)), (e, True))
+    return sp.Piecewise((rest, sp.And(*[b > 0 for b in begins])), (e, True))
 
 
-def _lack(head: sp.Expr, sign: int) -> tuple[sp.Expr, int, sp.Expr] | None:
-    """z, the end 1 or -1 of tanh z or erf z on this side, and what it lacks there"""
+def _lack(head: sp.Expr, way: Stretch) -> tuple[sp.Expr, int, sp.Expr] | None:
+    """z, the end 1 or -1 of tanh z or erf z far out, and what it lacks there"""
     if not isinstance(head, (sp.tanh, sp.erf)) or not (z := head.args[0]).is_polynomial(x) or sp.degree(z, x) != 1:
         return None
-    end = _rise(z, sign)
+    end = way.rise(z)
     lack = 2 / (1 + exp(2 * end * z)) if isinstance(head, sp.tanh) else 2 * NormalCDF(-sp.sqrt(2) * end * z)
     return (z, end, -end * lack) if end else None
 
 
-def _exponentials(t: sp.Expr, sign: int) -> sp.Expr:
+def _exponentials(t: sp.Expr, way: Stretch) -> sp.Expr:
     """cosh and sinh overflow where their logarithms and ratios do not"""
     z = t.args[0]
-    far = z if _rise(z, sign) > 0 else -z
+    far = z if way.rise(z) > 0 else -z
     if isinstance(t, sp.cosh):
         return (exp(far) + exp(-far)) / 2
     return -exp(far) * expm1(-2 * far) / 2 * (1 if far == z else -1)
@@ -204,8 +186,8 @@ def _over_one(e: sp.Expr, sign: int) -> sp.Expr:
 class _Outward:
     """Growing exponentials as reciprocals of decaying ones, which then cancel; from the leaves upward."""
 
-    def __init__(self, sign: int) -> None:
-        self.sign = sign
+    def __init__(self, way: Stretch) -> None:
+        self.way, self.sign = way, way.sign
         self.decaying: dict[sp.Symbol, sp.Expr] = {}
         self.other: dict[sp.Expr, sp.Symbol] = {}
 
@@ -218,7 +200,7 @@ class _Outward:
     def walk(self, e: sp.Expr) -> sp.Expr:
         if not e.has(x) or not e.args:
             return e
-        if isinstance(e, exp) and (rise := _rise(e.args[0], self.sign)):
+        if isinstance(e, exp) and (rise := self.way.rise(e.args[0])):
             return 1 / self.named(-e.args[0]) if rise > 0 else self.named(e.args[0])
         if isinstance(e, sp.Add):
             e = _over_one(self.conjugate(e), self.sign)
@@ -273,11 +255,10 @@ class _Outward:
 
     def beyond(self, far: sp.Expr, argument: sp.Expr, outside: sp.Expr) -> sp.Expr:
         """what was taken out of a logarithm of the argument is small where it changes sign: nearer to 0 the form for the other side"""
-        turn = sp.Poly(outside, x).all_coeffs() if outside.is_polynomial(x) else []
-        if len(turn) != 2 or (self.sign * turn[1] / turn[0]).is_nonnegative:
+        if not is_linear(outside, x) or not self.way.holds(turn := self.way.turn(outside)):
             return far
         near = side(sp.log(argument), -self.sign)
-        return sp.Piecewise((far, self.sign * (x + turn[1] / turn[0]) > 0), (near, True))
+        return sp.Piecewise((far, self.sign * x - turn > 0), (near, True))
 
     def conjugate(self, e: sp.Add) -> sp.Expr:
         r"""P + k \sqrt{R} = (P^2 - k^2 R)/(P - k \sqrt{R}) where the two cancel far out on this side"""
