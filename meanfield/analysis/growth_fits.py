@@ -4,7 +4,7 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
     stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
-    exponential           ln y   on  l, 1
+    exponential           ln y   on  l, 1; where its rate is -oo, whether the run comes to y = 0
     bounded               y  on  1, corrections and the slow power by which it still moves, or at the end of a run that settles
                           exponentially; where the limit is not given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.growth_curves import Columns, Curve, Fit, Floats, Series, integrals, number, raised
+from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, raised
 from meanfield.analysis.growth_fits_logarithms import logarithmic_fits
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
     steep = law.q.kind != "power" and any(g.kind == "exponential" for g in (law.q, law.gap, law.apjn))
     found = []
     for g in (law.q, law.gap, law.apjn):
+        if g.rate == -sp.oo:
+            found += _vanished(g, series)
+            continue
         curve = _curve(g, series, by_itself, settling, values)
         if g.kind in ("infinite", "undetermined") or len(curve.l) < 100:
             continue
@@ -69,6 +73,12 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
             beside = [np.sqrt(curve.l), np.log(curve.l)] if law.q.kind == "power" else []
             found.append(curve.fit("rate", predicted, curve.y, [curve.l, np.ones_like(curve.l), *beside]))
     return found
+
+
+def _vanished(g: Growth, series: Series) -> list[Fit]:
+    """what is 0 in the run, faster than any exponential; where it is not 0 yet, that tells nothing"""
+    nothing = series.logs[g.quantity][-1] == -np.inf
+    return [Fit(g.quantity, "rate", -math.inf, -math.inf, 0.0, AGREES, int(series.layers[-1]))] if nothing else []
 
 
 def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: Mapping[str, float]) -> Curve:

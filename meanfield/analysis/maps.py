@@ -22,7 +22,7 @@ from meanfield.blocks.algebra import Block, checked_block
 from meanfield.blocks.laws import Law
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.local_expansions import at_zero as expanded_at_zero
+from meanfield.gaussian.local_expansions import mean_near
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -168,7 +168,7 @@ def at_zero(e: sp.Expr) -> sp.Expr:
     and what they multiply is not asked for."""
     names = {name: _name_at_zero(name) for name in e.atoms(Name)}
     e = e.xreplace({name: value for name, value in names.items() if value == 0}).xreplace(names)
-    return e.subs(q, 0).replace(lambda t: isinstance(t, Expectation) and t.variance == 0, lambda t: _expanded(t)[0])
+    return e.subs(q, 0).replace(lambda t: isinstance(t, Expectation) and t.variance == 0, lambda t: mean_near(t.integrand, t.mean)[0])
 
 
 @lru_cache(maxsize=4096)
@@ -180,20 +180,10 @@ def slope_at_zero(e: sp.Expr) -> sp.Expr:
     """The derivative by q at q = 0: expectations over vanishing variances to first order."""
 
     def linear(node: Expectation) -> sp.Expr:
-        constant, rate = _expanded(node)
+        constant, rate = mean_near(node.integrand, node.mean)
         return constant + rate * node.variance
 
     return at_zero(derivative(e.replace(lambda t: isinstance(t, Expectation) and t.variance.subs(q, 0) == 0, linear), q))
-
-
-def _expanded(node: Expectation) -> tuple[sp.Expr, sp.Expr]:
-    """E f(u) = constant + rate * variance + ..., from the series of f on both sides of the mean; what diverges is infinite"""
-    f = node.integrand.xreplace({x: x + node.mean})
-    sides = [expanded_at_zero(g, 3) for g in (f, f.xreplace({x: -x}))]
-    means = {k: sp.Add(*[s.get(k, sp.S.Zero) for s in sides]) / 2 for s in sides for k in s}
-    lowest = min((k for k, c in means.items() if c != 0 and k != 0), default=sp.Integer(2))
-    constant = means.get(sp.S.Zero, sp.S.Zero) if lowest > 0 else sp.oo
-    return constant, means.get(sp.Integer(2), sp.S.Zero) if lowest >= 2 else sp.oo
 
 
 def _explicit(law: Law) -> tuple[sp.Expr, ...]:

@@ -10,27 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.gram_tangents import gram_tangents, starts
+from meanfield.analysis.tangent_kernels import Kernel, kernel_of
 from meanfield.blocks.algebra import Block, checked_block
-from meanfield.gaussian.tangents import partial
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
-from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.lowering import Lowering
-from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.runs import bound_parameters, initial_moments
+from meanfield.numeric.silence import deaf, silent, zeros_of
 from meanfield.numeric.store import execute, is_kept
-from meanfield.numeric.work import Work, patient
-from meanfield.recurrence import Recursion, Stage, recursion
-from meanfield.symbols import known
+from meanfield.numeric.work import patient
+from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -38,40 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Sensitivity", "sensitivity"]
 
 Floats = NDArray[np.float64]
-q, p, delta = (known(name) for name in ("q", "p", "delta"))
+#: below which a variance is 0 for all that is known of it
+FAINT = 1e-300
 #: what may be of a point
-STATUS = ("ok", "zero APJN", "infinite APJN", "out of range")
-
-
-_LOOPS = '''
-def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
-    """Fill the state and ln J at every grid point, and their tangents for every row of seeds."""
-    L = float(depth)
-    count = seeds.shape[0]
-    for g in range(q0.shape[0]):
-        {unpack}
-        q = float(q0[g])
-        delta = float(delta0[g])
-        a = 1.0
-        b = 0.0
-        e = 0.0
-        for k in range(count):
-            dots[k, 0] = seeds[k, 0, g]
-            dots[k, 1] = seeds[k, 1, g]
-            dots[k, 2] = 0.0
-            dots[k, 3] = 0.0
-        for l in range(depth):
-            q, delta, a, b, e = step({call})
-        total = a + pooled * b
-        q_out[g] = q
-        delta_out[g] = delta
-        finite = total > 0.0 and total < math.inf
-        log_out[g] = math.log(total) + e * 346.57359027997264 if finite else -math.inf if total == 0.0 else total
-        for k in range(count):
-            dq_out[k, g] = dots[k, 0]
-            ddelta_out[k, g] = dots[k, 1]
-            dlog_out[k, g] = (dots[k, 2] + pooled * dots[k, 3]) / total if finite else math.nan
-'''
+STATUS = ("ok", "zero signal", "zero APJN", "infinite APJN", "out of range")
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +52,8 @@ class Sensitivity(faces.Labelled):
         Their derivatives by name of what they are taken with respect to.
     c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only; None for a single input.
     status : "ok"; "zero APJN" or "infinite APJN", where q and c have their derivatives and ln J = -oo or oo has none (weights are 0, an
-        activation jumps); "out of range" where another number is not finite. A word, or an array of the shape of the grid.
+        activation jumps); "zero signal", where weights, biases and skips are 0: q_L = 0 has its derivatives, there is no c_L (nan); "out
+        of range" where another number is not finite. A word, or an array of the shape of the grid.
 
     Examples
     --------
@@ -188,7 +154,6 @@ def sensitivity(
     grid = arguments.broadcast(named)
     count = math.prod(grid)
     flat = [np.array(np.broadcast_to(a, grid)).reshape(count) for a in named.values()]
-    kernel = _kernel(rec, delta0 is not None)
     seeds = np.zeros((len(names), 2 + len(values), count))
     for k, name in enumerate(names):
         if name in values:
@@ -198,20 +163,25 @@ def sensitivity(
         else:
             seeds[k, 1] = -1.0 if name == "p" else -flat[0] if name == "c" else flat[0]
     table = np.array(flat[2:]).reshape(len(values), count)
+    begin, pooled = (flat[0], flat[1]), start == "pooled"
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
-    shapes = [i.shapes(list(values), table) for i in kernel.integrands]
-    layers = depth * sum(stage.times for stage in rec.stages)
-    small = patient(layers * count * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
-    execute(
-        kernel.source,
-        "tangents",
-        (depth, float(start == "pooled"), table, seeds, np.empty((len(names), 4)), flat[0], flat[1], *out, *shapes),
-        small,
-    )
+    dumb = np.zeros(count, dtype=bool)
+    parts: dict[frozenset[str], NDArray[np.int64]] = {}
+    for zero, points in zeros_of(rec, table):
+        dumb[points] = silent(rec, zero)
+        own_zero = zero if deaf(rec, zero) else frozenset()
+        parts[own_zero] = np.append(parts.get(own_zero, points[:0]), points)
+    for zero, points in parts.items():
+        kernel = kernel_of(rec, delta0 is not None, zero)
+        own = (table[:, points].copy(), seeds[..., points].copy(), *(a[points] for a in begin))
+        for a, part in zip(out, _run(kernel, rec, depth, pooled, *own), strict=True):
+            a[..., points] = part
     q_last, delta_last, log_last, dq, ddelta, dlog = out
     state, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in part], axis=0) for part in ((out[:2] + out[3:5]), out[2::3]))
-    status = np.select([state & rate, state & np.isneginf(log_last), state & np.isposinf(log_last)], STATUS[:3], STATUS[3])
-    if (status == STATUS[3]).all():
+    there = state & (q_last >= FAINT)
+    cases = [there & rate, state & dumb & (depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last)]
+    status = np.select(cases, STATUS[:-1], STATUS[-1])
+    if (status == STATUS[-1]).all():
         if state.all():
             raise ArithmeticError(f"ln J is not finite: {_INFINITE}")
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
@@ -221,6 +191,20 @@ def sensitivity(
             numbers += [delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2]
     found = _shaped(grid, names, depth, *numbers)
     return found if (status == "ok").all() else replace(found, status=status.reshape(grid) if grid else str(status[0]))
+
+
+def _run(
+    kernel: Kernel, rec: Recursion, depth: int, pooled: bool, table: Floats, seeds: Floats, q0: Floats, delta0: Floats
+) -> list[Floats]:
+    """q_L, delta_L and ln J of some points, and the derivatives of each"""
+    count, directions = q0.size, len(seeds)
+    out = [np.empty(count) for _ in range(3)] + [np.empty((directions, count)) for _ in range(3)]
+    shapes = [i.shapes([s.name for s in rec.parameters], table) for i in kernel.integrands]
+    layers = depth * sum(stage.times for stage in rec.stages)
+    small = patient(layers * count * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
+    given = (depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0)
+    execute(kernel.source, "tangents", (*given, *out, *shapes), small)
+    return out
 
 
 def _names(values: Iterable[str], wanted: str | tuple[str, ...] | None, begun: Iterable[str]) -> tuple[str, ...]:
@@ -251,114 +235,3 @@ _INFINITE = (
     "J is infinite from this start, where statistics of a batch divide by the difference of inputs that are identical (c = 1), "
     "or the square of a slope has no mean"
 )
-
-#: state, row, and the power of 2^500 taken out of that
-_STATE = ("q", "delta", "a", "b", "e")
-
-_SCALED = """
-size = abs(a) + abs(b)
-if size > BIG or (size < SMALL and size > 0.0):
-    factor = SMALL if size > BIG else BIG
-    a, b = factor*a, factor*b
-    e += 1.0 if size > BIG else -1.0
-    for k in range(dots.shape[0]):
-        dots[k, 2], dots[k, 3] = factor*dots[k, 2], factor*dots[k, 3]
-""".strip()
-
-
-# -- the differentiated step -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    source: str
-    integrands: tuple[Integrand, ...]
-    work: Work
-
-
-@lru_cache(maxsize=64)
-def _kernel(rec: Recursion, paired: bool) -> _Kernel:
-    lowering = Lowering()
-    taken = {*_STATE, "dots", "seeds", "size", "factor", "BIG", "SMALL", "g", "k", "l", "L", "math", "np", "step"}
-    state = ", ".join(_STATE)
-    given = {q: "q", delta: "delta", known("l"): "l", known("L"): "L"} | {s: parameter_name(s.name, taken) for s in rec.parameters}
-    seeds = {q: "dots[k, 0]", delta: "dots[k, 1]"} | {s: f"seeds[k, {2 + i}, g]" for i, s in enumerate(rec.parameters)}
-    with_other = paired and any(stage.law.transfer[0, 1] != 0 for stage in rec.stages)
-    lines = [line for stage in rec.stages for line in _stage(lowering, stage, given, seeds, taken, paired, with_other)]
-    names = [given[s] for s in rec.parameters]
-    signature = ", ".join([state, "dots", "seeds", "g", *names, "l", "L", *lowering.shape_names])
-    step = f"def step({signature}):\n    " + "\n    ".join([*lines, f"return {state}"]) + "\n"
-    unpack = "\n        ".join([*(f"v{i} = float(values[{i}, g])" for i in range(len(names))), *lowering.unpacking()]) or "pass"
-    bound = [f"v{i}" for i in range(len(names))]
-    call = ", ".join([state, "dots", "seeds", "g", *bound, "float(l)", "L", *lowering.shape_names])
-    loops = _LOOPS.format(unpack=unpack, call=call, shapes="".join(f", {name}s" for name in lowering.shape_names))
-    header = '"""Generated by meanfield: one repeat and its tangent"""\n\nimport math\n\nimport numpy as np\n'
-    source = "\n\n".join([header, "BIG = 2.0**500\nSMALL = 2.0**-500", lowering.helpers(), step, loops])
-    return _Kernel(source, tuple(lowering.integrands.values()), lowering.work)
-
-
-def _jumps(e: sp.Expr) -> bool:
-    """Whether an activation jumps, so that this is infinite, or 0, and has no derivatives."""
-    return any(t.base.has(sp.DiracDelta) for t in e.atoms(sp.Pow))
-
-
-def _stage(
-    lowering: Lowering,
-    stage: Stage,
-    given: dict[sp.Symbol, str],
-    seeds: dict[sp.Symbol, str],
-    taken: set[str],
-    paired: bool,
-    with_other: bool,
-) -> list[str]:
-    """The lines of a stage: its values and partial derivatives, then for every direction the tangents, by the chain rule; of a single
-    input those of q and J alone, and those of K only where it has a say in J."""
-    law = stage.law
-    view: dict[sp.Expr, sp.Expr] = {p: q - delta} | {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
-    named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
-    wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
-    if not paired:
-        wanted[1] = sp.S.Zero
-    if not with_other:
-        wanted[3:] = [sp.S.Zero] * 3
-    steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
-    moving = {*seeds, *named}
-    try:
-        slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str) if not _jumps(e)] for _, e in steps]
-    except ValueError as reason:
-        raise ValueError(f"{stage.block}: {reason}") from None
-    body = lowering.body([*wanted, *(slope for row in slopes for _, slope in row)], given, named, taken)
-    values = [source_name(label, taken) for label in _WANTED]
-    lines = [*body.lines, *(f"{name} = {value}" for name, value in zip(values, body.results, strict=False))]
-    factors, dots, inner = iter(body.results[len(wanted) :]), dict(seeds), []
-    for (symbol, _), row in zip(steps, slopes, strict=True):
-        dots[symbol] = source_name(f"dot_{symbol.name}", taken)
-        terms = []
-        for s, slope in row:
-            text = next(factors)
-            if slope != 0:
-                factor = source_name(f"slope_{symbol.name}", taken)
-                lines.append(f"{factor} = {text}")
-                terms.append(f"{factor}*{dots[s]}")
-        inner.append(f"{dots[symbol]} = {' + '.join(terms) or '0.0'}")
-    new_q, new_delta, t00, t01, t10, t11 = values
-    dq, ddelta, d00, d01, d10, d11 = (dots[symbol] for symbol, _ in steps[-6:])
-    onward = f"a, b = a*{t00} + b*{t10}, a*{t01} + b*{t11}" if with_other else f"a = a*{t00}"
-    of_row = f"dots[k, 2]*{t00} + a*{d00}, dots[k, 3]"
-    if with_other:
-        columns = ((t00, t10, d00, d10), (t01, t11, d01, d11))
-        of_row = ", ".join(f"dots[k, 2]*{first} + dots[k, 3]*{second} + a*{d} + b*{other}" for first, second, d, other in columns)
-    inner.append(f"dots[k, 0], dots[k, 1], dots[k, 2], dots[k, 3] = {dq}, {ddelta}, {of_row}")
-    lines += [
-        "for k in range(dots.shape[0]):",
-        *(f"    {line}" for line in inner),
-        onward,
-        f"q, delta = {new_q}, {new_delta}",
-        "delta = min(delta, 2.0*q) if delta < math.inf else delta",
-        *_SCALED.splitlines(),
-    ]
-    return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
-
-
-#: what a stage leaves: state and transfer
-_WANTED = ("q_", "delta_", "t00_", "t01_", "t10_", "t11_")

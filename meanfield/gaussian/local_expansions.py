@@ -29,7 +29,7 @@ from meanfield.gaussian.series import (
 from meanfield.gaussian.special import NormalCDF, NormalDensity, Reciprocal, exponentials
 from meanfield.symbols import known
 
-__all__ = ["at_infinity", "at_zero", "fades"]
+__all__ = ["at_infinity", "at_zero", "fades", "mean_near"]
 
 x = known("x")
 
@@ -47,6 +47,22 @@ def at_infinity(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
 def at_zero(f: sp.Expr, order: int) -> dict[sp.Rational, sp.Expr]:
     """f(x) as x -> 0+: exponent a of x^a -> coefficient, up to a < order; LOG stands for log(x)."""
     return {a: c for a, c in _expanded(f, -1, order).items() if a < order}
+
+
+def mean_near(f: sp.Expr, mean: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """E f(u) = constant + rate * variance + ... of small variances about a mean, from the series of f on both sides of it; what diverges
+    is infinite.
+
+    >>> from sympy import Abs, cos
+    >>> mean_near(cos(x), sp.S(0)), mean_near(Abs(x), sp.S(0))
+    ((1, -1/2), (0, oo))
+    """
+    shifted = f.xreplace({x: x + mean})
+    sides = [at_zero(g, 3) for g in (shifted, shifted.xreplace({x: -x}))]
+    means = {k: sp.Add(*[s.get(k, S.Zero) for s in sides]) / 2 for s in sides for k in s}
+    lowest = min((k for k, c in means.items() if c != 0 and k != 0), default=sp.Integer(2))
+    constant = means.get(S.Zero, S.Zero) if lowest > 0 else S.Infinity
+    return constant, means.get(sp.Integer(2), S.Zero) if lowest >= 2 else S.Infinity
 
 
 @cache

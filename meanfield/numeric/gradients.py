@@ -20,14 +20,17 @@ q, p, delta = known("q"), known("p"), known("delta")
 
 
 def gradient_correlations(rec: Recursion, values: Mapping[str, Floats], q_at: Floats, delta_at: Floats, pooled: bool) -> Floats:
-    """K^{L,l}/J^{L,l} for l = 0 ... L, of shape (*grid, L + 1); NaN where a state is.
+    """K^{L,l}/J^{L,l} for l = 0 ... L, of shape (*grid, L + 1); NaN where a state is or both are 0.
 
     `q_at` and `delta_at` are the states at all layers, `values` the parameters over the grid.
     """
-    depth = q_at.shape[-1] - 1
-    fine = np.asarray(np.isfinite(q_at).all(-1) & np.isfinite(delta_at).all(-1))
-    state = [np.where(fine[..., None], a[..., :-1], 1.0) for a in (q_at, np.minimum(delta_at, 2 * q_at))]
-    fixed = {name: np.asarray(v)[..., None] for name, v in values.items()} | {"l": np.arange(float(depth)), "L": np.asarray(float(depth))}
+    depth, grid = q_at.shape[-1] - 1, q_at.shape[:-1]
+    fine = np.asarray(((q_at > 0) & np.isfinite(q_at) & np.isfinite(delta_at)).all(-1))
+    if not fine.any():
+        return np.full(q_at.shape, np.nan)
+    state = [a[fine][:, :-1] for a in (q_at, np.minimum(delta_at, 2 * q_at))]
+    fixed = {name: np.broadcast_to(v, grid)[fine][:, None] for name, v in values.items()}
+    fixed |= {"l": np.arange(float(depth)), "L": np.asarray(float(depth))}
     transfers: list[Floats] = []
     for stage in rec.stages:
         out = stage.law.output
@@ -37,13 +40,16 @@ def gradient_correlations(rec: Recursion, values: Mapping[str, Floats], q_at: Fl
             found = [np.broadcast_to(number_at(e, given), state[0].shape) for e in formulas]
             transfers.append(np.stack(found[2:], -1))
             state = [found[0], np.minimum(found[1], 2 * found[0])]
-    J, K = np.ones(q_at.shape[:-1]), np.full(q_at.shape[:-1], float(pooled))
-    ratio = np.empty(q_at.shape)
-    ratio[..., depth] = K
+    J, K = np.ones(len(state[0])), np.full(len(state[0]), float(pooled))
+    ratio = np.empty((len(J), depth + 1))
+    ratio[:, depth] = K
     for l in range(depth - 1, -1, -1):
         for T in reversed(transfers):
-            t = T[..., l, :]
-            J, K = t[..., 0] * J + t[..., 1] * K, t[..., 2] * J + t[..., 3] * K
-        J, K = np.ones_like(J), K / J
-        ratio[..., l] = K
-    return np.where(fine[..., None], ratio, np.nan)
+            t = T[:, l]
+            J, K = t[:, 0] * J + t[:, 1] * K, t[:, 2] * J + t[:, 3] * K
+        with np.errstate(invalid="ignore"):
+            J, K = np.ones_like(J), K / J
+        ratio[:, l] = K
+    whole = np.full(q_at.shape, np.nan)
+    whole[fine] = ratio
+    return whole

@@ -19,7 +19,9 @@ from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.gram import Map, Step, flow_of
 from meanfield.numeric.gram_laws import has_tangent, joined, one_law
 from meanfield.numeric.gram_runs import March
+from meanfield.numeric.silence import silent_points
 from meanfield.progress import track
+from meanfield.recurrence import recursion
 
 __all__ = ["Passes"]
 
@@ -75,6 +77,11 @@ class Passes:
         for part in track(parts, "propagate", len(parts)):
             own = {name: v[part] if v.ndim else v for name, v in given.items()}
             _Points(self, step, own, out.of(part)).run(start[part])
+        bad = ~np.isin(out.status, ("ok", "zero APJN"))
+        if bad.any() and self.net.closes:
+            rec = recursion(self.net)
+            table = np.array([np.broadcast_to(given[s.name], count) for s in rec.parameters]).reshape(-1, count)
+            out.silence(np.flatnonzero(bad)[silent_points(rec, table[:, bad])])
         return out.shaped(grid)
 
 
@@ -143,12 +150,12 @@ class _Points:
             good = (status == "ok")[:, None, None]
             theta = np.where(good, theta, self._harmless)
             X = np.where(good, flow.push(X), self._harmless)
-            size = np.abs(X).max((-1, -2))
-            X, scale = X / size[:, None, None], scale + np.log(size)
+            X, scale = _scaled(X, scale)
             if self.passes.several:
                 pulls.append(flow.pull)
             G = np.where(good, flow.gram, self._harmless)
             self._keep(l + 1, G, X, scale, theta)
+        status[(status == "ok") & ~X.any((-1, -2))] = "zero APJN"
         return starts, pulls
 
     def _keep(self, l: int, G: Floats, X: Floats, scale: Floats, theta: Floats) -> None:
@@ -164,7 +171,7 @@ class _Points:
 
     def _back(self, starts: list[Floats], pulls: list[Map]) -> None:
         depth, stretch, n = self.passes.depth, self.passes.stretch, self.passes.n
-        whole = self.out.status == "ok"
+        whole = np.isin(self.out.status, ("ok", "zero APJN"))
         g, scale = np.broadcast_to(self._seed, (len(whole), n, n)), np.zeros(len(whole))
         for l in range(depth, -1, -1):
             k = self._places.get(l)
@@ -173,14 +180,14 @@ class _Points:
                 with np.errstate(divide="ignore"):
                     self.out.backward[:, k] = np.where(whole[:, None], np.log(own) + scale[:, None], np.nan)
                 pairs = (g.sum((-1, -2)) - own.sum(-1)) / max(n - 1, 1)
-                self.out.alike[:, k] = np.where(whole, pairs / own.sum(-1), np.nan)
+                with np.errstate(invalid="ignore"):
+                    self.out.alike[:, k] = np.where(whole, pairs / own.sum(-1), np.nan)
             if l == 0:
                 return
             if not pulls:
                 pulls = self._again(starts[(l - 1) // stretch], l - stretch, l, whole)
             g = np.where(whole[:, None, None], pulls.pop()(g), self._harmless)
-            size = np.abs(g).max((-1, -2))
-            g, scale = g / size[:, None, None], scale + np.log(size)
+            g, scale = _scaled(g, scale)
 
     def _again(self, G: Floats, start: int, stop: int, whole: NDArray[np.bool_]) -> list[Map]:
         """the way back through a stretch of layers, run once more"""
@@ -190,6 +197,13 @@ class _Points:
             pulls.append(flow.pull)
             G = flow.gram
         return pulls
+
+
+def _scaled(X: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """matrices and the logarithms of factors taken out of them, which keeps the largest entries of those that are not 0 at 1"""
+    size = np.abs(X).max((-1, -2))
+    size = np.where(size == 0, 1.0, size)
+    return X / size[:, None, None], scale + np.log(size)
 
 
 def _words(G: Floats) -> NDArray[np.str_]:

@@ -38,11 +38,20 @@ class March:
         """Of so many points, before it begins."""
         gram, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (n,), (), (n,)))
         theta = np.full_like(gram, np.nan) if tangent else None
-        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype="U9"))
+        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype="U11"))
 
     def of(self, points: slice) -> March:
         """Some of its points: views."""
         return self._each(lambda a: a[points])
+
+    def silence(self, points: NDArray[np.int64]) -> None:
+        """Those points as they are where a repeat takes everything to 0: nothing is left of them, and no gradient goes through it."""
+        later, before = self.layers > 0, self.layers < self.layers[-1]
+        for rows, value, where in ((self.gram, 0.0, later), (self.forward, -np.inf, later), (self.tangent, 0.0, later)):
+            if rows is not None:
+                rows[np.ix_(points, np.flatnonzero(where))] = value
+        self.backward[points] = np.where(before | (len(before) == 1), -np.inf, 0.0)[:, None]
+        self.status[points] = "zero signal"
 
     def shaped(self, grid: tuple[int, ...]) -> March:
         """Its points as a grid; the status of a single one is a word."""
@@ -75,7 +84,7 @@ class GramRun(faces.Labelled):
     ntk : array, shape (*grid, len(layers), n, n)
         The neural tangent kernel, as far as every block says what its weights add.
     status : str or array of str
-        "ok", or "overflow", "underflow", "invalid": values are NaN from there on.
+        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; or "zero APJN": weights are 0.
 
     Examples
     --------
@@ -178,7 +187,8 @@ class PairRun(faces.Labelled):
     ntk, ntk_2, ntk_pair : arrays
         The neural tangent kernel of the first input, of the second, and between them (NTK parametrisation).
     status : str or array of str
-        "ok", or "overflow", "underflow", "invalid": values are NaN from there on.
+        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; "zero APJN": weights are 0; or "zero signal": weights,
+        biases and skips are 0, and so are q, p, J and the tangent kernel from the first repeat on; c = 0/0 is nan.
 
     Examples
     --------
@@ -222,7 +232,8 @@ class PairRun(faces.Labelled):
 
     @property
     def c(self) -> Floats:
-        return np.asarray(self.p / (np.sqrt(self.q) * np.sqrt(self.q2)))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.p / (np.sqrt(self.q) * np.sqrt(self.q2)))
 
     @property
     def gap(self) -> Floats:

@@ -14,9 +14,10 @@ from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import holds
 from meanfield.numeric.readers import Reader, reader_of
+from meanfield.numeric.silence import silent_points
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, SILENT, Kernel, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -85,6 +86,15 @@ class Output:
             a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
         self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
 
+    def silence(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
+        """Those points as they are where a repeat takes everything to 0: nothing is left of q, and no gradient goes through it."""
+        for rows, value in ((self.q, 0.0), (self.delta, 0.0), (self.forward, -math.inf)):
+            rows[np.ix_(marks > 0, points)] = value
+        for rows in (self.backward, self.chi_sum):
+            rows[:, points] = -math.inf if len(marks) == 1 else np.where(marks < marks[-1], -math.inf, 0.0)[:, None]
+        self.chi[:, points] = 0.0
+        self.status[points] = SILENT
+
 
 def _empty(size: int) -> Floats:
     """memory from the beginning of a line of the cache on, which vectors of rows are then written to whole"""
@@ -123,6 +133,9 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     out = job.output(memory)
     _fill(job, out)
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
+    bad = np.flatnonzero((out.status > 0) & (out.status < 4))
+    if bad.size:
+        out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
     return out
 
 

@@ -51,7 +51,8 @@ class Run(faces.Labelled):
     status : str or array of str
         "ok" or what happened: overflow, underflow, invalid (values are NaN from there on), gap underflow (1 - c is below 1e-300 and
         no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
-        q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same).
+        q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero signal
+        (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a correlation).
 
     Examples
     --------
@@ -100,7 +101,8 @@ class Run(faces.Labelled):
 
     @property
     def gap(self) -> Floats:
-        return np.asarray(self._two("gap") / self.q)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self._two("gap") / self.q)
 
     @property
     def c(self) -> Floats:

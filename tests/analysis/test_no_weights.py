@@ -1,4 +1,5 @@
-"""Networks whose weights are exactly 0: each answer says q* = sigma_b^2, c* = 1, chi = 0 and J = 0, also of what jumps."""
+"""Networks whose weights are exactly 0: each answer says q* = sigma_b^2, c* = 1, chi = 0 and J = 0, also of what jumps; without a bias
+that q is 0 and there is no correlation."""
 
 from __future__ import annotations
 
@@ -65,3 +66,104 @@ def test_a_weight_that_is_a_number_keeps_its_infinity() -> None:
         mf.phase_diagram(mf.Residual(mf.Activate(mf.sign) >> mf.Linear(1), skip=sp.Symbol("s")), s=[0.1, 0.5], sigma_b=[0.1, 1.0])
     ).status[0, 0] == "infinite APJN"
     assert mf.propagate(mf.mlp(mf.sign, sigma_w=1, sigma_b=0), 3, 1.0).status == "infinite APJN"
+
+
+MU = sp.Symbol("mu")
+NOTHING = {
+    "relu": (mf.mlp(mf.relu), {"sigma_w": 0.0, "sigma_b": 0.0}),
+    "tanh": (mf.mlp(mf.tanh), {"sigma_w": 0.0, "sigma_b": 0.0}),
+    "sigmoid": (mf.mlp(mf.sigmoid), {"sigma_w": 0.0, "sigma_b": 0.0}),
+    "sign": (mf.mlp(mf.sign), {"sigma_w": 0.0, "sigma_b": 0.0}),
+    "numbers": (mf.mlp(mf.gelu, sigma_w=0, sigma_b=0), {}),
+    "residual": (mf.Residual(mf.Activate(mf.relu) >> mf.Linear(sigma_b=0), skip=MU), {"mu": 0.0, "sigma_w": 0.0}),
+    "norm": (mf.Residual(mf.LayerNorm() >> mf.Linear(sigma_b=0), skip=MU), {"mu": 0.0, "sigma_w": 0.0}),
+    "attention": (
+        mf.pre_norm(norm=mf.Derf(1), attention=mf.Attention(n=8, sigma_Q=1, sigma_K=1, sigma_O=1), mlp=mf.MLP(mf.relu, sigma_2=1), skip=MU),
+        {"mu": 0.0, "sigma_V": 0.0, "sigma_1": 1.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+@pytest.mark.parametrize("record", ["all", "last"])
+def test_without_bias_a_run_is_zero_has_no_correlation_and_says_so(name: str, record: str) -> None:
+    net, values = NOTHING[name]
+    run = mf.propagate(net, 3, 1.0, c=0.4, record=record, **values)
+    assert run.status == "zero signal"
+    later = run.layers > 0
+    assert (run.q[later] == 0).all()
+    assert (run.p[later] == 0).all()
+    assert np.isnan(run.c[later]).all()
+    assert (run.log_apjn_forward[later] == -np.inf).all()
+    assert (run.log_apjn[run.layers < 3] == -np.inf).all()
+    assert (run.chi == 0).all()
+    assert run.log_chi_product[0] == -np.inf
+    if record == "all":
+        assert (run.q[0], run.c[0], run.log_apjn[3], run.log_chi_product[3]) == (1, 0.4, 0, 0)
+        assert np.isnan(run.gradient_correlation).all()
+
+
+def test_a_variance_that_is_too_small_is_an_underflow_beside_one_that_is_zero() -> None:
+    run = mf.propagate(mf.mlp(mf.relu), 4, 1.0, sigma_w=np.array([0.0, 1e-160, 1.0]), sigma_b=0.0)
+    assert run.status.tolist() == ["zero signal", "underflow", "ok"]
+    assert (run.q[0, 1:] == 0).all()
+    assert np.isnan(run.q[1, 1:]).all()
+
+
+def test_a_very_deep_run_is_zero_as_well() -> None:
+    run = mf.propagate(mf.mlp(mf.tanh), 10**7, 1.0, c=0.4, record=5 * 10**6, sigma_w=0.0, sigma_b=0.0)
+    assert (run.status, run.q.tolist(), run.log_apjn.tolist()) == ("zero signal", [1, 0, 0], [-np.inf, -np.inf, 0])
+
+
+def test_two_inputs_of_unequal_norm_and_their_tangent_kernel_vanish() -> None:
+    run = mf.propagate(mf.mlp(mf.tanh), 2, 1.0, q2=2.0, c=0.5, sigma_w=[0.0, 0.0, 1.0], sigma_b=[0.0, 0.5, 0.0])
+    assert run.status.tolist() == ["zero signal", "zero APJN", "ok"]
+    assert run.q2[:, -1].tolist()[:2] == [0, 0.25]
+    assert run.ntk[:, -1].tolist()[:2] == [0, 0.25]
+    assert np.isnan(run.c[0, 1:]).all()
+    assert run.c[1, 1:].tolist() == [1, 1]
+    assert run.log_apjn[:2].tolist() == [[-np.inf, -np.inf, 0]] * 2
+
+
+@pytest.mark.parametrize("name", [name for name in NOTHING if name != "attention"])
+def test_without_bias_sensitivities_of_the_variance_are_zero_and_there_are_none_of_c(name: str) -> None:
+    net, values = NOTHING[name]
+    if not values:
+        net, values = mf.mlp(mf.gelu, sigma_b=0), {"sigma_w": 0.0}
+    found = mf.sensitivity(net, 3, 1.0, c=0.4, **values)
+    assert (found.status, found.q, set(found.dq.values()), found.log_apjn) == ("zero signal", 0, {0.0}, -np.inf)
+    assert np.isnan([found.gap, *found.dgap.values(), *found.dlog_apjn.values()]).all()
+
+
+def test_a_weight_that_enters_by_its_square_has_a_slope_where_it_is_zero() -> None:
+    net = mf.mlp(mf.sigmoid, sigma_w=sp.sqrt(sp.Symbol("v", nonnegative=True)), sigma_b=0)
+    deep, shallow = (mf.sensitivity(net, depth, 1.0, v=0.0) for depth in (5, 1))
+    assert deep.dq["v"] == pytest.approx(0.25, rel=1e-14)  # E sigmoid(u)^2 of what is 0 already
+    assert shallow.dq["v"] == pytest.approx(mf.evaluate(mf.sigmoid.second_moment(1)), rel=1e-12)
+    small = mf.propagate(net, 5, 1.0, v=1e-9).q[-1]
+    assert deep.dq["v"] == pytest.approx(small / 1e-9, rel=1e-8)
+
+
+@pytest.mark.parametrize("phi", [mf.step, mf.sign, mf.relu], ids=str)
+@pytest.mark.parametrize("given", [{"c": 0.5}, {}], ids=["two", "one"])
+def test_sensitivities_of_what_jumps_are_those_of_the_bias(phi: mf.Activation, given: dict[str, float]) -> None:
+    found = mf.sensitivity(mf.mlp(phi), 3, 1.0, **given, **AT)
+    assert (found.status, found.dq) == ("zero APJN", {"sigma_b": 1.0, "sigma_w": 0.0})
+    assert found.dgap == ({"sigma_b": 0.0, "sigma_w": 0.0} if given else None)
+
+
+def test_a_grid_of_sensitivities_with_weights_and_without_is_that_of_its_points() -> None:
+    weights, biases = np.array([0.0, 0.0, 0.7, 1.3]), np.array([0.0, 0.5, 0.0, 0.2])
+    grid = mf.sensitivity(mf.mlp(mf.tanh), 4, 1.0, c=0.3, sigma_w=weights, sigma_b=biases)
+    assert grid.status.tolist() == ["zero signal", "zero APJN", "ok", "ok"]
+    for k in (2, 3):
+        one = mf.sensitivity(mf.mlp(mf.tanh), 4, 1.0, c=0.3, sigma_w=weights[k], sigma_b=biases[k])
+        assert [grid.dgap[n][k] for n in grid.dgap] == pytest.approx(list(one.dgap.values()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("bias", "compared"), [(0.0, {"q", "J"}), (0.5, {"q", "1 - c", "J"})])
+def test_a_check_sees_what_vanishes_at_once(bias: float, compared: set[str]) -> None:
+    check = mf.growth(mf.mlp(mf.tanh), sigma_w=0, sigma_b=sp.nsimplify(bias)).check(depth=1000)
+    assert check.agrees
+    assert {f.quantity for f in check.fits} == compared
+    assert {f.fitted for f in check.fits if f.name == "rate"} == {-np.inf}
