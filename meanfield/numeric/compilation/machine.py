@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from threading import Lock
 from types import FunctionType
 from typing import Any
@@ -116,21 +116,27 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         return code
 
 
-def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., None]:
-    """Object code as a function of Python, which releases the interpreter's lock while it runs."""
+def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., Callable[..., None]]:
+    """Object code as a function of Python that releases the interpreter's lock while it runs: given its last arguments, which are looked at
+    but once, it is a function of those before them."""
     with _LOCK:
         library = binding.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY)
         for name, place in _addresses().items():
             library.import_symbol(name, place)
         linked = library.link(_linker(), f"code_{next(_COUNT)}")
-    kinds: list[Any] = [c for t in types for c in ([ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]])]
-    run = ctypes.CFUNCTYPE(None, *kinds)(linked[ENTRY])
+    kinds = [[ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]] for t in types]
+    run = ctypes.CFUNCTYPE(None, *chain(*kinds))(linked[ENTRY])
 
-    def call(*arguments: Any) -> None:
-        given: list[Any] = []
-        for a in arguments:
-            given += [_address(a), *a.shape] if isinstance(a, np.ndarray) else [a]
-        run(*given)
+    def given(*last: Any) -> Callable[..., None]:
+        passed: list[Any] = []
+        for a, kind in zip(last, kinds[len(kinds) - len(last) :], strict=True):
+            parts = (_address(a), *a.shape) if isinstance(a, np.ndarray) else (a,)
+            passed += [c(part) for c, part in zip(kind, parts, strict=True)]
 
-    call.linked = linked  # type: ignore[attr-defined]  # the code lives as long as this does
-    return call
+        def call(*first: Any) -> None:
+            run(*first, *passed)
+
+        call.alive = linked, last  # type: ignore[attr-defined]  # as long as this is
+        return call
+
+    return given
