@@ -101,14 +101,16 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         lanes = function.__globals__.get("LANES", 0)  # of recursions
         machine = _machine(vectors=lanes > 1)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        shared = Shared(fused, exact, lanes > 1, set(features.split(",")) >= FEATURES)
+        alone = exact and lanes == 1
+        shared = Shared(fused, exact, lanes > 1, alone, set(features.split(",")) >= FEATURES)
         flushed = exact and lanes > 0 and flushes()
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization = True
-        tuning.slp_vectorization = tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
+        tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
+        tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
         passes = binding.create_pass_builder(machine, tuning)
         passes.getModulePassManager().run(optimised, passes)
         planted(optimised, passes)
@@ -124,7 +126,7 @@ def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., Callable[..., 
         for name, place in _addresses().items():
             library.import_symbol(name, place)
         linked = library.link(_linker(), f"code_{next(_COUNT)}")
-    kinds = [[ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]] for t in types]
+    kinds: list[list[Any]] = [[ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]] for t in types]
     run = ctypes.CFUNCTYPE(None, *chain(*kinds))(linked[ENTRY])
 
     def given(*last: Any) -> Callable[..., None]:
