@@ -304,9 +304,9 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
         return
     from meanfield.numeric.compilation.machine import flushes
 
-    run = compiled(text, "trajectories").form((0, 0, *rest))
+    run = compiled(text, "trajectories").form((0, 0, *rest), free=2)
     size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
-    share(lambda part: run(*part, *rest), parts, "propagate", lambda: halt.fill(1))
+    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1))
     if kernel.work or not flushes():
         out.flush()

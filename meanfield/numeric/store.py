@@ -180,13 +180,13 @@ class Compiled:
 
     def __init__(self, text: str, entry: str) -> None:
         self._text, self._entry = text, entry
-        self._forms: dict[tuple[Any, ...], Callable[..., None]] = {}
+        self._forms: dict[tuple[Any, ...], Callable[..., Callable[..., None]]] = {}
 
     def __call__(self, *arguments: Any) -> None:
-        self.form(arguments)(*arguments)
+        self.form(arguments)()
 
-    def form(self, arguments: tuple[Any, ...]) -> Callable[..., None]:
-        """The machine code for arguments of those types."""
+    def form(self, arguments: tuple[Any, ...], free: int = 0) -> Callable[..., None]:
+        """The machine code for arguments of those types, as a function of the first of them that are `free`: the others are passed on."""
         from meanfield.numeric.compilation import machine
 
         types = machine.types_of(arguments)
@@ -201,7 +201,7 @@ class Compiled:
                 code = machine.assembled(getattr(module, self._entry), types, exact)
                 keep(name, code)
             self._forms[types] = machine.loaded(code, types)
-        return self._forms[types]
+        return self._forms[types](*arguments[free:])
 
 
 @lru_cache(maxsize=512)

@@ -242,11 +242,11 @@ def meanfield(record: str = "last") -> Callable[[], Any]:
     tables = [POINTS[name] for name in sorted(POINTS) if name.startswith("table_")]
 
     arguments = (0, count, depth, marks, segment, halt, 0.0, *points, *out.arrays, *tables)
-    run = kernel.form(arguments)
+    run, end = kernel.form(arguments), (out.q[-1], out.delta[-1], out.forward[-1])
 
-    def once() -> np.ndarray:
-        run(*arguments)
-        return np.array([out.q[-1], out.delta[-1], out.forward[-1]])
+    def once() -> Any:
+        run()
+        return end
 
     return once
 

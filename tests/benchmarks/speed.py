@@ -32,7 +32,7 @@ from step_in_c import FAST, GLIBC, library
 
 import meanfield as mf
 from meanfield.numeric.jobs import lanes_of
-from meanfield.numeric.tables import table_of
+from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import kernel_of
 
 HERE = Path(__file__).parent
@@ -215,13 +215,15 @@ def of_network(row: Row, rounds: int) -> dict[str, Any]:
 def of_tables(activation: str, rounds: int, peers: dict[str, tuple[int, int]]) -> dict[str, Any]:
     """an MLP whose activation has no closed form"""
     net = mf.mlp(mf.activations[activation])
-    plain, kernel = kernel_of(mf.recursion(net), True), kernel_of(mf.recursion(net), True, True)
+    reader = reader_of(mf.recursion(net), True)
+    assert reader
+    kernel = reader.kernel
     draw, count, depth = np.random.default_rng(0), 1024, 60
     points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.0, 1.35, count)]), "q": np.ones(count)}
     points["delta"] = draw.uniform(0.1, 0.9, count)
     mf.propagate(net, depth, 1.0, gap=points["delta"], sigma_b=points["values"][0], sigma_w=points["values"][1], record="last")
     case = {"source": kernel.compiled(1), "lanes": 1, "layers": 1, "kept": kernel.kept, "activation": activation, "depth": depth}
-    own = points | {f"table_{k}": table_of(*functions).numbers[None] for k, functions in enumerate(plain.tabulated)}
+    own = points | {f"table_{k}": table.numbers[None] for k, table in enumerate(reader.tables)}
     found = raced({"meanfield": (case | {"depth": 10}, own)}, rounds)
     found["every"] = raced({"meanfield": (case, own)}, rounds)["meanfield"]
     few = {}

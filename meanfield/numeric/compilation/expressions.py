@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from meanfield.numeric import elementary
 from meanfield.numeric.compilation import routines
+from meanfield.numeric.compilation.choices import foresee
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Code, Type, Typed, Untranslatable, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
 
@@ -153,7 +154,9 @@ class Expressions(ABC):
 
     def _choice(self, node: ast.IfExp) -> Typed:
         then, otherwise, after = (self.function.append_basic_block() for _ in range(3))
-        self.builder.cbranch(self.truth(node.test), then, otherwise)
+        way = self.builder.cbranch(self.truth(node.test), then, otherwise)
+        if self.shared.alone:
+            foresee(way)
         found = []
         for block, expression in ((then, node.body), (otherwise, node.orelse)):
             self.builder.position_at_end(block)

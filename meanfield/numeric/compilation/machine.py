@@ -6,7 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from threading import Lock
 from types import FunctionType
 from typing import Any
@@ -101,14 +101,16 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         lanes = function.__globals__.get("LANES", 0)  # of recursions
         machine = _machine(vectors=lanes > 1)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        shared = Shared(fused, exact, lanes > 1, set(features.split(",")) >= FEATURES)
+        alone = exact and lanes == 1
+        shared = Shared(fused, exact, lanes > 1, alone, set(features.split(",")) >= FEATURES)
         flushed = exact and lanes > 0 and flushes()
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization = True
-        tuning.slp_vectorization = tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
+        tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
+        tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
         passes = binding.create_pass_builder(machine, tuning)
         passes.getModulePassManager().run(optimised, passes)
         planted(optimised, passes)
@@ -116,21 +118,27 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         return code
 
 
-def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., None]:
-    """Object code as a function of Python, which releases the interpreter's lock while it runs."""
+def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., Callable[..., None]]:
+    """Object code as a function of Python that releases the interpreter's lock while it runs: given its last arguments, which are looked at
+    but once, it is a function of those before them."""
     with _LOCK:
         library = binding.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY)
         for name, place in _addresses().items():
             library.import_symbol(name, place)
         linked = library.link(_linker(), f"code_{next(_COUNT)}")
-    kinds: list[Any] = [c for t in types for c in ([ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]])]
-    run = ctypes.CFUNCTYPE(None, *kinds)(linked[ENTRY])
+    kinds: list[list[Any]] = [[ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]] for t in types]
+    run = ctypes.CFUNCTYPE(None, *chain(*kinds))(linked[ENTRY])
 
-    def call(*arguments: Any) -> None:
-        given: list[Any] = []
-        for a in arguments:
-            given += [_address(a), *a.shape] if isinstance(a, np.ndarray) else [a]
-        run(*given)
+    def given(*last: Any) -> Callable[..., None]:
+        passed: list[Any] = []
+        for a, kind in zip(last, kinds[len(kinds) - len(last) :], strict=True):
+            parts = (_address(a), *a.shape) if isinstance(a, np.ndarray) else (a,)
+            passed += [c(part) for c, part in zip(kind, parts, strict=True)]
 
-    call.linked = linked  # type: ignore[attr-defined]  # the code lives as long as this does
-    return call
+        def call(*first: Any) -> None:
+            run(*first, *passed)
+
+        call.alive = linked, last  # type: ignore[attr-defined]  # as long as this is
+        return call
+
+    return given

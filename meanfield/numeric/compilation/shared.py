@@ -34,11 +34,13 @@ class Loop:
 @dataclass
 class Shared:
     """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
-    every other operation is as it stands, `blocks` where loops are over points, `seeded` where it has a first guess of 1/sqrt(x)."""
+    every other operation is as it stands, `blocks` where loops are over points, `alone` where a single point goes through layers, `seeded`
+    where it has a first guess of 1/sqrt(x)."""
 
     fused: bool
     exact: bool
     blocks: bool
+    alone: bool
     seeded: bool
     module: ir.Module = field(default_factory=ir.Module)
     functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)

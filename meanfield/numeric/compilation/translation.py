@@ -16,6 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from meanfield.numeric.compilation.choices import foreseen
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
@@ -36,6 +37,8 @@ def translated(function: FunctionType, types: tuple[Type, ...], shared: Shared, 
     call = flushing if flushed else ir.IRBuilder.call
     call(builder, found, entry.args)
     builder.ret_void()
+    if shared.alone:
+        foreseen(shared.module)
     return shared.text
 
 
