@@ -6,6 +6,7 @@ log(1 + e^x) is x + log(1 + e^{-x}) for x > 0; (1 + tanh x)/2 is 1/(1 + e^{-2x})
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import sympy as sp
@@ -17,7 +18,7 @@ from meanfield.gaussian.special import NormalCDF, ScaledErfc, is_linear
 from meanfield.gaussian.stretches import Stretch
 from meanfield.symbols import known
 
-__all__ = ["side"]
+__all__ = ["side", "tamed"]
 
 x = known("x")
 
@@ -25,17 +26,28 @@ x = known("x")
 @cache
 def side(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0."""
-    return _along(f, Stretch(sign))
+    return _in_pieces(f, Stretch(sign), _along)
+
+
+@cache
+def tamed(f: sp.Expr, sign: int) -> sp.Expr:
+    """f for sign * x > 0, written by what neither overflows nor cancels there: in that form only where something in it grows."""
+    return _in_pieces(f, Stretch(sign), lambda piece, way: _along(piece, way) if way.grows(piece) else piece)
+
+
+def _in_pieces(f: sp.Expr, way: Stretch, form: Callable[[sp.Expr, Stretch], sp.Expr]) -> sp.Expr:
+    """the form of a function on a stretch, of one in pieces each where it is taken"""
+    if not isinstance(f, sp.Piecewise):
+        return form(f, way)
+    pieces = []
+    for value, condition in f.args:
+        here, way = way.where(condition)
+        pieces.append((_in_pieces(value, here, form), condition))
+    return sp.Piecewise(*pieces)
 
 
 def _along(f: sp.Expr, way: Stretch) -> sp.Expr:
-    """f on a stretch, cut where steep exponents turn; of one in pieces each where it is taken"""
-    if isinstance(f, sp.Piecewise):
-        pieces = []
-        for value, condition in f.args:
-            here, way = way.where(condition)
-            pieces.append((_along(value, here), condition))
-        return sp.Piecewise(*pieces)
+    """f on a stretch, cut where steep exponents turn"""
     turns = way.turns(f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f)
     inner, *outer = way.cut(turns)
     beyond = [(_outward(f, part), way.sign * x - part.low > 0) for part in reversed(outer)]

@@ -50,6 +50,10 @@ class Stretch:
         risen = 1 if all(c.is_positive for c in outward) else -1 if all(c.is_negative for c in outward) else 0
         return -risen if self.is_turned(z) else risen
 
+    def grows(self, f: sp.Expr) -> bool:
+        """Whether an exponential in f may rise."""
+        return f.has(sp.cosh, sp.sinh) or any(self.rise(t.args[0]) >= 0 for t in f.atoms(exp))
+
     def is_turned(self, z: sp.Expr) -> bool:
         """Whether a linear exponent changes its sign only beyond the stretch."""
         return self.high != S.Infinity and is_linear(z, x) and bool((self.turn(z) - self.high).is_nonnegative)

@@ -13,7 +13,7 @@ from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian.mending import mended
 from meanfield.gaussian.periods import PHASES, Wave
-from meanfield.gaussian.stable import side
+from meanfield.gaussian.stable import tamed
 from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
 from meanfield.numeric.integrands import WAVED, Integrand
@@ -110,7 +110,7 @@ class Lowering(Expectations):
         taken = {"x", "math", "np", *given.values()}
         lines = [f"def r_{integrand.index}({', '.join(given.values())}):"]
         for sign, where in ((1, "x > 0.0"), (-1, "True")):
-            body = self.body([side(rounding_bound(mended(integrand.expression, sign)), sign)], given, {}, set(taken))
+            body = self.body([tamed(rounding_bound(mended(integrand.expression, sign)), sign)], given, {}, set(taken))
             lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"
 
