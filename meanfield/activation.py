@@ -14,6 +14,7 @@ from meanfield.gaussian.derivation import Derivation, derivation, quantity
 from meanfield.gaussian.domains import declared, filled, written_in_known
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
+from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.identities import Identity, identities
 from meanfield.gaussian.moments import Covariance
@@ -304,7 +305,7 @@ def _finite(folded: sp.Expr) -> sp.Expr:
     for node in result.atoms(Node):
         where = node.infinite_beyond()
         if where is not None:
-            raise ValueError(f"{node} is infinite: it is finite only for {where}")
+            raise ValueError(refusal(node, where))
     return result
 
 

@@ -10,7 +10,7 @@ import sympy as sp
 from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.faces import latex
-from meanfield.gaussian.growth import finite_below
+from meanfield.gaussian.growth import beyond
 from meanfield.symbols import known
 
 __all__ = ["Gain", "gain"]
@@ -141,9 +141,8 @@ def gain(phi: Activation, q: Any = 1) -> Gain:
     arguments.check_variance(at, "q")
     v = known("q")
     mean, second = phi.mean(v), phi.second_moment(v)
-    size, bound = second.subs(v, at), finite_below(phi.expression**2)
-    beyond = bound is not None and bool((at - bound).is_nonnegative)
-    if beyond or size.has(sp.oo, sp.zoo, sp.nan) or size.is_real is False:
+    size = second.subs(v, at)
+    if beyond(phi.expression**2, at) is not None or size.has(sp.oo, sp.zoo, sp.nan) or size.is_real is False:
         raise ValueError(f"phi = {phi!r}: E phi(u)^2 is infinite at q = {at}")
     variance = second - mean**2
     gradient = phi.derivative.second_moment(v)

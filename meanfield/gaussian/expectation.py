@@ -18,9 +18,9 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
-from meanfield.gaussian.finiteness import is_finite
+from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import finite_below
+from meanfield.gaussian.growth import beyond, falls, finite_below
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
@@ -153,6 +153,8 @@ class Node(sp.Expr):
         try:
             return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
         except ArithmeticError:
+            if (finite := self.infinite_beyond()) is not None:
+                raise ValueError(refusal(self, finite)) from None
             place, where = unreal_at(self.integrand), self._beyond_form()
             if where is not None and self._is_finite():
                 raise ArithmeticError(f"{self} is finite, but its closed form holds only for {where}, and quadrature ends there") from None
@@ -250,12 +252,12 @@ class Expectation(Node):
         return result, {q: self.variance, closed.M: self.mean}
 
     def _is_finite(self) -> bool:
-        return is_finite(self.integrand, self.variance)
+        return falls(self.integrand, self.variance) is True
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
-        bound = finite_below(self.integrand) if where is None and self.variance.is_number else None
-        return where if bound is None or (self.variance - bound).is_negative else q < bound
+        bound = beyond(self.integrand, self.variance) if where is None and self.variance.is_number else None
+        return where if bound is None else q < bound
 
     def conditioned(self) -> sp.Expr:
         rest, found = deltas(self.integrand)

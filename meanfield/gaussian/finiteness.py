@@ -11,14 +11,14 @@ from meanfield.gaussian.atoms import Atom, NotClosed
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 
-__all__ = ["collide", "finite", "is_finite", "is_finite_pair", "is_infinite_pair", "where_finite_pair"]
+__all__ = ["collide", "finite", "pair_falls", "refusal", "where_finite_pair"]
 
 
 def finite(weighted: Weighted) -> sp.Basic:
     r"""Where the tilt of a sum of moments with growing Gaussians is one: S^{-1} + A is positive definite. True where there are none.
 
     A half-plane holds one of u and -u, so that one gate changes nothing, and this is where the sum is finite. Two gates leave a quadrant,
-    on which it may be finite beyond (`is_finite_pair`). An A of unknown sign may grow.
+    on which it may be finite beyond (`pair_falls`). An A of unknown sign may grow.
 
     Raises
     ------
@@ -49,65 +49,48 @@ def finite(weighted: Weighted) -> sp.Basic:
     return sp.And(*found, *(size < bound for size, bound in below.items()))
 
 
-def is_finite(f: sp.Expr, variance: sp.Expr) -> bool:
-    """Whether E f(u) is known not to grow beyond the normal density, at a number for a variance."""
-    found = rates(f)
-    return found is not None and all((1 - 2 * a * variance).is_positive for _, a in found)
+def refusal(expectation: sp.Expr, where: sp.Basic) -> str:
+    """The sentence for an expectation at a law for which a condition does not hold."""
+    return f"{expectation} is infinite: it is finite only for {where}"
 
 
-def is_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
-    r"""The same of E f(u) g(v): S^{-1} - 2 diag(a, b) is positive on each quadrant where neither vanishes from some point on."""
-    found = _on_quadrants(f, g, cov)
-    return found is not None and all(least.is_positive for least in found)
-
-
-def is_infinite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool:
-    """Whether E |f(u) g(v)| is known to be infinite: beyond that bound on a quadrant."""
-    found = _on_quadrants(f, g, cov)
-    return found is not None and any(least.is_negative for least in found)
-
-
-def _on_quadrants(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[sp.Expr] | None:
-    """for each quadrant what is positive where the product falls beside the density, and negative where it grows"""
-    (s11, s12, s22), first, second = cov, rates(f), rates(g)
-    rest = s11 * s22 - s12**2
-    if first is None or second is None or any(a.is_infinite for _, a in (*first, *second)):
-        return None
-    if rest == 0:  # v is a multiple of u
-        return [1 - 2 * (a * s11 + b * s22) for (i, a), (j, b) in itertools.product(first, second) if (i * j * s12).is_positive]
-    if not rest.is_positive:
-        return None
-    found = []
-    for (i, a), (j, b) in itertools.product(first, second):
-        across, along = s22 - 2 * a * rest, s11 - 2 * b * rest
-        least = sp.Min(across, along)
-        found.append(-i * j * s12 + sp.sqrt(across * along) if least.is_positive else least)
-    return found
+def pair_falls(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool | None:
+    """Whether f(u) g(v) times their density falls in every direction; None where it cannot be told."""
+    found = _inequalities(f, g, cov)
+    if found is None or all((more - less).is_positive for _, less, more in found):
+        return None if found is None else True
+    broken = any((more - less).is_negative or (relation is sp.Lt and (more - less).is_zero) for relation, less, more in found)
+    return False if broken else None
 
 
 def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> sp.Basic | None:
-    r"""The condition for E f(u) g(v) to be finite, by their growth on each quadrant; None where it always is, or it cannot be told.
-    Signs i and j, rates a and b: 2 a |S| < S_22, 2 b |S| < S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}."""
+    """What must hold for E f(u) g(v) to be finite; None where it always is, or it cannot be told."""
+    found = _inequalities(f, g, cov)
+    return sp.And(*[relation(less, more) for relation, less, more in found]) if found else None
+
+
+def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[tuple[type[sp.Basic], sp.Expr, sp.Expr]] | None:
+    r"""What is less than what where E f(u) g(v) is finite, S^{-1} - 2 diag(a, b) positive on every quadrant that f and g leave: for their
+    ends i and j and rates a and b, 2 a |S| <= S_22, 2 b |S| <= S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}."""
     (s11, s12, s22), first, second = cov, rates(f), rates(g)
     if first is None or second is None or any(not a.is_real for _, a in (*first, *second)):
         return None
     rest = (s11 - s12) * (s11 + s12) if s11 == s22 else s11 * s22 - s12**2
     quadrants = [(i * j * s12, a, b) for (i, a), (j, b) in itertools.product(first, second)]
-    if all(len(found) == 2 and found[0][1] == found[1][1] for found in (first, second)):
-        _, a, b = quadrants[0]
-        if a == b and s11 == s22 and not a.is_nonpositive:
-            return s11 + sp.Abs(s12) < 1 / (2 * a)  # which is more than 2 a |S| < S_11
-        quadrants = [(sp.Abs(s12), a, b)]
-    found: list[sp.Basic] = []
+    if rest == 0:  # v is a multiple of u
+        return [(sp.Lt, 2 * (a * s11 + b * s22), sp.S.One) for towards, a, b in quadrants if towards.is_positive]
+    # each grows beside whatever the other is where that is not large; if as fast as the density falls, the rest of them decides
+    found = [(sp.Le, 2 * a * rest, size) for ends, size in ((first, s22), (second, s11)) for _, a in ends if not a.is_nonpositive]
+    if all(len(ends) == 2 and ends[0][1] == ends[1][1] for ends in (first, second)):
+        quadrants = [(sp.Abs(s12), *quadrants[0][1:])]
+        if s11 == s22 and first[0][1] == second[0][1]:
+            found = []  # s_11 + |s_12| < 1/(2 a) is more than that
     for towards, a, b in quadrants:
-        if a.is_nonpositive and b.is_nonpositive:
-            continue
-        found += [2 * rate * rest < size for rate, size in ((a, s22), (b, s11)) if not rate.is_nonpositive]
-        if a == b and s11 == s22:
-            found.append(s11 + towards < 1 / (2 * a))
-        else:
-            found.append(towards < sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest)))
-    return sp.And(*found) if found else None
+        if s11 == s22 and a == b and a.is_positive:
+            found.append((sp.Lt, s11 + towards, 1 / (2 * a)))
+        elif not (a.is_nonpositive and b.is_nonpositive):
+            found.append((sp.Lt, towards, sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest))))
+    return found
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

@@ -14,13 +14,14 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 from sympy.codegen.cfunctions import expm1, log1p
+from sympy.core.logic import fuzzy_and
 
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import among_reals, known
 
-__all__ = ["beside", "divergence", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
+__all__ = ["beside", "beyond", "divergence", "falls", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
 
 x = known("x")
 
@@ -225,10 +226,10 @@ def _pole(f: sp.Expr) -> str | None:
     return f"f has {kind} at x = {r if r.is_Rational else sp.N(r, 6)}{given}"
 
 
-def _ends(f: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]]:
-    """P with |f| = exp(P) at both ends of the line, as a function of the distance x, and x or -x for the end"""
+def _ends(f: sp.Expr) -> list[tuple[int, sp.Expr]]:
+    """the ends 1 and -1 of the line, where f is not 0 from some point on, and P with |f| = exp(P) there, as a function of the distance x"""
     _, pieces = pieces_of(f)
-    return [(_outward(piece, side), side * x) for piece, side in ((pieces[-1], 1), (pieces[0], -1))]
+    return [(end, _outward(piece, end)) for end, piece in ((1, pieces[-1]), (-1, pieces[0])) if piece != 0]
 
 
 def _outward(piece: sp.Expr, sign: int) -> sp.Expr:
@@ -240,22 +241,26 @@ def _outward(piece: sp.Expr, sign: int) -> sp.Expr:
 @cache
 @among_reals
 def rates(f: sp.Expr) -> tuple[tuple[int, sp.Expr], ...] | None:
-    """The a of exp(a x^2) that |f| is, up to less, at the ends -1 and 1 of the line; none where f is 0 from some point on, oo where it
-    is more. None where it cannot be told."""
+    """The a of exp(a x^2) that |f| is, up to less, at the ends 1 and -1 of the line; none where f is 0 from some point on or falls faster,
+    oo where it grows faster. None where it cannot be told."""
     try:
-        _, pieces = pieces_of(f)
-        found = []
-        for sign, piece in ((1, pieces[-1]), (-1, pieces[0])):
-            if piece == 0:
-                continue
-            power = _outward(piece, sign)
-            degree, lead = (3, S.One) if power == _TOWER else _leading(power)
-            if degree > 2 and not lead.is_positive:
-                raise _Unknown(declare(lead))
-            found.append((sign, S.Infinity if degree > 2 else lead if degree == 2 else S.Zero))
+        found = [(end, (3, S.One) if power == _TOWER else _leading(power)) for end, power in _ends(f)]
     except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
         return None
-    return tuple(found)
+    if any(degree > 2 and not (lead.is_positive or lead.is_negative) for _, (degree, lead) in found):
+        return None
+    rate = {
+        end: S.Infinity if degree > 2 else lead if degree == 2 else S.Zero
+        for end, (degree, lead) in found
+        if degree <= 2 or lead.is_positive
+    }
+    return tuple(rate.items())
+
+
+def falls(f: sp.Expr, variance: sp.Expr) -> bool | None:
+    """Whether |f| times the normal density of that variance falls at both ends of the line, 2 a q < 1; None where it cannot be told."""
+    found = rates(f)
+    return None if found is None else fuzzy_and((1 - 2 * a * variance).is_positive for _, a in found)
 
 
 @cache
@@ -265,15 +270,14 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
     a pole; None where there is none, or it cannot be told."""
     if _steepest(f, sampled(f))[1] < _NOT_INTEGRABLE:
         return S.Zero
-    try:
-        ends = [power for power, _ in _ends(f)]
-        leading = [_leading(power) for power in ends if power != _TOWER]
-    except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):
-        return None
-    if _TOWER in ends or any(degree > 2 and lead.is_positive for degree, lead in leading):
-        return S.Zero
-    rates = [lead for degree, lead in leading if degree == 2 and lead.is_positive]
-    return 1 / (2 * sp.Max(*rates)) if rates else None
+    growing = [a for _, a in rates(f) or () if a.is_extended_positive]
+    return 1 / (2 * sp.Max(*growing)) if growing else None
+
+
+def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
+    """That variance, where the one given is known to be no smaller."""
+    bound = finite_below(f)
+    return bound if bound is not None and (variance - bound).is_nonnegative else None
 
 
 @among_reals
@@ -284,12 +288,12 @@ def divergence(f: sp.Expr) -> str | None:
         return f"f = {f}: E f(u)^2 is infinite for every variance, {pole}"
     bounds = []
     try:
-        for power, end in _ends(f):
+        for end, power in _ends(f):
             if power == _TOWER:
                 return f"f = {f}: E f(u)^2 is infinite for every variance, f grows faster than exp(a x^2) for every a"
             degree, lead = _leading(power)
             if degree > 2 and lead.is_positive:
-                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows like exp({power.xreplace({x: end})})"
+                return f"f = {f}: E f(u)^2 is infinite for every variance, f grows like exp({power.xreplace({x: end * x})})"
             if degree == 2 and lead.is_positive:
                 bounds.append(lead)
     except (NotClosed, _Unknown, NotImplementedError, sp.PolynomialError):

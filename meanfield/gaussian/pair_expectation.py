@@ -15,8 +15,8 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import is_finite_pair, is_infinite_pair, where_finite_pair
-from meanfield.gaussian.growth import finite_below
+from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
+from meanfield.gaussian.growth import beyond
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
@@ -89,7 +89,7 @@ class PairExpectation(Node):
 
     def _is_finite(self) -> bool:
         parts = self.separated()
-        return parts is not None and is_finite_pair(*parts, self.args[1:4])
+        return parts is not None and pair_falls(*parts, self.args[1:4]) is True
 
     def where_finite(self) -> sp.Basic | None:
         parts, (v1, cov, v2) = self.separated(), self.args[1:4]
@@ -101,7 +101,7 @@ class PairExpectation(Node):
 
     def infinite_beyond(self) -> sp.Basic | None:
         where, parts = super().infinite_beyond(), self.separated()
-        if where is not None or parts is None or self.free_symbols or not is_infinite_pair(*parts, self.args[1:4]):
+        if where is not None or parts is None or self.free_symbols or pair_falls(*parts, self.args[1:4]) is not False:
             return where
         return self.where_finite()
 
@@ -228,8 +228,8 @@ class Gap(Node):
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
-        bound = finite_below(self.integrand**2) if where is None and self.args[1].is_number else None
-        return where if bound is None or (self.args[1] - bound).is_negative else q < bound
+        bound = beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else None
+        return where if bound is None else q < bound
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

@@ -5,7 +5,10 @@ All functions are taken on standard normal variables, z -> f(m + s z), and resol
     u = sqrt(r) x + sqrt(eps) xi,    v = sqrt(r) x + sqrt(eps) xi'    with x, xi, xi' independent,
     E f(u) g(v) = E_x (E_xi f)(E_xi g),    E f(u) g(u) - E f(u) g(v) = E_x Cov_xi(f, g),
 
-the first away from r = 1, the second, whose terms all have the size of the result, next to it; a negative correlation mirrors g.
+the first away from r = 1, the second, whose terms all have the size of the result, next to it; a negative correlation mirrors g. Where f
+or g grows like exp(a x^2), so fast that its square has no mean, these do not hold: if S^{-1} - 2 diag(a, b) is positive definite, a and b
+the growths, both are tilted, exp(-a x^2) f under the covariance that is its inverse; if it is so on the quadrants only that f and g leave,
+as where they vanish on one side, the product is summed quadrant by quadrant (`quadrants`).
 Every value is computed again with more nodes, other panels and longer numbers, until two in a row agree to the digits asked.
 """
 
@@ -24,12 +27,12 @@ from meanfield.gaussian.arithmetic import Number, Numbers, numbers_for, precise_
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
-from meanfield.gaussian.growth import finite_below, rates
+from meanfield.gaussian.growth import beyond, falls, rates
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
 from meanfield.gaussian.parities import odd_part
-from meanfield.gaussian.quadrants import grows_beyond, mean_over_quadrants
+from meanfield.gaussian.quadrants import mean_over_quadrants
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
@@ -91,11 +94,6 @@ def _odd(f: sp.Expr) -> bool:
     return is_zero(total)
 
 
-def _is_infinite(f: sp.Expr, variance: sp.Expr) -> bool:
-    bound = finite_below(f)
-    return bound is not None and bool(variance >= bound)
-
-
 def _even(f: sp.Expr) -> bool:
     return bool(f == f.xreplace({x: -x}) or _odd(x * f))
 
@@ -104,7 +102,7 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
     f = almost_everywhere(f)
     numbers = numbers_for(f)
-    if mean == 0 and not _is_infinite(f, variance):
+    if mean == 0 and beyond(f, variance) is None:
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
         if f == 0 or _odd(f):
             return mp.mpf(0)
@@ -176,7 +174,7 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     if law.eps == 0 and _vanishes(first, second, prec):
         return mp.mpf(0)
 
-    if law.eps != 0 and (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
+    if law.eps != 0 and _steep(f, g, law):
         quadrants = partial(mean_over_quadrants, f, g, (law.v1, law.covariance, law.v2), (law.m1, law.m2))
         return _certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
 
@@ -190,11 +188,16 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     return _certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps))
 
 
+def _steep(f: sp.Expr, g: sp.Expr, law: Law) -> bool:
+    """whether one of them grows so fast that its square has no mean"""
+    return falls(f, 2 * law.v1) is False or falls(g, 2 * law.v2) is False
+
+
 def _tilted(f: sp.Expr, g: sp.Expr, law: Law) -> tuple[sp.Expr, Law, tuple[sp.Expr, sp.Expr]] | None:
     r"""E f(u) g(v) as a constant times that of e^{-a x^2} f and e^{-b x^2} g, of covariance S' = (S^{-1} - A)^{-1} and means m + S' A m,
     A = 2 diag(a, b), where a second moment is infinite and the product has a mean; None elsewhere."""
     first, second = rates(f), rates(g)
-    if first is None or second is None or not (grows_beyond(f, law.v1) or grows_beyond(g, law.v2)):
+    if first is None or second is None or not _steep(f, g, law):
         return None
     a, b = (sp.Max(sp.S.Zero, *[rate for _, rate in found]) for found in (first, second))
     old, tilt = sp.Matrix([[law.v1, law.covariance], [law.covariance, law.v2]]), sp.diag(2 * a, 2 * b)

@@ -5,7 +5,7 @@ With f = e^{a x^2} F on one side of 0 and g = e^{b x^2} G on another, signs i an
     F(i s) G(j t) e^{-(m_{11} s^2 + m_{22} t^2)/2 - c s t},    m = S^{-1} - 2 diag(a, b),  c = i j m_{12},
 
 and m_{11}, m_{22} > 0. For c >= 0 it falls in s and t alone; e^{-c s t} is then resolved on panels that double away from 0. For c < 0 it
-falls if m is positive definite.
+falls if m is positive definite, for which a may be any number below 0 of an f that falls faster than every exp(a x^2).
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import Number, Numbers, precise_number
+from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.lines import Line, breaks_between
+from meanfield.gaussian.moments import Covariance
 from meanfield.gaussian.panels import CAP, resolved
 from meanfield.symbols import known
 
-__all__ = ["grows_beyond", "mean_over_quadrants"]
+__all__ = ["mean_over_quadrants"]
 
 x = known("x")
 
 #: times the nats asked for that are counted, for what F and G grow by
 _MORE = 1.4
-_DIVERGES = "the expectation diverges: the function grows as fast as the normal density falls"
+_STEEP = "the function grows as fast as the normal density falls: the expectation diverges, or it cannot be told whether it does"
 
 
-def grows_beyond(f: sp.Expr, variance: sp.Expr) -> bool:
-    """Whether f grows so fast that its square has no mean."""
-    found = rates(f)
-    return found is not None and any((4 * a * variance - 1).is_nonnegative for _, a in found)
+def _side(f: sp.Expr, i: int, a: sp.Expr) -> Line:
+    """x -> f(i x) e^{-a x^2}, of which x > 0 counts"""
+    return Line(f * sp.exp(-a * x**2), sp.S.Zero, sp.S.One, i)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """x -> f(i x) e^{-a x^2} for x > 0, and a."""
-
-    line: Line
-    rate: sp.Expr
-
-
-def _sides(f: sp.Expr) -> list[tuple[int, _Side]]:
-    """both, of which one that is 0 from some point on grows at no rate"""
-    found = dict(rates(f) or ())
-    rate = {i: found.get(i, sp.S.Zero) for i in (1, -1)}
-    return [(i, _Side(Line(f * sp.exp(-a * x**2), sp.S.Zero, sp.S.One, i), a)) for i, a in rate.items()]
+def _growths(f: sp.Expr, g: sp.Expr, cov: Covariance, i: int, j: int) -> tuple[sp.Expr, sp.Expr]:
+    """a and b on a quadrant: of what falls faster than every exp(-a x^2), or is 0 from some point on, so low that m is positive definite"""
+    (s11, s12, s22), a, b = cov, dict(rates(f) or ()).get(i), dict(rates(g) or ()).get(j)
+    rest = s11 * s22 - s12**2
+    m, n, c = s22 / rest - 2 * (a or 0), s11 / rest - 2 * (b or 0), -i * j * s12 / rest
+    if c.is_negative and not (m * n - c**2).is_positive:
+        if a is None:
+            a = -sp.ceiling(c**2 / n - m / 2)
+        elif b is None:
+            b = -sp.ceiling(c**2 / m - n / 2)
+    return a or sp.S.Zero, b or sp.S.Zero
 
 
-def mean_over_quadrants(
-    f: sp.Expr, g: sp.Expr, cov: tuple[sp.Expr, sp.Expr, sp.Expr], means: tuple[sp.Expr, sp.Expr], nats: float, numbers: Numbers
-) -> Number:
+def mean_over_quadrants(f: sp.Expr, g: sp.Expr, cov: Covariance, means: tuple[sp.Expr, sp.Expr], nats: float, numbers: Numbers) -> Number:
     """E f(u) g(v), u and v of that covariance, not of correlation 1 or -1, where each quadrant has a mean."""
+    if not pair_falls(f, g, cov):
+        raise ArithmeticError(_STEEP)
     s11, s12, s22 = cov
     rest = s11 * s22 - s12**2
     drift = ((s22 * means[0] - s12 * means[1]) / rest, (s11 * means[1] - s12 * means[0]) / rest)
     level = precise_number((drift[0] * means[0] + drift[1] * means[1]) / 2)
     total = numbers.of(0)
-    for (i, first), (j, second) in itertools.product(_sides(f), _sides(g)):
-        m11, m22 = s22 / rest - 2 * first.rate, s11 / rest - 2 * second.rate
+    for i, j in itertools.product((1, -1), repeat=2):
+        a, b = _growths(f, g, cov, i, j)
+        m11, m22 = s22 / rest - 2 * a, s11 / rest - 2 * b
         corner = _Corner(*map(precise_number, (m11, -i * j * s12 / rest, m22, i * drift[0], j * drift[1])))
-        total += _sum(first.line, second.line, corner, nats, numbers)
+        total += _sum(_side(f, i, a), _side(g, j, b), corner, nats, numbers)
     norm = 2 * numbers.of(mp.pi) * numbers.of(mp.sqrt(precise_number(rest)))
     return total * numbers.exp(-numbers.of(level)) / norm
 
@@ -91,8 +91,6 @@ def _sum(first: Line, second: Line, corner: _Corner, nats: float, numbers: Numbe
     """the integral over one quadrant"""
     if _is_nothing(first, numbers) or _is_nothing(second, numbers):
         return numbers.of(0)
-    if min(corner.m, corner.n) <= 0 or (corner.c < 0 and corner.m * corner.n <= corner.c**2):
-        raise ArithmeticError(_DIVERGES)
     ends = [_reach(line, side, nats, numbers) for line, side in ((first, corner), (second, corner.turned()))]
     rows = _nodes(first, corner, ends[0], ends[1], nats, numbers)
     columns = _nodes(second, corner.turned(), ends[1], ends[0], nats, numbers)
@@ -132,7 +130,7 @@ def _reach(line: Line, corner: _Corner, nats: float, numbers: Numbers) -> mp.mpf
         if max(sizes) <= largest - _MORE * nats:
             return reach
         reach *= mp.mpf("1.2")
-    raise ArithmeticError(_DIVERGES)
+    raise ArithmeticError(_STEEP)
 
 
 def _nodes(line: Line, corner: _Corner, reach: mp.mpf, other: mp.mpf, nats: float, numbers: Numbers) -> list[tuple[Number, Number]]:

@@ -17,7 +17,7 @@ from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refuse
 from meanfield.numeric.asked import Asked
 from meanfield.numeric.digits import digits_of, point
 from meanfield.numeric.given import arranged, exact_values
-from meanfield.numeric.infinite import refuse_divergent
+from meanfield.numeric.infinite import refuse_divergent, refuse_infinite_at
 from meanfield.numeric.methods import CANCELLED, answered
 from meanfield.symbols import real
 
@@ -145,7 +145,12 @@ def _precise(e: sp.Expr, digits: int, error: bool, log: bool, values: dict[str, 
     arguments.check_integer(digits, "digits", 1)
     if digits > MOST_DIGITS:
         raise ValueError(f"digits = {digits}: expected at most {MOST_DIGITS}")
-    value = digits_of(e, exact_values(_order(e), values), digits, log)
+    at = exact_values(_order(e), values)
+    try:
+        value = digits_of(e, at, digits, log)
+    except (ArithmeticError, ValueError):
+        refuse_infinite_at(e, at)
+        raise
     if mp.isinf(value):
         refuse_divergent(e)
     return value

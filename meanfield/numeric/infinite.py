@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.coincidence import coincide, may_be_infinite
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.numeric.digits import doubles, point
 
-__all__ = ["at_coincidence", "is_bounded", "refuse_divergent", "refuse_infinite"]
+__all__ = ["at_coincidence", "is_bounded", "refuse_divergent", "refuse_infinite", "refuse_infinite_at"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -33,22 +34,27 @@ def refuse_divergent(e: sp.Expr) -> None:
 def refuse_infinite(e: sp.Expr, order: Order, table: Floats) -> None:
     """Raises of expectations of what grows like exp(a x^2), beyond the variances for which they are finite."""
     for column in table.T:
-        at = point(order, column)
-        for node in (e, *e.atoms(Node)):
-            inert = isinstance(node, Node)
-            here = node.subs(at) if inert else node
-            beyond = here.infinite_beyond() if isinstance(here, Node) and inert else None
-            if inert and beyond is None:
-                continue
-            conditions = [node.where_finite(), *_conditions(node.closed())] if inert else _conditions(node)
-            where = next((c for c in conditions if c is not None and c.subs(at) == sp.false), beyond)
-            if where is not None:
-                values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
-                raise ValueError(f"{values}: {node} is finite only for {where}")
+        refuse_infinite_at(e, point(order, column))
+
+
+def refuse_infinite_at(e: sp.Expr, at: dict[sp.Symbol, sp.Expr]) -> None:
+    """The same at exact values of the symbols."""
+    for node in (e, *e.atoms(Node)):
+        inert = isinstance(node, Node)
+        here = node.subs(at) if inert else node
+        beyond = here.infinite_beyond() if isinstance(here, Node) and inert else None
+        if inert and beyond is None:
+            continue
+        conditions = [node.where_finite(), *_conditions(node.closed())] if inert else _conditions(node)
+        where = next((c for c in conditions if c is not None and c.subs(at) == sp.false), beyond)
+        if where is not None:
+            values = ", ".join(f"{s} = {float(v):g}" for s, v in at.items())
+            raise ValueError(f"{values}: {refusal(node, where)}" if values else refusal(node, where))
 
 
 def is_bounded(e: sp.Expr) -> bool:
-    """Whether the closed form of an expectation holds up to some variance: it grows like exp(a x^2)."""
+    """Whether the closed form of an expectation holds up to some variance: it grows like exp(a x^2), where quadrature takes longer (7 ms a
+    point against 0.7 ms for the gap of relu(x) exp(x^2/7)) than the digits of the closed form."""
     node = e.as_coeff_Mul()[1]
     return isinstance(node, Node) and bool(_conditions(node.closed()))
 
