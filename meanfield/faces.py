@@ -32,6 +32,8 @@ RULES = (
 
 #: a letter with primes, a star, what it is a derivative by, and an exponent
 _FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*)(\*?)(?:/d([A-Za-z]))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*(])")
+#: a quantity or a parameter that stands alone, with what stands below it
+_LETTER = re.compile(r"(?<![\w\\.^$'`])(?:([qpcJlL]|phi|chi|rho|mu|alpha|sigma)(?:_(\w+))?)(?![\w*(=`'^$]|\.\w)")
 #: what LaTeX has its own way of writing
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
@@ -43,10 +45,12 @@ def escaped(text: str) -> str:
 
 
 def worded(sentence: str) -> str:
-    r"""A sentence as LaTeX text, its short formulas as such: what has primes, stars or exponents, and derivatives.
+    r"""A sentence as LaTeX text, its short formulas as such: primes, stars, exponents, derivatives, and letters that stand alone.
 
     >>> worded("q' = 2 q^2, and dq'/dq = 1 at q*: 50 % of Stein's")
     "$q'$ = 2 $q^{2}$, and $dq'/dq$ = 1 at $q^{*}$: 50 \\% of Stein's"
+    >>> worded("q grows, sigma_b in terms of sigma_w")
+    '$q$ grows, $\\sigma_{b}$ in terms of $\\sigma_{w}$'
     """
     said, end = "", 0
     for found in _FORMULA.finditer(sentence):
@@ -54,9 +58,20 @@ def worded(sentence: str) -> str:
         if primes or star or below or power:
             above = ("*" if star else "") + (power or "").strip("()")
             formula = found[1] + (rf"\{letter}" if len(letter) > 1 else letter) + primes + (f"^{{{above}}}" if above else "")
-            said += f"{escaped(sentence[end : found.start()])}${formula}{f'/d{below}' if below else ''}$"
+            said += f"{_lettered(sentence[end : found.start()])}${formula}{f'/d{below}' if below else ''}$"
             end = found.end()
-    return said + escaped(sentence[end:])
+    return said + _lettered(sentence[end:])
+
+
+def _lettered(words: str) -> str:
+    """words as LaTeX text, letters that stand alone among them as such"""
+    said, end = "", 0
+    for found in _LETTER.finditer(words):
+        letter, below = found.groups()
+        formula = (rf"\{letter}" if len(letter) > 1 else letter) + (f"_{{{below}}}" if below else "")
+        said += f"{escaped(words[end : found.start()])}${formula}$"
+        end = found.end()
+    return said + escaped(words[end:])
 
 
 def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:

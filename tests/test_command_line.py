@@ -657,4 +657,17 @@ def test_no_attention_is_what_python_calls_none(capsys: pytest.CaptureFixture[st
 def test_a_check_says_what_it_did_not_compare(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["growth", "--perceptron", "sign(x)", "--set", "sigma_w=1", "--set", "sigma_b=1", "--check", "1000"]
     assert re.search(r"J\s.*not compared", said(capsys, *arguments))
-    assert json.loads(said(capsys, *arguments, "--json"))["not_compared"] == ["J"]
+    answer = json.loads(said(capsys, *arguments, "--json"))
+    assert (answer["not_compared"], answer["agrees"]) == (["J"], True)
+
+
+def test_a_check_that_compares_nothing_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    clipped = "max(-1,min(1,x))"  # what it cuts off is exponentially rare: slower than every power
+    for more in ([], ["--json"]):
+        arguments = ["growth", "--perceptron", clipped, "--set", "sigma_w=1", "--set", "sigma_b=0", "--check", "1000", *more]
+        assert run(arguments) == 1
+        out, err = capsys.readouterr()
+        assert "nothing could be compared" in err
+    assert json.loads(out)["not_compared"] == ["q", "1 - c", "J"]
+    law = mf.growth(mf.mlp(mf.Activation(sp.Max(-1, sp.Min(1, mf.x)))), sigma_w=1, sigma_b=0)
+    assert "nothing could be compared" in repr(law.check(depth=1000))

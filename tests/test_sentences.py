@@ -11,7 +11,18 @@ from meanfield.faces import worded
 
 def test_formulas_in_a_reason_are_formulas() -> None:
     assert "$q'$ grows like $q^{2}$: where" in mf.growth(mf.mlp(mf.relu_squared)).latex()
-    assert r"\text{$q'$ = q for every variance}" in mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0).latex()
+    assert r"\text{$q'$ = $q$ for every variance}" in mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0).latex()
+
+
+def test_letters_that_stand_alone_are_formulas() -> None:
+    said = worded("chi = 1 is a line: sigma_b in terms of sigma_w, for any mu; bind q=mf.q, or law.q.kind")
+    assert said == r"$\chi$ = 1 is a line: $\sigma_{b}$ in terms of $\sigma_{w}$, for any $\mu$; bind q=mf.q, or law.q.kind"
+
+
+def test_a_critical_line_has_no_minus_in_front_that_its_terms_can_take() -> None:
+    text = mf.critical(mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=sp.Symbol("mu"))).latex()
+    assert "= -" not in text.replace("&= ", "= ")
+    assert r"1 - \mu^{2}" in text
 
 
 @pytest.mark.parametrize("words", ["Stein's rule and 2*x*(y + 1)", "sigma_w**2 & E phi(u)", "100 % of a_b^c"])

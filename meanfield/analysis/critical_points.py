@@ -124,6 +124,18 @@ class Critical(dict[str, Any], Labelled):
 def _line(name: str, formula: sp.Expr | None, value: Any, square: bool = True) -> str:
     """a formula, its value where that is one more thing to know, or the value alone"""
     if formula is None:
-        return rf"{name} &= {latex(sp.sympify(value))}"
+        return rf"{name} &= {latex(_without_minus(sp.sympify(value)))}"
+    formula = _without_minus(formula)
     known = not isinstance(value, float) or not formula.atoms(sp.Function, sp.Symbol, sp.Pow)
     return rf"{name} &= {latex(formula)}" + ("" if known else rf" \approx {latex(sp.Float(value**2 if square else value, 6))}")
+
+
+def _without_minus(e: sp.Expr) -> sp.Expr:
+    """-a (b - c)/d as a (c - b)/d"""
+    sign, rest = e.as_coeff_Mul()
+    factors = sp.Mul.make_args(rest)
+    turned = next((f for f in factors if (f.base if f.is_Pow and f.exp == -1 else f).is_Add), None)
+    if not sign.is_negative or turned is None:
+        return e
+    other = sp.Add(*[-t for t in (turned.base if turned.is_Pow else turned).args])
+    return sp.Mul(-sign, *[f for f in factors if f is not turned], 1 / other if turned.is_Pow else other)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from meanfield.analysis.correlations import Correlations, vanishing
 from meanfield.analysis.maps import StepMap, at_zero, map_of, slope_at_zero
 from meanfield.analysis.moved import Rate
-from meanfield.analysis.points import MARGINAL, FixedPoint, FixedPoints, attracts, fixed_point
+from meanfield.analysis.points import MARGINAL, OPEN, FixedPoint, FixedPoints, attracts, fixed_point
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
@@ -58,8 +58,9 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     -------
     FixedPoints
         A tuple of FixedPoint, one for each pair (q*, c*); its `status` and `reason` say where there is none (q grows or shrinks
-        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), and between which 1 - c the step has no value,
-        so that there may be others (gated attention units of few tokens, whose correlations are nearly as low as they can be).
+        without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), at which point c can be anything, and
+        between which 1 - c the step has no value, so that there may be others (gated attention units of few tokens, whose correlations
+        are nearly as low as they can be).
 
     Raises
     ------
@@ -128,8 +129,9 @@ class _Search:
         skipped = [ends for _, ranges in searches for ends in ranges]
         if skipped:
             return FixedPoints(points, "unresolved", "; ".join(filter(None, [_skipped(skipped), _beyond(found)])), self.steps)
+        open_c = [_OPEN[f.status].format(f.q) for f in points if f.status in OPEN]
         if points:
-            return FixedPoints(points, "ok", _beyond(found), self.steps)
+            return FixedPoints(points, "c open" if open_c else "ok", "; ".join(filter(None, [*open_c, _beyond(found)])), self.steps)
         return FixedPoints((), "none", _beyond(found) or "no variance is left as it is", self.steps)
 
     def _with_parameters(self, e: sp.Expr) -> sp.Expr:
@@ -278,6 +280,10 @@ def _number(e: sp.Expr) -> float:
 def _limit(nearer: float, near: float) -> float:
     """of a slope at two small variances as the variance vanishes: 0 where it falls with that"""
     return float(nearer) if math.isclose(nearer, near, rel_tol=1e-6) or not abs(nearer) < abs(near) else 0.0
+
+
+#: what is said of a point at which c can be anything
+_OPEN = {"every c": "each correlation stays as it is at q* = {:.6g}", "no limit of c": "the map of c has no limit as q goes to {:g}"}
 
 
 def _skipped(ranges: Sequence[Ends]) -> str:

@@ -71,7 +71,8 @@ class Check(faces.Labelled):
         at = ", ".join(f"{k} = {v:g}" for k, v in self.parameters.items())
         deeper = {f: f" (depth {f.depth:.0e})" for f in self.fits if f.depth > self.run.depth}
         lines = [f"  {f!r}{deeper.get(f, '')}" for f in self.fits] + [f"  {name}: not compared" for name in self.not_compared]
-        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''})", *lines])
+        nothing = "" if self.fits else ", nothing could be compared"
+        return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''}{nothing})", *lines])
 
 
 def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -> Check:

@@ -2,8 +2,8 @@ r"""How q, 1 - c and J grow, in a word for each of many settings, from the map o
 
 At a fixed point the slopes decide. Where q goes to infinity or to 0, ln q'/q ~ q^{-\kappa}, ln J'/J ~ q^{-\eta} and the rate of 1 - c at
 c = 1 are taken far out at two variances: q grows exponentially (\kappa = 0) or as a power of l, and J exponentially (\eta = 0), with a
-stretched exponent (\eta < \kappa), as a power (\eta = \kappa), or not;
-it is infinite where E phi'^2 is. These are the kinds of `mf.growth`, without its constants.
+stretched exponent (\eta < \kappa), as a power (\eta = \kappa), beyond each power but below those (the same with a logarithm: ln J goes as
+the square of ln l), or not; it is infinite where E phi'^2 is. These are the kinds of `mf.growth`, without its constants.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ROUNDING = 2e-15
 PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
 #: exponents, and rates in units of that of q, that are told apart
 APART = 0.05
+#: relative change over which d ln J/d ln q is no constant, and by how much two steps of it differ that are the same
+FLAT, EVEN = 1e-2, 0.15
 #: settings whose value stands for those of many
 SAMPLES = 64
 #: 1 - c away from both ends
@@ -37,7 +39,7 @@ INSIDE = 0.3
 
 def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts: Bools) -> dict[str, Words]:
     """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap, and has no c = 1 if it `parts`."""
-    words = {name: np.full(at.size, "unresolved", dtype="<U12") for name in ("q", "gap", "apjn")}
+    words = {name: np.full(at.size, "unresolved", dtype="<U16") for name in ("q", "gap", "apjn")}
     settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi.value))
     with np.errstate(all="ignore"):
         if settles.size:
@@ -114,6 +116,8 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     rates = [_leading(grid, v, v * spread, values[2]).log for v, values in ((near, first), (far, last))]
     eta = exponent(*rates)
     infinite = np.isfinite(moved.at) & np.isposinf(rates[0])
+    relative = rates[0] / first[0], rates[1] / last[0]  # d ln J/d ln q
+    squared = _goes_as_logarithm(grid, near, far, relative, spread, slow & (eta < kappa) & (eta > kappa - 4 * APART))
     gradient = np.select(
         [
             infinite,
@@ -122,15 +126,28 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
             np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
             eta < -APART,
             eta < APART,
+            squared,
             ~slow,
             eta < kappa - APART,
             eta < kappa + APART,
         ],
-        ["infinite", "exponential", "faster", "bounded", "faster", "exponential", "bounded", "stretched", "power"],
+        ["infinite", "exponential", "faster", "bounded", "faster", "exponential", "quasi-polynomial", "bounded", "stretched", "power"],
         "bounded",
     )
     words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
     return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}
+
+
+def _goes_as_logarithm(grid: Grid, near: Floats, far: Floats, ends: tuple[Floats, Floats], spread: Floats, wanted: Bools) -> Bools:
+    """Where d ln J/d ln q, known at both ends, grows in equal steps of ln q, where wanted: then ln J goes as ln^2 q"""
+    result, own = np.zeros(near.size, dtype=bool), np.flatnonzero(wanted)
+    if own.size:
+        middle, part = np.sqrt(near * far)[own], grid.take(own)
+        moved, _, chi = part.steps.identical(middle)
+        between = _leading(part, middle, middle * spread[own], chi).log / moved.growth
+        before, after = between - ends[0][own], ends[1][own] - between
+        result[own] = (np.abs(before) > FLAT * np.abs(between)) & (np.abs(after / before - 1) < EVEN)
+    return result
 
 
 def _set_apart(grid: Grid, at: Floats, parts: Bools) -> Floats:

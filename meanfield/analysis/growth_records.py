@@ -111,10 +111,16 @@ class Growth:
 
     @property
     def left_out(self) -> sp.Expr | None:
-        """The power of l that the asymptote of ln J leaves out, if that grows or may: what the start leaves of c."""
-        if self.kind != "stretched" or self.settling is None or sign(self.stretch - self.settling) == -1:
+        """The power of l that the asymptote leaves out: of q relative to it; of ln J that by which it is reached or what the start leaves
+        of c, if that grows or may."""
+        l = sp.Symbol("l", positive=True)
+        if self.quantity == "q":
+            return None if self.correction is None else l**-self.correction
+        if self.kind != "stretched":
             return None
-        return sp.Symbol("l", positive=True) ** (self.stretch - self.settling)
+        left = [] if self.settling is None else [self.stretch - self.settling]
+        left += [] if self.correction is None or sign(self.stretch - self.correction) == 0 else [self.stretch - self.correction]
+        return sp.Add(*[l**e for e in dict.fromkeys(left) if sign(e) != -1]) or None
 
     def __repr__(self) -> str:
         (line,), definitions = told([self])
@@ -137,11 +143,12 @@ _SHOWN = (
     "log_coefficient",
     "log_squared_coefficient",
     "settling",
+    "correction",
     "limit",
     "terms",
     "crossover",
 )
-_BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "crossover")
+_BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "correction", "crossover")
 
 #: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short,
 #: and of what never becomes so

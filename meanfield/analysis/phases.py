@@ -45,16 +45,20 @@ class PhaseDiagram(faces.Labelled):
     axes : the two parameters that vary, by name, and their values.
     parameters : the others.
     q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
-        where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
+        where each c is left as it is, and where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is
+        not looked for.
     chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
-        infinite where they still grow there. Where c = 1 is no fixed point (phase "apart") chi is dc'/dc at c*.
-    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel|; where q leaves the range that of c is infinite if c goes to 1 as a power of
-        l or of ln l, and there is none (nan) if not, nor one of q if it grows faster than exponentially: see `growth`.
+        infinite where they still grow there. So chi is that of the point (q*, c = 1) of `mf.fixed_points`, in the chaotic phase too,
+        where pairs leave it for a c* < 1, which has a slope of its own there: its sign of chi - 1 is the phase. Where c = 1 is no fixed
+        point (phase "apart") chi is dc'/dc at c*.
+    xi_c, xi_q : depth scales -1/ln|chi|, -1/ln|chi_parallel| of that same point; where q leaves the range that of c is infinite if c
+        goes to 1 as a power of l or of ln l, and there is none (nan) if not, nor one of q if it grows faster than exponentially: see
+        `growth`.
     phase : "ordered" (chi < 1), "critical", "chaotic" (chi > 1), "divergent" (q grows without bound), "unresolved", or "apart": masks or
         batch statistics set identical inputs apart (`Dropout`, `BatchNorm`), so that c = 1 is no fixed point, and nothing is ordered.
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
-        "stretched", "exponential", "faster", "infinite" (apjn: E phi'^2 is), or "unresolved"; the kinds of `mf.growth`, read off the map
-        where the setting goes.
+        "quasi-polynomial" (apjn), "stretched", "exponential", "faster", "infinite" (apjn: E phi'^2 is), or "unresolved"; the kinds of
+        `mf.growth`, read off the map where the setting goes.
     critical_lines : curves of chi = 1 at c = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the
         grid; none where c = 1 is no fixed point.
 
@@ -82,8 +86,8 @@ class PhaseDiagram(faces.Labelled):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """For each setting "ok", or what it does not have: a fixed point ("divergent", "unresolved"), a finite J ("infinite APJN"), or a c*
-        that is looked for, where q goes to 0 ("c open")."""
+        """For each setting "ok", or what it does not have: a fixed point ("divergent", "unresolved"), a finite J ("infinite APJN"), or a
+        c* that is looked for: where q goes to 0, or each c stays ("c open")."""
         lacks = [np.isin(self.phase, ("divergent", "unresolved")), self.growth["apjn"] == "infinite", np.isnan(self.gap)]
         return np.select(lacks, [self.phase, "infinite APJN", "c open"], "ok")
 
@@ -192,7 +196,8 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     )
     growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap, parts).items()}
     merges = ~np.isin(growth["gap"].ravel(), ("bounded", "unresolved"))
-    gap = np.where(np.isinf(at) | (at == 0), np.where(merges, 0.0, np.nan), gap)
+    everywhere = (np.abs(beyond) <= CRITICAL) & ~merges & ~parts  # c' = c for each c
+    gap = np.where(np.isinf(at) | (at == 0) | everywhere, np.where(merges, 0.0, np.nan), gap)
     axes = {name: given[name] for name in names}
     chi, along = _limits(everything, found)
     at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, along, phase))

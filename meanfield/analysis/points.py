@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sympy as sp
-
 from meanfield import faces
 from meanfield.analysis.roots import Root
 from meanfield.faces import worded
@@ -18,10 +16,12 @@ if TYPE_CHECKING:
 
     from meanfield.analysis.stepping import Steps
 
-__all__ = ["FixedPoint", "FixedPoints", "attracts", "fixed_point"]
+__all__ = ["OPEN", "FixedPoint", "FixedPoints", "attracts", "fixed_point"]
 
 #: a slope this near to 1 is 1
 MARGINAL = 1e-10
+#: of points at which c can be anything
+OPEN = ("every c", "no limit of c")
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +31,8 @@ class FixedPoint(faces.Labelled):
     Attributes
     ----------
     q, c, gap : variance, correlation, and 1 - c to full relative accuracy.
-    chi : dc'/dc at c*; at q* = 0, where each c is p = 0, that of the limit of the map of c as q -> 0, whose fixed points c* are.
+    chi : dc'/dc at c* (that of the point with c* = 1 is the chi of `mf.phase_diagram`); at q* = 0, where each c is p = 0, that of the limit
+        of the map of c as q -> 0, whose fixed points c* are.
     chi_parallel : dq'/dq at q*, the correlation kept.
     stable : whether both multipliers are below 1 in modulus: the eigenvalues of the map, which without attention are the two chi; where
         one is 1, whether deviations shrink beside the point. Where each correlation is left as it is as q -> 0, whether q comes to 0.
@@ -69,7 +70,7 @@ class FixedPoint(faces.Labelled):
 
     @property
     def kind(self) -> str:
-        slopes = (self.chi_parallel,) if self.status == "every c" else (self.chi, self.chi_parallel)
+        slopes = (self.chi_parallel,) if self.status in OPEN else (self.chi, self.chi_parallel)
         marginal = any(abs(abs(multiplier) - 1) <= MARGINAL for multiplier in slopes)
         return "unstable" if not self.stable else "marginally stable" if marginal else "stable"
 
@@ -80,11 +81,15 @@ class FixedPoint(faces.Labelled):
         return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {self.kind}, {scales}{note})"
 
     def latex(self) -> str:
-        """q*, c* and the slopes there, to six digits."""
+        """q*, c* and the slopes there, to six digits, with the kind of point; no c* or slope of c where it has none."""
         c = _latex_number(self.c) if self.gap == 0 or self.gap > 1e-5 else f"1 - {_latex_number(self.gap)}"
-        letters = ("q^*", "c^*", r"\chi", r"\chi_\parallel")
-        values = (_latex_number(self.q), c, _latex_number(self.chi), _latex_number(self.chi_parallel))
-        return r",\quad ".join(f"{letter} = {value}" for letter, value in zip(letters, values, strict=True))
+        parts = [f"q^* = {_latex_number(self.q)}"]
+        if self.status not in OPEN:
+            parts.append(f"c^* = {c}")
+        if self.status != "no limit of c":
+            parts.append(rf"\chi = {_latex_number(self.chi)}")
+        note = "" if self.status == "isolated" else f", {self.status.removesuffix(' c')}" + " $c$" * (self.status in OPEN)
+        return r",\quad ".join([*parts, rf"\chi_\parallel = {_latex_number(self.chi_parallel)}", rf"\text{{{self.kind}{note}}}"])
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
@@ -96,8 +101,8 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     Attributes
     ----------
     status : str
-        "ok", "none" (no fixed point), "continuum" (every variance is one) or "unresolved" (there may be others
-        where the step has no value).
+        "ok", "none" (no fixed point), "continuum" (every variance is one), "c open" (a point leaves each c as it is, or has no limit of
+        c) or "unresolved" (there may be others where the step has no value).
     reason : str
         A sentence.
     steps : Steps
@@ -133,8 +138,8 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
         return shown if self.status == "ok" else f"{shown}{' ' * bool(shown)}FixedPoints({self.status}: {self.reason})"
 
     def latex(self) -> str:
-        """A line for each point, or what there is instead."""
-        lines = [point.latex() for point in self] or [rf"\text{{{worded(self.reason)}}}"]
+        """A line for each point, and what else there is to say."""
+        lines = [point.latex() for point in self] + [rf"\text{{{worded(self.reason)}}}"] * bool(self.reason)
         return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
@@ -142,7 +147,10 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
 
 
 def _latex_number(value: float) -> str:
-    return r"\infty" if math.isinf(value) else str(sp.latex(sp.Float(value, 6)))
+    if not math.isfinite(value):
+        return r"\infty" if value > 0 else r"\text{none}"
+    digits, _, power = f"{value:.6g}".partition("e")
+    return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
 
 
 def fixed_point(

@@ -19,7 +19,13 @@ __all__ = ["critical", "growth", "phase"]
 @click.command(cls=NetworkCommand)
 @described
 @tokens
-@click.option("--check", "depth", type=int, metavar="DEPTH", help="Also run it so deep and fit; exit code 1 if a constant disagrees.")
+@click.option(
+    "--check",
+    "depth",
+    type=int,
+    metavar="DEPTH",
+    help="Also run it so deep and fit; exit code 1 if a constant disagrees, or none could be compared.",
+)
 @LATEX
 @JSON
 def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_json: bool) -> None:
@@ -35,7 +41,7 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
         laws = {name: _record(getattr(law, name)) for name in ("q", "gap", "apjn")}
         parts = ("quantity", "name", "predicted", "fitted", "change", "verdict")
         checks: dict[str, Any] = {"check": [{part: getattr(f, part) for part in parts} for f in fits]} if seen else {}
-        checks |= {"not_compared": list(seen.not_compared)} if seen else {}
+        checks |= {"not_compared": list(seen.not_compared), "agrees": seen.agrees} if seen else {}
         print_json({"network": str(net.network), **laws, **checks})
     elif as_latex:
         click.echo(law.latex())
@@ -46,7 +52,9 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
             rows = [[f.quantity, f.name, f"{f.predicted:.6g}", f"{f.fitted:.6g}", f"{f.change:.1g}", f.verdict] for f in fits]
             rows += [[quantity, "", "", "", "", "not compared"] for quantity in seen.not_compared]
             print_table(f"At depth {depth}", ["quantity", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, left=2)
-    if any(f.verdict == "disagrees" for f in fits):
+    if seen is not None and not fits:
+        click.echo("nothing could be compared: the law has no constant that this run tells", err=True)
+    if any(f.verdict == "disagrees" for f in fits) or (seen is not None and not fits):
         raise click.exceptions.Exit(1)
 
 
@@ -60,6 +68,8 @@ def _record(law: mf.Growth) -> dict[str, Any]:
         "coefficient",
         "log_coefficient",
         "log_squared_coefficient",
+        "settling",
+        "correction",
         "limit",
         "crossover",
     )

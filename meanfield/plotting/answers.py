@@ -47,6 +47,7 @@ _GAU_LABELS: Final = {"RMS O": r"$\mathrm{RMS}\,O$", "d ln RMS/d ln lam": r"$d \
 _CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "stretched", "faster"), DISTINCT[1:], strict=True)) | {
     "unresolved": "#999999",
     "infinite": DISTINCT[0],
+    "quasi-polynomial": "#F0E442",  # the eighth colour of the same set
 }
 
 

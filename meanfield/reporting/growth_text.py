@@ -183,7 +183,8 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     first, *others = map(page.expression, expressions)
     if law.kind in ("quasi-polynomial", "stretched") and law.log_coefficient is None:
         relation = _RELATIONS["power"]  # the leading term alone
-    rest = f" + O\\left({others[0]}\\right)" if len(others) > (law.crossover is not None) else ""
+    rest = rf" + O\left({others[0]}\right)" if len(others) > (law.crossover is not None) else ""
+    rest = rf" \left(1{rest}\right)" if rest and law.quantity == "q" else rest
     rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""
     lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
     return [*lines, rf"l_{{\times}} &\sim {others[-1]}"] if others and law.crossover is not None else lines

@@ -119,13 +119,16 @@ def _(check: Check) -> Table:
 def _(found: Sensitivity) -> Table:
     columns = {"q_L": found.dq, r"\ln \mathcal{J}^{\,L,0}": found.dlog_apjn} | ({} if found.dgap is None else {"(1 - c_L)": found.dgap})
     rows = [[_start(name), *(_range(by_name[name]) for by_name in columns.values())] for name in found.dq]
+    words = sorted(set(np.ravel(found.status).tolist()) - {"ok"})
+    rows += [[", ".join(words), *[""] * len(columns)]] * bool(words)
     return Table([r"$\partial/\partial$", *(f"${c}$" for c in columns)], rows, "l" + "r" * len(columns))
 
 
 def _range(values: Any) -> str:
     """a number, or over a grid the ends between which they are"""
-    low, high = float(np.min(values)), float(np.max(values))
-    return number(low) if low == high else rf"{number(low)} \dots\ {number(high)}"
+    known = np.ravel(values)[~np.isnan(np.ravel(values))]
+    low, high = (float(known.min()), float(known.max())) if known.size else (np.nan, np.nan)
+    return number(low) if low == high or np.isnan(low) else rf"{number(low)} \dots\ {number(high)}"
 
 
 def _start(name: str) -> str:
@@ -166,7 +169,7 @@ def _(found: FixedPoint) -> Table:
 
 def _points(found: Sequence[FixedPoint]) -> Table:
     names = ("q", "c", "chi", "chi_parallel", "xi_q", "xi_c")
-    rows = [[*(number(float(getattr(f, name))) for name in names), f.kind] for f in found]
+    rows = [[*(number(float(getattr(f, name))) for name in names), f.kind + f", {f.status}" * (f.status != "isolated")] for f in found]
     return Table([*(f"${MAPS[name].latex.partition(' =')[0]}$" for name in names), ""], rows, "rrrrrrl")
 
 

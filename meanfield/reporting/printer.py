@@ -28,8 +28,10 @@ class _Printer(LatexPrinter):
     _print_AngleDifference = _print_AngleMinusSine
 
     def _print_atan2(self, expr: sp.Expr, exp: str | None = None) -> str:
-        power = "" if exp is None else f"^{{{exp}}}"
-        return rf"\operatorname{{atan2}}{power}{{\left({self._print(expr.args[0])}, {self._print(expr.args[1])}\right)}}"
+        power, (y, x) = "" if exp is None else f"^{{{exp}}}", expr.args
+        if x.is_nonnegative or (x.is_Pow and x.exp == S.Half):
+            return rf"\arctan{power}{{\left({self._print(y / x)} \right)}}"
+        return rf"\operatorname{{atan2}}{power}{{\left({self._print(y)}, {self._print(x)}\right)}}"
 
     def _print_expm1(self, expr: sp.Expr, exp: str | None = None) -> str:
         text = rf"\left(e^{{{self._print(expr.args[0])}}} - 1\right)"

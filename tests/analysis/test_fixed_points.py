@@ -358,3 +358,31 @@ def test_tokens_of_a_net_with_dropout_settle_apart() -> None:
     (point,) = mf.fixed_points(net, **values)
     run = mf.propagate(net, 300, 1.0, c=0.99, record="last", **values)
     assert (point.q, point.gap) == (pytest.approx(float(run.q[-1]), rel=1e-10), pytest.approx(float(run.gap[-1]), rel=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("net", "values", "shown"),
+    [
+        (
+            mf.mlp(mf.identity),
+            {"sigma_w": 0.5, "sigma_b": 0.0},
+            r"q^* = 0,\quad \chi = 1,\quad \chi_\parallel = 0.25,\quad \text{stable, every $c$}",
+        ),
+        (mf.mlp(mf.tanh), {"sigma_w": 0.0, "sigma_b": 0.0}, r"q^* = 0,\quad \chi_\parallel = 0,\quad \text{stable, no limit of $c$}"),
+    ],
+    ids=["every c", "no limit"],
+)
+def test_where_c_can_be_anything_all_faces_say_so(net: mf.Block, values: dict[str, float], shown: str) -> None:
+    found = mf.fixed_points(net, **values)
+    assert found.status == "c open"
+    assert "q" in found.reason
+    assert found.reason in repr(found)
+    assert shown in found.latex()
+    assert "c^*" not in found[0].latex()
+    assert "NaN" not in found.latex()
+
+
+def test_a_point_with_its_own_c_shows_it_and_its_kind() -> None:
+    found = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.3, sigma_b=0.05)
+    assert (found.status, found.reason) == ("ok", "")
+    assert r"c^* = 0.0619728,\quad \chi = 0.93809,\quad \chi_\parallel = 0.494776,\quad \text{stable}" in found.latex()

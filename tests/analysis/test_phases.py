@@ -451,3 +451,45 @@ def test_where_other_variances_move_the_gradient_is_a_power() -> None:
     run = mf.propagate(net, 20_000, q=0.5, sigma_w=0.5, sigma_b=0.5**0.5)
     slope = (run.log_apjn_forward[-1] - run.log_apjn_forward[10_000]) / math.log(2)
     assert slope == pytest.approx(-4 / 3, rel=1e-2)
+
+
+MU = sp.Symbol("mu")
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        mf.Residual(mf.Activate(mf.erf) >> mf.Linear(sigma_b=0), skip=MU),
+        mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(sigma_b=0), skip=MU),
+    ],
+    ids=["plain", "norm"],
+)
+def test_the_identity_is_critical_and_leaves_each_c_as_it_is(net: mf.Block) -> None:
+    diagram = mf.phase_diagram(net, mu=[0.5, 1.0], sigma_w=[0.0, 0.5])
+    assert (diagram.phase[1, 0], diagram.status[1, 0], diagram.q[1, 0]) == ("critical", "c open", 1.0)
+    assert np.isnan(diagram.c[1, 0])
+    assert {name: str(words[1, 0]) for name, words in diagram.growth.items()} == dict.fromkeys(("q", "gap", "apjn"), "bounded")
+
+
+def test_where_only_the_slope_is_one_pairs_go_to_one() -> None:
+    diagram = mf.phase_diagram(
+        mf.mlp(mf.leaky_relu(0.2)), sigma_w=[1.0, float(mf.critical(mf.mlp(mf.leaky_relu(0.2)), sigma_b=0)["sigma_w"])], sigma_b=[0.0, 0.5]
+    )
+    assert (diagram.phase[1, 0], diagram.status[1, 0], diagram.c[1, 0], diagram.growth["gap"][1, 0]) == ("critical", "ok", 1.0, "power")
+
+
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (sp.root(1 + mf.x**2, 4), "quasi-polynomial"),  # E phi'^2 ~ ln q/sqrt(q), E phi^2 ~ sqrt(q)
+        (sp.root(1 + mf.x**2, 4) * sp.log(2 + mf.x**2), "quasi-polynomial"),
+        (sp.root(1 + mf.x**2, 3), "power"),
+        (sp.Abs(mf.x) ** sp.Rational(3, 5), "power"),
+        (sp.atan(mf.x), "stretched"),
+    ],
+    ids=str,
+)
+def test_the_word_for_j_is_that_of_its_law_also_where_ln_j_is_a_square_of_ln_l(f: sp.Expr, kind: str) -> None:
+    net = mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear())
+    diagram = mf.phase_diagram(net, sigma_w=[0.5, 1.0, 3.0], sigma_b=[0.0, 0.5])
+    assert set(diagram.growth["apjn"].ravel()) == {kind} == {mf.growth(net, sigma_w=1, sigma_b=0).apjn.kind}
