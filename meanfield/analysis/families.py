@@ -10,11 +10,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.node_rules import CAPACITY
 from meanfield.gaussian.singularities import regular
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.members import pattern_of, wanted_of
 from meanfield.numeric.store import execute
 
 __all__ = ["moments"]
@@ -24,9 +25,10 @@ Floats = NDArray[np.float64]
 _LOOP = '''
 
 def table(laws, patterns, wanted, means, spreads, rows, out, shapes, slopes, bends):
-    """Fill out[:, g] with the moments at variance laws[0, g] and gap laws[1, g], and their slopes by the two."""
-    for g in range(out.shape[1]):
-        {name}(shapes[0], slopes[0], bends[0], laws[0, g], laws[1, g], patterns, wanted, means, spreads, rows, out, g)
+    """Fill column g of out with the moments at variance laws[0, g] and gap laws[1, g], and their slopes by the two."""
+    points = laws.shape[1]
+    for g in range(points):
+        {name}(shapes[0], slopes[0], bends[0], laws[0, g], laws[1, g], patterns, wanted, means, spreads, rows, out, g, points)
 '''
 
 
@@ -49,20 +51,11 @@ def _family(f: sp.Expr) -> _Family:
 def moments(nodes: Sequence[Exchangeable], variance: Floats, gap: Floats) -> Floats:
     """Values of the nodes, all of one function without parameters, and their slopes by the variance and the gap: (3, nodes, points)."""
     family = _family(nodes[0].integrand)
-    patterns = np.array([_pattern(node) for node in nodes])
-    powers = int(patterns[:, :MOST].max()) + 1
-    wanted = np.zeros((powers, powers))
-    for row in patterns[patterns[:, -1] > 0]:
-        wanted[int(row[2]), int(row[3])] = 1.0
-    means, spreads, rows = np.empty((5, powers)), np.empty((3, wanted.size)), np.empty((3 * powers, CAPACITY))
-    laws, out = np.array([variance, gap]), np.empty((3 * len(nodes), variance.size))
+    patterns = np.array([pattern_of(node) for node in nodes])
+    wanted = wanted_of(patterns)
+    powers = len(wanted)
+    means, spreads, rows = np.empty(5 * powers), np.empty(3 * wanted.size), np.empty(3 * powers * CAPACITY)
+    laws, out = np.array([variance, gap]), np.empty(3 * len(nodes) * variance.size)
     shapes = [i.shapes((), np.empty((0, 1))) for i in family.functions]
-    execute(family.source, "table", (laws, patterns, wanted.ravel(), means, spreads, rows, out, *shapes), False)
+    execute(family.source, "table", (laws, patterns.ravel(), wanted.ravel(), means, spreads, rows, out, *shapes), False)
     return out.reshape(3, len(nodes), -1)
-
-
-def _pattern(node: Exchangeable) -> list[float]:
-    """exponents of f, then of f', and whether the last two are a covariance"""
-    held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
-    powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
-    return [*(float(i) for i, _ in powers), *(float(j) for _, j in powers), float(node.spread)]

@@ -7,20 +7,20 @@ __all__ = ["FAMILIES"]
 
 FAMILIES = {
     "family": r'''
-def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g):
+def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g, stride):
     r"""What `exchangeable_<i>_<j>` gives for each row of `patterns`, and its slopes by the variance and by the gap, as rows of `out`.
 
-    They are three blocks of column g of `out`; the other arrays are to work in. A row of `patterns` holds the exponents of f_<i>, those
-    of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the
-    slopes are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
+    They are three blocks of column g of `out`, rows of which are `stride` long; the other arrays are to work in. A row of `patterns` holds
+    the four exponents of f_<i>, those of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the slopes
+    are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
 
         \dot E f^m = E m f^{m-1} f' (\mu \dot p/(2 p) + (u - \mu) \dot\delta/(2 \delta)).
     """
-    count_of = patterns.shape[0]
-    highest = means.shape[1]
+    count_of = patterns.size // 9
+    highest = means.size // 5
     good = 0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q
     for r in range(3 * count_of):
-        out[r, g] = 0.0 if good else math.nan
+        out[stride * r + g] = 0.0 if good else math.nan
     if not good:
         return
     outer_y = np.empty(CAPACITY)
@@ -33,7 +33,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
     for r in range(count_of):
         total = 1.0
         for t in range(8):
-            total += patterns[r, t]
+            total += patterns[9 * r + t]
         most = max(most, total)
     window = math.sqrt(window * window + 16.0 * most)
     origin = np.empty(highest)
@@ -69,18 +69,18 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
             outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             for r in range(3 * count_of):
-                out[r, g] = math.nan
+                out[stride * r + g] = math.nan
             return
         for k in range(outer):
             mu = outer_y[k]
             count = nodes_about(shape, slope, mu, s, window, y, w)
             if count < 0:
                 for r in range(3 * count_of):
-                    out[r, g] = math.nan
+                    out[stride * r + g] = math.nan
                 return
             for m in range(highest):
                 for t in range(5):
-                    means[t, m] = 0.0
+                    means[t * highest + m] = 0.0
             at = f_<i>(mu)
             rise = f_<j>(mu)
             for m in range(1, highest):
@@ -93,31 +93,31 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 last = 0.0
                 for m in range(highest):
                     part = w[i] * power
-                    means[0, m] += part
-                    means[1, m] += part * rising
-                    means[2, m] += part * rising * rising
+                    means[m] += part
+                    means[highest + m] += part * rising
+                    means[2 * highest + m] += part * rising * rising
                     slanted = m * last * rising
-                    means[3, m] += w[i] * slanted
-                    means[4, m] += w[i] * slanted * (y[i] - mu)
+                    means[3 * highest + m] += w[i] * slanted
+                    means[4 * highest + m] += w[i] * slanted * (y[i] - mu)
                     if 0 < m <= spreading:
-                        rows[m, i] = power - origin[m]
-                        rows[highest + m, i] = slanted - tilt[m]
-                        rows[2 * highest + m, i] = slanted * (y[i] - mu)
+                        rows[CAPACITY * m + i] = power - origin[m]
+                        rows[CAPACITY * (highest + m) + i] = slanted - tilt[m]
+                        rows[CAPACITY * (2 * highest + m) + i] = slanted * (y[i] - mu)
                     last = power
                     power *= value
             if alone(slope, bend, mu, s) and alone(shape, slope, mu, s):  # differences as integrals of slopes: the values are too close
                 count = HERMITE_X.size
                 for m in range(1, highest):
-                    means[4, m] = 0.0
+                    means[4 * highest + m] = 0.0
                 for i in range(count):
                     w[i] = HERMITE_W[i]
                     step = s * HERMITE_X[i]
                     value = f_<i>(mu + step)
                     rising = f_<j>(mu + step)
                     for m in range(1, highest):
-                        rows[m, i] = 0.0
-                        rows[highest + m, i] = 0.0
-                        rows[2 * highest + m, i] = m * raised(value, m - 1.0) * rising * step
+                        rows[CAPACITY * m + i] = 0.0
+                        rows[CAPACITY * (highest + m) + i] = 0.0
+                        rows[CAPACITY * (2 * highest + m) + i] = m * raised(value, m - 1.0) * rising * step
                     for h in range(5):
                         z = mu + 0.5 * (1.0 + GAP_X[h]) * step
                         value = f_<i>(z)
@@ -128,17 +128,17 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                             curved = raised(value, m - 1.0) * bent
                             if m > 1:
                                 curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
-                            rows[m, i] += part * m * raised(value, m - 1.0) * rising
-                            rows[highest + m, i] += part * m * curved
+                            rows[CAPACITY * m + i] += part * m * raised(value, m - 1.0) * rising
+                            rows[CAPACITY * (highest + m) + i] += part * m * curved
                     for m in range(1, highest):
-                        means[4, m] += w[i] * rows[highest + m, i] * step
+                        means[4 * highest + m] += w[i] * rows[CAPACITY * (highest + m) + i] * step
             if spreading > 0:
                 for m in range(1, spreading + 1):
                     shift = 0.0
                     for i in range(count):
-                        shift += w[i] * rows[m, i]
+                        shift += w[i] * rows[CAPACITY * m + i]
                     for i in range(count):
-                        rows[m, i] -= shift
+                        rows[CAPACITY * m + i] -= shift
                 for m in range(1, spreading + 1):
                     for n in range(1, spreading + 1):
                         both = highest * m + n
@@ -147,14 +147,14 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                             drifted = 0.0
                             spun = 0.0
                             for i in range(count):
-                                one = w[i] * rows[m, i]
-                                other = w[i] * rows[n, i]
-                                total += one * rows[n, i]
-                                drifted += rows[highest + m, i] * other + one * rows[highest + n, i]
-                                spun += rows[2 * highest + m, i] * other + one * rows[2 * highest + n, i]
-                            spreads[0, both] = total
-                            spreads[1, both] = drifted
-                            spreads[2, both] = spun
+                                one = w[i] * rows[CAPACITY * m + i]
+                                other = w[i] * rows[CAPACITY * n + i]
+                                total += one * rows[CAPACITY * n + i]
+                                drifted += rows[CAPACITY * (highest + m) + i] * other + one * rows[CAPACITY * (highest + n) + i]
+                                spun += rows[CAPACITY * (2 * highest + m) + i] * other + one * rows[CAPACITY * (2 * highest + n) + i]
+                            spreads[both] = total
+                            spreads[wanted.size + both] = drifted
+                            spreads[2 * wanted.size + both] = spun
             drift = 0.5 * mu / common if sloped > 0.0 else 0.0
             spin = 0.5 / apart if sloped > 0.0 else 0.0
             for r in range(count_of):
@@ -163,30 +163,30 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 spinning = 0.0
                 clear = 1.0
                 for t in range(4):
-                    m = int(patterns[r, t])
-                    n = int(patterns[r, 4 + t])
+                    m = int(patterns[9 * r + t])
+                    n = int(patterns[9 * r + 4 + t])
                     if n > 0:
                         clear = 0.0
-                    if patterns[r, 8] > 0.0 and t > 1:
+                    if patterns[9 * r + 8] > 0.0 and t > 1:
                         continue
                     if m + n > 0:
-                        mean = means[n, m]
-                        drifting = drifting * mean + product * means[3, m]
-                        spinning = spinning * mean + product * means[4, m]
+                        mean = means[n * highest + m]
+                        drifting = drifting * mean + product * means[3 * highest + m]
+                        spinning = spinning * mean + product * means[4 * highest + m]
                         product *= mean
-                if patterns[r, 8] > 0.0:
-                    m = int(patterns[r, 2])
-                    n = int(patterns[r, 3])
-                    drifting = drifting * spreads[0, highest * m + n] + product * spreads[1, highest * m + n]
-                    spinning = spinning * spreads[0, highest * m + n] + product * spreads[2, highest * m + n]
-                    product *= spreads[0, highest * m + n]
+                if patterns[9 * r + 8] > 0.0:
+                    m = int(patterns[9 * r + 2])
+                    n = int(patterns[9 * r + 3])
+                    drifting = drifting * spreads[highest * m + n] + product * spreads[wanted.size + highest * m + n]
+                    spinning = spinning * spreads[highest * m + n] + product * spreads[2 * wanted.size + highest * m + n]
+                    product *= spreads[highest * m + n]
                 part = weight * outer_w[k]
-                out[r, g] += valued * part * product
+                out[stride * r + g] += valued * part * product
                 if clear == 0.0:
-                    out[count_of + r, g] = math.nan
-                    out[2 * count_of + r, g] = math.nan
+                    out[stride * (count_of + r) + g] = math.nan
+                    out[stride * (2 * count_of + r) + g] = math.nan
                 elif sloped > 0.0:
-                    out[count_of + r, g] += part * ((1.0 - by_q) * drift * drifting + by_q * spin * spinning)
-                    out[2 * count_of + r, g] += part * by_delta * (spin * spinning - drift * drifting)
+                    out[stride * (count_of + r) + g] += part * ((1.0 - by_q) * drift * drifting + by_q * spin * spinning)
+                    out[stride * (2 * count_of + r) + g] += part * by_delta * (spin * spinning - drift * drifting)
 ''',
 }

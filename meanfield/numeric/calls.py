@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from meanfield.gaussian.cells import Cell
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.lookup import KEPT, SCRATCH
+from meanfield.numeric.members import Members
 from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import Work
 
@@ -38,6 +41,7 @@ class Calls:
     used: set[str] = field(default_factory=set)
     calls: dict[str, tuple[Integrand, ...]] = field(default_factory=dict)
     moments: set[tuple[sp.Expr, ...]] = field(default_factory=set)  # arguments of the calls that one function serves
+    members: dict[sp.Expr, Members] = field(default_factory=dict)  # by function and law, moments that are taken together
     centred: bool = True  # no quadrature call has a mean
 
     def size(self, call: sp.Expr) -> sp.Expr:
@@ -140,13 +144,32 @@ class Calls:
         """A quadrature call for functions of x."""
         return self.call(kind, tuple(self.integrand(f) for f in functions), *args)
 
+    def member(self, node: Exchangeable) -> sp.Expr:
+        """A moment among all those that are taken of one function under one law."""
+        f, _, variance, gap, _ = node.args
+        law = sp.Tuple(f, variance, gap)
+        if law not in self.members:
+            self.members[law] = Members(tuple(self.integrand(g) for g in (f, regular(f), regular(regular(f)))))
+        name, together = f"member_{list(self.members).index(law)}", self.members[law]
+        self.calls[name] = together.functions
+        return sp.Function(name, real=True)(variance, gap, sp.Integer(together.place(node)))
+
+    @property
+    def scratch(self) -> int:
+        """How many numbers calls keep from one to the next."""
+        if self.from_tables:
+            return SCRATCH + KEPT * len(self.integrands)
+        return sum(together.size for together in self.members.values())
+
     @property
     def tabulates(self) -> bool:
-        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance."""
+        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance. What is too steep for
+        them is looked for among what they would hold, not among all that quadrature takes."""
         plain = all(name.partition("_")[0].removeprefix("broad") in ("mean", "cross", "gap") for name in self.calls)
         plain = plain and all(i.about is None for i in self.integrands.values())
         plain = plain and not any(i.parameters for i in self.integrands.values())
-        return bool(self.calls) and plain and self.centred and not any(i.shape.steepening for i in self.integrands.values())
+        steep = self.from_tables and any(i.shape.steepening for i in self.integrands.values())
+        return bool(self.calls) and plain and self.centred and not steep
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:

@@ -24,6 +24,7 @@ from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.far_powers import FAR, far_power
 from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.members import Members
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
 from meanfield.numeric.unbounded import bounded_or_weighed, weighed
@@ -214,6 +215,8 @@ class Expectations(Calls):
         return sp.Piecewise((self.call("two", functions, *within(plain)), plain), (far, True))
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
+        if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
+            return self.member(node)
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
         powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
         functions = [node.integrand, regular(node.integrand)]

@@ -38,6 +38,8 @@ SOON = 1 << 14
 SOME = 10_000
 #: points of a grid that tables are made for first
 PROBES = 16
+#: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
+SHALLOW = (64, 512)
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
 #: a line of the cache; bytes of kept layers beyond which these go past it, and points in a block of a grid then: writing row after row in
@@ -266,6 +268,12 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
             pass
     more = run(job, out)
     left = out.unanswered
+    if more and left.size and not holds(job.rec, "L"):  # which would be another network
+        some = job.of(left[np.linspace(0, left.size - 1, min(PROBES, left.size)).astype(np.int64)])
+        for depth in (d for d in SHALLOW if d < job.depth):
+            few = replace(some, depth=depth, marks=np.array([depth]))
+            while run(few, few.output()):
+                pass
     while more and left.size:
         part = job.of(left)
         found = part.output()

@@ -308,7 +308,7 @@ def trajectories(
     s = workspace(SIZE)
     w = workspace(FIRST_KEPT + (segment * KEPT if several else KEPT))
     starts = workspace(segments_of(depth, segment) * STATE if several else 1)
-    scratch = np.full(SCRATCH, -1.0)  # what tables were last asked for, of no variance yet
+    scratch = np.full(SCRATCH, -1.0)  # what was last asked for, of no variance yet
     for origin in range(first, last, LANES):
         through(
             origin, last, depth, marks, segment, halt,

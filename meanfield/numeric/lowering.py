@@ -21,7 +21,7 @@ from meanfield.numeric.magnitudes import chained
 from meanfield.numeric.printing import KernelPrinter, source_name
 from meanfield.numeric.radicals import radicals
 from meanfield.numeric.rounding import rounding_bound
-from meanfield.numeric.sources import argument_name, lookup_sources, primitive_sources, quadrature_sources, rule_import
+from meanfield.numeric.sources import argument_name, lookup_sources, member_sources, primitive_sources, quadrature_sources, rule_import
 from meanfield.symbols import known
 
 __all__ = ["Body", "Lowering"]
@@ -50,8 +50,11 @@ class Lowering(Expectations):
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]
         names = dict(given)
-        scratch = ["scratch"] * self.from_tables
-        leading = {name: [*(f"shape_{i.index}" for i in integrands), *scratch] for name, integrands in self.calls.items()}
+
+        def held(name: str) -> list[str]:
+            return ["scratch"] if self.from_tables or name.startswith("member_") else []
+
+        leading = {name: [*(f"shape_{i.index}" for i in integrands), *held(name)] for name, integrands in self.calls.items()}
         printer = KernelPrinter(names, leading)
         lines: list[str] = []
         printed: set[sp.Symbol] = set()
@@ -80,7 +83,7 @@ class Lowering(Expectations):
         sources += [self._rounding_source(i) for i in self.rounded]
         parts = primitive_sources(self.used)
         if sources:
-            parts += [rule_import(), *sources, *quadrature_sources(self.calls)]
+            parts += [rule_import(), *sources, *quadrature_sources(self.calls), *member_sources(self.members.values())]
         return "\n\n".join(part.rstrip() + "\n" for part in parts)
 
     def _integrand_source(self, integrand: Integrand) -> str:

@@ -41,9 +41,11 @@ LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
 DEVIATIONS = 28  # nodes in \sigma^2
 WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor: 3^-36 = 7e-18
 MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
+GAUSSIAN = (0.625, 0.4375, 0.15625, 0.109375)  # ends of panels about 0 over what varies as a Gaussian does, of the reach
 RESOLVED = 1e-14  # of the largest inner mean
 NOTHING = 1e-40  # of the largest product: where all of a panel is less, its integral is no part of a mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
+FEWER = (6, 10)  # nodes of a density over short panels
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
 TO_LEGENDRE = np.linalg.inv(LEGENDRE)
@@ -129,7 +131,8 @@ class _Plane:
         first = -far if self.g.mirrored else 0.0
         count = max(1, math.ceil(math.log(2.0 * far / self.g.d, GRADED)))
         lengths = far * GRADED ** -np.arange(1.0, count + 1.0)
-        steps = [m + side * length for m in meetings for side in (-1.0, 1.0) for length in lengths.tolist()]
+        steps = [side * far * part for side in (-1.0, 1.0) for part in GAUSSIAN]
+        steps += [m + side * length for m in meetings for side in (-1.0, 1.0) for length in lengths.tolist()]
         ends = np.unique([first, *(m for m in (*meetings, *steps) if first < m < far), far])
         todo = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
         done: dict[tuple[float, float], Floats] = {}
@@ -163,16 +166,45 @@ class _Plane:
         row, k = np.nonzero(high > low)
         low, high = low[row, k][:, None], high[row, k][:, None]
         X, at = low + (high - low) * (0.5 + 0.5 * NODES), z[row][:, None]
-        values = self.g.value(at + X) * self.g.value(at - X if self.g.mirrored else X - at)
+        values = self.g.value(at - X if self.g.mirrored else X - at)
+        some = values.any(axis=1)  # of the other factor no more is wanted
+        values[some] *= self.g.value((at + X)[some])
         weights = 0.5 * (high - low) * WEIGHTS * values * (2.0 if self.g.mirrored else 1.0)  # mirrored: even in X
         size = np.abs(values).max(axis=1)
-        counts = size > NOTHING * size.max()
-        weights, exponents, starts = weights[counts], -0.5 * X[counts] ** 2, np.flatnonzero(np.diff(row, prepend=-1))
-        sums, out = np.zeros(row.size), np.empty((self.sigma.size, z.size))
-        for j, s in enumerate(self.sigma):
-            sums[counts] = np.einsum("ij,ij->i", weights, np.exp(exponents / s**2)) / (math.sqrt(2.0 * math.pi) * s)
-            out[j] = np.add.reduceat(sums, starts)
-        return out
+        counts, starts = size > NOTHING * size.max(), np.flatnonzero(np.diff(row, prepend=-1))
+        sums, weights, low, high = np.zeros((self.sigma.size, row.size)), weights[counts], low[counts], high[counts]
+        first = np.minimum(np.searchsorted(grid[0], low[:, 0]), grid.shape[1] - 2)
+        whole = (grid[0, first] == low[:, 0]) & (grid[0, first + 1] == high[:, 0])
+        found = np.empty((self.sigma.size, len(weights)))
+        found[:, ~whole] = self._under_densities(weights[~whole], low[~whole], high[~whole])
+        for k in range(grid.shape[1] - 1):  # many have the same nodes
+            same = np.flatnonzero(whole & (first == k))
+            found[:, same] = self._densities(grid[0, k] + (grid[0, k + 1] - grid[0, k]) * (0.5 + 0.5 * NODES)) @ weights[same].T
+        sums[:, counts] = found
+        return np.asarray(np.add.reduceat(sums, starts, axis=1))
+
+    def _densities(self, x: Floats) -> Floats:
+        """of each deviation, a row"""
+        return _density(x, self.sigma[:, None])
+
+    def _under_densities(self, weights: Floats, low: Floats, high: Floats) -> Floats:
+        """Sums of weights at the nodes of each panel times the normal density there of each deviation sigma, which on short panels is a
+        polynomial that fewer nodes know: on half a panel of length h about c it has m-th derivatives of (|c|/sigma + 4)^m sigma^-m of
+        itself or less, so that a sum over m Chebyshev nodes is off by twice (h (|c|/sigma + 4)/2 sigma)^m/m! of itself."""
+        s = float(self.sigma.min())
+        steep = 0.5 * (high - low) / s * (np.maximum(np.abs(low), np.abs(high)) / s + 4.0)
+        out, left = np.empty((self.sigma.size, len(weights))), np.ones(len(weights), dtype=bool)
+        for m in (*FEWER, NODES.size):
+            here = left & (steep[:, 0] <= 2.0 * (0.5e-17 * math.factorial(m)) ** (1.0 / m)) if m < NODES.size else left
+            left = left & ~here
+            nodes = _chebyshev(m) if m < NODES.size else NODES
+            own = weights[here] if m == NODES.size else weights[here] @ _polynomials(NODES, m) @ np.linalg.inv(_polynomials(nodes, m))
+            exponents = -0.5 * (low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2
+            density = np.empty_like(exponents)
+            for j, sigma in enumerate(self.sigma):
+                np.exp(np.multiply(exponents, sigma**-2.0, out=density), out=density)
+                out[j, here] = np.einsum("ij,ij->i", own, density)
+        return out / (math.sqrt(2.0 * math.pi) * self.sigma[:, None])
 
 
 def mean_of(f: Real, breaks: tuple[float, ...], v: Floats) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sympy as sp
 
 from meanfield.gaussian import quadrature
@@ -9,9 +11,10 @@ from meanfield.numeric import lookup, primitives
 from meanfield.numeric.calls import parameters_of
 from meanfield.numeric.fingerprint import source_of
 from meanfield.numeric.integrands import WAVED, Integrand
+from meanfield.numeric.members import Members
 from meanfield.numeric.printing import source_name
 
-__all__ = ["argument_name", "lookup_sources", "primitive_sources", "quadrature_sources", "rule_import"]
+__all__ = ["argument_name", "lookup_sources", "member_sources", "primitive_sources", "quadrature_sources", "rule_import"]
 
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
@@ -46,6 +49,7 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
     "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
     "family": (("reach", (0,)), ("reach", (1,))),
+    "member": (("family", (0, 1, 2)),),
 }
 
 
@@ -101,4 +105,13 @@ def quadrature_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
 
     for name, integrands in calls.items():
         want(name.partition("_")[0], integrands)
-    return [_function(kind, integrands) for kind, integrands in wanted]
+    return [_function(kind, integrands) for kind, integrands in wanted if kind in quadrature.FUNCTIONS]
+
+
+def member_sources(members: Iterable[Members]) -> list[str]:
+    """What takes the moments of each law, from the pass over their function."""
+    sources, own = [], 0
+    for k, together in enumerate(members):
+        sources.append(together.source(f"member_{k}", own))
+        own += together.size
+    return sources

@@ -40,6 +40,8 @@ REACH, NATS = 10.0, 42.0  # standard deviations kept, accuracy of a trapezoidal 
 NARROW = 16  # nodes in s
 FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in |x| < 3
 ROUNDING = 4e-15
+#: how far from 0 inputs may be against what g is wide, for one sum in y from there to 0 to be tried
+STEEP = 500.0
 #: of the largest value, last coefficients in y that are not given up at sight
 MODEST = 1e-12
 ALL = slice(None)
@@ -132,8 +134,9 @@ def _parts(g: Smooth | Pieces, k: int, tolerance: float) -> tuple[tuple[tuple[fl
     derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
     products, high, largest = g.products(variances(k)), 1.0, 0.0
+    narrow = STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
-        for low in (0.0, 0.5 * high):
+        for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
             y = _between(low, high)
             if low == 0.0 and not _may_be_resolved(products(y, slice(1)), largest):
                 continue

@@ -9,7 +9,6 @@ from functools import lru_cache
 import sympy as sp
 
 from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.loops import LOOPS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -134,9 +133,9 @@ def _kernel_of(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
     prepared = [hoisted(part.lines, {*parameters, *lowering.used, "L"}, taken) for part in parts]
     held = list(dict.fromkeys([*parameters, *(line.partition(" = ")[0] for before, _ in prepared for line in before)]))
     labels = list(parts[0].results)
-    size = SCRATCH + KEPT * len(lowering.integrands)
-    own = [f"scratch[i*{size} : i*{size} + {size}]"] * from_tables
-    names = [*lowering.shape_names, *["scratch"] * from_tables]
+    size = lowering.scratch
+    own = [f"scratch[i*{size} : i*{size} + {size}]"] * (size > 0)
+    names = [*lowering.shape_names, *["scratch"] * (size > 0)]
     shape_names = "".join(f", {name}" for name in names)
 
     steps, moves = [], []
@@ -153,7 +152,7 @@ def _kernel_of(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
         moves.append(_filled(_MOVE, put).strip())
     layers = sum(part.times for part in parts)
     put = product_lines(mixed, split) | {
-        "rows": _rows(held, labels, layers, size * from_tables),
+        "rows": _rows(held, labels, layers, size),
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),

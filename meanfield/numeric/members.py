@@ -1,0 +1,102 @@
+"""Moments of exchangeable variables of one law that a step takes together: a single pass for all of them, kept until the law changes.
+
+In a kernel each is a call for itself, whose arguments are the law and which of them it is; the first one makes the pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.numeric.integrands import Integrand
+
+__all__ = ["Members", "pattern_of", "wanted_of"]
+
+Floats = NDArray[np.float64]
+
+#: the numbers of a pattern
+PATTERN = 2 * MOST + 1
+#: highest power of a derivative in a moment of the pass
+STEEPEST = 2
+
+_SOURCE = '''
+def {name}(shape, slope, bend, scratch, q, delta, k):
+    """The moments of one law, of which k is wanted: those of the law before are at hand."""
+    kept = scratch[{own} : {own} + {size}]
+    if kept[0] != q or kept[1] != delta:
+        patterns = np.zeros({pattern} * {count})
+        wanted = np.zeros({powers} * {powers})
+        {assignments}
+        means = np.empty(5 * {powers})
+        spreads = np.empty(3 * wanted.size)
+        rows = np.empty(3 * {powers} * CAPACITY)
+        out = np.empty(3 * {count})
+        {family}(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, 0, 1)
+        kept[0] = q
+        kept[1] = delta
+        for i in range({count}):
+            kept[2 + i] = out[i]
+    return float(kept[2 + int(k)])
+'''
+
+
+@dataclass
+class Members:
+    """The moments of a law: a function, its first and second derivative, and the patterns of powers in order."""
+
+    functions: tuple[Integrand, ...]
+    patterns: list[tuple[float, ...]] = field(default_factory=list)
+
+    @staticmethod
+    def answers(node: Exchangeable) -> bool:
+        """Whether the pass has the moment: of a function without parameters, not steeper than that."""
+        steep = max((j for _, j in node.powers), default=0)
+        return steep <= (0 if node.spread else STEEPEST) and len(node.integrand.free_symbols) <= 1
+
+    def place(self, node: Exchangeable) -> int:
+        """Which of the moments it is."""
+        pattern = pattern_of(node)
+        if pattern not in self.patterns:
+            self.patterns.append(pattern)
+        return self.patterns.index(pattern)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return 2 + len(self.patterns)
+
+    def source(self, name: str, own: int) -> str:
+        """The function of that name, which keeps its numbers from there on in scratch."""
+        patterns = np.array(self.patterns)
+        wanted = wanted_of(patterns)
+        arrays = (("patterns", patterns.ravel()), ("wanted", wanted.ravel()))
+        lines = [f"{array}[{i}] = {float(values[i])}" for array, values in arrays for i in np.flatnonzero(values).tolist()]
+        return _SOURCE.format(
+            name=name,
+            own=own,
+            size=self.size,
+            pattern=PATTERN,
+            count=len(self.patterns),
+            powers=len(wanted),
+            assignments="\n        ".join(lines),
+            family="_".join(["family", *(str(i.index) for i in self.functions)]),
+        ).lstrip("\n")
+
+
+def pattern_of(node: Exchangeable) -> tuple[float, ...]:
+    """Exponents of f, then of f', and whether the last two factors are a covariance."""
+    held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
+    powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
+    return (*(float(i) for i, _ in powers), *(float(j) for _, j in powers), float(node.spread))
+
+
+def wanted_of(patterns: Floats) -> Floats:
+    """Of which powers of f the covariance is among the patterns: as many rows and columns as there are powers, from 0 on."""
+    powers = int(patterns[:, :MOST].max()) + 1
+    wanted = np.zeros((powers, powers))
+    for row in patterns[patterns[:, -1] > 0]:
+        wanted[int(row[2]), int(row[3])] = 1.0
+    return wanted
