@@ -74,18 +74,20 @@ def polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     return result
 
 
-def _reduced(x: Value, low: Value | float = 0.0) -> tuple[Value, Value]:
+def _reduced(x: Value, low: Value | None = None) -> tuple[Value, Value]:
     """a number whose last bits are a whole k, and e^r - 1 with x + low = k ln 2 + r"""
     t = fma(x, 1.4426950408889634, ROUNDER)
     k = t - ROUNDER
-    r = fma(-k, LN2_LOW, fma(-k, LN2_HIGH, x)) + low
+    r = fma(-k, LN2_LOW, fma(-k, LN2_HIGH, x))
+    r = r if low is None else r + low
     return bits(t), fma(r * r, polynomial(r, EXP), r)
 
 
-def _exp(x: Value, low: Value | float = 0.0) -> Value:
+def _exp(x: Value, low: Value | None = None) -> Value:
     k, e = _reduced(where(x < -746.0, -746.0, where(x > 710.0, 710.0, x)), low)
     half = (k >> 1) << 52  # two factors: their product may be subnormal or infinite
-    return (e + 1.0) * double(half + ONE) * double((k << 52) - half + ONE)
+    scale = double(half + ONE)
+    return fma(e, scale, scale) * double((k << 52) - half + ONE)
 
 
 def inverse_root(x: Value) -> Value:
