@@ -9,7 +9,7 @@ import mpmath as mp
 import sympy as sp
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
-from meanfield.gaussian.special import Reciprocal, exponentials
+from meanfield.gaussian.special import Reciprocal, exponentials, is_linear
 from meanfield.gaussian.tidying import NestedRoot, tidy, upright
 from meanfield.symbols import known
 
@@ -19,6 +19,9 @@ x = known("x")
 
 #: functions that one derivative makes simpler
 _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
+
+#: arguments of functions that are larger than this at 0, so that nothing happens there; and how many places are looked at
+_FAR, _TURNS = 20, 8
 
 
 def vanishes(c: sp.Expr, digits: int = 40) -> bool:
@@ -85,7 +88,16 @@ def is_zero(h: sp.Expr) -> bool:
 
 
 def is_somewhere_nonzero(h: sp.Expr) -> bool:
-    """Whether it is something else at a point: a proof that it vanishes need not be looked for, and is long to fail"""
+    """Whether it is something else at a point, or next to one at which something happens, all else being far away: a proof that it
+    vanishes need not be looked for, and is long to fail"""
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
-    size = abs(sp.N(h.xreplace(point), 30))
-    return bool(size.is_Float and size > sp.Float("1e-25"))
+    inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and is_linear(t.args[0], x)}
+    slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace({x: sp.S.Zero})) > _FAR}
+    turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
+    return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))
+
+
+def _is_nonzero(number: sp.Expr) -> bool:
+    """whether its digits, if there are any, say so"""
+    size = abs(sp.N(number, 30))
+    return bool(size.is_Float and size._prec > 1 and size > sp.Float("1e-25"))
