@@ -101,7 +101,8 @@ def _(run: GramRun) -> Table:
 def _(diagram: PhaseDiagram) -> Table:
     """points of the critical lines"""
     points = [line[i] for line in diagram.critical_lines for i in picked(len(line), LAYERS)]
-    return Table([*map(letter, diagram.axes), r"$\chi$"], [[number(float(a)), number(float(b)), "$1$"] for a, b in points], "rrr")
+    rows = [[number(float(a)), number(float(b)), "$1$"] for a, b in points] or [["no line", "", ""]]
+    return Table([*map(letter, diagram.axes), r"$\chi$"], rows, "rrr")
 
 
 @tabulated.register

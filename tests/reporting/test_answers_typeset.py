@@ -75,6 +75,7 @@ def test_what_is_left_of_the_tables_says_why(fragments: dict[str, str]) -> None:
     assert "status: zero signal" in fragments["none of c"]
     assert r"\dots" not in fragments["none of c"]
     assert "not compared" in fragments["check of nothing"]
+    assert "no line" in fragments["phases without a line"]
 
 
 @pytest.mark.tex
