@@ -33,7 +33,7 @@ RULES = (
 #: a letter with primes, a star, what it is a derivative by, and an exponent
 _FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*)(\*?)(?:/d([A-Za-z]))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*(])")
 #: a quantity or a parameter that stands alone, with what stands below it
-_LETTER = re.compile(r"(?<![\w\\.^$'`])(?:([qpcJlL]|phi|chi|rho|mu|alpha|sigma)(?:_(\w+))?)(?![\w*(=`'^$]|\.\w)")
+_LETTER = re.compile(r"(?<![\w\\.^$'`])(?:([qpcJlL]|phi|chi|rho|mu|alpha|sigma|zeta|tau|eta)(?:_(\w+))?)(?![\w*(=`'^$]|\.\w)")
 #: what LaTeX has its own way of writing
 _ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}

@@ -101,7 +101,8 @@ def _(run: GramRun) -> Table:
 def _(diagram: PhaseDiagram) -> Table:
     """points of the critical lines"""
     points = [line[i] for line in diagram.critical_lines for i in picked(len(line), LAYERS)]
-    return Table([*map(letter, diagram.axes), r"$\chi$"], [[number(float(a)), number(float(b)), "$1$"] for a, b in points], "rrr")
+    rows = [[number(float(a)), number(float(b)), "$1$"] for a, b in points] or [["no line", "", ""]]
+    return Table([*map(letter, diagram.axes), r"$\chi$"], rows, "rrr")
 
 
 @tabulated.register
@@ -120,7 +121,7 @@ def _(found: Sensitivity) -> Table:
     columns = {"q_L": found.dq, r"\ln \mathcal{J}^{\,L,0}": found.dlog_apjn} | ({} if found.dgap is None else {"(1 - c_L)": found.dgap})
     rows = [[_start(name), *(_range(by_name[name]) for by_name in columns.values())] for name in found.dq]
     words = sorted(set(np.ravel(found.status).tolist()) - {"ok"})
-    rows += [[", ".join(words), *[""] * len(columns)]] * bool(words)
+    rows += [[f"status: {escaped(', '.join(words))}", *[""] * len(columns)]] * bool(words)
     return Table([r"$\partial/\partial$", *(f"${c}$" for c in columns)], rows, "l" + "r" * len(columns))
 
 
