@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.analysis.exact_correlations import exact_correlations
 from meanfield.analysis.moved import Moved
 from meanfield.analysis.points import MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
@@ -23,8 +24,8 @@ NARROWEST = 1e-40
 VANISHING, LIMIT = (1e-100, 1e-24, 1e-12), 1e-5
 #: the larger of two variances that tell how q' vanishes with q
 FURTHER = 1e6
-#: ln (1 - c')/2 to which c = -1 stays
-OPPOSITE = 1e-9
+#: how many times as large errors may be as where the exact value is known
+BEYOND = 4
 #: parts of the widest 1 - c at which the two are compared
 INSIDE = (0.1, 0.4, 0.7, 0.95)
 
@@ -40,9 +41,24 @@ class Correlations:
 
     def rise(self, eps: Floats) -> tuple[Floats, Floats, Floats]:
         """ln (1 - c')/(1 - c), its slope in ln (1 - c) and a bound on its error"""
+        value, slope, bound = self._rise(eps)
+        return value, slope, np.maximum(bound, BEYOND * self._seen_error)
+
+    def _rise(self, eps: Floats) -> tuple[Floats, Floats, Floats]:
+        """with a bound on what rounding does, but not on how nearly the variance stays"""
         with np.errstate(all="ignore"):
             moved, gap, slope = self._moved(eps)
             return gap.growth - moved.growth, slope * moved.at * eps / gap.at - 1, gap.growth_error + moved.growth_error
+
+    @cached_property
+    def _exact(self) -> Floats:
+        """the 1 - c that stay by the formulas"""
+        return np.array([gap for gap in exact_correlations(self.steps.step, self.steps.parameters) if gap <= self.widest], dtype=np.float64)
+
+    @cached_property
+    def _seen_error(self) -> float:
+        """what is left of zero there"""
+        return float(np.abs(self._rise(self._exact)[0]).max(initial=0.0))
 
     def _moved(self, eps: Floats) -> tuple[Moved, Moved, Floats]:
         """q', delta' and dc'/dc"""
@@ -86,19 +102,11 @@ class Correlations:
 
     def places(self) -> list[tuple[Root, float, float]]:
         """The roots with c < 1, each with its 1 - c and dc'/dc there."""
-        return [(r, *self._place(r)) for r in (*self.found.roots, *self._opposite())]
-
-    def _place(self, r: Root) -> tuple[float, float]:
-        gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # phi without mean, no bias: c = 0
+        error, exact = self._seen_error, self._exact
+        roots = [r for r in self.found.roots if not ((r.low <= exact) & (exact <= r.high)).any()]
+        roots += [Root(gap, gap, gap, True, error) for gap in map(float, exact)]
         with np.errstate(all="ignore"):
-            return gap, float(self._moved(np.array([gap]))[2][0])
-
-    def _opposite(self) -> list[Root]:
-        """c = -1, where phi is odd and there is no bias"""
-        if self.widest < 2:
-            return []
-        value, _, bound = self.rise(np.array([2.0]))
-        return [Root(2.0, 2.0, 2.0, True, float(abs(value[0])))] if abs(value[0]) <= min(bound[0], OPPOSITE) else []
+            return [(r, r.at, float(self._moved(np.array([r.at]))[2][0])) for r in sorted(roots, key=lambda r: r.at)]
 
     def growth(self, gap: float) -> Floats:
         """q'/q at that 1 - c, at this variance and at a larger one"""

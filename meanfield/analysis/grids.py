@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.analysis.exact_correlations import INDEPENDENT, exact_correlations
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.stepping import BESIDE
@@ -27,6 +28,8 @@ LOWEST, HIGHEST = 1e-12, 1e12
 STEPS = 80
 #: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c), against the terms of which they are the sum
 ZERO = 1.5e-15
+#: ln (1 - c') at c = 0 that may be nothing but the error of a table
+SMALL = 1e-9
 #: a Newton step that leads to a root that is touched, and at how many places beyond where a rate has faded it is looked for
 NEAR, BEYOND = 1e-2, 12
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
@@ -144,7 +147,8 @@ class Grid:
             (f_high, zero), f_low, side = rise(active, high), chi.log, np.zeros(at.size)
             f_low[parts] = rise(np.flatnonzero(parts), low[parts])[0]
             result[parts & (f_low <= 0)] = 0.0
-            result[f_high >= -zero] = 1.0  # c = 0 to rounding: phi without mean, no bias
+            f_high[self._independent(np.abs(f_high) < SMALL)] = 0.0
+            result[f_high >= -zero] = 1.0
             active = np.flatnonzero((f_high < -zero) & ~(parts & (f_low <= 0)))
             for _ in range(STEPS):
                 a, b, fa, fb = low[active], high[active], f_low[active], f_high[active]
@@ -161,6 +165,16 @@ class Grid:
                 active = active[~done & ~np.isnan(value)]
                 if not active.size:
                     break
+        return result
+
+    def _independent(self, asked: Bools) -> Bools:
+        """which of some settings leave c = 0 as it is by the formulas: phi without mean, and no bias"""
+        zeros, names = np.array([v == 0 for v in self.parameters.values()]), list(self.parameters)
+        result = np.zeros(self.size, dtype=bool)
+        for which in np.unique(zeros[:, asked], axis=1).T:
+            own = {name: 0.0 for name, there in zip(names, which, strict=True) if there}
+            if INDEPENDENT in exact_correlations(self.step, own):
+                result |= asked & (zeros == which[:, None]).all(0)
         return result
 
     def jointly(self) -> tuple[Floats, Floats]:
