@@ -6,6 +6,7 @@ The first repeats are taken one by one, the rest to the end by a fixed point or 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -26,6 +27,8 @@ from meanfield.recurrence import Recursion
 __all__ = ["DEEP", "Ends", "end_of"]
 
 Floats = NDArray[np.float64]
+#: what a repeat adds, and how much rougher than a double that is
+Step = Callable[[], tuple[Added, float]]
 
 #: layers from which on this is faster than one by one, compiled
 DEEP = 1 << 22
@@ -33,6 +36,8 @@ DEEP = 1 << 22
 TRIED = (256, 1024, 4096, 16384, 65536)
 #: repeats between two looks at whether the state stands still
 LOOK = 16
+#: how much rougher than a double quadrature is, as a rule
+CAREFUL = 30.0
 #: the longest cycle that rounding may leave of a fixed point
 CYCLE = 6
 #: in place of a 0, which would be scaled up again and again
@@ -62,10 +67,10 @@ class Ends:
         """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""
         return added_by(self.increments, values, depth, reading), 1.0
 
-    def by_quadrature(self, values: Floats, depth: int) -> tuple[Added, float]:
+    def by_quadrature(self, values: Floats, depth: int, lenient: float) -> tuple[Added, float]:
         """The same wherever the state goes, also where no table reaches."""
         increments, names = increments_of(self.rec, self.paired, False), [s.name for s in self.rec.parameters]
-        return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), LENIENT
+        return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), lenient
 
     @property
     def reading(self) -> tuple[list[Floats], list[Floats]]:
@@ -89,14 +94,21 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, ma
     depth = int(marks[-1])
     while True:
         reading = ends.reading
+
+        def from_tables(reading: tuple[list[Floats], list[Floats]] = reading) -> tuple[Added, float]:
+            return ends.added(values, depth, reading[1])
+
+        steps: list[Step] = [from_tables]
+        if ends.tables:
+            steps.append(lambda: ends.by_quadrature(values, depth, CAREFUL))
         try:
-            return _end_of(ends, values, q, delta, pooled, marks, reading, ends.added(values, depth, reading[1]))
+            return _end_of(ends, values, q, delta, pooled, marks, reading, steps)
         except TROUBLE:
             if not ends.extended(reading):
                 break
     if ends.tables:
         with suppress(*TROUBLE):
-            return _end_of(ends, values, q, delta, pooled, marks, ends.reading, ends.by_quadrature(values, depth))
+            return _end_of(ends, values, q, delta, pooled, marks, ends.reading, [lambda: ends.by_quadrature(values, depth, LENIENT)])
     return None
 
 
@@ -108,7 +120,7 @@ def _end_of(
     pooled: float,
     marks: NDArray[np.int64],
     reading: tuple[list[Floats], list[Floats]],
-    step: tuple[Added, float],
+    steps: list[Step],
 ) -> dict[str, Any]:
     m, depth = ends.module, int(marks[-1])
     s = m.workspace(m.SIZE)
@@ -126,12 +138,13 @@ def _end_of(
                 if (s[m.Q], s[m.DELTA]) == before:
                     return _at_rest(trail, period, delta)
             trail.on(LOOK)
-        try:
-            return _leapt(trail, delta, *step)
-        except TROUBLE as reason:
-            trouble = reason
-            if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
-                raise
+        for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
+            try:
+                return _leapt(trail, delta, *step())
+            except TROUBLE as reason:
+                trouble = reason
+                if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
+                    raise
     raise trouble
 
 
@@ -149,6 +162,13 @@ def _dead(trail: Trail, delta: float, from_tables: bool) -> dict[str, Any]:
         raise Rough("a table")
     good = int(s[m.GOOD])
     return {**_rows(trail.dead(good)), "status": status, "good": good}
+
+
+def _leaving(trail: Trail, path: list[Leap], state: State, added: Added) -> dict[str, Any]:
+    """q is about to leave the range of states"""
+    status = 2 if state.q < 1.0 else 1
+    good = (math.floor(state.n) if path else trail.n) * trail.module.LAYERS
+    return {**_rows(trail.leaving(path, added)), "status": status, "good": good}
 
 
 def _rows(records: dict[str, Floats]) -> dict[str, Floats]:
@@ -204,6 +224,8 @@ def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str
     log, chi_log = _logs(m, s)
     path: list[Leap] = []
     state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path, lenient)
+    if state.n < trail.depth:
+        return _leaving(trail, path, state, added)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
     end = np.array([[state.q], [state.delta], [state.ratio]])
     before = end

@@ -1,7 +1,7 @@
 r"""Very deep recursions without a step for each repeat: y(n + 1) - y(n) = f(y(n)) collocated in \log n.
 
-Once its transient is over, the state of a residual network is a smooth function of \log n. From n to r n it is a polynomial in \log n
-through Chebyshev points, at which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is
+Once its transient is over, the state of a residual network is a smooth function of \log n, and so are the logarithms of q and delta, also
+where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points, at which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is
 damped): y(n + 1) - y(n) = (e^{h D} - 1) y, h = \log(1 + 1/n), a series in the matrix D of the derivative that cancels nothing however
 large n is. Its last coefficients say how smooth the state is, and the equation between the points whether that is what it is.
 """
@@ -29,6 +29,8 @@ RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.03
 SMOOTH, LEFT = 3e-14, 1e-11
 #: how much rougher than doubles quadrature is, and what is made of it still good enough
 LENIENT = 1e3
+#: variances that are states of a kernel
+LEAST, MOST = 1e-300, 1e300
 #: so few repeats are taken one by one on the way back
 STEPS = 64
 #: Newton steps: with a new Jacobian, at most, and the size of the last
@@ -54,17 +56,19 @@ class State:
 
 @dataclass(frozen=True)
 class Leap:
-    """From `start` repeats to `ratio` times as many: q, delta, ratio of the row, and what log and chi_log are, at the points."""
+    """From `start` repeats to `ratio` times as many: q, delta and ratio of the row at the start, how far these, the first two as
+    logarithms, are from there at the points, and what log and chi_log are."""
 
     start: float
     ratio: float
-    y: Floats
+    begin: Floats
+    moved: Floats
     sums: Floats
 
     def at(self, n: Floats) -> tuple[Floats, Floats]:
-        """The same at other depths on the way."""
+        """q, delta, ratio of the row, and log and chi_log, at other depths on the way."""
         weights = _between(np.log(n / self.start) / math.log(self.ratio))
-        return self.y @ weights.T, self.sums @ weights.T
+        return _states(self.begin, self.moved @ weights.T), self.sums @ weights.T
 
 
 @dataclass(frozen=True)
@@ -79,25 +83,38 @@ class Column:
 
 
 def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = None, lenient: float = 1.0) -> State:
-    """The state after `depth` repeats, and the leaps on the path; Rough where it cannot be had to the accuracy of the rest, or where what
-    a repeat adds is known to fewer digits, to `lenient` times that."""
+    """The state after `depth` repeats, or where q is about to leave the range of states, and the leaps on the path; Rough where it cannot
+    be had to the accuracy of the rest, or where what a repeat adds is known to fewer digits, to `lenient` times that."""
     ratio = RATIO
     while state.n < depth:
-        left = depth / state.n
-        last = left <= ratio
+        most = min(depth, state.n + _lasting(added, state)) / state.n
+        if most < 1.0 + 1.0 / state.n:
+            return state
+        last = most <= ratio
         try:
-            state, leap = _leap(added, state, left if last else min(ratio, math.sqrt(left)), lenient)
+            state, leap = _leap(added, state, most if last else min(ratio, math.sqrt(most)), lenient)
             ratio = min(ratio**1.3, LONGEST)
             if path is not None:
                 path.append(leap)
         except Rough:
-            ratio = min(ratio, left) ** 0.5
-            if ratio < min(SHORTEST, left):
+            ratio = min(ratio, most) ** 0.5
+            if ratio < min(SHORTEST, most):
                 raise
             continue
-        if last:
+        if last and most * state.n >= depth:
             return replace(state, n=depth)
     return state
+
+
+def _lasting(added: Added, state: State) -> float:
+    """How many repeats q stays within the range of states for, at the rate it has."""
+    rate = math.log1p(float(added(np.array([[state.q], [state.delta], [state.ratio]]))[0, 0]) / state.q)
+    return math.log((LEAST if rate < 0.0 else MOST) / state.q) / rate if rate else math.inf
+
+
+def _states(begin: Floats, moved: Floats) -> Floats:
+    """q, delta and ratio of the row, so far from the first ones"""
+    return np.concatenate([begin[:2, None] * np.exp(moved[:2]), begin[2:, None] + moved[2:]])
 
 
 def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[State, Leap]:
@@ -109,43 +126,46 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
 
     def rates(y: Floats) -> Floats:
         found = added(y)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = np.concatenate([np.where(y[:2] != 0.0, np.log1p(found[:2] / y[:2]), 0.0), found[2:]])
         if not np.isfinite(found).all():
             raise Rough("the recursion leaves the doubles")
         return found
 
     def full(z: Floats) -> Floats:
-        y = np.repeat(start[:, None], POINTS, 1)
-        y[moving, 1:] += z
-        return y
+        moved = np.zeros((3, POINTS))
+        moved[moving, 1:] = z
+        return moved
 
     first = rates(start[:, None])[:3, 0]
-    power = np.where(start != 0.0, state.n * first / np.where(start != 0.0, start, 1.0), 0.0)
-    z = (start[:, None] * np.expm1(power[:, None] * np.log(n / state.n)))[moving, 1:]
+    z = np.array([state.n * first[i] * np.log(n / state.n) for i in moving])[:, 1:]
     jacobian, size = np.empty(0), math.inf
-    for turn in range(NEWTON):
-        y = full(z)
-        f = rates(y)
-        rest = z @ difference[1:, 1:].T - f[moving, 1:]
-        if turn < FRESH:
-            jacobian = _jacobian(rates, y, f, moving, difference)
-        step = np.linalg.solve(jacobian, -rest.ravel()).reshape(z.shape)
-        z = z + step
-        before, size = size, float(np.abs(step / full(z)[moving, 1:]).max())
-        if size < 1e-15 * lenient or (size < SETTLED * lenient and size > 0.3 * before):
-            break
+    with np.errstate(over="ignore"):
+        for turn in range(NEWTON):
+            y = _states(start, full(z))
+            f = rates(y)
+            rest = z @ difference[1:, 1:].T - f[moving, 1:]
+            if turn < FRESH:
+                jacobian = _jacobian(rates, y, f, moving, difference)
+            step = np.linalg.solve(jacobian, -rest.ravel()).reshape(z.shape)
+            z = z + step
+            scale = np.array([1.0 if i < 2 else float(np.abs(start[i])) for i in moving])[:, None]
+            before, size = size, float(np.abs(step / scale).max())
+            if size < 1e-15 * lenient or (size < SETTLED * lenient and size > 0.3 * before):
+                break
     if not size < SETTLED * lenient:
         raise Rough(f"Newton's method does not converge on a leap from {state.n:.3g}")
-    y = full(z)
+    moved = full(z)
+    y = _states(start, moved)
     f = rates(y)
     sums = f[3:, 1:] @ inverse.T
     grown = np.concatenate([np.zeros((2, 1)), sums], 1)
-    scale = np.concatenate([np.abs(start[moving]), np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
-    moved = y[moving] - start[moving, None]
-    _check_coefficients(np.concatenate([moved, grown]) / scale[:, None], state.n, lenient)
-    _check_between(moved, moving, rates, y, state.n, ratio, lenient)
-    q, delta, row = map(float, y[:, -1])
+    sizes = np.concatenate([scale[:, 0], np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
+    _check_coefficients(np.concatenate([moved[moving], grown]) / sizes[:, None], state.n, lenient)
     totals = np.array([[state.log], [state.chi_log]]) + grown
-    return State(state.n * ratio, q, delta, row, *map(float, totals[:, -1])), Leap(state.n, ratio, y, totals)
+    leap = Leap(state.n, ratio, start, moved, totals)
+    _check_between(leap, moving, rates, scale[:, 0], lenient)
+    return State(state.n * ratio, *map(float, y[:, -1]), *map(float, totals[:, -1])), leap
 
 
 def back_over(leap: Leap, added: Added, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
@@ -247,7 +267,7 @@ def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: l
         nudged = y.copy()
         nudged[j] *= 1.0 + 1e-7
         with np.errstate(all="ignore"):
-            slopes = (rates(nudged) - f)[:3] / (nudged[j] - y[j])
+            slopes = (rates(nudged) - f)[:3] / (nudged[j] / y[j] - 1.0 if j < 2 else nudged[j] - y[j])
         if not np.isfinite(slopes).all():
             raise Rough("the recursion leaves the doubles")
         for row, i in enumerate(moving):
@@ -262,18 +282,16 @@ def _check_coefficients(z: Floats, start: float, lenient: float = 1.0) -> None:
         raise Rough(f"the last coefficients of a leap from {start:.3g} are {last:.1e} of the state")
 
 
-def _check_between(
-    z: Floats, moving: list[int], rates: Callable[[Floats], Floats], y: Floats, start: float, ratio: float, lenient: float
-) -> None:
+def _check_between(leap: Leap, moving: list[int], rates: Callable[[Floats], Floats], scale: Floats, lenient: float) -> None:
     """the equation between the points"""
     t = np.array([0.37, 0.71])
     weights = _between(t)
-    at = start * np.exp(t * math.log(ratio))
-    there = y @ weights.T
-    found = (_powers(np.log1p(1.0 / at) / math.log(ratio), weights) @ z.T).T
-    wrong = float((np.abs(found - rates(there)[moving]) * at / np.abs(there[moving])).max())
+    at = leap.start * np.exp(t * math.log(leap.ratio))
+    there = _states(leap.begin, leap.moved @ weights.T)
+    found = (_powers(np.log1p(1.0 / at) / math.log(leap.ratio), weights) @ leap.moved[moving].T).T
+    wrong = float((np.abs(found - rates(there)[moving]) * at / scale[:, None]).max())
     if not wrong <= LEFT * lenient:
-        raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {start:.3g}")
+        raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {leap.start:.3g}")
 
 
 @lru_cache(maxsize=1)

@@ -93,6 +93,17 @@ class Trail:
             raise Rough(f"the whole product is {whole[0]} from its end and {there[0]} from its beginning")
         return out
 
+    def leaving(self, path: list[Leap], added: Added) -> dict[str, Floats]:
+        """What there is of the marks where q leaves the range of states at the end of the leaps."""
+        out = self.dead(self.n * self.module.LAYERS)
+        for leap in path:
+            inside = np.flatnonzero((self.marks >= leap.start) & (self.marks < leap.start * leap.ratio))
+            y, sums = leap.at(self.marks[inside].astype(np.float64))
+            out["q"][inside], out["delta"][inside] = y[:2]
+            out["forward"][inside] = sums[0] + np.log1p(self.pooled * y[2])
+            out["chi"][inside] = np.exp(added(y)[-1])
+        return out
+
     def repeating(self, period: int) -> dict[str, Floats]:
         """The same where the last repeats repeat themselves."""
         out, n = _nothing(self.marks), self.n

@@ -7,6 +7,8 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric import trajectory
+from meanfield.numeric.members import Members
 
 SOURCE = {"s": 128, "n": 512, "d": 768, "e": 1536}
 
@@ -31,6 +33,33 @@ def test_equal_tokens_stay_equal() -> None:
     assert factors[0] == pytest.approx(factors[2], rel=1e-4)
     t = _entries(block, q=1.0, gap=1e-12)
     assert t[0, 0] + t[0, 1] == pytest.approx(t[1, 0] + t[1, 1], rel=1e-3)  # up to the truncation of overlaps at 0
+
+
+@pytest.mark.parametrize("phi", [mf.silu, mf.relu], ids=str)
+def test_moments_of_a_law_in_one_pass(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """what a run takes all together is what quadrature of one moment after the other says, from near tokens to opposite ones"""
+    block, start = mf.GAU(phi, s=16, n=4, d=64), {"q": 1.0, "gap": np.array([1e-9, 0.3, 1.1])}
+    together = mf.propagate(block, 2, **start)
+    assert trajectory.kernel_of(mf.recursion(block), True).text.count("def family_") == 1
+    monkeypatch.setattr(Members, "answers", lambda node: False)
+    monkeypatch.setattr(trajectory, "remembered", lambda name, make: make())
+    trajectory.kernel_of.cache_clear()
+    alone = mf.propagate(block, 2, **start)
+    assert "def family_" not in trajectory.kernel_of(mf.recursion(block), True).text
+    trajectory.kernel_of.cache_clear()
+    for name in ("q", "gap"):
+        np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=1e-13)
+    np.testing.assert_allclose(together.log_apjn, alone.log_apjn, atol=1e-13)
+
+
+def test_laws_beside_each_other_keep_their_moments() -> None:
+    """two units of different activations in one repeat, and two of one: each law its own pass, whichever came before"""
+    one, other = (mf.Residual(mf.LayerNorm() >> mf.GAU(phi, s=16, n=4, d=64)) for phi in (mf.silu, mf.gelu))
+    for net in (one >> other, one >> one):
+        whole = mf.propagate(net, 1, q=1.0, c=0.2)
+        first = mf.propagate(net.blocks[0], 1, q=1.0, c=0.2)
+        second = mf.propagate(net.blocks[1], 1, q=first.q[-1], gap=first.gap[-1])
+        assert (whole.q[-1], whole.gap[-1]) == (second.q[-1], pytest.approx(second.gap[-1], rel=1e-14))
 
 
 def _entries(block: mf.Block, q: float, gap: float) -> np.ndarray:

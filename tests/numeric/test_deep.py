@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from cases import VIT, transformer
 
 import meanfield as mf
@@ -210,7 +211,32 @@ def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
         assert np.isnan(getattr(deep, name)[:, 2:]).all()
     assert np.isnan(deep.log_apjn).all()
     with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):
-        mf.propagate(mf.mlp(mf.activations["arctan"]), 10**9, 1.0, record="last", sigma_w=0.9999, sigma_b=0.0)
+        layer = mf.Activate(mf.activations["arctan"]) >> mf.Linear(1, 0)
+        mf.propagate(mf.Residual(layer, scale=sp.cos(mf.l)), 10**9, 1.0, record="last")
+
+
+def test_what_shrinks_to_the_end_of_the_doubles() -> None:
+    """leaps reach the layer at which q leaves them, and say of those before what one by one does"""
+    net, start = mf.mlp(mf.activations["arctan"]), {"c": 0.5, "sigma_w": 0.9, "sigma_b": 0.0}
+    kept = [100, 1500, *range(3255, 3280)]
+    few, deep = mf.propagate(net, 3300, 1.0, record=kept, **start), mf.propagate(net, 10**9, 1.0, record=kept, **start)
+    assert few.status == deep.status == "underflow"
+    assert 3 < np.isfinite(deep.q).sum() < len(kept) - 3
+    for name in ("q", "gap", "log_apjn_forward", "chi"):
+        np.testing.assert_allclose(getattr(deep, name), getattr(few, name), rtol=2e-12)
+    assert np.isnan(deep.log_apjn).all()
+
+
+def test_what_shrinks_slowly_is_not_lost_on_the_way() -> None:
+    """a layer next to criticality is linear once q is next to 0: sigma_w^2 a layer, also after ten million"""
+    sigma = 0.99999
+    run = mf.propagate(mf.mlp(mf.tanh), 10**7, 1.0, c=0.5, record=[8 * 10**6], sigma_w=sigma, sigma_b=0.0)
+    assert run.status == "ok"
+    lost = 2 * 10**6 * 2 * math.log1p(sigma - 1)
+    assert math.log(run.q[1] / run.q[0]) == pytest.approx(lost, rel=1e-11)
+    assert run.gap[1] == pytest.approx(run.gap[0], rel=1e-9)
+    assert run.log_apjn_forward[1] - run.log_apjn_forward[0] == pytest.approx(lost, rel=1e-11)
+    assert run.log_apjn + run.log_apjn_forward == pytest.approx(np.full(2, run.log_apjn_forward[-1]), rel=1e-11)
 
 
 def test_a_law_that_holds_the_depth_is_not_judged_at_another() -> None:
