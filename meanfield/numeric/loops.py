@@ -136,35 +136,38 @@ def code(q, delta, started, least, mantissa, lowest, good, layers):
 
 def keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward):
     """State and forward product of a block as record r."""
+    if RECORDS > 1:
+        await_logarithm(s, w, r, origin, pooled, q_out, delta_out, forward)
+        return
     q_row = q_out[r, origin : origin + lanes]
     delta_row = delta_out[r, origin : origin + lanes]
     forward_row = forward[r, origin : origin + lanes]
     for i in range(lanes):
         q_row[i] = s[Q + i]
         delta_row[i] = s[DELTA + i]
-        mantissa = s[A + i] + pooled * s[B + i]
-        if RECORDS > 1:
-            w[MANTISSAS + r % RECORDS] = mantissa
-            w[EXPONENTS + r % RECORDS] = s[E + i]
-        else:
-            forward_row[i] = logarithm(mantissa, s[E + i])
-    if RECORDS > 1 and (r % RECORDS == RECORDS - 1 or r == forward.shape[0] - 1):
-        logarithms(w, r % RECORDS + 1)
-        put(w, r - r % RECORDS, r + 1, origin, forward)
+        forward_row[i] = logarithm(s[A + i] + pooled * s[B + i], s[E + i])
+
+
+def await_logarithm(s, w, r, origin, pooled, q_out, delta_out, forward):
+    """The same of a single point, whose product waits."""
+    q_out[r, origin] = s[Q]
+    delta_out[r, origin] = s[DELTA]
+    w[MANTISSAS + r % RECORDS] = s[A] + pooled * s[B]
+    w[EXPONENTS + r % RECORDS] = s[E]
+    if r % RECORDS == RECORDS - 1 or r == forward.shape[0] - 1:
+        put_forward(w, r, origin, forward)
+
+
+def put_forward(w, r, origin, forward):
+    """The logarithms up to record r that wait."""
+    logarithms(w, r % RECORDS + 1)
+    put(w, r - r % RECORDS, r + 1, origin, forward)
 
 
 def keep_back(s, w, r, origin, lanes, backward, chi_sum):
     """The product from record r to the end."""
     if RECORDS > 1:
-        w[MANTISSAS + r % RECORDS] = s[A]
-        w[EXPONENTS + r % RECORDS] = s[E]
-        {chi_kept}
-        if r % RECORDS == 0:
-            stop = min(r + RECORDS, backward.shape[0])
-            logarithms(w, stop - r)
-            put(w, r, stop, origin, backward)
-            {chi_logs}
-            put(w, r, stop, origin, chi_sum)
+        await_logarithm_back(s, w, r, origin, backward, chi_sum)
         return
     backward_row = backward[r, origin : origin + lanes]
     sum_row = chi_sum[r, origin : origin + lanes]
@@ -172,6 +175,24 @@ def keep_back(s, w, r, origin, lanes, backward, chi_sum):
         total = logarithm(s[A + i], s[E + i])
         backward_row[i] = total
         sum_row[i] = {chi_sum}
+
+
+def await_logarithm_back(s, w, r, origin, backward, chi_sum):
+    """The same of a single point."""
+    w[MANTISSAS + r % RECORDS] = s[A]
+    w[EXPONENTS + r % RECORDS] = s[E]
+    {chi_kept}
+    if r % RECORDS == 0:
+        put_back(w, r, origin, backward, chi_sum)
+
+
+def put_back(w, r, origin, backward, chi_sum):
+    """The logarithms from record r on that wait."""
+    stop = min(r + RECORDS, backward.shape[0])
+    logarithms(w, stop - r)
+    put(w, r, stop, origin, backward)
+    {chi_logs}
+    put(w, r, stop, origin, chi_sum)
 
 
 def logarithms(w, size):

@@ -11,7 +11,10 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr, SelectInstr
 
-__all__ = ["foresee", "foreseen"]
+__all__ = ["RARE", "foresee", "foreseen"]
+
+#: functions of the loops that a point calls at few of its layers
+RARE = frozenset(("put_forward", "put_back"))
 
 #: how much likelier one way is than the other: LLVM makes a branch of what is foreseen in 99 of 100 cases
 _WEIGHTS = (2000, 1)

@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from meanfield.numeric.compilation.choices import foreseen
+from meanfield.numeric.compilation.choices import RARE, foreseen
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
@@ -111,7 +111,10 @@ class _Body(Expressions):
             for k, value in enumerate(values):
                 whole = end.insert_value(whole, value, k)
             end.ret(whole)
-        if self.shared.exact and not self.made and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(self.tree)):
+        if self.shared.alone and self.source.__name__ in RARE:
+            self.function.attributes.add("cold")
+            self.function.attributes.add("noinline")
+        elif self.shared.exact and not self.made and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(self.tree)):
             self.function.attributes.add("alwaysinline")  # a loop over points calls it, and is to become vector code
 
     def called(self, function: FunctionType, given: list[Typed]) -> Typed:
