@@ -9,11 +9,15 @@ import sympy as sp
 
 from meanfield.gaussian.kinks import kinks_of
 from meanfield.gaussian.pieces import KINKED, NotClosed, in_pieces, pieces_of
+from meanfield.gaussian.special import is_linear
 from meanfield.symbols import known
 
 __all__ = ["about_its_mean", "without_plateau"]
 
 x = known("x")
+
+#: from where on the hyperbolic tangent is its limit, to the last digit of a double
+_FAR = 20
 
 
 @cache
@@ -37,11 +41,17 @@ def about_its_mean(f: sp.Expr, mean: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
 
 @cache
 def without_plateau(f: sp.Expr) -> sp.Expr:
-    """A function that is constant around 0, less that constant: it has the same gap, and is 0 around 0; any other function itself.
+    """A function that is constant around 0, or next to it, less that constant: it has the same gap, and is 0 around 0, or next to it; any
+    other function itself.
 
     >>> without_plateau(sp.Max(1, x - 2))
     Piecewise((0, x < 3), (x - 3, True))
+    >>> without_plateau(sp.tanh(100 * x - 300))
+    tanh(100*x - 300) + 1
     """
+    ends = [_end_at_zero(t) for t in sp.Add.make_args(f)]
+    if None not in ends:
+        return f - sp.Add(*ends)
     if not f.has(*KINKED) or f.has(sp.DiracDelta):
         return f
     try:
@@ -54,3 +64,14 @@ def without_plateau(f: sp.Expr) -> sp.Expr:
     if x in level.free_symbols or level == 0:
         return f
     return sp.Piecewise(*((value - level, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1] - level, sp.true))
+
+
+def _end_at_zero(term: sp.Expr) -> sp.Expr | None:
+    """the limit of c tanh(a x + b) that it has at 0 up to rounding, a constant itself; None of any other term"""
+    c, head = term.as_independent(x, as_Add=False)
+    if head == 1:
+        return c
+    if not isinstance(head, sp.tanh) or not is_linear(head.args[0], x):
+        return None
+    at_zero = head.args[0].xreplace({x: sp.S.Zero})
+    return c * sp.sign(at_zero) if (abs(at_zero) - _FAR).is_positive else None

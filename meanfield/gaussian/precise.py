@@ -34,6 +34,7 @@ from meanfield.gaussian.panels import Unresolved
 from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.quadrants import mean_over_quadrants
 from meanfield.gaussian.smoothness import almost_everywhere
+from meanfield.gaussian.stable import complemented
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
@@ -100,7 +101,7 @@ def _even(f: sp.Expr) -> bool:
 
 def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
-    f = almost_everywhere(f)
+    f = complemented(almost_everywhere(f))
     numbers = numbers_for(f)
     if mean == 0 and beyond(f, variance) is None:
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
@@ -158,7 +159,7 @@ def _at(line: Line, z: sp.Rational) -> sp.Expr:
 
 def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     """E f(u) g(v), to prec bits."""
-    f, g = almost_everywhere(f), almost_everywhere(g)
+    f, g = complemented(almost_everywhere(f)), complemented(almost_everywhere(g))
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
@@ -223,7 +224,7 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
     part o of f adds, 2 E o(u) o(-v)."""
     if delta == 0:
         return mp.mpf(0)
-    f = without_plateau(almost_everywhere(f))
+    f = complemented(without_plateau(almost_everywhere(f)))
     ratio = delta / variance
     negative = bool(ratio > 1)
     eps_exact = 2 - ratio if negative else ratio

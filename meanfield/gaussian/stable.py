@@ -18,7 +18,7 @@ from meanfield.gaussian.special import NormalCDF, ScaledErfc, is_linear
 from meanfield.gaussian.stretches import Stretch
 from meanfield.symbols import known
 
-__all__ = ["side", "tamed"]
+__all__ = ["complemented", "side", "tamed"]
 
 x = known("x")
 
@@ -33,6 +33,15 @@ def side(f: sp.Expr, sign: int) -> sp.Expr:
 def tamed(f: sp.Expr, sign: int) -> sp.Expr:
     """f for sign * x > 0, written by what neither overflows nor cancels there: in that form only where something in it grows."""
     return _in_pieces(f, Stretch(sign), lambda piece, way: _along(piece, way) if way.grows(piece) else piece)
+
+
+@cache
+def complemented(f: sp.Expr) -> sp.Expr:
+    """f with what hyperbolic tangents lack of their limits written so that no digits are lost in it, however many these are."""
+    if not f.has(sp.tanh):
+        return f
+    written = f.replace(lambda t: isinstance(t, sp.Add) and t.has(sp.tanh), _complement)
+    return written if not written.has(expm1, NormalCDF, sp.Piecewise) or f.has(sp.Piecewise) else f
 
 
 def _in_pieces(f: sp.Expr, way: Stretch, form: Callable[[sp.Expr, Stretch], sp.Expr]) -> sp.Expr:

@@ -102,7 +102,7 @@ class Expectations(Calls):
         v, d = node.args[1:]
         c, g, a = standardised(node.integrand)
         level = without_plateau(g)
-        if level != g:
+        if level.as_independent(x, as_Add=True)[1] != g.as_independent(x, as_Add=True)[1]:
             return c**2 * self.numeric(Gap(level, a**2 * v, a**2 * d))
         small = self._safe(lambda: small_gap(g)) if self.unchecked else None
         if small is not None:
@@ -111,9 +111,9 @@ class Expectations(Calls):
         if form is not None:
             return form
         if self.from_tables:  # which hold both sides of p = 0
-            return c**2 * self._gap_of(g, a**2 * v, a**2 * d)
+            return c**2 * self._gap_of(level, a**2 * v, a**2 * d)
         near = sp.Min(d, 2 * v - d)
-        return c**2 * self._gap_of(g, a**2 * v, a**2 * near) + self._apart(node)
+        return c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
 
     def _apart(self, node: Gap) -> sp.Expr:
         """What a gap beyond d = v is more than that of u and -v: 2 E o(u) o(-v), o the odd part of f. No term cancels, as f(u) - f(-u) does
