@@ -23,8 +23,9 @@ def reach_<i>(most, shape, mu, s, y, w<x>):
     breaks = breaks_of(shape)
     count = 0
     once = twice = -math.inf
-    for j in range(2 * PROBES.size + breaks.size):
-        z = PROBES[j // 2] * (1 - 2 * (j % 2)) if j < 2 * PROBES.size else (breaks[j - 2 * PROBES.size] - mu) / s
+    for j in range(2 * (PROBES.size + breaks.size)):
+        side = 1.0 - 2.0 * (j % 2)
+        z = side * PROBES[j // 2] if j < 2 * PROBES.size else probe(breaks, j // 2 - PROBES.size, side, mu, s)
         if abs(z) > PROBES[-1] or count == y.size:
             continue
         size = abs(f_<i>(mu + s * z<x>))
@@ -42,6 +43,8 @@ def reach_<i>(most, shape, mu, s, y, w<x>):
             peak = max(peak, z)
         if z > far and (w[i] - 0.5 * z * z > once - NATS or most * w[i] - 0.5 * z * z > twice - NATS):
             far = z
+    if peak > 2.0:  # the product at two independent inputs is exp(-peak^2), of which WINDOW is to leave as little
+        far = max(far, math.sqrt(2.0 * peak * peak + WINDOW * WINDOW))
     if peak > 0.5 * WINDOW:  # the whole of it is out there
         far = max(far, peak + WINDOW, FAINT + 0.1)
     steps = True

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.panel_rules import along, spanned, wrapped
 from meanfield.gaussian.panels import hermite_rule, legendre_rule
-from meanfield.gaussian.shape_rows import DETAIL, HIGH, LOW, PERIOD, SMOOTH, WIDTH, WINDOW, breaks_of, sharp_of, straight
+from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, breaks_of, dead, sharp_of, straight, voids_of
 
 __all__ = [
     "CAPACITY",
@@ -23,11 +23,12 @@ __all__ = [
     "WIDEST",
     "common_nodes",
     "distance",
-    "meeting",
+    "meetings",
     "nodes",
     "nodes_about",
     "nodes_of_two",
     "own_part",
+    "spread_of",
     "straight_nodes",
     "trapezoid",
     "vanishing",
@@ -81,7 +82,7 @@ def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np
 
 def vanishing(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
     """whether f is 0 up to `window` deviations s around mu"""
-    return bool(shape[LOW] < mu - window * s and mu + window * s < shape[HIGH])
+    return dead(shape, mu - window * s, mu + window * s)
 
 
 def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:
@@ -97,7 +98,8 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
     if not abs(mu) + window * s + blur < math.inf:
         return -1
-    if straight(shape, mu, s, window):
+    checked = smooth == 0.0 and detail > 1.0  # in more detail: by a rule that knows nothing of this
+    if not checked and straight(shape, mu, s, blur, window):
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0
@@ -110,23 +112,39 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
 
 
-def meeting(first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, ratio: float, t: float) -> tuple[float, float]:
-    """Where f(Y) smoothed by s times g(nu + (Y - mu)/ratio) smoothed by t is the largest, and a deviation: infinite unless nowhere are
-    both but 0, up to where a normal Y of mean mu and deviation a counts.
+def spread_of(a: float, s: float, ratio: float, t: float) -> float:
+    """The deviation of exp(-Y^2/(2 a^2) - Y^2/(2 s^2) - Y^2/(2 (ratio t)^2))."""
+    return a / math.sqrt(1.0 + (a / s) ** 2 + (a / (t * abs(ratio))) ** 2)
+
+
+def meetings(
+    first: np.ndarray, second: np.ndarray, mu: float, a: float, s: float, nu: float, ratio: float, t: float, places: np.ndarray
+) -> int:
+    """Where f(Y) smoothed by s times g(nu + (Y - mu)/ratio) smoothed by t is the largest between an edge of f and one of g, both of
+    which are 0 from there on as far as the other one; return how many there are.
 
     Blurred edges of theirs, e and e', leave exp(-(Y - e)^2/(2 s^2) - (Y - e')^2/(2 t^2) - (Y - mu)^2/(2 a^2)) between them.
     """
-    one = mu + (second[LOW] - nu) * ratio
-    other = mu + (second[HIGH] - nu) * ratio
-    low, high = max(first[LOW], min(one, other)), min(first[HIGH], max(one, other))
-    least, most = min(first[LOW], min(one, other)), max(first[HIGH], max(one, other))
-    void = first[LOW] < first[HIGH] and second[LOW] < second[HIGH] and least < mu - WINDOW * a and most > mu + WINDOW * a
-    if not (void and -math.inf < low < high < math.inf and a > 0.0 and s > 0.0 and t > 0.0):
-        return math.inf, 0.0
-    own = high if high == first[HIGH] else low
-    across = low + high - own
+    own, others = voids_of(first), voids_of(second)
     one, other = (a / s) ** 2, (a / (t * abs(ratio))) ** 2
-    return (mu + one * own + other * across) / (1.0 + one + other), a / math.sqrt(1.0 + one + other)
+    count = 0
+    for i in range(0, own.size, 2):
+        for j in range(0, others.size, 2):
+            begin = mu + (others[j] - nu) * ratio
+            end = mu + (others[j + 1] - nu) * ratio
+            low, high = min(begin, end), max(begin, end)
+            edge = across = math.nan
+            if low < own[i] < high < own[i + 1]:
+                edge = own[i]
+                across = high
+            elif own[i] < low < own[i + 1] < high:
+                edge = own[i + 1]
+                across = low
+            place = (mu + one * edge + other * across) / (1.0 + one + other)
+            if abs(place) < math.inf and count < places.size:
+                places[count] = place
+                count += 1
+    return count
 
 
 def nodes_of_two(
@@ -149,10 +167,15 @@ def nodes_of_two(
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
-    every = np.empty(breaks.size + breaks_.size - 3)
-    for i in range(every.size - 1):
+    inner = breaks.size + breaks_.size - 4
+    between = np.empty(int(first[VOIDS] + second[VOIDS]))
+    met = meetings(first, second, mu, a, s, nu, ratio, t, between)
+    width = spread_of(a, s, ratio, t)
+    every = np.empty(inner + met)
+    for i in range(inner):
         every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
-    every[-1], width = meeting(first, second, mu, a, s, nu, ratio, t)
+    for i in range(met):
+        every[inner + i] = between[i]
     order = np.argsort(every)
     merged, kinks, blurs = np.empty(every.size + 2), np.zeros(every.size + 2), np.zeros(every.size + 2)
     ends = (mu + (breaks_[0] - nu) * ratio, mu + (breaks_[-1] - nu) * ratio)
@@ -167,7 +190,7 @@ def nodes_of_two(
         if k == 0 or every[j] - merged[k] > 1e-12 * abs(every[j]):  # else the same break
             k += 1
             merged[k] = every[j]
-        if j == every.size - 1:
+        if j >= inner:
             kinks[k] = 2.0
             blurs[k] = max(blurs[k], width)
             continue
@@ -185,8 +208,8 @@ def nodes_of_two(
 
 def nodes_about(first: np.ndarray, second: np.ndarray, mu: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
     """The rule for products of powers of f and g under N(mu, s^2), which may be narrower than the rounding of mu."""
-    known = straight(first, mu, s, window) or vanishing(first, mu, s, window)
-    if known and (straight(second, mu, s, window) or vanishing(second, mu, s, window)):
+    known = straight(first, mu, s, 0.0, window) or vanishing(first, mu, s, window)
+    if known and (straight(second, mu, s, 0.0, window) or vanishing(second, mu, s, window)):
         return straight_nodes(mu, s, y, w)
     return nodes_of_two(first, second, mu, s, 0.0, mu, s, 0.0, window, y, w)
 

@@ -12,8 +12,6 @@ __all__ = [
     "DETAIL",
     "FROM",
     "GROWTH",
-    "HIGH",
-    "LOW",
     "MEAN",
     "PARITY",
     "PERIOD",
@@ -24,17 +22,20 @@ __all__ = [
     "STRAIGHT",
     "TERMS",
     "TO",
+    "VOIDS",
     "WIDTH",
     "WINDOW",
     "alone",
     "beyond",
     "breaks_of",
+    "dead",
     "features",
     "gentle",
     "jumps_of",
     "left_of",
     "local_window",
     "phase",
+    "probe",
     "right_of",
     "room",
     "sharp_near",
@@ -43,12 +44,13 @@ __all__ = [
     "steepness",
     "straight",
     "unsure",
+    "voids_of",
     "widest",
     "within",
 ]
 
 # where a row holds what
-SMOOTH, WIDTH, GROWTH, STEEPENING, DETAIL, PARITY, RADIUS, ANALYTIC, LOW, HIGH, PERIOD, MEAN, FROM, TO, COUNT = range(15)
+SMOOTH, WIDTH, GROWTH, STEEPENING, DETAIL, PARITY, RADIUS, ANALYTIC, VOIDS, PERIOD, MEAN, FROM, TO, COUNT = range(14)
 TERMS = 22  # Taylor coefficients kept
 STRAIGHT = 0.03  # deviation, against the strip of a smooth function, below which seven nodes do
 REPEATS = 4  # periods on either side of 0 along which the panels of a periodic function go
@@ -80,6 +82,31 @@ def left_of(shape: np.ndarray) -> np.ndarray:
     return shape[COUNT + 1 + 3 * int(shape[COUNT]) + TERMS : COUNT + 1 + 3 * int(shape[COUNT]) + 2 * TERMS]
 
 
+def voids_of(shape: np.ndarray) -> np.ndarray:
+    """Intervals on which f is 0: the ends of each in turn."""
+    first = COUNT + 1 + 3 * int(shape[COUNT]) + 2 * TERMS
+    return shape[first : first + 2 * int(shape[VOIDS])]
+
+
+def dead(shape: np.ndarray, low: float, high: float) -> bool:
+    """Whether f is 0 from low to high and a little beyond."""
+    voids = voids_of(shape)
+    found = False
+    for j in range(0, voids.size, 2):
+        found = found or (voids[j] < low and high < voids[j + 1])
+    return bool(found)
+
+
+def probe(breaks: np.ndarray, i: int, side: float, mu: float, s: float) -> float:
+    """Where f counts the most next to a break, on that side of it, under N(mu, s^2), in deviations: f itself may be 0 at the break."""
+    z = (breaks[i] - mu) / s
+    step = 1.0 / (1.0 + abs(z))
+    j = i + (1 if side > 0.0 else -1)
+    if 0 <= j < breaks.size:
+        step = min(step, 0.382 * abs(breaks[j] - breaks[i]) / s)  # in no middle, where f may be 0 too
+    return float(z + side * step)
+
+
 def phase(shape: np.ndarray, mu: float) -> float:
     """A mean less whole periods."""
     whole = shape[PERIOD]
@@ -106,10 +133,11 @@ def local_window(shape: np.ndarray, window: float, local: float) -> float:
     return window if local <= window or (math.isnan(local) and shape[STEEPENING] == 0.0) else local
 
 
-def straight(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
-    """whether f is so nearly a polynomial up to `window` deviations s around mu that seven nodes do"""
+def straight(shape: np.ndarray, mu: float, s: float, blur: float, window: float) -> bool:
+    """whether f, smoothed by a normal of deviation `blur`, is so nearly a polynomial up to `window` deviations s around mu that seven
+    nodes do: nothing else may count in the smoothed one either"""
     smooth, d, breaks = shape[SMOOTH], shape[WIDTH], breaks_of(shape)
-    if steepness(shape, mu, s) > 0.03 or shape[LOW] < mu < shape[HIGH]:
+    if steepness(shape, mu, s) > 0.03 or dead(shape, mu, mu):
         return False
     if smooth > 0.0:
         steepening = (1.0 + abs(mu) / d) ** 2 if smooth > 1.0 else 1.0  # as tanh(x + x^3) next to its limits
@@ -122,13 +150,14 @@ def straight(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
     sharp = sharp_of(shape)
     before = max(30.0 if sharp[i - 1] == 2.0 else WINDOW, window)
     after = max(30.0 if sharp[i] == 2.0 else WINDOW, window)
-    return bool(mu - breaks[i - 1] > before * s and breaks[i] - mu > after * s)
+    whole = math.sqrt(s * s + blur * blur)
+    return bool(mu - breaks[i - 1] > before * whole and breaks[i] - mu > after * whole)
 
 
 def gentle(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
     """Whether f is nearly a polynomial that far around mu: also where a smooth f is far from what happens to it near 0."""
     far = shape[SMOOTH] > 0.0 and abs(mu) > 40.0 * s + 4.0 * shape[WIDTH] and steepness(shape, mu, s) <= 0.03
-    return straight(shape, mu, s, window) or far
+    return straight(shape, mu, s, 0.0, window) or far
 
 
 def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:

@@ -8,6 +8,7 @@ into panels on which 20 nodes resolve it, judged by its Chebyshev coefficients (
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -54,7 +55,7 @@ class Shape:
     """A parameter-free function as the quadrature sees it.
 
     smooth: the trapezoidal rule applies; d: half-width of its strip, else the length of the shortest panel; growth, steepening: |f| is at
-    most about e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; void: where f is 0, if a piece of it is; breaks, sharp,
+    most about e^{growth |x| + steepening x^2}; parity: 1 even, -1 odd, 0 neither; voids: where f is 0, as pieces of it are; breaks, sharp,
     jumps: ends of panels, which of them are kinks (1) and singularities (2), and heights of jumps there; radius, right, left: one-sided
     Taylor series about 0 and where they converge; analytic: whether the two are one.
     """
@@ -63,7 +64,7 @@ class Shape:
     d: float
     growth: float
     parity: int
-    void: tuple[float, float]
+    voids: tuple[tuple[float, float], ...]
     breaks: tuple[float, ...]
     sharp: tuple[int, ...]
     jumps: tuple[float, ...]
@@ -98,7 +99,7 @@ class Shape:
                 *head,
                 self.radius,
                 self.analytic,
-                *self.void,
+                len(self.voids),
                 self.period,
                 self.mean,
                 *self.cell,
@@ -108,6 +109,7 @@ class Shape:
                 *self.jumps,
                 *self.right,
                 *self.left,
+                *itertools.chain(*self.voids),
             ],
             dtype=np.float64,
         )
@@ -216,7 +218,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
         float(np.diff(found.coarse).min()) / 2,
         growth,
         _symmetry(g) if endless else _parity(pieces, kinks),
-        _void(pieces, (-np.inf, *kinks, np.inf)),
+        tuple(_voids(pieces, (-np.inf, *kinks, np.inf))),
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),
         tuple(jumps.get(b, 0.0) for b in breaks),
@@ -299,7 +301,7 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
         float(np.diff(found.coarse).min()) / 2,
         0.0,
         _symmetry(g),
-        (np.inf, -np.inf),
+        (),
         (*(b + n * length for n in turns for b in breaks), one[0] + REPEATS * length),
         (*(sharp.get(b, 0) for _ in turns for b in breaks), 0),
         (*(jumps.get(b, 0.0) for _ in turns for b in breaks), 0.0),
@@ -400,7 +402,9 @@ def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:
     return 0
 
 
-def _void(pieces: list[sp.Expr], cuts: tuple[float, ...]) -> tuple[float, float]:
-    """the widest interval on which f is 0; an empty one if there is none"""
-    voids = [ends for piece, ends in zip(pieces, itertools.pairwise(cuts), strict=True) if piece == 0]
-    return max(voids, key=lambda ends: ends[1] - ends[0], default=(np.inf, -np.inf))
+def _voids(pieces: list[sp.Expr], cuts: tuple[float, ...]) -> Iterator[tuple[float, float]]:
+    """the intervals on which f is 0, those that meet at a cut as one"""
+    for zero, run in itertools.groupby(zip(pieces, itertools.pairwise(cuts), strict=True), key=lambda part: part[0] == 0):
+        ends = [ends for _, ends in run]
+        if zero:
+            yield ends[0][0], ends[-1][1]

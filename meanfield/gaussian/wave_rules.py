@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from meanfield.gaussian.panel_rules import UNIFORM, along, panels, wrapped
-from meanfield.gaussian.shape_rows import COUNT, breaks_of, jumps_of, sharp_of
+from meanfield.gaussian.shape_rows import COUNT, TERMS, breaks_of, jumps_of, sharp_of, voids_of
 
 __all__ = [
     "BROAD",
@@ -97,6 +97,9 @@ def facing(shape: np.ndarray, opposite: float, row: np.ndarray) -> None:
         row[COUNT + 1 + i] = ends[i]
         row[COUNT + 1 + count + i] = kinks[i]
         row[COUNT + 1 + 2 * count + i] = heights[i]
+    voids = voids_of(shape)
+    for i in range(voids.size):
+        row[COUNT + 1 + 3 * count + 2 * TERMS + i] = voids[i]
 
 
 def turned(row: np.ndarray, t: float) -> float:

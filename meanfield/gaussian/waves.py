@@ -194,7 +194,7 @@ class _Far:
         turns = math.ceil(reach / length) + 2
         every = [(b + n * length, *kind) for n in range(-turns, turns) for b, kind in one]
         places, sharps, jumps = zip(*every, strict=True)
-        still = replace(shape_of(self.f), smooth=False, period=0.0, radius=0.0, void=(math.inf, -math.inf))
+        still = replace(shape_of(self.f), smooth=False, period=0.0, radius=0.0, voids=())
         return replace(still, d=float(np.diff(places).min()) / 2, breaks=places, sharp=sharps, jumps=jumps)
 
     def _lines(self, start: float) -> list[sp.Expr]:

@@ -74,7 +74,7 @@ def test_kinks_jumps_voids_parity_and_growth() -> None:
     shape = shape_of(sp.Piecewise((x, sp.Abs(x) > 2), (0, True)))
     assert shape.kinks == (-2.0, 2.0)
     assert [j for j in shape.jumps if j] == [2.0, 2.0]
-    assert (shape.void, shape.parity) == ((-2.0, 2.0), -1)
+    assert (shape.voids, shape.parity) == (((-2.0, 2.0),), -1)
     assert shape_of(sp.Min(sp.Max(x, -1), 1)).parity == -1
     assert shape_of(sp.Max(x + sp.Abs(x - 9), 0)).kinks == (9.0,)  # the maximum never changes
     (kink,) = shape_of(sp.Max(x, tanh(x - 1))).kinks
