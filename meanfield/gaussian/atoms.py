@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import DiracDelta, Heaviside, S, exp, pi, sqrt
 
-from meanfield.gaussian.pieces import NotClosed, declare, stepped
+from meanfield.gaussian.pieces import NotClosed, UnknownSign, declare, stepped
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 
@@ -60,7 +60,7 @@ def _line(argument: sp.Expr) -> tuple[sp.Expr, sp.Expr, int]:
         return slope, -offset / slope, 1
     if slope.is_negative:
         return -slope, -offset / slope, -1
-    raise NotClosed(f"the sign of {slope} in {argument} is unknown: {declare(slope)}")
+    raise UnknownSign(slope, f"the sign of {slope} in {argument} is unknown: {declare(slope)}")
 
 
 def _power(a: sp.Expr, k: int) -> sp.Expr:

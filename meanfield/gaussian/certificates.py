@@ -22,6 +22,7 @@ from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
 from meanfield.gaussian.closed import unguarded
 from meanfield.gaussian.differentials import differentiated_once
+from meanfield.gaussian.either_sign import cases, put, unsigned
 from meanfield.gaussian.moments import Covariance, cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
@@ -79,6 +80,9 @@ def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Cer
 
 @among_reals
 def _claims(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
+    a = unsigned((f,))
+    if a is not None:
+        return tuple(claim for case, value in cases(a).items() for claim in _in_case(case, *put((f, moment, result, law), a, value)))
     try:
         return _by_derivative(f, moment, *unguarded(result), law)
     except NotClosed:
@@ -90,6 +94,10 @@ def _claims(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, 
         if parts.degree.is_positive:
             claims.insert(0, _price(result, parts.derivative.cross(parts.derivative, *law[0])))
     return tuple(claims)
+
+
+def _in_case(case: str, f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
+    return tuple(replace(claim, statement=f"{case}: {claim.statement}") for claim in _claims(f, moment, result, law))
 
 
 def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, law: Law) -> tuple[Claim, ...]:

@@ -14,6 +14,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, products
+from meanfield.gaussian.either_sign import in_either_sign
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
@@ -45,6 +46,7 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
     result = _closed(lambda a: mean_of(a, q, S.Zero if centred else M), f)
@@ -64,6 +66,7 @@ def _even(f: sp.Expr) -> sp.Expr | None:
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
     first, second = _atoms(f), _atoms(g)
@@ -74,6 +77,7 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
     result = _closed(lambda a, b: cross_of(a, b, (q, p, q), means), f, g)
@@ -82,6 +86,7 @@ def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | 
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
     result = _closed(lambda a, b: cross_of(a, b, (q1, p, q2), means), f, g)
@@ -112,6 +117,7 @@ def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def gap(f: sp.Expr) -> sp.Expr | None:
     """E f(u)^2 - E f(u) f(v) as a function of q and delta = q - p, free of cancellation where f does not grow like exp(a x^2)."""
     second, kernel = product_mean(f, f), cross(f, f)
@@ -131,6 +137,7 @@ def gap(f: sp.Expr) -> sp.Expr | None:
 
 @cache
 @among_reals
+@in_either_sign((M, M2))
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)

@@ -12,6 +12,7 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
 from meanfield.gaussian.certificates import CENTRED, Certificate, Law, certify
+from meanfield.gaussian.either_sign import cases, put, unsigned
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finiteness import finite
@@ -39,6 +40,7 @@ RULES = {
         "David 1953",
     ),
     "symmetry": (r"$u$ and $-u$ have one distribution: $\mathbb{E} f(u) = \mathbb{E}[f(u) + f(-u)]/2$", "definition"),
+    "signs": (r"a real parameter $a$ is $|a|$ or $-|a|$, and one formula is what follows from either, and at $a = 0$", "definition"),
     "powers": (r"a homogeneous function is $a |x|^k + b \,\mathrm{sign}(x) |x|^k$", "definition"),
     "absolute": ("absolute moments of two normals are hypergeometric in their correlation", "Nabeya 1951"),
     "collect": ("collect on transcendental functions, coefficients in lowest terms", "algebra"),
@@ -134,16 +136,34 @@ def derivation(f: sp.Expr, moment: str, law: Law = CENTRED) -> Derivation:
 
 
 @among_reals
-def _equations(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law) -> tuple[tuple[str, sp.Expr, sp.Expr], ...]:
+def _equations(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: Law) -> tuple[tuple[str, sp.Expr, sp.Expr], ...]:
     """the steps: rule, before, after"""
     try:
-        steps = _by_atoms(f, moment, result, quantity, law)
+        steps = _by_atoms(f, moment, result, asked, law)
     except NotClosed as reason:
         if result.has(Node):
-            raise ValueError(f"{quantity} has no closed form to derive: {reason}") from None
-        parts = powers(f)
-        steps = _by_symmetry(f, moment, result, quantity) if parts is None else _by_powers(f, parts, result, quantity)
+            raise ValueError(f"{asked} has no closed form to derive: {reason}") from None
+        parameter, parts = unsigned((f,)), powers(f)
+        if parameter is not None:
+            steps = _by_signs(f, moment, result, asked, law, parameter)
+        else:
+            steps = _by_symmetry(f, moment, result, asked) if parts is None else _by_powers(f, parts, result, asked)
     return tuple((step.rule, step.before, step.after) for step in steps)
+
+
+def _by_signs(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: Law, a: sp.Symbol) -> Iterable[DerivationStep]:
+    """a moment that depends on a parameter of either sign, derived for each"""
+    values = [value for value in cases(a).values() if value != 0]
+    size, steps, parts = values[0], [], []
+    for value in values:
+        g, its_law = put(f, a, value), put(law, a, value)
+        part = quantity(g, moment, its_law)
+        parts.append(put(part, size, sp.Abs(a)))
+        steps += [DerivationStep(*put(equation, size, sp.Abs(a))) for equation in _equations(g, moment, part.doit(), part, its_law)]
+    first, last = parts[0], parts[-1]
+    steps.insert(0, DerivationStep("signs", asked, (first + last) / 2 + sp.sign(a) * (first - last) / 2))
+    steps.append(DerivationStep("signs", asked, result))
+    return dict.fromkeys(s for s in steps if s.before != s.after)
 
 
 def _by_atoms(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr, law: Law) -> Iterable[DerivationStep]:

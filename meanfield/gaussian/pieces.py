@@ -14,7 +14,18 @@ from sympy import Heaviside, Rational, S
 
 from meanfield.symbols import known, real
 
-__all__ = ["KINKED", "NotClosed", "declare", "homogeneous_degree", "in_pieces", "pieces_of", "stepped", "uncovered", "with_its_mirror"]
+__all__ = [
+    "KINKED",
+    "NotClosed",
+    "UnknownSign",
+    "declare",
+    "homogeneous_degree",
+    "in_pieces",
+    "pieces_of",
+    "stepped",
+    "uncovered",
+    "with_its_mirror",
+]
 
 x = known("x")
 
@@ -26,6 +37,21 @@ Pieces = tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]
 
 class NotClosed(Exception):
     """The expression leaves the algebra of atoms; the message says where."""
+
+
+class UnknownSign(NotClosed):
+    """It does so for a parameter that may have either sign."""
+
+    def __init__(self, e: sp.Expr, reason: str) -> None:
+        super().__init__(reason)
+        self.e = e
+
+    @property
+    def parameter(self) -> sp.Symbol | None:
+        """The first factor, or base of one, whose sign is asked for; None where it is no symbol."""
+        bases = [factor.as_base_exp()[0] for factor in sp.Mul.make_args(self.e)]
+        unsigned = [b for b in bases if not (b.is_positive or b.is_negative)]
+        return unsigned[0] if unsigned and unsigned[0].is_Symbol and unsigned[0].is_real else None
 
 
 def declare(e: sp.Expr) -> str:
@@ -89,7 +115,7 @@ def _sign(e: sp.Expr) -> int:
         return 1
     if e.is_negative:
         return -1
-    raise NotClosed(f"the sign of {e} is unknown: {declare(e)}")
+    raise UnknownSign(e, f"the sign of {e} is unknown: {declare(e)}")
 
 
 def _order(a: sp.Expr, b: sp.Expr) -> int:

@@ -121,11 +121,12 @@ class Expectations(Calls):
         odd, (v, d) = odd_part(node.integrand), node.args[1:]
         if odd == 0:
             return sp.S.Zero
-        variance, gap = sp.Dummy(positive=True), sp.Dummy(positive=True)
-        product = self.numeric(PairExpectation(odd * odd.xreplace({x: y}), variance, gap - variance, variance))
+        variance, left = sp.Dummy(positive=True), sp.Dummy(positive=True)
+        product = self.numeric(PairExpectation(odd * odd.xreplace({x: y}), variance, variance - left, variance))
         beyond = d > v
         called = beyond if product.has(AppliedUndef) else sp.true
-        return sp.Piecewise((2 * product.xreplace({variance: _where(called, v), gap: _where(called, d)}), beyond), (0, True))
+        near = 2 * v - d if self.stepping else sp.Min(d, 2 * v - d)  # one number in every sum; the arcs of a step are told in letters
+        return sp.Piecewise((2 * product.xreplace({variance: _where(called, v), left: _where(called, near)}), beyond), (0, True))
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         broad, sloped = self.broad(g), self.broad(g, derivative=True)

@@ -62,7 +62,9 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
         refuse_divergent(e)
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
     poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
-    poor &= ~asked.vanishing(table, out == 0)
+    nothing = asked.vanishing(table, out == 0)
+    bound[nothing] = 0.0  # whatever the errors of its parts are
+    poor &= ~nothing
     if (poor.sum() > FEW or is_among()) and isinstance(node, Node) and not is_bounded(e):
         out[poor], bound[poor] = by_quadrature(asked, table[:, poor], closed=True)
         poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))

@@ -153,7 +153,7 @@ class _Bound:
             roundings = FUNCTION_ULPS + (rounded * _size(sp.log(base)) if rounded != 0 else 0)
         if k.is_negative:
             passed = _size(k) * _size(e) * self.relative(base)
-        elif base.has(sp.Max, sp.Min) and (1 - k).is_positive:  # 0 on a whole side
+        elif (1 - k).is_positive and (base.has(sp.Max, sp.Min) or self.relative(base).is_number):  # where 0 is no reason for 0/0
             passed = k * _size(e) * self.relative(base)
         else:
             passed = _size(k * base ** (k - 1)) * self(base)

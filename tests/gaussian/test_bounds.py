@@ -89,3 +89,31 @@ def test_bounds_over_the_catalogue() -> None:
         value, bound = mf.evaluate(phi.kernel(q, p), q=v, p=v * ratio, error=True)
         assert np.isfinite(value).all()
         assert (bound <= 1e-12 * size).all(), phi
+
+
+STEP = sp.Heaviside(x)
+RELU = sp.Max(x, 0)
+ONE_SIDED = (RELU**2, RELU**3, RELU**4, STEP * sp.exp(-(x**2)), RELU * sp.exp(-(x**2)), RELU**2 * sp.exp(-(x**2) / 2), x * sp.Abs(x))
+
+
+@pytest.mark.parametrize("f", ONE_SIDED)
+def test_exact_zeros_are_exact_at_the_ends_of_the_correlation(f: sp.Expr) -> None:
+    """u = v has no gap, and u = -v no product of one side"""
+    phi = mf.Activation(f)
+    v = np.array([1e-12, 1e-3, 1.0, 7.0, 1e12])
+    value, bound = mf.evaluate(phi.gap(q, delta), q=v, delta=0.0, error=True)
+    assert (value == 0).all()
+    assert (bound == 0).all()
+    if f != x * sp.Abs(x):
+        value, bound = mf.evaluate(phi.kernel(q, p), q=v, p=-v, error=True)
+        assert (value == 0).all()
+        assert (bound == 0).all()
+
+
+@pytest.mark.parametrize("f", ONE_SIDED)
+def test_the_gap_of_opposite_inputs_of_one_side_has_a_bound_as_small_as_rounding(f: sp.Expr) -> None:
+    phi = mf.Activation(f)
+    v = np.array([1e-12, 1e-3, 1.0, 7.0, 1e12])
+    value, bound = mf.evaluate(phi.gap(q, delta), q=v, delta=2 * v, error=True)
+    for true, got, b in zip((mf.evaluate(phi.gap(q, delta), q=a, delta=2 * a, digits=25) for a in v), value, bound, strict=True):
+        assert abs(mp.mpf(float(got)) - true) <= b <= 1e-12 * abs(true)
