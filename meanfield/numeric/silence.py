@@ -77,7 +77,7 @@ def silent_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool
 def zeros_of(rec: Recursion, table: NDArray[np.float64]) -> list[tuple[frozenset[str], NDArray[np.int64]]]:
     """Names of parameters that are 0 together, and the columns of a table, a row for each parameter, where these and no others are."""
     names = np.array([s.name for s in rec.parameters], dtype=object)
-    if not names.size:
+    if (table != 0).all():  # or there are none
         return [(frozenset(), np.arange(table.shape[1]))]
     patterns, which = np.unique(table == 0, axis=1, return_inverse=True)
     return [(frozenset(names[pattern]), np.flatnonzero(which.ravel() == k)) for k, pattern in enumerate(patterns.T)]

@@ -130,7 +130,7 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     Raises
     ------
     ValueError
-        An unknown quantity, or fixed points that were not looked for.
+        An unknown quantity, fixed points that were not looked for, or a map that takes everything to 0.
     ImportError
         matplotlib is not installed.
     """
@@ -138,6 +138,8 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
         raise ValueError(f"quantity = {quantity!r}: expected one of c, q")
     if found.steps.step.unresolved:
         raise ValueError(found.reason)
+    if found.steps.identical(np.ones(1))[0].at[0] == 0:
+        raise ValueError("q' = 0 for every variance: there is no map to draw")
     ax = given(ax)
     inside = [f for f in found if f.q > 0]
     if quantity == "c":
@@ -280,7 +282,8 @@ def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotl
             value = sp.lambdify(sp.Symbol("l", positive=True), sp.N(law.asymptote.xreplace(values)), "numpy")
             predicted = value(later.astype(float)) + 0.0 * later
         ratio = law.kind == "stretched" and law.log_exponent is not None
-        shift = 0.0 if ratio else run.log_apjn_forward[-1] - predicted[-1]
+        free = not ratio and np.isfinite(predicted[-1])  # J = 0 has no constant
+        shift = run.log_apjn_forward[-1] - predicted[-1] if free else 0.0
         seen = later >= (1 if law.log_exponent is None and law.kind != "logarithmic" else 8)
         ax.plot(later[seen], (predicted + shift)[seen], color=DISTINCT[2], linestyle="--", label=f"predicted ({law.kind})", linewidth=1.4)
     ax.set_xscale("log")

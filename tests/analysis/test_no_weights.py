@@ -167,3 +167,15 @@ def test_a_check_sees_what_vanishes_at_once(bias: float, compared: set[str]) -> 
     assert check.agrees
     assert {f.quantity for f in check.fits} == compared
     assert {f.fitted for f in check.fits if f.name == "rate"} == {-np.inf}
+
+
+def test_figures_of_what_is_zero_are_empty_or_refused_in_words() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    net = mf.mlp(mf.tanh, sigma_w=0, sigma_b=0)
+    run = mf.propagate(net, 5, 1.0, c=0.5)
+    for quantity in ("q", "c", "log_apjn"):
+        assert run.plot(quantity=quantity).lines
+    assert mf.growth(net).check(depth=1000).plot().get_legend() is not None
+    for quantity in ("c", "q"):
+        with pytest.raises(ValueError, match="there is no map to draw"):
+            mf.fixed_points(net).plot(quantity=quantity)
