@@ -80,7 +80,7 @@ class Grid:
         begin = np.log(start)
         u = begin.copy()
         low, high = np.full(u.size, -np.inf), np.full(u.size, np.inf)  # flow is up at low, down at high
-        stride = np.full(u.size, 0.25)
+        stride, last = np.full(u.size, 0.25), np.full(u.size, np.inf)
         result = np.full(u.size, np.nan)
         active = np.arange(u.size)
         for _ in range(STEPS):
@@ -97,8 +97,10 @@ class Grid:
             march = at + np.where(up, 1.0, -1.0) * stride[active]
             u[active] = np.where(bounded, np.where(inside, newton, middle), np.where(towards, newton, march))
             stride[active] = np.minimum(2 * stride[active], 4.0)
-            zero = np.abs(value) <= ZERO * moved.noise
-            done = zero | (bounded & (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at))))
+            zero, away = np.abs(value) <= ZERO * moved.noise, np.abs(newton - at)
+            rounding = (away < SETTLED) & (away > last[active] / 2)  # of a table, whose values are not as exact
+            done = zero | (bounded & (rounding | (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at)))))
+            last[active] = away
             faint = np.flatnonzero(zero & ~bounded & ~(np.abs(newton - at) < NEAR) & (np.abs(at - begin[active]) > 0))
             if faint.size:  # no root, but a rate that fades on the way
                 at[faint], done[faint] = self.take(active[faint])._across(at[faint], begin[active[faint]])

@@ -50,13 +50,14 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
             plain = without_deltas(plain) + _jumps(e)
         except NotClosed:
             return plain
-    return _weighed(_across(e, plain))
+    return _weighed(_across(e, plain), e)
 
 
 @among_reals
 def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
-    """df/d(parameter), almost everywhere."""
-    return f.diff(parameter)
+    """df/d(parameter), with a delta wherever a step of f moves."""
+    rate = f.diff(parameter)
+    return rate if y in f.free_symbols or not has_places(rate) else _weighed(rate, f, parameter)
 
 
 def has_places(e: sp.Expr) -> bool:
@@ -126,17 +127,40 @@ def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
     return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True)) + sp.Add(*jumps)
 
 
-def _weighed(e: sp.Expr) -> sp.Expr:
-    """What stands before a delta by its value there: (x - k) delta(x - k) is 0."""
-    if not e.has(sp.DiracDelta):
-        return e
-    smooth, found = deltas(e)
+def _weighed(rate: sp.Expr, e: sp.Expr, along: sp.Symbol = x) -> sp.Expr:
+    """What stands before a delta by its value there, (x - k) delta(x - k) is 0; where that jumps itself, as in the derivative of a product
+    of steps, by the jump of the function, and by how fast its place moves with a parameter."""
+    if not rate.has(sp.DiracDelta):
+        return rate
+    smooth, found = deltas(rate)
     weights: dict[sp.Expr, sp.Expr] = {}
     for d in found:
         if d.order or d.factor.has(sp.DiracDelta):
-            return e
+            return rate
         weights[d.place] = weights.get(d.place, S.Zero) + d.factor.xreplace({x: d.place})
+    if not e.has(sp.DiracDelta):
+        jumping = {d.place for d in found if _sided(d.factor, d.place, 1) != d.factor}
+        weights |= {place: _jump_at(e, place) * (x - place).diff(along) for place in jumping}
     return smooth + sp.Add(*[sp.expand(c) * sp.DiracDelta(x - place) for place, c in weights.items()])
+
+
+def _jump_at(e: sp.Expr, place: sp.Expr) -> sp.Expr:
+    """by how much a function of steps rises across one of them"""
+    high, low = (_sided(e, place, side).xreplace({x: place}) for side in (1, -1))
+    return high - low
+
+
+def _sided(e: sp.Expr, place: sp.Expr, side: int) -> sp.Expr:
+    """a function with the values that its steps at a place have on one side of it"""
+
+    def value(step: sp.Expr) -> sp.Expr:
+        sign = side * sp.sign(step.args[0].diff(x).xreplace({x: place}))
+        return step if sign == 0 else sign if isinstance(step, sp.sign) else (1 + sign) / 2
+
+    def here(t: sp.Basic) -> bool:
+        return isinstance(t, (Heaviside, sp.sign)) and t.has(x) and sp.expand(t.args[0].xreplace({x: place})) == 0
+
+    return e.replace(here, value)
 
 
 def _simple_roots(g: sp.Expr) -> list[sp.Expr] | None:

@@ -91,7 +91,8 @@ def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
     scaled = x * f1
     if f1.has(sp.DiracDelta):
-        return (Expectation(scaled * f, v) - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v, by_delta
+        own = Expectation(x * slope(f**2) / 2, v)  # a delta times f, which jumps there, is no product of the two
+        return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v, by_delta
     far = (*(t / v for t in _product_of_gaps(scaled, f, v, d, 1 if smooth else HEAVY)), -d * by_delta / v)
     if not smooth:
         return sp.Add(*far), by_delta

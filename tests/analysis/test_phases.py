@@ -493,3 +493,18 @@ def test_the_word_for_j_is_that_of_its_law_also_where_ln_j_is_a_square_of_ln_l(f
     net = mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear())
     diagram = mf.phase_diagram(net, sigma_w=[0.5, 1.0, 3.0], sigma_b=[0.0, 0.5])
     assert set(diagram.growth["apjn"].ravel()) == {kind} == {mf.growth(net, sigma_w=1, sigma_b=0).apjn.kind}
+
+
+def test_ordinary_settings_have_a_fixed_point_whatever_a_table_rounds() -> None:
+    """settings whose last Newton steps are those of the error of a table, and of a function that jumps"""
+    net = mf.residual_mlp(mf.sin, skip=sp.Symbol("mu", positive=True))
+    mu, bias = np.linspace(0.1, 1, 400)[:12], np.linspace(0.01, 1.5, 400)[:8]
+    smooth = mf.phase_diagram(net, sigma_w=0.7, mu=mu, sigma_b=bias)
+    assert (smooth.phase == "ordered").all()
+    one = mf.fixed_points(net, sigma_w=0.7, mu=float(mu[9]), sigma_b=float(bias[0]))[0]
+    assert (smooth.q[9, 0], smooth.chi[9, 0]) == pytest.approx((one.q, one.chi), rel=1e-11)
+    weights, biases = np.linspace(0.3, 3, 150)[32:40], np.linspace(0.01, 1.5, 150)[20:28]
+    jumps = mf.phase_diagram(mf.mlp(mf.hard_shrink), sigma_w=weights, sigma_b=biases)
+    assert not np.isnan(jumps.q).any()
+    first = mf.fixed_points(mf.mlp(mf.hard_shrink), sigma_w=float(weights[2]), sigma_b=float(biases[5]))[0]
+    assert (jumps.q[2, 5], jumps.chi_parallel[2, 5]) == pytest.approx((first.q, first.chi_parallel), rel=1e-10)
