@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -80,3 +81,13 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     clear_caches()
     yield
     clear_caches()
+
+
+@pytest.fixture(scope="session")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """a copy of the package: a process keeps nothing while somebody edits the sources that it has imported"""
+    import meanfield
+
+    folder = tmp_path_factory.mktemp("sources")
+    shutil.copytree(Path(meanfield.__file__).parent, folder / "meanfield", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder

@@ -1,9 +1,10 @@
 r"""Very deep recursions without a step for each repeat: y(n + 1) - y(n) = f(y(n)) collocated in \log n.
 
 Once its transient is over, the state of a residual network is a smooth function of \log n, and so are the logarithms of q and delta, also
-where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points, at which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is
-damped): y(n + 1) - y(n) = (e^{h D} - 1) y, h = \log(1 + 1/n), a series in the matrix D of the derivative that cancels nothing however
-large n is. Its last coefficients say how smooth the state is, and the equation between the points whether that is what it is.
+where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points, at
+which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is damped): y(n + 1) - y(n) =
+(e^{h D} - 1) y, h = \log(1 + 1/n), a series in the matrix D of the derivative that cancels nothing however large n is. Its last
+coefficients say how smooth the state is, and the equation between the points whether that is what it is.
 """
 
 from __future__ import annotations

@@ -177,15 +177,12 @@ class _Plane:
         whole = (grid[0, first] == low[:, 0]) & (grid[0, first + 1] == high[:, 0])
         found = np.empty((self.sigma.size, len(weights)))
         found[:, ~whole] = self._under_densities(weights[~whole], low[~whole], high[~whole])
-        for k in range(grid.shape[1] - 1):  # many have the same nodes
-            same = np.flatnonzero(whole & (first == k))
-            found[:, same] = self._densities(grid[0, k] + (grid[0, k + 1] - grid[0, k]) * (0.5 + 0.5 * NODES)) @ weights[same].T
+        for panel in range(grid.shape[1] - 1):  # many have the same nodes
+            same = np.flatnonzero(whole & (first == panel))
+            x = grid[0, panel] + (grid[0, panel + 1] - grid[0, panel]) * (0.5 + 0.5 * NODES)
+            found[:, same] = _density(x, self.sigma[:, None]) @ weights[same].T
         sums[:, counts] = found
         return np.asarray(np.add.reduceat(sums, starts, axis=1))
-
-    def _densities(self, x: Floats) -> Floats:
-        """of each deviation, a row"""
-        return _density(x, self.sigma[:, None])
 
     def _under_densities(self, weights: Floats, low: Floats, high: Floats) -> Floats:
         """Sums of weights at the nodes of each panel times the normal density there of each deviation sigma, which on short panels is a

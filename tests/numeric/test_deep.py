@@ -210,9 +210,9 @@ def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
         np.testing.assert_allclose(getattr(deep, name)[:, :2], getattr(few, name)[:, 1:3], rtol=1e-14)  # plain Python, compiled code
         assert np.isnan(getattr(deep, name)[:, 2:]).all()
     assert np.isnan(deep.log_apjn).all()
+    turning = mf.Residual(mf.Activate(mf.activations["arctan"]) >> mf.Linear(1, 0), scale=sp.cos(mf.l))
     with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):
-        layer = mf.Activate(mf.activations["arctan"]) >> mf.Linear(1, 0)
-        mf.propagate(mf.Residual(layer, scale=sp.cos(mf.l)), 10**9, 1.0, record="last")
+        mf.propagate(turning, 10**9, 1.0, record="last")
 
 
 def test_what_shrinks_to_the_end_of_the_doubles() -> None:

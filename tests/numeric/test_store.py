@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import py_compile
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,14 +20,6 @@ RUN = """
 import numpy as np, meanfield as mf
 print(*mf.propagate(mf.mlp(mf.relu), 8, 1.0, c=0.5, sigma_w=np.linspace(1, 1.4, 9), sigma_b=0, record="last").q[:, 0])
 """
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """a copy of the package: a process keeps nothing while somebody edits the sources that it has imported"""
-    folder = tmp_path_factory.mktemp("sources")
-    shutil.copytree(Path(mf.__file__).parent, folder / "meanfield", ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
 
 
 def printed(folder: Path, sources: Path) -> subprocess.Popen[str]:

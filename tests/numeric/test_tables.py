@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -134,15 +137,27 @@ def test_a_grid_from_tables_and_points_by_quadrature(phi: mf.Activation, monkeyp
         assert np.abs(grid.log_apjn[i] - point.log_apjn).max() < 1e-12
 
 
-def test_bits_do_not_depend_on_what_else_is_in_the_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """neither on the other points of a grid, nor on the panels that others have asked for, nor on the chunks"""
-    monkeypatch.setattr(store, "folder", lambda: tmp_path)
-    tables.table_of.cache_clear()
+def test_bits_do_not_depend_on_what_else_is_in_the_tables(untouched: Path, tmp_path: Path) -> None:
+    """neither on the other points of a grid, nor on the panels that others have asked for, nor on the chunks; seen by a process of its own,
+    whose sources nobody edits"""
+    places = [untouched, *(Path(__file__).parents[k] for k in (0, 1))]
+    environment = os.environ | {"MEANFIELD_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(map(str, places))}
+    call = "import test_tables; test_tables.see_the_same_bits()"
+    done = subprocess.run([sys.executable, "-c", call], env=environment, cwd=untouched, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept = next(tmp_path.glob("table_*.bin"))
+    kept.write_bytes(kept.read_bytes()[:-8])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+        assert store.kept(kept.stem) is None
+
+
+def see_the_same_bits() -> None:
     first = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[1:3] for name, v in SETTINGS.items()})
     few = {k: len(tables.table_of(*k).numbers) for k in jobs.kernel_of(first.recursion, True).tabulated}
     together = mf.propagate(mf.mlp(OWN), 40, 1.3, **SETTINGS)
     assert all(len(tables.table_of(*k).numbers) > size for k, size in few.items() if size > lookup.DIRECTORY)
-    monkeypatch.setattr(jobs, "CHUNK", 1)
+    jobs.CHUNK = 1
     reverse = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[::-1] for name, v in SETTINGS.items()})
     for name in ("q", "gap", "log_apjn", "chi"):
         assert (getattr(together, name)[1:3] == getattr(first, name)).all()
@@ -151,9 +166,6 @@ def test_bits_do_not_depend_on_what_else_is_in_the_tables(monkeypatch: pytest.Mo
     f, slope = next(k for k in few if k[1] is not None)
     assert (tables.table_of(f, slope).numbers == Table(f, slope).numbers).all()
     assert len(tables.table_of(f, slope).numbers) > lookup.DIRECTORY  # from disk
-    kept = next(tmp_path.glob("table_*.bin"))
-    kept.write_bytes(kept.read_bytes()[:-8])
-    assert store.kept(kept.stem) is None
 
 
 def test_a_table_that_threads_extend_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
