@@ -7,12 +7,14 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.numeric import store, tables, trajectory, work
@@ -232,6 +234,7 @@ def test_where_nothing_can_be_written_the_numbers_are_the_same(tmp_path: Path) -
 
 SMALL = """
 import sys
+import warnings
 import meanfield as mf
 net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))
 mf.propagate(net, 1000, 1.0, p=0.5, n=197, **{s.name: 0.6 for s in mf.recursion(net).parameters if s.name != "n"})
@@ -261,3 +264,27 @@ def test_what_underflows_in_a_kernel_is_zero_there_alone(monkeypatch: pytest.Mon
     assert blocks[:, -1].tolist() == [0.0] * 8
     assert not ((blocks > 0) & (blocks < sys.float_info.min)).any()
     assert np.array([1e-300]) * np.array([1e-20]) > 0
+
+
+def test_a_point_that_goes_the_rare_way_of_every_choice_has_the_bits_of_a_block(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """opposite and equal inputs, states within series, states that overflow and go to 0; choices are foreseen for a single point alone"""
+    texts: list[str] = []
+    seen: set[str] = set()
+    right = machine.translated
+    monkeypatch.setattr(machine, "translated", lambda *given: texts.append(right(*given)) or texts[-1])
+    variances = np.array([1e-9, 0.03, 1.0, 1e3, 1e30, 2.0, 1e-250, 1e299])
+    for net in (mf.mlp(mf.Activation(sp.sin(mf.x))), mf.mlp(mf.relu), mf.mlp(mf.gelu), mf.mlp(mf.Activation(mf.x * mf.erf.expression))):
+        for gap in (1.0, 2.0, 0.0, 1e-12):
+
+            def run(points: slice, net: mf.Block = net, gap: float = gap) -> list[np.ndarray]:
+                found = mf.propagate(net, 150, variances[points], gap=gap, sigma_w=3.0, sigma_b=0.0)
+                return [np.asarray(getattr(found, name)) for name in ("q", "gap", "log_apjn", "log_apjn_forward", "chi", "status")]
+
+            with warnings.catch_warnings(action="ignore"):
+                blocks, *alone = (run(points) for points in (slice(None), slice(0, 4), slice(4, 8)))
+            for whole, *parts in zip(blocks, *alone, strict=True):
+                assert np.array_equal(whole, np.concatenate(parts), equal_nan=whole.dtype.kind == "f"), net
+            seen |= set(blocks[-1])
+    assert {"ok", "overflow", "underflow"} <= seen
+    assert len(texts) == 8
+    assert ["branch_weights" in text for text in texts] == [False, True] * 4
