@@ -97,7 +97,7 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     smooth, d, detail, breaks = shape[SMOOTH], shape[WIDTH], shape[DETAIL], breaks_of(shape)
     if not abs(mu) + window * s + blur < math.inf:
         return -1
-    if straight(shape, mu, s, window):
+    if window <= FAINT and straight(shape, mu, s, window):
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0
