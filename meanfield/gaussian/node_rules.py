@@ -99,7 +99,7 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     if not abs(mu) + window * s + blur < math.inf:
         return -1
     checked = smooth == 0.0 and detail > 1.0  # in more detail: by a rule that knows nothing of this
-    if not checked and straight(shape, mu, s, blur, window):
+    if window <= FAINT and not checked and straight(shape, mu, s, blur, window):
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0

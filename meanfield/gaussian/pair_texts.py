@@ -80,7 +80,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
     taken = 0.0
     local = local_window(shape, window, reach_<i>(2.0, shape, mu, s, y, w<x>)) if window > FAINT else window
-    if gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
+    if local <= FAINT and gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
         count = HERMITE_X.size
         for i in range(count):
             step = s * HERMITE_X[i]
