@@ -56,7 +56,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     Raises
     ------
     ValueError
-        Missing or unused names (both lists shown), values outside the range of a parameter.
+        Missing or unused names (both lists shown), values outside the range of a parameter or for which an expectation is infinite.
     ArithmeticError
         A value that quadrature cannot resolve in float64. At a large variance: of a function that oscillates for ever and is not slow in
         x and periodic in one or two phases, as tanh(sin(x^2)) or tanh(x sin x), or has kinks that move; the gap of one with jumps, as
