@@ -280,7 +280,7 @@ def test_results_are_in_the_form_of_the_literature(name: str) -> None:
 
 s, t = sp.symbols("s t")
 REFUSED: dict[str, tuple[sp.Expr, str, str]] = {
-    "erf(s x)": (erf(s * x), "second_moment", "declare s with positive=True"),
+    "two relus": (sp.Max(x, 0) + sp.Max(s * x, 0), "kernel", "declare s with positive=True"),
     "clip of unknown order": (sp.Min(sp.Max(x, s), t), "kernel", r"sign of -?s [-+] t"),
     "steps of unknown order": (H(x - s) * H(t - x), "mean", r"order of the thresholds s and t is unknown: write one parameter as another"),
     "parabola with unknown roots": (H(x**2 - s), "mean", r"which roots of .* declare s"),
