@@ -117,7 +117,8 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     eta = exponent(*rates)
     infinite = np.isfinite(moved.at) & np.isposinf(rates[0])
     relative = rates[0] / first[0], rates[1] / last[0]  # d ln J/d ln q
-    squared = _goes_as_logarithm(grid, near, far, relative, spread, slow & (eta < kappa) & (eta > kappa - 4 * APART))
+    drifts = ((kappa - eta) * np.abs(np.log(far / near)) > FLAT) & (eta > kappa - 4 * APART)
+    squared = _goes_as_logarithm(grid, near, far, relative, spread, slow & drifts)
     gradient = np.select(
         [
             infinite,
