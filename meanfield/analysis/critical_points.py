@@ -44,7 +44,8 @@ class Critical(dict[str, Any], Labelled):
     exact : expression or None
         q as an expression, where it is the root of a polynomial.
     others : tuple of Critical
-        Further solutions.
+        All further solutions, each a point of its own: those whose q* attracts come first, by growing q, then those that q leaves
+        ("unstable"), and that at q = 0 last.
 
     Examples
     --------
@@ -72,18 +73,25 @@ class Critical(dict[str, Any], Labelled):
         raise KeyError(name if self else f"{name}: {self.reason}")
 
     def __repr__(self) -> str:
-        inside = super().__repr__()
-        return inside if self.status == "ok" else f"Critical({inside}, {self.status}: {self.reason})"
+        inside, more = super().__repr__(), f"; {len(self.others)} more in others" if self.others else ""
+        return inside if self.status == "ok" and not more else f"Critical({inside}, {self.status}: {self.reason}{more})"
 
     def latex(self) -> str:
-        r"""The squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there are none."""
+        r"""Of each solution the squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there
+        is none."""
         if not self:
             return rf"\text{{{worded(self.reason)}}}"
+        lines = self._lines()
+        for other in self.others:
+            lines += [r"& \text{or}", *other._lines()]
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+    def _lines(self) -> list[str]:
+        """a line for each parameter, and what is to be said of them"""
         lines = [_line(rf"{latex(parameter(name))}^{{2}}", square, self[name]) for name, square in self.squares.items()]
         named = [name for name in self if name not in self.squares]
         lines += [_line(latex(parameter(name)), self.exact if name == "q" else None, self[name], square=False) for name in named]
-        lines += [] if self.status == "ok" else [rf"& \text{{{worded(self.reason)}}}"]
-        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+        return lines if self.status == "ok" else [*lines, rf"& \text{{{worded(self.reason)}}}"]
 
     def _repr_latex_(self) -> str:
         return self.latex()

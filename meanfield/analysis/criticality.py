@@ -52,6 +52,7 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     -------
     Critical
         A dict of the parameters solved for, with status, residuals and `.latex()`; empty, with a reason, where there is no such point.
+        Where there are several it is the one whose q* attracts, of several of these that of the least q*, and `.others` has the rest.
 
     Raises
     ------
@@ -69,6 +70,8 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     >>> mf.critical(mf.mlp(mf.erf), q=mf.q)["sigma_w"]
     sqrt(pi)*(4*q + 1)**(1/4)/2
     >>> import sympy as sp
+    >>> mf.critical(mf.mlp(mf.Activation(sp.tanh(mf.x**2))), sigma_w=2).others
+    (Critical({'sigma_b': 0.12813..., 'q': 0.07052...}, unstable: q leaves this fixed point: dq'/dq = 1.40409 > 1),)
     >>> mf.critical(mf.Residual(mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Symbol("mu", positive=True)))
     Critical({'sigma_w': sqrt(2 - 2*mu**2), 'sigma_b': 0}, line: each q is fixed and critical: sigma_w and sigma_b in terms of mu)
     """

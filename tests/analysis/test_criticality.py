@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import mpmath as mp
 import numpy as np
@@ -14,6 +15,7 @@ import meanfield as mf
 from meanfield.analysis import elimination
 from meanfield.symbols import known
 
+x = mf.x
 mu = sp.Symbol("mu", real=True)
 
 
@@ -293,3 +295,30 @@ def test_the_point_at_the_origin_may_be_a_line_in_what_is_left() -> None:
     (free,) = found["mu"].free_symbols
     assert free.name == "sigma_1"
     assert sp.simplify(found["mu"] ** 2 - (1 - free**2 / 4)) == 0
+
+
+@pytest.mark.parametrize(
+    ("phi", "sigma_w"),
+    [(x**2 * sp.exp(-(x**2) / 4), 2), (sp.tanh(x**3), 3), (sp.tanh(x**2), 2), (sp.atan(x) - x / (1 + x**2), 3)],
+    ids=["bump", "cube", "square", "bend"],
+)
+def test_every_critical_point_on_a_line_is_given(phi: sp.Expr, sigma_w: int) -> None:
+    """as many as chi = 1 is crossed over variances with sigma_b^2 >= 0, each a fixed point of its own, the one that attracts first"""
+    act = mf.Activation(phi)
+    found = mf.critical(mf.mlp(act), sigma_w=sigma_w)
+    points = [found, *found.others]
+    at = np.geomspace(1e-6, 1e4, 600)
+    excess = sigma_w**2 * mf.evaluate(act.derivative.second_moment(mf.q), q=at) - 1
+    bias = at - sigma_w**2 * mf.evaluate(act.second_moment(mf.q), q=at)
+    crossed = np.flatnonzero((np.sign(excess[:-1]) != np.sign(excess[1:])) & (bias[:-1] > 0))
+    assert len(crossed) == len(points) == 2
+    assert all(any(at[i] <= point.q <= at[i + 1] for i in crossed) for point in points)
+    assert [point.status for point in points] == ["ok", "unstable"]
+    assert points[0].chi_parallel < 1 < points[1].chi_parallel
+    for point in points:
+        ones = [f for f in mf.fixed_points(mf.mlp(act), sigma_w=sigma_w, sigma_b=point["sigma_b"]) if f.gap == 0]
+        nearest = min(ones, key=lambda f, q=point.q: abs(f.q - q))
+        assert (nearest.q, nearest.chi) == pytest.approx((point.q, 1.0), rel=1e-9)
+    assert "1 more in others" in repr(found)
+    shown = [float(value) for value in re.findall(r"\nq &= ([\d.]+)", found.latex())]
+    assert shown == pytest.approx([point.q for point in points], rel=1e-6)
