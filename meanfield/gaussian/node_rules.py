@@ -169,8 +169,9 @@ def nodes_of_two(
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
     inner = breaks.size + breaks_.size - 4
     between = np.empty(int(first[VOIDS] + second[VOIDS]))
-    met = meetings(first, second, mu, a, s, nu, ratio, t, between)
-    width = spread_of(a, s, ratio, t)
+    blurred = a > 0.0 and s > 0.0 and t > 0.0
+    met = meetings(first, second, mu, a, s, nu, ratio, t, between) if blurred else 0
+    width = spread_of(a, s, ratio, t) if blurred else 0.0
     every = np.empty(inner + met)
     for i in range(inner):
         every[i] = breaks[i + 1] if i < breaks.size - 2 else mu + (breaks_[i - breaks.size + 3] - nu) * ratio
