@@ -1,0 +1,104 @@
+"""Functions that are 0 but for an interval far from the mean: kernels against sums over that interval, the same on either side of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import sympy as sp
+from numpy.typing import NDArray
+
+import meanfield as mf
+from meanfield.gaussian.node_rules import meetings
+from meanfield.gaussian.singularities import shape_of
+
+x, q, p, q1, q2 = mf.x, mf.q, mf.p, mf.q1, mf.q2
+Floats = NDArray[np.float64]
+
+CORRELATIONS = (-0.99, -0.95, -0.5, -0.1, 0.1, 0.5, 0.9, 0.99)
+
+
+def within(f: sp.Expr, low: sp.Expr | int, high: sp.Expr | int) -> sp.Expr:
+    return sp.Piecewise((f, (x > low) & (x < high)), (0, True))
+
+
+#: the function on its interval, 0 at no end, at one end, at both, in the middle; and the interval
+BUMPS: dict[str, tuple[sp.Expr, Callable[[Floats], Floats], tuple[float, float]]] = {
+    "step": (within(sp.S.One, 2, 4), np.ones_like, (2.0, 4.0)),
+    "slope": (within(x - 2, 2, 4), lambda u: u - 2, (2.0, 4.0)),
+    "arch": (sp.Max(0, 1 - (x - 3) ** 2), lambda u: 1 - (u - 3) ** 2, (2.0, 4.0)),
+    "valley": (within(sp.atan(x - 3) ** 2, sp.Rational(29, 10), sp.Rational(31, 10)), lambda u: np.arctan(u - 3) ** 2, (2.9, 3.1)),
+}
+
+
+def summed(value: Callable[[Floats], Floats], ends: tuple[float, float], law: tuple[float, float, float], mean: float = 0.0) -> float:
+    """ln E f(u) f(v) by panels on the square that is left, in long doubles where the exponent is large"""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    cuts = np.linspace(*ends, 51)
+    half = np.diff(cuts)[:, None] / 2
+    u = (cuts[:-1, None] + half * (1 + nodes)).ravel()
+    f = value(u) * (half * weights).ravel()
+    first, covariance, second = map(np.longdouble, law)
+    rho = covariance / np.sqrt(first * second)
+    rest = (1 - rho) * (1 + rho)
+    a, b = (u.astype(np.longdouble) - mean) / np.sqrt(first), (u.astype(np.longdouble) - mean) / np.sqrt(second)
+    exponent = ((a**2)[:, None] + b**2 - 2 * rho * a[:, None] * b) / (2 * rest)
+    least = exponent.min()
+    total = f @ np.exp(-(exponent - least).astype(float)) @ f
+    return math.log(total / (2 * math.pi * math.sqrt(float(rest * first * second)))) - float(least)
+
+
+def check(kernel: sp.Expr, values: dict[str, Floats], logs: list[float]) -> None:
+    """values and bounds, with and without these, where they are normal doubles"""
+    seen = np.array(logs) > -690.0
+    values, truth = {name: v[seen] for name, v in values.items()}, np.exp(np.array(logs)[seen])
+    found, bound = mf.evaluate(kernel, error=True, **values)
+    slack = 4e-13 + 1e-15 * np.abs(np.log(truth))  # of the sums
+    assert (np.abs(found - truth) <= slack * truth).all(), np.abs(found / truth - 1).max()
+    assert (np.abs(mf.evaluate(kernel, **values) - truth) <= slack * truth).all()
+    assert (np.abs(found - truth) <= bound + 1e-13 * truth).all()
+    assert (bound <= 1e-10 * truth).all(), (bound / truth).max()
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("name", BUMPS)
+def test_kernels(name: str, side: int) -> None:
+    f, value, ends = BUMPS[name]
+    laws = [(v, rho * v, v) for v in (0.03, 0.1, 0.3, 1.0, 1e4) for rho in CORRELATIONS]
+    table = np.array(laws)
+    check(mf.Activation(f.subs(x, side * x)).kernel(q, p), {"q": table[:, 0], "p": table[:, 1]}, [summed(value, ends, law) for law in laws])
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_kernels_beside_a_mean_and_at_unequal_variances(side: int) -> None:
+    f, value, ends = BUMPS["arch"]
+    phi = mf.Activation(f.subs(x, side * x))
+    laws = [(v, rho * v, v) for v in (0.3, 1.0, 50.0) for rho in CORRELATIONS]
+    table = np.array(laws)
+    check(phi.kernel(q, p, mean=-side), {"q": table[:, 0], "p": table[:, 1]}, [summed(value, ends, law, -1.0) for law in laws])
+    laws = [(v, rho * math.sqrt(v * w), w) for v, w in ((0.1, 0.2), (0.7, 30.0)) for rho in CORRELATIONS]
+    table = np.array(laws)
+    check(phi.kernel(q1, p, q2), dict(zip(("q1", "p", "q2"), table.T, strict=True)), [summed(value, ends, law) for law in laws])
+
+
+def test_no_value_is_called_an_underflow_that_is_none() -> None:
+    """next to 0 and -u: of e^-117"""
+    tent = mf.Activation(sp.Max(0, 1 - sp.Abs(x + 2))).kernel(q, p)
+    truth = float(mf.evaluate(tent, q=0.1, p=-0.09, digits=17))
+    value, bound = mf.evaluate(tent, q=0.1, p=-0.09, error=True)
+    assert abs(value - truth) <= bound <= 1e-11 * truth
+
+
+def test_every_interval_on_which_a_function_is_0_is_known() -> None:
+    shape = shape_of(within(sp.S.One, -4, -2) + within(x, 1, 3))
+    assert shape.voids == ((-math.inf, -4.0), (-2.0, 1.0), (3.0, math.inf))
+
+
+def test_where_blurred_edges_meet_is_the_mirror_image_on_the_other_side() -> None:
+    right, left = (shape_of(BUMPS["step"][0].subs(x, side * x)).row() for side in (1, -1))
+    for row in (right, left):
+        places = np.empty(4)
+        assert meetings(row, row, 0.0, 0.9, 0.2, 0.0, -1.0, 0.2, places) == 1
+        assert abs(places[0]) < 1e-15
