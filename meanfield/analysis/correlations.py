@@ -58,7 +58,7 @@ class Correlations:
     @cached_property
     def _seen_error(self) -> float:
         """what is left of zero there"""
-        return float(np.abs(self._rise(self._exact)[0]).max(initial=0.0))
+        return float(np.abs(self._rise(self._exact)[0]).max()) if self._exact.size else 0.0
 
     def _moved(self, eps: Floats) -> tuple[Moved, Moved, Floats]:
         """q', delta' and dc'/dc"""
