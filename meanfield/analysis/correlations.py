@@ -106,7 +106,11 @@ class Correlations:
         roots = [r for r in self.found.roots if not ((r.low <= exact) & (exact <= r.high)).any()]
         roots += [Root(gap, gap, gap, True, error) for gap in map(float, exact)]
         with np.errstate(all="ignore"):
-            return [(r, r.at, float(self._moved(np.array([r.at]))[2][0])) for r in sorted(roots, key=lambda r: r.at)]
+            return [(r, *self._place(r)) for r in sorted(roots, key=lambda r: r.at)]
+
+    def _place(self, r: Root) -> tuple[float, float]:
+        gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # which of what rounding cannot tell apart, where formulas do not say either
+        return gap, float(self._moved(np.array([gap]))[2][0])
 
     def growth(self, gap: float) -> Floats:
         """q'/q at that 1 - c, at this variance and at a larger one"""

@@ -34,6 +34,7 @@ __all__ = [
     "vanishing",
 ]
 
+POINT = 1e-9  # a law that is narrower than this, relative to its mean, is a point
 FAINT = 11.0  # a function that needs more than this is faint around the mean: its other laws are looked at one by one
 WIDEST = 38.0  # beyond, the density underflows
 PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
@@ -99,7 +100,8 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     if not abs(mu) + window * s + blur < math.inf:
         return -1
     checked = smooth == 0.0 and detail > 1.0  # in more detail: by a rule that knows nothing of this
-    if window <= FAINT and not checked and straight(shape, mu, s, blur, window):
+    near = window <= FAINT or window * s <= POINT * abs(mu)
+    if near and not checked and straight(shape, mu, s, blur, window):
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0

@@ -91,7 +91,7 @@ def is_somewhere_nonzero(h: sp.Expr) -> bool:
     """Whether it is something else at a point, or next to one at which something happens, all else being far away: a proof that it
     vanishes need not be looked for, and is long to fail"""
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
-    inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and is_linear(t.args[0], x)}
+    inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and isinstance(t.args[0], sp.Expr) and is_linear(t.args[0], x)}
     slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace({x: sp.S.Zero})) > _FAR}
     turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
     return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))

@@ -17,7 +17,7 @@ CUBE, BEND = mf.Activation(sp.tanh(x**3)), mf.Activation(sp.atan(x) - x / (1 + x
 @pytest.mark.parametrize(("phi", "sigma_w"), [(CUBE, 2.0), (CUBE, 3.0), (BEND, 6.0), (mf.sin, 2.0)])
 def test_an_odd_function_without_bias_has_c_0_and_minus_1_at_each_variance(phi: mf.Activation, sigma_w: float) -> None:
     found = mf.fixed_points(mf.mlp(phi), sigma_w=sigma_w, sigma_b=0.0)
-    assert found.status == "ok"
+    assert found.status == ("c open" if phi is mf.sin else "ok")  # at q = 0, which sin leaves with every c
     for at in {f.q for f in found if f.q > 0}:
         one, independent, opposite = (f for f in found if f.q == at)
         assert (one.c, independent.c, opposite.c) == (1.0, 0.0, -1.0)

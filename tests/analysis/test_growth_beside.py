@@ -113,7 +113,7 @@ def test_figures_of_fixed_points_and_shapes() -> None:
 
 
 def test_latex_of_what_has_no_answer_and_of_what_was_solved_for() -> None:
-    assert r"sigma\_w" in mf.critical(mf.mlp(mf.relu), sigma_b=0.2).latex()
+    assert r"there is no $\sigma_{w}$ with" in mf.critical(mf.mlp(mf.relu), sigma_b=0.2).latex()
     assert r"\frac" not in mf.tailored_leaky_relu(20).latex()
     found = mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=0.1)
     assert found.latex() == mf.latex(found)
