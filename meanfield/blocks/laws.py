@@ -65,7 +65,9 @@ class Signal:
     def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
         """The signal whose moments are a linear function of the ones here."""
         second = None if self.q2 is None else f(self.q2)
-        return replace(self, q=f(self.q), p=f(self.p), delta=sp.expand(f(self.q) - f(self.q - self.delta)), q2=second)
+        terms = {sp.Dummy(): term for term in sp.Add.make_args(self.delta)}  # kept as they are: integrands are not to be expanded
+        delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms))).xreplace(terms)
+        return replace(self, q=f(self.q), p=f(self.p), delta=delta, q2=second)
 
     def times(self, factor: sp.Expr) -> Signal:
         """The signal of factor * x."""

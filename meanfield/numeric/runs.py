@@ -120,7 +120,9 @@ class Run(faces.Labelled):
         grid = "x".join(map(str, self.q.shape[:-1])) or "one setting"
         bad = "" if np.all(np.asarray(self.status) == "ok") else f", status {sorted(set(np.ravel(self.status).tolist()))}"
         last = self.q[..., -1]
-        q = f"q_L = {last:.6g}" if last.ndim == 0 else f"q_L in [{np.nanmin(last):.6g}, {np.nanmax(last):.6g}]"
+        known = last[~np.isnan(last)]
+        among = f"q_L in [{known.min():.6g}, {known.max():.6g}]" if known.size else "no q_L"
+        q = f"q_L = {last:.6g}" if last.ndim == 0 else among
         return f"Run({self.depth} repeats, {grid}, {len(self.layers)} layers kept, {q}{bad})"
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:

@@ -75,3 +75,19 @@ def test_quadrature_goes_on_as_long_as_variances_are_doubles(v):
 )
 def test_powers_far_out(f, power):
     assert far_power(f) == power
+
+
+@pytest.mark.parametrize(("width", "place"), [(100, 2), (100, -2), (10, 6), (1, 20)])
+def test_a_bump_far_out_keeps_its_constant_in_its_exponent(width: int, place: int) -> None:
+    """exp(-k (x - c)^2) as exp(-k c^2) exp(2 k c x - k x^2) is 0 times infinity"""
+    bump = mf.Activation(sp.exp(-width * (x - place) ** 2))
+    run = mf.propagate(mf.mlp(bump), 2, 13.0, c=np.array([-0.5, 0.4]), sigma_w=3.0, sigma_b=0.8)
+    kernel = mf.evaluate(bump.kernel(mf.q, mf.p), q=13.0, p=13.0 * np.array([-0.5, 0.4]))
+    assert run.status.tolist() == ["ok", "ok"]
+    np.testing.assert_allclose(run.p[:, 1], 9 * kernel + 0.8**2, rtol=1e-14)
+
+
+def test_a_run_without_numbers_says_so() -> None:
+    run = mf.propagate(mf.mlp(mf.relu), 2000, 1.0, c=np.array([0.1, 0.2]), sigma_w=3.0, sigma_b=0.0)
+    assert "overflow" in repr(run)
+    assert "no q_L" in repr(run)
