@@ -33,6 +33,8 @@ LONGEST = 40
 
 #: the means of the Gaussian, where there are any: no letters that an activation could use (sympy tells signs slowly of dummies)
 M, M2 = sp.Symbol("E[u]", real=True), sp.Symbol("E[v]", real=True)
+#: joined from its cases where the sign of a parameter is not known
+_in_either_sign = in_either_sign((M, M2))
 Means = tuple[sp.Expr, sp.Expr]
 
 
@@ -46,7 +48,7 @@ def _atoms(f: sp.Expr) -> tuple[Atom, ...] | None:
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u), u ~ N(m, q): by the algebra of atoms, or where f is homogeneous or f(x) + f(-x) a polynomial of |x|."""
     result = _closed(lambda a: mean_of(a, q, S.Zero if centred else M), f)
@@ -66,7 +68,7 @@ def _even(f: sp.Expr) -> sp.Expr | None:
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None:
     """E f(u) g(u), u ~ N(m, q); infinite where both have a delta at one place."""
     first, second = _atoms(f), _atoms(g)
@@ -77,7 +79,7 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
     result = _closed(lambda a, b: cross_of(a, b, (q, p, q), means), f, g)
@@ -86,7 +88,7 @@ def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | 
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
     result = _closed(lambda a, b: cross_of(a, b, (q1, p, q2), means), f, g)
@@ -117,7 +119,7 @@ def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def gap(f: sp.Expr) -> sp.Expr | None:
     """E f(u)^2 - E f(u) f(v) as a function of q and delta = q - p, free of cancellation where f does not grow like exp(a x^2)."""
     second, kernel = product_mean(f, f), cross(f, f)
@@ -137,7 +139,7 @@ def gap(f: sp.Expr) -> sp.Expr | None:
 
 @cache
 @among_reals
-@in_either_sign((M, M2))
+@_in_either_sign
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)
