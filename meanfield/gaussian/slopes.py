@@ -55,9 +55,45 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
 
 @among_reals
 def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
-    """df/d(parameter), with a delta wherever a step of f moves."""
+    """df/d(parameter), with a delta wherever a step of f moves: sympy's drops that of a Piecewise whose condition holds the parameter.
+
+    Raises
+    ------
+    ValueError
+        Where such a Piecewise jumps is not known.
+    """
     rate = f.diff(parameter)
+    if any(condition.has(parameter) and condition.has(x, y) for t in f.atoms(sp.Piecewise) for _, condition in t.args):
+        return _moving(f, parameter, rate)
     return rate if y in f.free_symbols or not has_places(rate) else _weighed(rate, f, parameter)
+
+
+def _moving(f: sp.Expr, parameter: sp.Symbol, rate: sp.Expr) -> sp.Expr:
+    """the derivative of a function with cuts that move: each takes its jump along"""
+    if x not in f.free_symbols:
+        return derivative_in(f.xreplace({y: x}), parameter).xreplace({x: y})
+    if y in f.free_symbols:
+        return sp.Add(*[_of_product(term, parameter) for term in sp.Add.make_args(sp.expand(f))])
+    rest, found = deltas(f)
+    if found:
+        if any(d.order for d in found):
+            raise ValueError(f"{f} has no derivative in {parameter} here: it holds the derivative of a delta beside a cut that moves")
+        kept = [d.factor.xreplace({x: d.place}) * sp.DiracDelta(x - d.place) for d in found]
+        return derivative_in(rest, parameter) + sp.Add(*kept).diff(parameter)
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed as reason:
+        raise ValueError(f"{f} has no derivative in {parameter} here, where it jumps is not known: {reason}") from None
+    rises = [(cut, sp.expand((high - low).xreplace({x: cut}))) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    return without_deltas(rate) - sp.Add(*[rise * cut.diff(parameter) * sp.DiracDelta(x - cut) for cut, rise in rises])
+
+
+def _of_product(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
+    """the derivative of g(x) h(y)"""
+    g, h = f.as_independent(y, as_Add=False)
+    if x in h.free_symbols:
+        raise ValueError(f"{f} has no derivative in {parameter} here: a cut that moves stands in a sum of products g(x) h(y) alone")
+    return derivative_in(g, parameter) * h + g * derivative_in(h, parameter)
 
 
 def has_places(e: sp.Expr) -> bool:
