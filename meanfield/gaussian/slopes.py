@@ -33,6 +33,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
     if z != x:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
+    e = e.replace(_is_root_of_product, lambda t: sp.Mul(*[sp.Abs(factor) ** t.exp for factor in t.base.args[0].args]))
     bends = enumerate(triangle_waves(e).items())
     waves = {t: (sp.Function(f"wave_{i}")(x), n * sp.sign(sp.cos(v)) * v.diff(x)) for i, (t, (v, n, _)) in bends}
     plain = e.xreplace({t: wave for t, (wave, _) in waves.items()}).diff(x)
@@ -145,6 +146,11 @@ def gathered(e: sp.Expr) -> sp.Expr:
     if not plain.is_rational_function(x, power):
         return e
     return min((e, sp.factor(plain).xreplace({power: sp.exp(unit * x)})), key=sp.count_ops)
+
+
+def _is_root_of_product(t: sp.Expr) -> bool:
+    """whether it is |a x|^k, whose derivative is 0/0 at a = 0 where that of |a|^k |x|^k is 0"""
+    return bool(t.is_Pow and not t.exp.is_Integer and isinstance(t.base, sp.Abs) and t.base.args[0].is_Mul)
 
 
 def _flat_root(t: sp.Pow) -> bool:
