@@ -70,7 +70,7 @@ class _Points:
     @cached_property
     def weights(self) -> Floats:
         """ln of the normal density of x, but for a constant"""
-        x: Floats = float(self.h) * np.arange(-self.count, self.count + 1)
+        x: Floats = float(self.h) * np.arange(-self.count, self.count + 1, dtype=np.float64)
         return -(x**2) / 2
 
     def sizes(self, size: float, low: float, high: float) -> Floats:
