@@ -200,6 +200,7 @@ class Compiled:
                 exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
                 code = machine.assembled(getattr(module, self._entry), types, exact)
                 keep(name, code)
+                keep(_code(self._text, self._entry), b"")  # that there is some, whatever its types: no folder is searched for it
             self._forms[types] = machine.loaded(code, types)
         return self._forms[types](*arguments[free:])
 
@@ -216,7 +217,7 @@ def _code(text: str, entry: str) -> str:
 
 def is_kept(text: str, entry: str) -> bool:
     """Whether machine code of the function is on disk."""
-    return any(any(place.glob(f"{_code(text, entry)}-*.bin")) for place in _places())
+    return kept(_code(text, entry)) is not None
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import mpmath as mp
 import pytest
 import sympy as sp
@@ -41,7 +43,8 @@ def kernel(pieces: list[tuple[mp.mpf, ...]], q1: mp.mpf, p: mp.mpf, q2: mp.mpf) 
         low, high = max(mp.mpf(low), -16 * s1), min(mp.mpf(high), 16 * s1)
         if low < high:
             inside = [low, *sorted(t for t in ends if low < t < high), high]
-            f = lambda u: (level + slope * u) * mp.npdf(u / s1) / s1 * given(pieces, c * u, s)  # noqa: B023, E731
+            # both integrals take the same nodes
+            f = cache(lambda u: (level + slope * u) * mp.npdf(u / s1) / s1 * given(pieces, c * u, s))  # noqa: B023
             scale = max(abs(f(t)) for t in inside) or mp.mpf(1)  # mpmath stops at an absolute error
             value += scale * mp.quad(lambda u: f(u) / scale, inside)  # noqa: B023
             size += scale * mp.quad(lambda u: abs(f(u)) / scale, inside)  # noqa: B023
