@@ -24,6 +24,7 @@ from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.runs import bound_parameters
+from meanfield.numeric.silence import silent
 
 __all__ = ["fixed_points"]
 
@@ -139,6 +140,9 @@ class _Search:
 
     def _origin(self, found: Roots) -> tuple[list[FixedPoint], list[Ends]]:
         """the fixed points with q = 0, and where 1 - c has no next one: those of the map of c in the limit"""
+        if silent(self.step.recursion, frozenset(name for name, v in self.parameters.items() if v == 0)):
+            nothing = Root(0.0, 0.0, 0.0, True, 0.0)
+            return [fixed_point(nothing, 0.0, 0.0, gap=math.nan, multipliers=(0.0, math.nan), stable=True, status="no correlation")], []
         if self.step.long:  # products of hundreds of formulas: where the least variance has them
             along = _limit(*self.steps.identical(np.array([LOWEST**2, LOWEST]))[1].value)
         else:
@@ -283,7 +287,11 @@ def _limit(nearer: float, near: float) -> float:
 
 
 #: what is said of a point at which c can be anything
-_OPEN = {"every c": "each correlation stays as it is at q* = {:.6g}", "no limit of c": "the map of c has no limit as q goes to {:g}"}
+_OPEN = {
+    "every c": "each correlation stays as it is at q* = {:.6g}",
+    "no limit of c": "the map of c has no limit as q goes to {:g}",
+    "no correlation": "q is {:g} from the first repeat on: there is no correlation",
+}
 
 
 def _skipped(ranges: Sequence[Ends]) -> str:

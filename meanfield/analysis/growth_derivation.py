@@ -10,6 +10,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
+from meanfield.analysis.growth_merging import merging
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
 from meanfield.analysis.growth_place import expressions, place
 from meanfield.analysis.growth_rates import (
@@ -118,9 +119,10 @@ def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Grow
         q = unknown_law("q", reason if isinstance(approach, Approach) else approach)
     law = _gap_law(move, approach, gap)
     try:
-        return q, law, _apjn_law(repeat, move, approach)
+        apjn = _apjn_law(repeat, move, approach)
     except (Undetermined, NoExpansion) as reason:
         return q, law, unknown_law("J", reason)
+    return q, merging(stages, repeat, (q, law, apjn)), apjn
 
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
@@ -208,7 +210,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         raise approach if isinstance(approach, Undetermined) else Undetermined("J depends on c, which stays where it starts")
     beta, kappa = at_gap(move.beta, gap), move.kappa
     if (-eta, k) < (-kappa, move.logarithms - 1):
-        return Growth("J", "bounded")
+        return Growth("J", "bounded", terms=() if coupled(repeat) else ((S.One, S.Zero),))
     modes = [(share, tidied(mu / (beta * kappa))) for mu, share in eigenvalues(m)]
     if eta == kappa:
         return power_beside_logarithms(repeat, move, k, modes, gap) if k or move.logarithms else competing(modes, "power")
@@ -216,11 +218,11 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     top = modes[0] if len(modes) == 1 else fastest(modes)
     leading = tidied(top[1] * beta * kappa)
     side = sign(leading)
-    if side is None or side < 0:
+    if not side:
         raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
-    rate, log_exponent = stretched_rate(move, beta, s, k, leading)
+    rate, log_exponent = stretched_rate(move, beta, s, k, side * leading)
     slowest = _correction(move, (repeat.q, move.direction - kappa), (repeat.transfer[0], -eta))
-    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, log_exponent=log_exponent, correction=slowest)
+    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, sign=side, log_exponent=log_exponent, correction=slowest)
     if k or move.logarithms:
         return law
     try:

@@ -1,7 +1,7 @@
 r"""Least squares of a run on a growth law: over the later half of the decades of l, on what the law says and the corrections to it.
 
     power of l, ln^k l    ln y (or y^{1/exponent})  on  ln l (or l, or ln l), 1, and corrections
-    stretched             ln J   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
+    stretched             ln y   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
     exponential           ln y   on  l, 1; where its rate is -oo, whether the run comes to y = 0
@@ -153,13 +153,14 @@ def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
 def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
     l, y = curve.l, curve.y
     s, rate, one = number(g.stretch, values), number(g.rate, values), np.ones_like(l)
+    leading = g.sign * rate**s
     slow, between = (math.inf if power is None else number(power, values) for power in (g.settling, g.correction))
     square = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []
     powers = [s - k * slow for k in range(1, BETWEEN + 1) if s > k * slow] or [s - slow] * (slow < 1)
     powers += [s - k * between for k in range(1, BETWEEN + 1) if s > k * between + 1e-9]
     powers += [s - k * (1 - s) for k in range(1, BETWEEN + 1) if s > k * (1 - s) + 1e-9]  # ln(1 + m X^-eta) beyond its first term
     beside = [np.log(l), one, l**-s, np.log(l) * l**-s, *square, *(l**a for a in powers)]
-    found = [curve.fit("rate^stretch", rate**s, y, [l**s, *beside])]
+    found = [curve.fit("rate^stretch", leading, y, [l**s, *beside])]
     if g.log_coefficient is None or square:
         return found
     if slow <= 1.5 * s:  # what the start leaves of c is told from a logarithm far out only
@@ -167,7 +168,7 @@ def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool)
             return found
         count = min(BETWEEN, math.floor(s / slow))  # powers that grow, the largest few of them, and the first that does not
         beside = [np.log(l), one, l**-s, np.log(l) * l**-s, l**-slow, *(l ** (s - k * slow) for k in range(1, count + 2))]
-    return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), y - (rate * l) ** s, beside, 0.1)]
+    return [*found, curve.fit("log_coefficient", number(g.log_coefficient, values), y - leading * l**s, beside, 0.1)]
 
 
 def _squared(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:

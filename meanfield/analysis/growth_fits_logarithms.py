@@ -89,10 +89,10 @@ def _stretched(law: GrowthLaw, curve: Curve, t: Floats, values: Mapping[str, flo
     g, l, s = law.apjn, curve.l, number(law.apjn.stretch, values)
     j = number(sp.sympify(law.q.log_exponent or 0) / law.q.exponent, values)
     k = number(sp.sympify(g.log_exponent or 0), values) + j * (1 - s)
-    power = curve.fit("log_exponent", k, np.log(slope(l, curve.y)) + (1 - s) * t, [np.log(t), *curve.small], 1.0)
+    power = curve.fit("log_exponent", k, np.log(g.sign * slope(l, curve.y)) + (1 - s) * t, [np.log(t), *curve.small], 1.0)
     columns = integrals(l, [np.exp((s - 1) * t) * t**i for i in range(round(k), -1, -1)])
     unit = s * number(law.q.rate, values) ** (1 - s)  # of the slope, where the rate of ln J is 1
-    predicted = unit * number(g.rate, values) ** s
+    predicted = unit * g.sign * number(g.rate, values) ** s
     rate = curve.fit("rate^stretch", predicted, curve.y, [*columns, np.ones_like(l), np.log(l), np.log(l) ** 2])
     return [_linear(power, 1.0, -j * (1 - s)), _linear(rate, 1 / unit)]
 

@@ -50,7 +50,7 @@ def marginal(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> tuple[Growth
         return q, gap, steps_law(sp.diag(chi, S.Zero))
     exponent = -_rate(near.transfer[0], letter, variance, 1) / bend
     if abs(exponent) < ONE:
-        return q, gap, Growth("J", "bounded")
+        return q, gap, Growth("J", "bounded", terms=((S.One, S.Zero),))
     return q, gap, Growth("J", "power", exponent=exponent, terms=((S.One, exponent),))
 
 

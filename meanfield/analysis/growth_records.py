@@ -9,9 +9,9 @@ import sympy as sp
 from sympy import S
 
 from meanfield import faces
+from meanfield.analysis import signs
 from meanfield.analysis.growth_shown import named
 from meanfield.analysis.rational_forms import beyond, shortest
-from meanfield.analysis.signs import sign
 
 __all__ = ["SHORT", "Growth", "Reason", "told"]
 
@@ -38,8 +38,9 @@ class Growth:
     kind : "bounded", "power", "stretched", "exponential", "logarithmic" (not q), "quasi-polynomial" (J only: ln J ~ ln^2 l, beyond every
         power and below every stretched exponential), "infinite" (J only: E phi'^2 is), or "undetermined", these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
-        J ~ l^exponent; exponential: ln ~ rate l; stretched: ln J ~ (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
+        J ~ l^exponent; exponential: ln ~ rate l; stretched: ln ~ sign (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
         1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
+    sign : of stretched laws: 1 where J grows, -1 where it, or 1 - c, decays.
     log_exponent : of power and stretched laws, what q, 1 - c, J or ln J has beside its power of l: (ln l)^log_exponent, where branches
         grow like logarithms. With it a law is reached slowly: q, and ln J of a stretched law, up to a factor 1 + O(ln ln l/ln l).
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
@@ -51,7 +52,9 @@ class Growth:
         factor 1 + O(l^-correction), correction < 1.
     limit : bounded: where it goes, None if that depends on the start.
     terms : J as a sum of modes: (share of the mode, exponent or rate); up to constants that depend on the first repeats.
-    crossover : the l at which the faster mode has made up for its small share.
+    crossover : the l at which the faster mode has made up for its small share: share l^exponent is l to the exponent of the other mode
+        (share e^(rate l), that of the other). The share of the other is taken as 1: with it, 1 - share, the two terms as they stand
+        cross earlier, by the factor (1 - share)^(1/(difference of the exponents)).
     reason : why something is not given.
     decides : undetermined: the expression whose sign decides, if one does.
 
@@ -71,6 +74,7 @@ class Growth:
     log_exponent: sp.Expr | None = None
     rate: sp.Expr | None = None
     stretch: sp.Expr | None = None
+    sign: int | None = None
     coefficient: sp.Expr | None = None
     log_coefficient: sp.Expr | None = None
     log_squared_coefficient: sp.Expr | None = None
@@ -104,7 +108,8 @@ class Growth:
         if self.kind == "quasi-polynomial":
             return beside
         if self.kind == "stretched":
-            return (self.rate * l) ** self.stretch * sp.log(l) ** logarithms + beside
+            value = self.sign * (self.rate * l) ** self.stretch * sp.log(l) ** logarithms + beside
+            return value if self.quantity == "J" else sp.exp(value)
         if self.kind == "logarithmic":
             return self.exponent * sp.log(sp.log(l)) if self.quantity == "J" else self.coefficient * sp.log(l) ** self.exponent
         return S.Infinity if self.kind == "infinite" else self.limit
@@ -119,8 +124,8 @@ class Growth:
         if self.kind != "stretched":
             return None
         left = [] if self.settling is None else [self.stretch - self.settling]
-        left += [] if self.correction is None or sign(self.stretch - self.correction) == 0 else [self.stretch - self.correction]
-        return sp.Add(*[l**e for e in dict.fromkeys(left) if sign(e) != -1]) or None
+        left += [] if self.correction is None or signs.sign(self.stretch - self.correction) == 0 else [self.stretch - self.correction]
+        return sp.Add(*[l**e for e in dict.fromkeys(left) if signs.sign(e) != -1]) or None
 
     def __repr__(self) -> str:
         (line,), definitions = told([self])
@@ -166,8 +171,9 @@ def told(laws: Sequence[Growth]) -> tuple[list[str], list[str]]:
     lines = []
     for g, row in zip(laws, rows, strict=True):
         written = {name: tuple(tuple(next(rest) for _ in mode) for mode in modes) for name, modes in row.items()}
-        shown = [f"{name}={modes if name == 'terms' else modes[0][0]}" for name, modes in written.items()]
-        lines.append(f"{g.quantity}: {', '.join([g.kind, *shown])}" + (f" ({g.reason})" if g.reason else ""))
+        beside = ["sign=-1"] * (g.sign == -1) + [f"stretch={g.stretch}"] * (g.stretch not in (None, S.Half))
+        shown = [f"{name}={sp.sstr(modes if name == 'terms' else modes[0][0], full_prec=False)}" for name, modes in written.items()]
+        lines.append(f"{g.quantity}: {', '.join([g.kind, *beside, *shown])}" + (f" ({g.reason})" if g.reason else ""))
     return lines, definitions
 
 

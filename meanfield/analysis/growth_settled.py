@@ -21,6 +21,9 @@ __all__ = ["joint_limit", "settled"]
 
 x = known("x")
 
+#: from a whole number, what may be it
+WHOLE = sp.Float("1e-25")
+
 
 def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
     """q goes to `variance` (a symbol where every variance stays)"""
@@ -29,13 +32,13 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     free = isinstance(variance, sp.Dummy)
     letter = variance if free else sp.Dummy("q", positive=True)
     put: dict[sp.Expr, sp.Expr] = {} if free else {letter: variance}
-    q = Growth("q", "bounded", limit=None if free else variance, reason="q stays where it starts" if free else "")
     probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
     after, gap_after, transfer = stepped(stages, probe, probe * GAP)
     put[probe] = variance
     near = expanded(stages, letter, letter / x, 3)
     if not free and is_marginal(near, letter, variance):
         return marginal(near, letter, variance)
+    q = Growth("q", "bounded", reason="q stays where it starts") if free else Growth("q", "bounded", limit=_exact(near, letter, variance))
     image = closed(gap_after / probe)
     try:
         found = _settled_approach(near, image, after, letter, put)
@@ -50,6 +53,13 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
         return q, law, _settled_apjn(near, transfer, approach, put)
     except (Undetermined, NoExpansion) as reason:
         return q, law, unknown_law("J", reason)
+
+
+def _exact(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> sp.Expr:
+    """a variance in digits, but as a whole number where one stays"""
+    whole = sp.Integer(round(variance)) if variance.is_Float else S.Zero
+    stays = whole > 0 and abs(variance - whole) < WHOLE and vanishes(near.q[S.Zero, 0].xreplace({letter: whole}) - whole)
+    return whole if stays else variance
 
 
 def _settled_gap(approach: Approach) -> Growth:

@@ -20,8 +20,8 @@ __all__ = ["OPEN", "FixedPoint", "FixedPoints", "attracts", "fixed_point"]
 
 #: a slope this near to 1 is 1
 MARGINAL = 1e-10
-#: of points at which c can be anything
-OPEN = ("every c", "no limit of c")
+#: of points at which c can be anything, or is nothing
+OPEN = ("every c", "no limit of c", "no correlation")
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,8 @@ class FixedPoint(faces.Labelled):
     residual : |q'/q - 1| at the point.
     status : "isolated", "touching" (half-stable), "every c": each correlation is left as it is; at q* = 0 in the limit q -> 0, where
         pairs keep that which they come with; or "no limit of c": at q* = 0, where q' leaves float64 before the map of c has a limit (phi
-        vanishes about 0): chi and xi_c are nan there, and pairs may come to any c.
+        vanishes about 0): chi and xi_c are nan there, and pairs may come to any c; or "no correlation": at q* = 0, where weights and
+        biases are 0 and q is so from the first repeat on: chi = 0, and c, gap and xi_c are nan.
 
     Examples
     --------
@@ -75,20 +76,20 @@ class FixedPoint(faces.Labelled):
         return "unstable" if not self.stable else "marginally stable" if marginal else "stable"
 
     def __repr__(self) -> str:
-        c = f"{self.c:.6g}" if self.gap == 0 or self.gap > 1e-5 else f"1 - {self.gap:.6g}"
+        c = f"1 - {self.gap:.6g}" if 0 < self.gap <= 1e-5 else f"{self.c:.6g}"
         note = "" if self.status == "isolated" else f", {self.status}"
         scales = f"xi_q={self.xi_q:.6g}, xi_c={self.xi_c:.6g}"
         return f"FixedPoint(q={self.q:.6g}, c={c}, chi={self.chi:.6g}, chi_parallel={self.chi_parallel:.6g}, {self.kind}, {scales}{note})"
 
     def latex(self) -> str:
         """q*, c* and the slopes there, to six digits, with the kind of point; no c* or slope of c where it has none."""
-        c = _latex_number(self.c) if self.gap == 0 or self.gap > 1e-5 else f"1 - {_latex_number(self.gap)}"
+        c = f"1 - {_latex_number(self.gap)}" if 0 < self.gap <= 1e-5 else _latex_number(self.c)
         parts = [f"q^* = {_latex_number(self.q)}"]
         if self.status not in OPEN:
             parts.append(f"c^* = {c}")
         if self.status != "no limit of c":
             parts.append(rf"\chi = {_latex_number(self.chi)}")
-        note = "" if self.status == "isolated" else f", {self.status.removesuffix(' c')}" + " $c$" * (self.status in OPEN)
+        note = "" if self.status == "isolated" else f", {self.status.removesuffix(' c')}" + " $c$" * self.status.endswith(" c")
         return r",\quad ".join([*parts, rf"\chi_\parallel = {_latex_number(self.chi_parallel)}", rf"\text{{{self.kind}{note}}}"])
 
     def _repr_latex_(self) -> str:

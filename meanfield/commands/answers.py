@@ -65,6 +65,7 @@ def _record(law: mf.Growth) -> dict[str, Any]:
         "log_exponent",
         "rate",
         "stretch",
+        "sign",
         "coefficient",
         "log_coefficient",
         "log_squared_coefficient",

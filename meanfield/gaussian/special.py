@@ -269,7 +269,7 @@ class AngleMinusSine(_Elementary):
 
     @classmethod
     def eval(cls, theta: sp.Expr, sine: sp.Expr | None = None) -> sp.Expr | None:
-        return S.Zero if theta.is_zero else None
+        return theta - sp.sin(theta) if (theta / sp.pi).is_Rational else None
 
     def definition(self) -> sp.Expr:
         return self.args[0] - sp.sin(self.args[0])

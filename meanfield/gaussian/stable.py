@@ -271,8 +271,22 @@ class _Outward:
             if base in self.decaying:
                 outside += k * self.decaying[base]
                 rest /= factor
+        largest, rest = self.largest(rest)
+        outside += largest
         inner = log1p(rest - 1) if isinstance(rest, sp.Add) and S.One in rest.args else sp.log(rest)
         return self.beyond(inner + outside, argument, outside)
+
+    def largest(self, e: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        """the exponent of the largest term of a sum of which all terms decay, 0 where there is no such, and the sum over its exponential"""
+        terms = {}
+        for t in sp.Add.make_args(sp.expand(e)):
+            powers = t.as_powers_dict()
+            exponent = sp.expand(sp.Add(*[k * self.decaying[d] for d, k in powers.items() if d in self.decaying]))
+            terms[exponent] = terms.get(exponent, S.Zero) + sp.Mul(*[d**k for d, k in powers.items() if d not in self.decaying])
+        first = next((a for a in terms if all(a == b or self.way.rise(sp.expand(b - a)) < 0 for b in terms)), S.Zero)
+        if first == 0 or len(terms) == 1 or S.Zero in terms:
+            return S.Zero, e
+        return first, sp.Add(*[c if a == first else c * self.named(sp.expand(a - first)) for a, c in terms.items()])
 
     def beyond(self, far: sp.Expr, argument: sp.Expr, outside: sp.Expr) -> sp.Expr:
         """what was taken out of a logarithm of the argument is small where it changes sign: nearer to 0 the form for the other side"""

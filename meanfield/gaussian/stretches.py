@@ -67,9 +67,11 @@ class Stretch:
         return not ((place - self.low).is_nonpositive or (place - self.high).is_nonnegative)
 
     def turns(self, f: sp.Expr) -> list[sp.Expr]:
-        """Where exponents that may be large on either side, those of cosh and sinh too, change their sign, and what may lack next to
-        nothing of its limits on both; from 0 outward, none where these places have no order, or are many."""
+        """Where exponents that may be large on either side, those of cosh and sinh too and those of a logarithm beside each other, change
+        their sign, and what may lack next to nothing of its limits on both; from 0 outward, none where these places have no order, or are
+        many."""
         lines = [(t.args[0], _MODEST) for t in f.atoms(exp, sp.cosh, sp.sinh)]
+        lines += [(sp.expand(a - b), _MODEST) for t in f.atoms(sp.log) for a, b in itertools.combinations(_powers(t.args[0]), 2)]
         lines += [(t.args[0], 1) for t in f.atoms(sp.tanh, sp.erf)] if f.has(sp.Add) else []
         steep = [z for z, modest in lines if is_linear(z, x) and not (sp.Abs(z.xreplace({x: S.Zero})) - modest).is_nonpositive]
         places = {turn for turn in map(self.turn, steep) if turn.is_positive and self.holds(turn)}
@@ -91,3 +93,8 @@ class Stretch:
             return self, self
         inner, outer = self.cut([place])
         return (outer, inner) if rises == isinstance(condition, (StrictGreaterThan, GreaterThan)) else (inner, outer)
+
+
+def _powers(e: sp.Expr) -> list[sp.Expr]:
+    """exponents of the terms of a sum"""
+    return sorted({t.args[0] for t in e.atoms(exp)}, key=sp.default_sort_key) if isinstance(e, sp.Add) else []

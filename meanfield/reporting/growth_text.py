@@ -151,7 +151,8 @@ def _same(first: Implicit, second: Implicit) -> bool:
 def _expressions(law: Growth) -> list[sp.Expr]:
     """what the line of a law is written in: its asymptote, and what that leaves out, or where modes cross"""
     brief = _brief(law)
-    found = [e for e in (brief.asymptote, brief.left_out, law.crossover) if e is not None]
+    leading = replace(brief, quantity="J").asymptote if law.kind == "stretched" else brief.asymptote  # of 1 - c its logarithm too
+    found = [e for e in (leading, brief.left_out, law.crossover) if e is not None]
     return [_legible(complements(e)) for e in found] if law.asymptote is not None and law.kind != "undetermined" else []
 
 
@@ -186,5 +187,6 @@ def _lines(law: Growth, page: Page, expressions: list[sp.Expr]) -> list[str]:
     rest = rf" + O\left({others[0]}\right)" if len(others) > (law.crossover is not None) else ""
     rest = rf" \left(1{rest}\right)" if rest and law.quantity == "q" else rest
     rest += _SLOWLY if law.log_exponent is not None and law.rate is not None else ""
-    lines = [f"{_LEFT[law.quantity]} &{relation} {first}{rest}"]
+    left = r"\ln \left(1 - c_l\right)" if law.kind == "stretched" and law.quantity != "J" else _LEFT[law.quantity]
+    lines = [f"{left} &{relation} {first}{rest}"]
     return [*lines, rf"l_{{\times}} &\sim {others[-1]}"] if others and law.crossover is not None else lines

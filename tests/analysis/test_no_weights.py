@@ -52,6 +52,19 @@ def test_without_bias_nothing_is_left() -> None:
     assert "q is 0 from the first repeat on" in law.gap.reason
 
 
+def test_without_bias_the_fixed_point_has_no_correlation() -> None:
+    """as the phase diagram says it: q* = 0, chi = 0, no c"""
+    found = mf.fixed_points(mf.mlp(mf.tanh), sigma_w=0, sigma_b=0)
+    ((point,), diagram) = found, mf.phase_diagram(mf.mlp(mf.tanh), sigma_w=[0.0, 0.5], sigma_b=[0.0, 0.5])
+    assert (point.q, point.chi, point.chi_parallel, point.stable, point.xi_q) == (0.0, 0.0, 0.0, True, 0.0)
+    assert np.isnan([point.c, point.gap, point.xi_c]).all()
+    assert (point.status, found.status, diagram.status[0, 0]) == ("no correlation", "c open", "c open")
+    assert (diagram.chi[0, 0], diagram.chi_parallel[0, 0], diagram.xi_q[0, 0]) == (point.chi, point.chi_parallel, point.xi_q)
+    assert "there is no correlation" in found.reason
+    assert r"\chi = 0" in point.latex()
+    assert "c^*" not in point.latex()
+
+
 @pytest.mark.parametrize("phi", JUMPS, ids=str)
 def test_a_phase_diagram_begins_in_order(phi: mf.Activation) -> None:
     diagram = mf.phase_diagram(mf.mlp(phi), sigma_w=[0.0, 0.5], sigma_b=[0.0, 0.5])

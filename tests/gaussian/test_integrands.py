@@ -101,6 +101,18 @@ def test_poles_at_a_slant_and_tails_that_fall_fast_are_no_noise() -> None:
         assert abs(value - float(mf.evaluate(phi.kernel(sp.Rational(v), sp.Rational(c)), digits=17))) < 1e-14 * scale
 
 
+@pytest.mark.parametrize("end", [1, -1])
+@pytest.mark.parametrize(
+    "powers", [(300 * x - 1200, 200 * x - 400), (300 * x - 1200, -200 * x - 400), (900 * x - 2000, 800 * x - 900, -700 * x)], ids=str
+)
+def test_a_logarithm_of_steep_exponentials_that_overtake_each_other(powers: tuple[sp.Expr, ...], end: int) -> None:
+    f = sp.log(2 + sp.Add(*map(sp.exp, powers)))
+    value, exact = sp.lambdify(x, side(f, end), "math"), sp.lambdify(x, f, "mpmath")
+    with mp.workdps(60):
+        for v in np.linspace(0.01, 13, 200):
+            assert value(end * v) == pytest.approx(float(exact(mp.mpf(float(end * v)))), rel=1e-14), v
+
+
 def test_a_step_beside_an_exponential_that_overflows() -> None:
     f = exp(x) * sp.Heaviside(1 - x) + x * sp.Heaviside(x + 2)
     assert side(f, 1) == sp.Piecewise((x + exp(x), x < 1), (x, True))
