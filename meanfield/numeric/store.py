@@ -185,6 +185,11 @@ class Compiled:
     def __call__(self, *arguments: Any) -> None:
         self.form(arguments)()
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it was called for some types."""
+        return bool(self._forms)
+
     def form(self, arguments: tuple[Any, ...], free: int = 0) -> Callable[..., None]:
         """The machine code for arguments of those types, as a function of the first of them that are `free`: the others are passed on."""
         from meanfield.numeric.compilation import machine
@@ -215,8 +220,13 @@ def _code(text: str, entry: str) -> str:
 
 
 def is_kept(text: str, entry: str) -> bool:
-    """Whether machine code of the function is on disk."""
-    return any(any(place.glob(f"{_code(text, entry)}-*.bin")) for place in _places())
+    """Whether there is machine code of the function: made or read by this process, or on disk when it first asked."""
+    return compiled(text, entry).is_made or _was_kept(_code(text, entry), tuple(_places()))
+
+
+@lru_cache(maxsize=1024)
+def _was_kept(code: str, places: tuple[Path, ...]) -> bool:
+    return any(any(place.glob(f"{code}-*.bin")) for place in places)
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
