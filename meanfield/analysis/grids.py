@@ -30,6 +30,8 @@ STEPS = 80
 ZERO = 1.5e-15
 #: ln (1 - c') at c = 0 that may be nothing but the error of a table
 SMALL = 1e-9
+#: 1 - c of what is as near as doubles go, where phi jumps and chi is infinite
+LEAST = 1e-290
 #: a Newton step that leads to a root that is touched, and at how many places beyond where a rate has faded it is looked for
 NEAR, BEYOND = 1e-2, 12
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
@@ -137,9 +139,10 @@ class Grid:
     # -- correlations -----------------------------------------------------------------------------------------------------
     def gaps(self, at: Floats, chi: Rate, parts: Bools) -> Floats:
         """1 - c* between c = 0 and 1 for settings with chi > 1, or which part, and q* = at, by regula falsi (Illinois) in ln (1 - c)"""
-        result, active = np.full(at.size, np.nan), np.arange(at.size)
+        result, active, jumps = np.full(at.size, np.nan), np.arange(at.size), np.isposinf(chi.value)
+        asked = parts | jumps  # what is next to c = 1 is not chi
         low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
-        low[parts] = np.log(BESIDE)
+        low[parts], low[jumps] = np.log(BESIDE), np.log(LEAST)
         with np.errstate(all="ignore"):
 
             def rise(part: NDArray[np.int64], u: Floats) -> tuple[Floats, Floats]:
@@ -147,11 +150,11 @@ class Grid:
                 return moved.growth, ZERO * moved.noise
 
             (f_high, zero), f_low, side = rise(active, high), chi.log, np.zeros(at.size)
-            f_low[parts] = rise(np.flatnonzero(parts), low[parts])[0]
-            result[parts & (f_low <= 0)] = 0.0
+            f_low[asked] = rise(np.flatnonzero(asked), low[asked])[0]
+            result[asked & (f_low <= 0)] = 0.0
             f_high[self._independent(np.abs(f_high) < SMALL)] = 0.0
             result[f_high >= -zero] = 1.0
-            active = np.flatnonzero((f_high < -zero) & ~(parts & (f_low <= 0)))
+            active = np.flatnonzero((f_high < -zero) & ~(asked & (f_low <= 0)))
             for _ in range(STEPS):
                 a, b, fa, fb = low[active], high[active], f_low[active], f_high[active]
                 u = (a * fb - b * fa) / (fb - fa)

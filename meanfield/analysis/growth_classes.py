@@ -27,6 +27,8 @@ CRITICAL = 1e-9
 ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
 PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
+#: where they are taken of what is beyond doubles there, as E exp(x)^2 = exp(2q) is
+NEARER = (1e1, 1e2)
 #: exponents, and rates in units of that of q, that are told apart
 APART = 0.05
 #: relative change over which d ln J/d ln q is no constant, and by how much two steps of it differ that are the same
@@ -169,6 +171,7 @@ def _places(grid: Grid, side: int) -> tuple[Floats, NDArray[np.bool_]]:
             at[:, left] = np.array(places)[:, None] ** side
             moved, *_ = grid.take(left).steps.identical(at[1, left])
             told[left] = ~(np.abs(moved.growth) <= TOLD * ROUNDING * moved.noise)
+            at[:, left[np.isposinf(moved.growth)]] = np.array(NEARER)[:, None] ** side
     return at, told
 
 

@@ -177,7 +177,8 @@ def sensitivity(
         for a, part in zip(out, _run(kernel, rec, depth, pooled, *own), strict=True):
             a[..., points] = part
     q_last, delta_last, log_last, dq, ddelta, dlog = out
-    state, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in part], axis=0) for part in ((out[:2] + out[3:5]), out[2::3]))
+    first, gap_too, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out[k::3]], axis=0) for k in range(3))
+    state = first & (gap_too | dumb)  # of nothing there is no gap
     there = state & (q_last >= FAINT)
     cases = [there & rate, state & dumb & (depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last)]
     status = np.select(cases, STATUS[:-1], STATUS[-1])
@@ -188,7 +189,7 @@ def sensitivity(
     numbers = [q_last, log_last, dq, dlog]
     if delta0 is not None:
         with np.errstate(all="ignore"):
-            numbers += [delta_last / q_last, ddelta / q_last - delta_last * dq / q_last**2]
+            numbers += [delta_last / q_last, ddelta / q_last - delta_last / q_last * (dq / q_last)]
     found = _shaped(grid, names, depth, *numbers)
     return found if (status == "ok").all() else replace(found, status=status.reshape(grid) if grid else str(status[0]))
 

@@ -1,7 +1,7 @@
 r"""Expectations as tables, for very many settings at once: piecewise Chebyshev interpolation in ln q, for two inputs also in sqrt(1 - c).
 
 Both are the variables in which moments of activations are smooth, also where phi has kinks: gap/delta and E f(u) g(v) are series in
-sqrt(1 - c) there. Panels of a factor 4 in q are made when they are first needed; in sqrt(1 - c) they are halved until the last coefficients
+sqrt(1 - c) there, and gap/sqrt(q delta) is where phi jumps. Panels of a factor 4 in q are made when they are first needed; in sqrt(1 - c) they are halved until the last coefficients
 are negligible, near c = 1 where q is large.
 
 `numeric/tabulation.py`, which runs over depth read from, is for functions that are analytic in a strip and comes with a proven bound;
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import sympy as sp
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.maps import values_of
 from meanfield.gaussian.pair_expectation import Gap
+from meanfield.gaussian.slopes import slope
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
@@ -74,6 +75,28 @@ def _needed(coefficients: Floats) -> int:
     return min(int(counted[-1]) + 1 + LAST, sizes.size) if counted.size else LAST
 
 
+def _is_steep(values: Floats) -> bool:
+    return bool(np.isfinite(values).all() and values.min() > 0 and values.max() > STEEP * values.min())
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Coefficients over a panel of variances and between two values of y, of logarithms where values span many decades."""
+
+    coefficients: Floats
+    steep: bool
+
+    @classmethod
+    def read(cls, content: bytes) -> Part | None:
+        if not content:
+            return None
+        rows, steep, *numbers = np.frombuffer(content)
+        return cls(np.array(numbers).reshape(int(rows), -1), bool(steep))
+
+    def written(self) -> bytes:
+        return np.append([self.coefficients.shape[0], self.steep], self.coefficients).tobytes()
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """E g(u) over variances; or a gap, or E f(u) g(v), over variances and differences up to them; or at one variance, over differences."""
@@ -81,25 +104,37 @@ class Table:
     node: sp.Expr
     panels: dict[int, Floats | None] = field(default_factory=dict)
     steep: dict[int, bool] = field(default_factory=dict)  # panels of logarithms
-    parts: dict[tuple[int, float, float], Floats | None] = field(default_factory=dict)  # None: halved
+    parts: dict[tuple[int, float, float], Part | None] = field(default_factory=dict)  # None: halved
     slopes: dict[tuple[int, float, float], tuple[Floats, Floats]] = field(default_factory=dict)
 
     def __call__(self, v: Floats, d: Floats | None = None) -> Floats:
         if d is None:
             return self._means(v, sloped=False)[0]
-        return self._products(v, d, sloped=False)[0] * (d if isinstance(self.node, Gap) else 1.0)
+        return self._products(v, d, sloped=False)[0] * self._weight(v, d)
 
     def by_variance(self, v: Floats, d: Floats | None = None) -> Floats:
         """The derivative in v, at fixed d."""
         if d is None:
             return self._means(v)[1] / v
-        _, along, across = self._products(v, d)
-        return (along - across / 2) * (d / v if isinstance(self.node, Gap) else 1 / v)
+        value, along, across = self._products(v, d)
+        return (along - across / 2 + self._powers[0] * value) * self._weight(v, d) / v
 
     def by_difference(self, v: Floats, d: Floats) -> Floats:
         """The derivative in d, at fixed v."""
         value, _, across = self._products(v, d)
-        return value + across / 2 if isinstance(self.node, Gap) else across / (2 * d)
+        with np.errstate(divide="ignore"):
+            return (across / 2 + self._powers[1] * value) * (self._weight(v, d) / d)
+
+    @cached_property
+    def _powers(self) -> tuple[float, float]:
+        """those of the variance and of the difference with which what is tabulated is multiplied"""
+        if not isinstance(self.node, Gap):
+            return 0.0, 0.0
+        return (0.5, 0.5) if slope(self.node.integrand).has(sp.DiracDelta) else (0.0, 1.0)
+
+    def _weight(self, v: Floats, d: Floats) -> Floats:
+        of_variance, of_difference = self._powers
+        return np.asarray(v**of_variance * d**of_difference)
 
     def _means(self, v: Floats, sloped: bool = True) -> tuple[Floats, Floats]:
         """E g(u) and its derivative in ln v"""
@@ -118,7 +153,7 @@ class Table:
     def _panel(self, i: int) -> Floats | None:
         if i not in self.panels:
             values = self._values(i)
-            self.steep[i] = bool(np.isfinite(values).all() and values.min() > 0 and values.max() > STEEP * values.min())
+            self.steep[i] = _is_steep(values)
             self.panels[i] = _coefficients(np.log(values) if self.steep[i] else values) if np.isfinite(values).all() else None
         return self.panels[i]
 
@@ -132,7 +167,7 @@ class Table:
         return np.asarray(values)
 
     def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
-        """gap/d or E f(u) g(v), and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
+        """what is tabulated, and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
         v, d = np.broadcast_arrays(np.asarray(v, dtype=np.float64), np.asarray(d, dtype=np.float64))
         out = np.full((3, *v.shape), np.nan)
         root = np.sqrt(np.clip(d / v, 0, 1))
@@ -141,14 +176,16 @@ class Table:
             for low, high, own in self._intervals(i, root[here]):
                 part, y = self.parts[i, low, high], root[here[own]]
                 assert part is not None
-                across = _polynomials(2 * (y - low) / (high - low) - 1, part.shape[1])
-                rows = terms[own, : part.shape[0]] @ part
-                out[0, here[own]] = np.einsum("pi,pi->p", rows, across)
+                across = _polynomials(2 * (y - low) / (high - low) - 1, part.coefficients.shape[1])
+                rows = terms[own, : part.coefficients.shape[0]] @ part.coefficients
+                value = np.einsum("pi,pi->p", rows, across)
+                out[0, here[own]] = np.exp(value) if part.steep else value
                 if not sloped:
                     continue
-                by_v, by_y = self._slopes((i, low, high), part)
-                out[1, here[own]] = np.einsum("pi,pi->p", terms[own, : by_v.shape[0]] @ by_v, across)
-                out[2, here[own]] = y * np.einsum("pi,pi->p", terms[own, : by_y.shape[0]] @ by_y, across[:, : by_y.shape[1]])
+                by_v, by_y = self._slopes((i, low, high), part.coefficients)
+                scale = out[0, here[own]] if part.steep else 1.0
+                out[1, here[own]] = scale * np.einsum("pi,pi->p", terms[own, : by_v.shape[0]] @ by_v, across)
+                out[2, here[own]] = scale * y * np.einsum("pi,pi->p", terms[own, : by_y.shape[0]] @ by_y, across[:, : by_y.shape[1]])
         return out[0], out[1], out[2]
 
     def _slopes(self, key: tuple[int, float, float], part: Floats) -> tuple[Floats, Floats]:
@@ -177,39 +214,41 @@ class Table:
             left += [(a, b, own[side]) for a, b, side in ((low, middle, below), (middle, high, ~below)) if side.any()]
         return found
 
-    def _part(self, i: int, low: float, high: float) -> Floats | None:
+    def _part(self, i: int, low: float, high: float) -> Part | None:
         """what `_made` makes of a panel between two values of y, made once for all processes"""
         name = f"table_{fingerprint(f'{makers()} {POINTS} {ACROSS} {sp.srepr(self.node)} {i} {low!r} {high!r}')}"
         if (found := kept(name)) is not None:
-            numbers = np.frombuffer(found)
-            return numbers[1:].reshape(int(numbers[0]), -1) if found else None
+            return Part.read(found)
         part = self._made(i, low, high)
-        keep(name, b"" if part is None else np.append(part.shape[0], part).tobytes())
+        keep(name, b"" if part is None else part.written())
         return part
 
-    def _made(self, i: int, low: float, high: float) -> Floats | None:
-        """coefficients of gap/delta or of the product between two values of y; infinite where it is; None if there are too few"""
+    def _made(self, i: int, low: float, high: float) -> Part | None:
+        """what is tabulated between two values of y; infinite where it is; None if there are too few coefficients"""
         alike = q not in self.node.free_symbols  # it is at variance 1
-        seen = _coefficients(self._at(i, 1 if alike else FEW, low, high, ACROSS).T).T
+        values = self._at(i, 1 if alike else FEW, low, high, ACROSS)
+        steep = _is_steep(values)
+        shown = np.log if steep else np.asarray
+        seen = _coefficients(shown(values).T).T
         if _tail(seen) >= NOISE and high - low > NARROWEST:
             return None
-        along = 1 if alike else _needed(_coefficients(self._at(i, POINTS, low, high, FEW)).T)
+        along = 1 if alike else _needed(_coefficients(shown(self._at(i, POINTS, low, high, FEW))).T)
         for n in sorted({_needed(seen), ACROSS}):
-            table = self._at(i, along, low, high, n)
+            table = shown(self._at(i, along, low, high, n))
             if not np.isfinite(table).all():
-                return np.where(np.eye(POINTS, 2) > 0, np.inf, 0.0)
+                return Part(np.where(np.eye(POINTS, 2) > 0, np.inf, 0.0), False)
             coefficients = _coefficients(_coefficients(table).T).T
             if (tail := _tail(coefficients)) < NEGLIGIBLE:
-                return coefficients
-        return coefficients if tail < NOISE or high - low <= NARROWEST else None
+                return Part(coefficients, steep)
+        return Part(coefficients, steep) if tail < NOISE or high - low <= NARROWEST else None
 
     def _at(self, i: int, m: int, low: float, high: float, n: int) -> Floats:
-        """gap/delta or the product at m variances of a panel and n places between two values of y"""
+        """what is tabulated at m variances of a panel and n places between two values of y"""
         eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
         v = _variances(i, m)[:, None] if q in self.node.free_symbols else np.ones((1, 1))
         grid, d = np.broadcast_arrays(v, v * eps)
         (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
-        return np.asarray(values.reshape(grid.shape) / (d if isinstance(self.node, Gap) else 1.0))
+        return np.asarray(values.reshape(grid.shape) / self._weight(grid, d))
 
 
 def _polynomials(t: Floats, n: int) -> Floats:

@@ -118,14 +118,14 @@ def _stage(
         wanted[1] = sp.S.Zero
     if not with_other:
         wanted[3:] = [sp.S.Zero] * 3
+    named = {s: named[s] for s in _reached(wanted, named)}
     steps = [*named.items(), *((sp.Dummy(label, real=True), e) for label, e in zip(_WANTED, wanted, strict=True))]
     moving = {*seeds, *named}
     try:
-        slopes = [[(s, partial(e, s)) for s in sorted(e.free_symbols & moving, key=str) if not _jumps(e)] for _, e in steps]
+        slopes = [[(s, _slope(e, s, nothing)) for s in sorted(e.free_symbols & moving, key=str) if not _jumps(e)] for _, e in steps]
     except ValueError as reason:
         raise ValueError(f"{stage.block}: {reason}") from None
-    slopes = [[(s, slope.xreplace(nothing)) for s, slope in row] for row in slopes]
-    wanted, named = [e.xreplace(nothing) for e in wanted], {s: e.xreplace(nothing) for s, e in named.items()}
+    wanted, named = [_with(e, nothing) for e in wanted], {s: _with(e, nothing) for s, e in named.items()}
     body = lowering.body([*wanted, *(slope for row in slopes for _, slope in row)], given, named, taken)
     values = [source_name(label, taken) for label in _WANTED]
     lines = [*body.lines, *(f"{name} = {value}" for name, value in zip(values, body.results, strict=False))]
@@ -157,6 +157,29 @@ def _stage(
         *_SCALED.splitlines(),
     ]
     return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
+
+
+def _reached(wanted: list[sp.Expr], named: dict[sp.Symbol, sp.Expr]) -> list[sp.Symbol]:
+    """the definitions that these expressions take, each after those that it takes itself"""
+    asked = {s for e in wanted for s in e.free_symbols}
+    for s, e in reversed(named.items()):
+        if s in asked:
+            asked |= e.free_symbols
+    return [s for s in named if s in asked]
+
+
+def _slope(e: sp.Expr, s: sp.Symbol, nothing: dict[sp.Expr, sp.Expr]) -> sp.Expr:
+    """A partial derivative where some parameters are 0, that of the closed form where a mean over a variance of 0 is 0/0; nan if it has
+    no value there"""
+    slope = _with(partial(e, s), nothing)
+    return _with(e.doit().diff(s), nothing) if nothing and slope.has(sp.nan, sp.zoo) else slope
+
+
+def _with(e: sp.Expr, values: dict[sp.Expr, sp.Expr]) -> sp.Expr:
+    try:
+        return e.xreplace(values)
+    except (TypeError, ValueError):  # a comparison of nan
+        return sp.nan
 
 
 #: what a stage leaves: state and transfer

@@ -41,6 +41,7 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
         exact = e.subs(put, simultaneous=True)
     except ValueError:  # sympy 1.14 fails to factor some large integers under roots
         exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
+    exact = _without_bounds(exact)
     wanted = sp.log(exact) if log else exact
     # an expectation certifies itself; everything around it may cancel
     alone = isinstance(wanted.as_coeff_Mul()[1], Node)
@@ -153,8 +154,24 @@ def _of_one_sign(f: sp.Expr) -> bool:
 
 
 def _is_nothing(e: sp.Expr, put: dict[sp.Symbol, sp.Expr]) -> bool:
-    at = e.subs(put).replace(lambda t: isinstance(t, Node), _at_an_end)
+    at = _without_bounds(e.subs(put)).replace(lambda t: isinstance(t, Node), _at_an_end)
     return bool(at == 0 or at.doit().subs(put) == 0 or e.doit().subs(put) == 0)
+
+
+def _without_bounds(e: sp.Expr) -> sp.Expr:
+    """With 0 for the least of 0 and what is nowhere negative, as of a gap and twice the second moment."""
+
+    def least(t: sp.Expr) -> bool:
+        return isinstance(t, sp.Min) and sp.S.Zero in t.args and all(map(_not_negative, t.args))
+
+    return e.replace(least, lambda _: sp.S.Zero) if e.has(sp.Min) else e
+
+
+def _not_negative(e: sp.Expr) -> bool:
+    return all(
+        isinstance(t, Gap) or (isinstance(t, Expectation) and _not_negative(t.integrand)) or t.is_nonnegative or (t.is_Pow and t.exp.is_even)
+        for t in sp.Mul.make_args(e)
+    )
 
 
 def _at_an_end(node: Node) -> sp.Expr:

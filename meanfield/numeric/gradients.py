@@ -46,7 +46,8 @@ def gradient_correlations(rec: Recursion, values: Mapping[str, Floats], q_at: Fl
     for l in range(depth - 1, -1, -1):
         for T in reversed(transfers):
             t = T[:, l]
-            J, K = t[:, 0] * J + t[:, 1] * K, t[:, 2] * J + t[:, 3] * K
+            with np.errstate(invalid="ignore"):  # an infinite transfer of no gradient
+                J, K = t[:, 0] * J + t[:, 1] * K, t[:, 2] * J + t[:, 3] * K
         with np.errstate(invalid="ignore"):
             J, K = np.ones_like(J), K / J
         ratio[:, l] = K

@@ -192,3 +192,30 @@ def test_figures_of_what_is_zero_are_empty_or_refused_in_words() -> None:
     for quantity in ("c", "q"):
         with pytest.raises(ValueError, match="there is no map to draw"):
             mf.fixed_points(net).plot(quantity=quantity)
+
+
+BEHIND = {
+    "a weight": (mf.Derf() >> mf.MLP(mf.relu), {"alpha": 1.0, "sigma_1": 0.0, "sigma_2": 1.0}),
+    "a norm of nothing": (
+        mf.Linear() >> mf.Derf() >> mf.MLP(mf.relu),
+        {"sigma_w": 0.0, "sigma_b": 0.0, "alpha": 1.0, "sigma_1": 1.0, "sigma_2": 1.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("name", BEHIND)
+def test_means_over_no_variance_behind_a_norm_have_slopes(name: str, depth: int) -> None:
+    """q is the product of squares: 0 to first order; of one input and of two"""
+    net, values = BEHIND[name]
+    for start in ({}, {"c": 0.5}):
+        slopes = mf.sensitivity(net, depth, q=1.0, **start, **values)
+        assert (slopes.status, slopes.q, set(slopes.dq.values())) == ("zero signal", 0.0, {0.0})
+
+
+def test_slopes_of_a_gap_at_variances_whose_square_underflows() -> None:
+    """x -> ReLU is homogeneous, so that they are those of any variance"""
+    net = mf.mlp(mf.relu)
+    tiny, one = (mf.sensitivity(net, 3, q=q, c=0.5, sigma_w=1.2, sigma_b=0.0, with_respect_to=("sigma_w", "c")) for q in (1e-250, 1.0))
+    assert tiny.dgap["c"] == pytest.approx(one.dgap["c"], rel=1e-12)
+    assert tiny.dgap["sigma_w"] == pytest.approx(0.0, abs=1e-15)

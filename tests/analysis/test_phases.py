@@ -508,3 +508,13 @@ def test_ordinary_settings_have_a_fixed_point_whatever_a_table_rounds() -> None:
     assert not np.isnan(jumps.q).any()
     first = mf.fixed_points(mf.mlp(mf.hard_shrink), sigma_w=float(weights[2]), sigma_b=float(biases[5]))[0]
     assert (jumps.q[2, 5], jumps.chi_parallel[2, 5]) == pytest.approx((first.q, first.chi_parallel), rel=1e-10)
+
+
+@pytest.mark.parametrize("phi", [mf.exp, mf.Activation(sp.sinh(mf.x))], ids=["exp", "sinh"])
+def test_what_grows_faster_than_doubles_keeps_pairs_apart(phi: mf.Activation) -> None:
+    """E phi(u) phi(v) ~ exp(q + p): c' ~ exp(-(q - p)) goes to 0 as q does to infinity"""
+    diagram = mf.phase_diagram(mf.mlp(phi), sigma_w=[1.2, 2.0], sigma_b=[0.3, 1.0])
+    assert (diagram.phase == "divergent").all()
+    assert {name: set(words.ravel()) for name, words in diagram.growth.items()} == {"q": {"faster"}, "gap": {"bounded"}, "apjn": {"faster"}}
+    run = mf.propagate(mf.mlp(phi), 1, 20.0, gap=1e-3, sigma_w=1.2, sigma_b=0.3)
+    assert run.gap[1] == pytest.approx(-math.expm1(-20e-3), rel=1e-12)

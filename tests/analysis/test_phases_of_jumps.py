@@ -1,0 +1,44 @@
+"""Phase diagrams of functions that jump: what is tabulated of a gap that grows as a root, c* next to 1, and values of many decades."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import meanfield as mf
+from meanfield.analysis import tables
+from meanfield.gaussian.pair_expectation import Gap
+from meanfield.symbols import known
+
+DELTA = known("delta")
+
+
+def test_a_gap_that_grows_as_a_root_takes_few_parts() -> None:
+    """a function that jumps: gap/sqrt(q delta) is smooth where gap/delta has a pole; values and rates of all scales"""
+    table = tables.Table(Gap(mf.hard_shrink.expression, mf.q, DELTA))
+    q = np.array([0.05, 0.3, 0.8, 0.3, 0.3, 0.3])
+    delta = q * np.array([0.9, 0.4, 1e-2, 1e-6, 1e-12, 1e-200])
+    exact = mf.evaluate(mf.hard_shrink.gap(mf.q, DELTA), q=q, delta=delta)
+    assert table(q, delta) == pytest.approx(exact, rel=1e-11)
+    assert len([key for key in table.parts if key[0] == -1]) <= 6
+    step = 1e-5
+    across = (table(q, delta * (1 + step)) - table(q, delta * (1 - step))) / (2 * delta * step)
+    assert table.by_difference(q, delta) == pytest.approx(across, rel=1e-8)
+    along = (table(q * (1 + step), delta) - table(q * (1 - step), delta)) / (2 * q * step)
+    assert table.by_variance(q, delta) == pytest.approx(along, rel=1e-7)
+
+
+@pytest.mark.parametrize("sigma_b", [0.04, 0.05, 0.1])
+def test_a_correlation_next_to_one(sigma_b: float) -> None:
+    r"""delta' = sigma_w^2 sum_k J_k^2 n(k; q) sqrt(delta/pi) as delta -> 0, for jumps J at k of density n: far within the tails"""
+    weights, biases = [0.1, 0.5], [sigma_b, 0.3]
+    diagram = mf.phase_diagram(mf.mlp(mf.hard_shrink), sigma_w=weights, sigma_b=biases)
+    for i, w in enumerate(weights):
+        q = float(diagram.q[i, 0])
+        assert q == pytest.approx(sigma_b**2, rel=1e-5)
+        density = math.exp(-0.125 / q) / math.sqrt(2 * math.pi * q)
+        root = w**2 * 2 * 0.25 * density / math.sqrt(math.pi)
+        assert diagram.gap[i, 0] == pytest.approx(root**2 / q, rel=1e-7)
+        assert diagram.phase[i, 0] == "chaotic"
