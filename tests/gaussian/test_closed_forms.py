@@ -312,6 +312,13 @@ def test_two_smooth_gates_close_in_one_variable(f: sp.Expr) -> None:
         assert abs(number(act.mean(q, mean=mean), f, q=0.7) ** 2 * 2 * math.pi - truth) < 1e-12 * truth
 
 
+@pytest.mark.parametrize("moment", ["mean", "second_moment", "kernel"])
+@pytest.mark.parametrize("phi", [mf.selu, mf.star_relu], ids=repr)
+def test_constants_with_a_definition_have_certificates(phi: mf.Activation, moment: str) -> None:
+    for mean in (0, sp.Symbol("m", real=True)):
+        assert phi.derive(moment, mean=mean).certificate.holds
+
+
 BESIDE_GROWTH = {
     "step and error function": exp(x**2 / 10) * H(x) * erf(x),
     "square": exp(x**2 / 10) * erf(x) ** 2,
