@@ -111,7 +111,7 @@ def enclosure(e: sp.Basic, values: Values) -> Any:
             return of(t.base) ** int(t.exp)
         if t.is_Pow and (2 * t.exp).is_Integer:
             return of(t.base).sqrt() ** int(2 * t.exp)
-        if isinstance(t, (NormalDensity, BivariateDensity)):
+        if isinstance(t, (NormalDensity, BivariateDensity)) or (t.is_NumberSymbol and hasattr(t, "definition")):
             return of(t.definition())
         if t.is_Pow:
             return of(t.base) ** of(t.exp)

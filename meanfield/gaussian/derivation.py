@@ -151,7 +151,7 @@ def _equations(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: La
     return tuple((step.rule, step.before, step.after) for step in steps)
 
 
-def _by_signs(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: Law, a: sp.Symbol) -> Iterable[DerivationStep]:
+def _by_signs(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: Law, a: sp.Expr) -> Iterable[DerivationStep]:
     """a moment that depends on a parameter of either sign, derived for each"""
     values = [value for value in cases(a).values() if value != 0]
     size, steps, parts = values[0], [], []

@@ -14,8 +14,9 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.atoms import NotClosed, atoms_of
-from meanfield.gaussian.pieces import UnknownSign
+from meanfield.gaussian.pieces import UnknownSign, leading
 from meanfield.gaussian.smoothness import almost_everywhere
+from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
@@ -24,8 +25,8 @@ __all__ = ["cases", "in_either_sign", "put", "unsigned"]
 x = known("x")
 
 
-def unsigned(functions: Sequence[sp.Expr]) -> sp.Symbol | None:
-    """A parameter whose sign the algebra of atoms asks for; None where it asks for nothing, or for something else."""
+def unsigned(functions: Sequence[sp.Expr]) -> sp.Expr | None:
+    """A parameter, or a sum of such, whose sign the algebra of atoms asks for; None where it asks for nothing, or for something else."""
     for f in functions:
         if not any(s.is_real and not (s.is_positive or s.is_negative) for s in f.free_symbols - {x}):
             continue
@@ -38,9 +39,9 @@ def unsigned(functions: Sequence[sp.Expr]) -> sp.Symbol | None:
     return None
 
 
-def cases(a: sp.Symbol) -> dict[str, sp.Expr]:
+def cases(a: sp.Expr) -> dict[str, sp.Expr]:
     """What a real parameter may be, by the words for it: a positive symbol of its name, the negative of that, 0."""
-    size = sp.Symbol(a.name, positive=True)
+    size = sp.Symbol(str(a), positive=True)
     found = {f"{a} > 0": size}
     if not a.is_nonnegative:
         found[f"{a} < 0"] = -size
@@ -50,10 +51,16 @@ def cases(a: sp.Symbol) -> dict[str, sp.Expr]:
 
 
 def put(e: Any, a: sp.Expr, value: sp.Expr) -> Any:
-    """An expression, or a tuple of such, with a value for a parameter."""
+    """An expression, or a tuple of such, with a value for a parameter, or for a sum of parameters."""
     if isinstance(e, tuple):
         return tuple(put(part, a, value) for part in e)
-    return e.xreplace({a: value}) if isinstance(e, sp.Basic) else e
+    if not isinstance(e, sp.Basic):
+        return e
+    found = None if a.is_Symbol else leading(a)
+    if found is None:
+        return e.xreplace({a: value})
+    s, c = found
+    return e.xreplace({s: sp.expand(s + (value - a) / c)})
 
 
 def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Expr | None]], Callable[..., sp.Expr | None]]:
@@ -75,10 +82,13 @@ def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Exp
     return of
 
 
-def _joined(a: sp.Symbol, found: dict[sp.Expr, sp.Expr], means: Sequence[sp.Symbol]) -> sp.Expr | None:
+def _joined(a: sp.Expr, found: dict[sp.Expr, sp.Expr], means: Sequence[sp.Symbol]) -> sp.Expr | None:
     """one expression that is each of the cases, None where there is none that is found"""
-    conditions = {form.args[0][1] if isinstance(form, sp.Piecewise) else sp.true for form in found.values()}
-    forms = {value: form.args[0][0] if isinstance(form, sp.Piecewise) else form for value, form in found.items()}
+    parts = {
+        value: (form.args[0][0], form.args[0][1]) if isinstance(form, sp.Piecewise) else (form, sp.true) for value, form in found.items()
+    }
+    forms = {value: form for value, (form, _) in parts.items()}
+    conditions = {where for value, (form, where) in parts.items() if value != 0 or form != 0}
     size, *others = forms
     (where,) = conditions if len(conditions) == 1 else (sp.false,)
     if size in where.free_symbols or where == sp.false:
@@ -87,14 +97,14 @@ def _joined(a: sp.Symbol, found: dict[sp.Expr, sp.Expr], means: Sequence[sp.Symb
     whole = _for_both(a, size, above, forms[-size], means) if -size in others else above.xreplace({size: a})
     if whole is None:
         return None
-    if at_zero is not None and not _same(whole.xreplace({a: S.Zero}), at_zero):
-        if at_zero != 0 or whole.xreplace({a: S.Zero}).has(S.NaN, S.ComplexInfinity, S.Infinity):
+    if at_zero is not None and not _same(put(whole, a, S.Zero), at_zero):
+        if put(whole, a, S.Zero).has(S.NaN, S.ComplexInfinity, S.Infinity):
             return None
-        whole *= sp.sign(a) ** 2  # the function jumps to 0 there
+        whole = at_zero + sp.sign(a) ** 2 * (whole - at_zero)  # the function jumps there
     return whole if where == sp.true else sp.Piecewise((whole, where))
 
 
-def _for_both(a: sp.Symbol, size: sp.Symbol, above: sp.Expr, below: sp.Expr, means: Sequence[sp.Symbol]) -> sp.Expr | None:
+def _for_both(a: sp.Expr, size: sp.Symbol, above: sp.Expr, below: sp.Expr, means: Sequence[sp.Symbol]) -> sp.Expr | None:
     """an expression that is `above` for a = size and `below` for a = -size"""
     if _same(above.xreplace({size: -size}), below):
         return above.xreplace({size: a})
@@ -102,7 +112,7 @@ def _for_both(a: sp.Symbol, size: sp.Symbol, above: sp.Expr, below: sp.Expr, mea
     for flips in ({}, mirrored) if mirrored else ({},):
         for sign in (1, -1):
             if _same(sign * above.xreplace(flips), below):
-                form = above.xreplace({m: sp.sign(a) * m for m in flips}).xreplace({size: sp.Abs(a)})
+                form = above.xreplace({m: sp.sign(a) * m for m in flips}).xreplace({size: sp.Abs(a)}).xreplace({sp.sign(a) ** 2: S.One})
                 return form if sign > 0 else sp.sign(a) * form
     return None
 
@@ -112,4 +122,5 @@ def _same(e: sp.Expr, other: sp.Expr) -> bool:
         return True
     if sp.Tuple(e, other).has(S.NaN, S.Infinity, S.NegativeInfinity, S.ComplexInfinity):
         return False
-    return in_normal_form(e - other)
+    difference = (e - other).replace(sp.erf, lambda z: 2 * NormalCDF(sp.sqrt(2) * z) - 1)
+    return in_normal_form(difference)

@@ -18,9 +18,10 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
+from meanfield.gaussian.finite_parts import over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import beyond, falls, finite_below
+from meanfield.gaussian.growth import beyond, falls, finite_below, left_at_bound
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
@@ -245,19 +246,31 @@ class Expectation(Node):
             if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
                 form = closed.mean(f) if f.free_symbols != {x} else None
                 return closed.guarded(S.Zero, sp.true if form is None else closed.unguarded(form)[1]), {q: self.variance}
-            return (closed.guarded(S.Zero, q < bound) if bound else None), {q: self.variance}
+            within = q <= bound if left_at_bound(above) is not None else q < bound
+            return (closed.guarded(S.Zero, within) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
+        left = self._left_at_bound() if result is None else None
+        whole = None if left is None else over_the_line(left)
+        if whole is not None:
+            return whole / sp.sqrt(2 * sp.pi * self.variance), {}
         return result, {q: self.variance, closed.M: self.mean}
 
     def _is_finite(self) -> bool:
-        return falls(self.integrand, self.variance) is True
+        return falls(self.integrand, self.variance) is True or self._left_at_bound() is not None
+
+    def _left_at_bound(self) -> sp.Expr | None:
+        """what the density leaves of the function at the very variance from which on it grows faster, where that has a mean"""
+        if not self.variance.is_number or finite_below(self.integrand) != self.variance:
+            return None
+        return left_at_bound(self.integrand.xreplace({x: self.mean + x}))
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
-        bound = beyond(self.integrand, self.variance) if where is None and self.variance.is_number else None
-        return where if bound is None else q < bound
+        if where is not None or not self.variance.is_number:
+            return where
+        return beyond(self.integrand.xreplace({x: self.mean + x}), self.variance)
 
     def conditioned(self) -> sp.Expr:
         rest, found = deltas(self.integrand)

@@ -6,6 +6,7 @@ constant is the finite part. It is linear, integrates by parts, and is the integ
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -17,11 +18,11 @@ from sympy.printing.precedence import PRECEDENCE
 from meanfield.gaussian.finite_part_rules import closed_piece
 from meanfield.gaussian.half_line import breakpoints, pieces
 from meanfield.gaussian.local_expansions import at_infinity
-from meanfield.gaussian.series import LOG
+from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.special import exponentials
 from meanfield.symbols import known
 
-__all__ = ["FinitePart", "finite_part"]
+__all__ = ["FinitePart", "finite_part", "over_the_line"]
 
 x = known("x")
 
@@ -84,6 +85,16 @@ def finite_part(g: sp.Expr, n: int) -> sp.Expr:
             return FinitePart(g, n)
         total += closed
     return sp.expand(total)
+
+
+def over_the_line(g: sp.Expr) -> sp.Expr | None:
+    r"""\int g(x) dx over all x, where it converges; None where the tails of g are no powers and logarithms."""
+    with suppress(NoExpansion):
+        both = finite_part(g, 0) + finite_part(g.xreplace({x: -x}), 0)
+        for part in both.atoms(FinitePart):
+            at_infinity(part.args[0], 12)
+        return both
+    return None
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import sympy as sp
 
-from meanfield.gaussian.atoms import Atom, NotClosed
+from meanfield.gaussian.atoms import Atom
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 
@@ -18,12 +18,8 @@ def finite(weighted: Weighted) -> sp.Basic:
     r"""Where the tilt of a sum of moments with growing Gaussians is one: S^{-1} + A is positive definite. True where there are none.
 
     A half-plane holds one of u and -u, so that one gate changes nothing, and this is where the sum is finite. Two gates leave a quadrant,
-    on which it may be finite beyond (`pair_falls`). An A of unknown sign may grow.
-
-    Raises
-    ------
-    NotClosed
-        Two gates of one variable stand beside a Gaussian that grows: they may leave an interval.
+    or of one variable an interval, on which it may be finite beyond (`pair_falls`, `meanfield.gaussian.growth.falls`). An A of unknown
+    sign may grow.
     """
     below: dict[sp.Expr, sp.Expr] = {}
     found: list[sp.Basic] = []
@@ -31,8 +27,6 @@ def finite(weighted: Weighted) -> sp.Basic:
         (s11, s12, s22), (first, second) = t.cov, (sp.re(a) for a in t.A)
         if first.is_nonnegative and second.is_nonnegative:
             continue
-        if None not in t.G and s11 == s12 == s22:
-            raise NotClosed(f"{t.G[0]} and {t.G[1]} beside a Gaussian that grows: where the expectation is finite depends on them")
         if not all(a.is_nonnegative or a.is_negative for a in t.A):
             found += _definite(t.cov, first, second)
             continue

@@ -16,12 +16,25 @@ from sympy import S
 from sympy.codegen.cfunctions import expm1, log1p
 from sympy.core.logic import fuzzy_and
 
+from meanfield.gaussian.at_bound import left_at
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import among_reals, known
 
-__all__ = ["beside", "beyond", "divergence", "falls", "finite_below", "places", "pole_of", "rates", "sampled", "unbounded_at"]
+__all__ = [
+    "beside",
+    "beyond",
+    "divergence",
+    "falls",
+    "finite_below",
+    "left_at_bound",
+    "places",
+    "pole_of",
+    "rates",
+    "sampled",
+    "unbounded_at",
+]
 
 x = known("x")
 
@@ -274,10 +287,21 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
     return 1 / (2 * sp.Max(*growing)) if growing else None
 
 
-def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
-    """That variance, where the one given is known to be no smaller."""
+@cache
+def left_at_bound(f: sp.Expr) -> sp.Expr | None:
+    """What a function without parameters leaves of its fastest exponential, where E f(u) is finite at `finite_below` itself; None else."""
+    bound = finite_below(f) if f.free_symbols == {x} else None
+    return left_at(f, 1 / (2 * bound)) if bound else None
+
+
+def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Basic | None:
+    """What must hold of q for E f(u) to be finite, where the variance given is known not to."""
     bound = finite_below(f)
-    return bound if bound is not None and (variance - bound).is_nonnegative else None
+    if bound is None or not (variance - bound).is_nonnegative:
+        return None
+    if left_at_bound(f) is None:
+        return known("q") < bound
+    return None if variance == bound else known("q") <= bound
 
 
 @among_reals
@@ -301,7 +325,11 @@ def divergence(f: sp.Expr) -> str | None:
     if not bounds:
         return None
     fastest = sp.Max(*bounds)
-    if (fastest - sp.Rational(1, 4)).is_negative or fastest.free_symbols:
+    if (
+        (fastest - sp.Rational(1, 4)).is_negative
+        or fastest.free_symbols
+        or (fastest == sp.Rational(1, 4) and left_at_bound(f**2) is not None)
+    ):
         return None
     grows = f"f grows like exp({fastest * x**2})"
     return f"f = {f}: E f(u)^2 is infinite for variances q >= {1 / (4 * fastest)} (E f(u) for q >= {1 / (2 * fastest)}), {grows}"

@@ -228,8 +228,7 @@ class Gap(Node):
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
-        bound = beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else None
-        return where if bound is None else q < bound
+        return beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else where
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

@@ -21,6 +21,7 @@ __all__ = [
     "declare",
     "homogeneous_degree",
     "in_pieces",
+    "leading",
     "pieces_of",
     "stepped",
     "uncovered",
@@ -47,11 +48,17 @@ class UnknownSign(NotClosed):
         self.e = e
 
     @property
-    def parameter(self) -> sp.Symbol | None:
-        """The first factor, or base of one, whose sign is asked for; None where it is no symbol."""
+    def parameter(self) -> sp.Expr | None:
+        """The first factor, or base of one, whose sign is asked for; None where it is neither a symbol nor a sum linear in one."""
         bases = [factor.as_base_exp()[0] for factor in sp.Mul.make_args(self.e)]
         unsigned = [b for b in bases if not (b.is_positive or b.is_negative)]
-        return unsigned[0] if unsigned and unsigned[0].is_Symbol and unsigned[0].is_real else None
+        return unsigned[0] if unsigned and leading(unsigned[0]) is not None else None
+
+
+def leading(e: sp.Expr) -> tuple[sp.Symbol, sp.Expr] | None:
+    """A real symbol without a sign in which a sum is linear, and its coefficient, a number; None where there is none."""
+    found = ((s, e.diff(s)) for s in sorted(e.free_symbols - {x}, key=str) if s.is_real and not (s.is_positive or s.is_negative))
+    return next(((s, c) for s, c in found if c.is_Rational and c != 0), None)
 
 
 def declare(e: sp.Expr) -> str:

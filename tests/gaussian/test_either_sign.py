@@ -21,6 +21,7 @@ FUNCTIONS = (
     sp.Abs(a * x),
     sp.sign(a * x),
     RELU + sp.erf(a * x),  # which -a takes to no multiple of itself
+    sp.Heaviside(a * x),  # which is 1/2 at a = 0
 )
 
 
@@ -73,6 +74,39 @@ def test_several_parameters_have_signs_of_their_own() -> None:
         f = phi.expression.xreplace({a: sp.Rational(first), b: sp.Rational(second)})
         true = mf.evaluate(mf.Activation(f).kernel(q, p), q=2.0, p=0.7)
         assert mf.evaluate(phi.kernel(q, p), q=2.0, p=0.7, a=first, b=second) == pytest.approx(true, rel=1e-14)
+
+
+def test_the_sign_of_a_sum_of_parameters_need_not_be_known() -> None:
+    phi = mf.Activation(sp.Max(0, (a - b) * x))
+    assert phi.second_moment(q) == (a - b) ** 2 * q / 2
+    assert mf.Activation(sp.Max(0, a * x - b * x)).kernel(q, p).equals((a - b) ** 2 * mf.relu.kernel(q, p))
+    d = phi.derive("kernel")
+    assert d.certificate.holds
+    assert {c.statement.partition(":")[0] for c in d.certificate.claims} == {"a - b > 0", "a - b < 0", "a - b = 0"}
+    asked = phi.kernel(q, p, mean=sp.Rational(1, 3))
+    for first, second in ((1.5, 0.25), (-0.5, 1.5), (0.75, 0.75)):
+        f = sp.Max(0, sp.Rational(first - second) * x)
+        true = sp.N(mf.E(f * f.xreplace({x: mf.y}), 2, sp.Rational(7, 10), mean=sp.Rational(1, 3)), 20)
+        assert mf.evaluate(asked, q=2.0, p=0.7, a=first, b=second) == pytest.approx(float(true), rel=1e-14)
+
+
+def test_an_error_function_of_any_line_is_one_formula() -> None:
+    phi = mf.Activation(sp.erf(a * x + b))
+    assert phi.kernel(q, p) == mf.Activation(sp.erf(sp.Symbol("a", positive=True) * x + b)).kernel(q, p).xreplace(
+        {sp.Symbol("a", positive=True): a}
+    )
+    assert all(phi.derive(moment).certificate.holds for moment in ("mean", "second_moment", "kernel"))
+
+
+def test_beside_a_gaussian_that_grows_the_variance_is_bounded_for_either_sign() -> None:
+    phi = mf.Activation(sp.erf(a * x) * sp.exp(x**2 / 8))
+    assert all(phi.is_closed(moment) for moment in ("mean", "second_moment", "kernel"))
+    for value in (0.7, -1.2, 0.0):
+        f = phi.expression.xreplace({a: sp.Rational(value)})
+        true = mf.evaluate(mf.E(f * f.xreplace({x: mf.y}), sp.Rational(3, 2), sp.Rational(-1, 3)), digits=20)
+        assert mf.evaluate(phi.kernel(q, p), q=1.5, p=sp.Rational(-1, 3), a=value) == pytest.approx(float(true), rel=1e-12)
+    with pytest.raises(ValueError, match="is infinite"):
+        mf.evaluate(phi.second_moment(q), q=2.5, a=1.0)
 
 
 def test_what_jumps_at_zero_says_so_and_not_where_the_parameter_is_never_zero() -> None:
