@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,24 +41,41 @@ class LongRun:
 
 def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: Mapping[str, float]) -> LongRun:
     """A run from q and q (1 - c) = delta, None for a single token; Rough where the state is not smooth in the logarithm of depth."""
-    added = _added(rec, delta is not None, depth, [values[s.name] for s in rec.parameters])
+    way = _followed(rec, depth, q, delta, tuple(float(values[s.name]) for s in rec.parameters))
+    if isinstance(way, str):
+        raise Rough(way)
+    return _run(way, depth)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """The states one by one, and the leaps from the last of them."""
+
+    first: tuple[State, ...]
+    path: tuple[Leap, ...]
+
+
+@lru_cache(maxsize=16)
+def _followed(rec: Recursion, depth: int, q: float, delta: float | None, values: tuple[float, ...]) -> _Way | str:
+    """the way of a run, which does not depend on what law is asked of it; why there is none where it is not smooth"""
+    added = _added(rec, delta is not None, depth, values)
     state = State(0.0, q, 0.0 if delta is None else delta, 0.0, 0.0, 0.0)
-    first, trouble = [state], Rough("")
+    first, trouble = [state], ""
     for target in (n for n in TRIED if n < depth):
-        while state.n < target:
-            state = _stepped(added, state)
-            first.append(state)
         path: list[Leap] = []
         try:
+            while state.n < target:
+                state = _stepped(added, state)
+                first.append(state)
             leap_to(added, state, float(depth), path, LENIENT)
         except Rough as reason:
-            trouble = reason
+            trouble = str(reason)
             continue
-        return _run(first, path, depth, state.n)
-    raise trouble
+        return _Way(tuple(first), tuple(path))
+    return trouble
 
 
-def _added(rec: Recursion, paired: bool, depth: int, values: list[float]) -> Added:
+def _added(rec: Recursion, paired: bool, depth: int, values: tuple[float, ...]) -> Added:
     increments, table, names = increments_of(rec, paired, False), np.array(values), [s.name for s in rec.parameters]
     return added_by(increments, table, depth, [i.shapes(names, table[:, None])[0] for i in increments.integrands])
 
@@ -70,10 +88,11 @@ def _stepped(added: Added, state: State) -> State:
     return new
 
 
-def _run(first: list[State], path: list[Leap], depth: int, stepped: float) -> LongRun:
+def _run(way: _Way, depth: int) -> LongRun:
+    stepped = way.first[-1].n
     marks = np.geomspace(stepped, depth, max(2, math.ceil(KEPT * math.log10(depth / stepped))))
-    rows = [(s.n, s.q, s.delta, s.log) for s in first]
-    for leap in path:
+    rows = [(s.n, s.q, s.delta, s.log) for s in way.first]
+    for leap in way.path:
         at = marks[(marks > leap.start) & (marks <= min(leap.start * leap.ratio, depth))].round()
         y, sums = leap.at(at)
         rows += zip(at.tolist(), y[0].tolist(), y[1].tolist(), sums[0].tolist(), strict=True)
