@@ -17,24 +17,31 @@ _SUM = r"""    y = np.empty(CAPACITY)
 """
 
 MEANS = {
+    "places": r'''
+def places_<i>(shape, mu, s, steep, z, w<x>):
+    """Fill z with deviations s from mu at which f_<i> is looked at, w with ln |f_<i>| there, 0 left out; return how many there are."""
+    breaks = breaks_of(shape)
+    count = 0
+    for j in range(2 * (PROBES.size + breaks.size)):
+        side = 1.0 - 2.0 * (j % 2)
+        at = side * PROBES[j // 2] if j < 2 * PROBES.size else probe(breaks, j // 2 - PROBES.size, side, mu, s, steep)
+        if abs(at) > PROBES[-1] or count == z.size:
+            continue
+        size = abs(f_<i>(mu + s * at<x>))
+        if 0.0 < size < math.inf:
+            z[count] = at
+            w[count] = math.log(size)
+            count += 1
+    return count
+''',
     "reach": r'''
 def reach_<i>(most, shape, mu, s, y, w<x>):
     """How many deviations s around mu hold all that counts of |f_<i>| and of |f_<i>|^most; nan where the density underflows before."""
-    breaks = breaks_of(shape)
-    count = 0
+    count = places_<i>(shape, mu, s, 1.0, y, w<x>)
     once = twice = -math.inf
-    for j in range(2 * (PROBES.size + breaks.size)):
-        side = 1.0 - 2.0 * (j % 2)
-        z = side * PROBES[j // 2] if j < 2 * PROBES.size else probe(breaks, j // 2 - PROBES.size, side, mu, s)
-        if abs(z) > PROBES[-1] or count == y.size:
-            continue
-        size = abs(f_<i>(mu + s * z<x>))
-        if 0.0 < size < math.inf:
-            y[count] = z
-            w[count] = math.log(size)
-            once = max(once, w[count] - 0.5 * z * z)
-            twice = max(twice, most * w[count] - 0.5 * z * z)
-            count += 1
+    for i in range(count):
+        once = max(once, w[i] - 0.5 * y[i] * y[i])
+        twice = max(twice, most * w[i] - 0.5 * y[i] * y[i])
     far = WINDOW
     peak = 0.0
     for i in range(count):
@@ -61,7 +68,7 @@ def reach_<i>(most, shape, mu, s, y, w<x>):
         far = z if steps else far
     if far > WIDEST:
         return math.nan if twice > 0.0 or shape[STEEPENING] > 0.0 else WIDEST
-    return far
+    return min(far + wider(shape), WIDEST)
 ''',
     "mean": r'''
 def mean_<i>(shape, mu, q<x>):

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.panel_rules import along, spanned, wrapped
 from meanfield.gaussian.panels import hermite_rule, legendre_rule
-from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, breaks_of, dead, sharp_of, straight, voids_of
+from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, WINDOW, breaks_of, dead, sharp_of, straight, voids_of
 
 __all__ = [
     "CAPACITY",
@@ -23,6 +23,7 @@ __all__ = [
     "WIDEST",
     "common_nodes",
     "distance",
+    "joint_window",
     "meetings",
     "nodes",
     "nodes_about",
@@ -112,6 +113,29 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
     if not spanned(mu, s, breaks, window):
         return -1
     return along(mu, s, breaks, sharp_of(shape), np.full(breaks.size, blur), window, 3.0 / detail, y, w)
+
+
+def joint_window(one: np.ndarray, sizes: np.ndarray, other: np.ndarray, others: np.ndarray, rho: float) -> float:
+    """How many deviations of what u and v share hold all that counts of f(u) g(v), ln |f| and ln |g| being known at some u and v.
+
+    u and v, in deviations, leave exp(-(u + v)^2/(4 (1 + rho)) - (u - v)^2/(4 (1 - rho))), and most of it where the shared one is
+    sqrt(rho) (u + v)/(1 + rho); around that it falls no slower than a normal density. At rho < 0 v is mirrored.
+    """
+    side, shared = math.copysign(1.0, rho), min(abs(rho), 1.0)
+    apart = max(1.0 - shared, 1e-300)
+    best = -math.inf
+    far = 0.0
+    for again in range(2):
+        for i in range(one.size):
+            for j in range(other.size):
+                total = one[i] + side * other[j]
+                gap = one[i] - side * other[j]
+                size = sizes[i] + others[j] - total * total / (4.0 * (1.0 + shared)) - gap * gap / (4.0 * apart)
+                if again == 0:
+                    best = max(best, size)
+                elif size > best - 2.0 * NATS:
+                    far = max(far, abs(total))
+    return min(math.sqrt(shared) * far / (1.0 + shared) + WINDOW, WIDEST)
 
 
 def spread_of(a: float, s: float, ratio: float, t: float) -> float:

@@ -17,6 +17,11 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     window = widest(reach_<i>(2.0, first, m1, math.sqrt(q1), y, w<x>), reach_<j>(2.0, second, m2, math.sqrt(q2), y, w<y>))
     outer_y = np.empty(4 * CAPACITY)
     outer_w = np.empty(4 * CAPACITY)
+    if window > WINDOW:
+        steep = 1.0 / max(1.0 - rho, 1e-9)
+        count = places_<i>(first, m1, math.sqrt(q1), steep, y, w<x>)
+        beside = places_<j>(second, m2, math.sqrt(q2), steep, outer_y, outer_w<y>)
+        window = max(window, joint_window(y[:count], w, outer_y[:beside], outer_w, math.copysign(rho, p)) + wider(first))
     along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
     ratio = 0.0  # of what the one moves by to what the other does
     if rho < 1e-16:
@@ -149,6 +154,10 @@ def cross_<i>(shape, mu, q, delta, total<x>):
     outer_w = np.empty(4 * CAPACITY)
     window = reach_<i>(2.0, shape, mu, math.sqrt(q), y, w<x>)
     s = own_part(q, delta, total)
+    if window > WINDOW:
+        own = s / math.sqrt(q) * s / math.sqrt(q)
+        count = places_<i>(shape, mu, math.sqrt(q), 1.0 / max(own, 1e-9), y, w<x>)
+        window = max(window, joint_window(y[:count], w, y[:count], w, math.copysign(1.0 - own, q - delta)) + wider(shape))
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan

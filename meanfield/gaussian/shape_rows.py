@@ -45,6 +45,7 @@ __all__ = [
     "straight",
     "unsure",
     "voids_of",
+    "wider",
     "widest",
     "within",
 ]
@@ -97,10 +98,11 @@ def dead(shape: np.ndarray, low: float, high: float) -> bool:
     return bool(found)
 
 
-def probe(breaks: np.ndarray, i: int, side: float, mu: float, s: float) -> float:
-    """Where f counts the most next to a break, on that side of it, under N(mu, s^2), in deviations: f itself may be 0 at the break."""
+def probe(breaks: np.ndarray, i: int, side: float, mu: float, s: float, steep: float) -> float:
+    """Where f counts the most next to a break, on that side of it, under N(mu, s^2), in deviations: f itself may be 0 at the break. A
+    density that falls faster than the normal one is as many times as `steep`."""
     z = (breaks[i] - mu) / s
-    step = 1.0 / (1.0 + abs(z))
+    step = 1.0 / (1.0 + steep * abs(z))
     j = i + (1 if side > 0.0 else -1)
     if 0 <= j < breaks.size:
         step = min(step, 0.382 * abs(breaks[j] - breaks[i]) / s)  # in no middle, where f may be 0 too
@@ -121,6 +123,12 @@ def within(shape: np.ndarray, variance: float) -> float:
 def steepness(shape: np.ndarray, mu: float, s: float) -> float:
     """By what exponent f grows over s around mu."""
     return float((shape[GROWTH] + 2.0 * shape[STEEPENING] * (abs(mu) + WINDOW * s)) * s)
+
+
+def wider(shape: np.ndarray) -> float:
+    """By how many deviations windows are wider in more detail: one that is too short is seen then."""
+    more = shape[DETAIL] / max(shape[SMOOTH], 1.0)
+    return float(more) if more > 1.0 else 0.0
 
 
 def widest(window: float, other: float) -> float:

@@ -16,10 +16,12 @@ from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
+from meanfield.gaussian.underflows import is_below, is_odd
 from meanfield.gaussian.zeros import in_normal_form
+from meanfield.numeric.abnormal import FAINT
 from meanfield.symbols import known
 
-__all__ = ["digits_of", "doubles", "has_a_sign", "point", "vanishing"]
+__all__ = ["digits_of", "doubles", "has_a_sign", "point", "too_small", "vanishing"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -76,8 +78,11 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
         if value is None and _nothing(e):
             value = mp.mpf(0)
         if value is None:
+            at = point(order, column)
+            value = too_small(e, at)
+        if value is None:
             try:
-                value = digits_of(e, point(order, column), _DOUBLE)
+                value = digits_of(e, at, _DOUBLE)
             except ArithmeticError as reason:
                 reasons.append(reason)
                 value = mp.nan
@@ -133,6 +138,14 @@ def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
         if (here & asked & ~found).any() and _is_nothing(e, {s: value}):
             found |= here & asked
     return found
+
+
+def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
+    """What stands for a value that is established to be smaller than a double: the smallest one, or 0 by symmetry; None for any other."""
+    exact = e.subs(point)
+    if not is_below(exact, math.log(FAINT)):
+        return None
+    return mp.mpf(0) if is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(5e-324)
 
 
 def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:

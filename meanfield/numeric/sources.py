@@ -18,7 +18,8 @@ __all__ = ["argument_name", "lookup_sources", "member_sources", "primitive_sourc
 
 #: kind of quadrature function -> the kinds it calls, and for which of its integrands
 _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
-    "reach": (),
+    "places": (),
+    "reach": (("places", (0,)),),
     "mean": (("reach", (0,)),),
     "square": (("reach", (0,)),),
     "measured": (("reach", (0,)),),

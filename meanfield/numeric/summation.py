@@ -14,7 +14,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.stein import by_parts
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
-from meanfield.numeric.digits import digits_of, has_a_sign, point
+from meanfield.numeric.digits import digits_of, has_a_sign, point, too_small
 from meanfield.numeric.infinite import refuse_infinite
 from meanfield.numeric.programs import Program, program_of
 
@@ -116,23 +116,27 @@ def _weighed_by_its_law(e: sp.Expr) -> bool:
 
 
 def _settle_zeros(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> None:
-    """what a 0 without an error stands for, where the value is not 0 by symbols"""
-    unsettled = (out == 0) & (bound == 0)
+    """what a 0 without an error stands for, or what is no normal double, where the value is not 0 by symbols"""
+    unsettled = ((out == 0) & (bound == 0)) | ((out != 0) & (np.abs(out) < FAINT))
     unsettled &= ~asked.vanishing(table, unsettled)
     scales = program_of(asked.expression, asked.order, closed)(table[:, unsettled])[1] if unsettled.any() else ()
     for g, scale in zip(np.flatnonzero(unsettled), scales, strict=True):
-        out[g], bound[g] = _zero_or_faint(asked.expression, point(asked.order, table[:, g]), scale)
+        out[g], bound[g] = _zero_or_faint(asked, point(asked.order, table[:, g]), scale)
 
 
-def _zero_or_faint(e: sp.Expr, point: dict[sp.Symbol, Any], scale: float) -> tuple[float, float]:
-    """the value by digits, and the error; where it is too small for a double, or there are no digits, 0 if that is right on the scale of
-    what cancels, else the smallest double"""
-    if has_a_sign(e, point):
-        return 5e-324, 0.0
+def _zero_or_faint(asked: Asked, at: dict[sp.Symbol, Any], scale: float) -> tuple[float, float]:
+    """the value, and its error: the smallest double where it is established to be too small for one, else by digits; where there are none,
+    0 if that is right on the scale of what cancels, else nan"""
+    faint = too_small(asked.expression, at)
+    if faint is not None:
+        return float(faint), 0.0
     try:
-        precise = digits_of(e, point, 20)
-    except ArithmeticError:
-        return (0.0, scale) if scale > FAINT else (5e-324, 0.0)
+        precise = digits_of(asked.expression, at, 20)
+    except ArithmeticError as reason:
+        if scale > FAINT and not has_a_sign(asked.expression, at):
+            return 0.0, scale
+        asked.reasons.append(reason)
+        return math.nan, math.inf
     value = float(precise)
     if value or not precise:
         return value, float(rounding_of(np.array(value)))

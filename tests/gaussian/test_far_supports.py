@@ -11,7 +11,8 @@ import sympy as sp
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.gaussian.node_rules import meetings
+from meanfield.gaussian.node_rules import joint_window, meetings
+from meanfield.gaussian.shape_rows import wider
 from meanfield.gaussian.singularities import shape_of
 
 x, q, p, q1, q2 = mf.x, mf.q, mf.p, mf.q1, mf.q2
@@ -33,13 +34,21 @@ BUMPS: dict[str, tuple[sp.Expr, Callable[[Floats], Floats], tuple[float, float]]
 }
 
 
-def summed(value: Callable[[Floats], Floats], ends: tuple[float, float], law: tuple[float, float, float], mean: float = 0.0) -> float:
-    """ln E f(u) f(v) by panels on the square that is left, in long doubles where the exponent is large"""
+def points(value: Callable[[Floats], Floats], ends: tuple[float, float]) -> tuple[Floats, Floats]:
+    """nodes on an interval, and a function there times their weights"""
     nodes, weights = np.polynomial.legendre.leggauss(16)
     cuts = np.linspace(*ends, 51)
     half = np.diff(cuts)[:, None] / 2
     u = (cuts[:-1, None] + half * (1 + nodes)).ravel()
-    f = value(u) * (half * weights).ravel()
+    return u, value(u) * (half * weights).ravel()
+
+
+def summed(value: Callable[[Floats], Floats], ends: tuple[float, float], law: tuple[float, float, float], mean: float = 0.0) -> float:
+    """ln E f(u) f(v) by panels on the square that is left, in long doubles where the exponent is large"""
+    return log_of_sum(*points(value, ends), law, mean)
+
+
+def log_of_sum(u: Floats, f: Floats, law: tuple[float, float, float], mean: float) -> float:
     first, covariance, second = map(np.longdouble, law)
     rho = covariance / np.sqrt(first * second)
     rest = (1 - rho) * (1 + rho)
@@ -81,6 +90,41 @@ def test_kernels_beside_a_mean_and_at_unequal_variances(side: int) -> None:
     laws = [(v, rho * math.sqrt(v * w), w) for v, w in ((0.1, 0.2), (0.7, 30.0)) for rho in CORRELATIONS]
     table = np.array(laws)
     check(phi.kernel(q1, p, q2), dict(zip(("q1", "p", "q2"), table.T, strict=True)), [summed(value, ends, law) for law in laws])
+
+
+#: functions on two intervals: on the one and on the other
+TWO: dict[str, tuple[tuple[sp.Expr, Callable[[Floats], Floats], tuple[int, int]], ...]] = {
+    "unlike": ((sp.tanh(x) + 2, lambda u: np.tanh(u) + 2, (-5, -4)), (sp.atan(x), np.arctan, (2, 3))),
+    "far": ((1 + x**2, lambda u: 1 + u**2, (6, 7)), (sp.S.One, np.ones_like, (-3, -2))),
+    "even": ((sp.exp(-x), lambda u: np.exp(-u), (3, 4)), (sp.exp(x), np.exp, (-4, -3))),
+}
+
+
+@pytest.mark.parametrize("mean", [0, sp.Rational(3, 2), -sp.Rational(3, 2)])
+@pytest.mark.parametrize("name", TWO)
+def test_kernels_of_two_bumps(name: str, mean: sp.Rational) -> None:
+    """one far from the mean, of which what both inputs share sees the most where one is on the one and the other on the other"""
+    (f, first, ends), (g, second, others) = TWO[name]
+    u, weighed = map(np.concatenate, zip(points(first, ends), points(second, others), strict=True))
+    laws = [(v, rho * v, v) for v in (0.03, 0.05, 0.2, 1.0, 5.0) for rho in (-0.99, -0.5, -0.1, 0.1, 0.5, 0.99)]
+    table, phi = (
+        np.array(laws),
+        mf.Activation(sp.Piecewise((f, (x > ends[0]) & (x < ends[1])), (g, (x > others[0]) & (x < others[1])), (0, True))),
+    )
+    logs = [log_of_sum(u, weighed, law, float(mean)) for law in laws]
+    check(phi.kernel(q, p, mean=mean), {"q": table[:, 0], "p": table[:, 1]}, logs)
+
+
+def test_windows_are_wider_in_more_detail() -> None:
+    shape = shape_of(BUMPS["arch"][0])
+    assert [wider(shape.row(detail)) for detail in (1.0, 1.3, 2.0)] == [0.0, 1.3, 2.0]
+
+
+def test_what_two_inputs_share_is_seen_where_either_is_on_its_own_bump() -> None:
+    """at 8 and -6 deviations and a correlation of -1/2 it is at 14 sqrt(1/2)/(3/2); at 1/2 the two are on one bump"""
+    places, sizes = np.array([8.0, -6.0]), np.zeros(2)
+    assert joint_window(places[:1], sizes, places[1:], sizes, -0.5) == pytest.approx(14 * math.sqrt(0.5) / 1.5 + 8.6)
+    assert joint_window(places, sizes, places, sizes, 0.5) == pytest.approx(16 * math.sqrt(0.5) / 1.5 + 8.6)
 
 
 def test_no_value_is_called_an_underflow_that_is_none() -> None:
