@@ -22,7 +22,7 @@ from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
 from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
-from meanfield.numeric.far_powers import FAR, far_power
+from meanfield.numeric.far_powers import FAR, WIDE, far_power, power_and_limit
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.members import Members
 from meanfield.numeric.printing import Unsupported
@@ -217,7 +217,8 @@ class Expectations(Calls):
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
-            return self.member(node)
+            near, grown = self._homogeneous(node)
+            return grown * self.member(near)
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
         powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
         functions = [node.integrand, regular(node.integrand)]
@@ -230,6 +231,17 @@ class Expectations(Calls):
         arguments = (node.variance, node.gap, *along, sp.Integer(node.spread), sp.Integer(code))
         self.moments.add((kind, *functions[::2], *arguments))
         return self.quadrature(kind, tuple(functions), *arguments)
+
+    def _homogeneous(self, node: Exchangeable) -> tuple[Exchangeable, sp.Expr]:
+        """A moment that stands for one under a law however wide, and by what that is greater, where the function is a power far out."""
+        f, powers, v, gap, spread = node.args
+        of_f, of_slope = (sum(column) for column in zip(*node.powers, strict=True))
+        far = power_and_limit(f)
+        if far is None or (of_slope and far_power(regular(f)) != far[0] - 1):
+            return node, sp.S.One
+        near = sp.Min(v, sp.Float(WIDE))
+        degree = far[0] * of_f + (far[0] - 1) * of_slope
+        return node.func(f, powers, near, gap / (v / near), spread), (v / near) ** sp.Rational(degree, 2)
 
 
 def _is_arc(e: sp.Basic) -> bool:

@@ -14,12 +14,14 @@ import sympy as sp
 from meanfield.gaussian.mending import mended_function
 from meanfield.symbols import known
 
-__all__ = ["FAR", "far_power", "power_and_limit"]
+__all__ = ["FAR", "WIDE", "far_power", "power_and_limit"]
 
 x = known("x")
 
 #: from this variance on nothing but the powers counts: what is bounded is 1e-57 of |x|, and |x|^k with k <= 2 is a double
 FAR = sp.Integer(4) ** 190
+#: the same of products of many, of functions that are powers from near on: what is left is 1e-17 of |x|
+WIDE = sp.Integer(4) ** 58
 #: distances at which a function is looked at, and how far the powers may be off there
 _PROBES = np.array([3.7e40, 1.1e57, 6.3e66, 2.9e91, 8.3e113, 1.7e149])
 _ROUNDING = 1e-14

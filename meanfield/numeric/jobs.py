@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import holds
+from meanfield.numeric.outgrown import outgrown
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.silence import silent_points
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, SILENT, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, LOST, OVERGROWN, SILENT, Kernel, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -36,6 +37,8 @@ SPARED = 10.0
 SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
 SOME = 10_000
+#: points whose last states are held at a time: rows of them may be as many
+PIECE = 512
 #: points of a grid that tables are made for first
 PROBES = 16
 #: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
@@ -138,7 +141,33 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:
         out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
+    lost = bad[out.status[bad] == LOST]
+    if lost.size and not (holds(job.rec, "l") or holds(job.rec, "L")):  # a repeat is like the next
+        for points in np.split(lost, range(PIECE, lost.size, PIECE)):
+            out.status[points[_outgrown(replace(job.of(points), device="cpu"), out.good[points])]] = OVERGROWN
     return out
+
+
+def _outgrown(job: Job, good: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Of which points the repeat that ends in no number, after so many good layers, makes more than a double."""
+    repeats = good // kernel_of(job.rec, job.paired).layers
+    marks = np.unique(repeats)
+    last = replace(job, depth=int(marks[-1]), marks=marks)
+    before = last.output()
+    _fill(last, before)
+    at = (np.searchsorted(marks, repeats), np.arange(good.size))
+
+    def repeat(q: Floats, delta: Floats) -> Floats:
+        count = len(q)
+        table = np.tile(job.table, count)
+        one = replace(job, depth=1, marks=np.array([1]), table=table, q0=q.ravel(), delta0=delta.ravel())
+        after = one.output()
+        _fill(one, after)
+        after.blank(one.marks, kernel_of(job.rec, job.paired).layers)
+        variances: Floats = after.q[-1].reshape(q.shape)
+        return variances
+
+    return outgrown(before.q[at], before.delta[at], repeat)
 
 
 def _check_moments(job: Job) -> None:

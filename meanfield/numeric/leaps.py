@@ -30,8 +30,10 @@ RATIO, LONGEST, SHORTEST = 3.0, 8.0, 1.03
 SMOOTH, LEFT = 3e-14, 1e-11
 #: how much rougher than doubles quadrature is, and what is made of it still good enough
 LENIENT = 1e3
-#: variances that are states of a kernel
+#: variances that are states of a kernel, and gaps: one that sinks below the least is 0, where nothing else shows it
 LEAST, MOST = 1e-300, 1e300
+#: where a leap takes such a gap; against q, a gap that the gradient of two tokens does not show
+FAINT, UNSEEN = 1e-306, 1e-34
 #: so few repeats are taken one by one on the way back
 STEPS = 64
 #: Newton steps: with a new Jacobian, at most, and the size of the last
@@ -88,7 +90,13 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
     be had to the accuracy of the rest, or where what a repeat adds is known to fewer digits, to `lenient` times that."""
     ratio = RATIO
     while state.n < depth:
-        most = min(depth, state.n + _lasting(added, state)) / state.n
+        lasting, sinking = _lasting(added, state)
+        if 0.0 < state.delta < LEAST and sinking < math.inf:
+            if state.ratio != 0.0 and state.delta > UNSEEN * state.q:
+                raise Rough("the gap leaves the doubles")
+            state = replace(state, delta=0.0)
+            continue
+        most = min(depth, state.n + min(lasting, sinking)) / state.n
         if most < 1.0 + 1.0 / state.n:
             return state
         last = most <= ratio
@@ -107,10 +115,12 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
     return state
 
 
-def _lasting(added: Added, state: State) -> float:
-    """How many repeats q stays within the range of states for, at the rate it has."""
-    rate = math.log1p(float(added(np.array([[state.q], [state.delta], [state.ratio]]))[0, 0]) / state.q)
-    return math.log((LEAST if rate < 0.0 else MOST) / state.q) / rate if rate else math.inf
+def _lasting(added: Added, state: State) -> tuple[float, float]:
+    """How many repeats q stays within the range of states for, at the rate it has, and a gap that sinks among numbers with all digits."""
+    dq, ddelta = added(np.array([[state.q], [state.delta], [state.ratio]]))[:2, 0].tolist()
+    rate, fall = math.log1p(dq / state.q), math.log1p(ddelta / state.delta) if state.delta > 0.0 else 0.0
+    lasting = math.log((LEAST if rate < 0.0 else MOST) / state.q) / rate if rate else math.inf
+    return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 else math.inf
 
 
 def _states(begin: Floats, moved: Floats) -> Floats:

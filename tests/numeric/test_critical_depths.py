@@ -61,3 +61,43 @@ def test_leaps_from_a_state_that_is_not_yet_small() -> None:
     run = mf.propagate(mf.mlp(mf.tanh), DEPTH, 1.0, c=0.5, sigma_w=1.0001, sigma_b=0.0, record="last")
     (point,) = {f.q for f in mf.fixed_points(mf.mlp(mf.tanh), sigma_w=1.0001, sigma_b=0.0) if f.q > 0}
     assert run.q[-1] == pytest.approx(point, rel=1e-9)
+
+
+def test_leaps_of_what_is_piecewise_linear() -> None:
+    """leaky ReLU beside criticality: q_l = r^l q_0 to the last layer, in every layer that is kept on the way, and 1 - c ~ l^-2"""
+    slope = sp.Rational(1, 10)
+    line, bend = float(1 + slope**2) / 2, float(1 - slope) ** 2 / 8
+    for excess in (-1e-8, 0.0, 1e-8):
+        sigma_w = math.sqrt((1 + excess) / line)
+        run = mf.propagate(mf.mlp(mf.leaky_relu(slope)), DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0.0, record=[0, 10**8, DEPTH])
+        rate = math.log1p(line * sigma_w**2 - 1.0)
+        assert run.status == "ok"
+        assert np.abs(np.log(run.q) - rate * run.layers).max() <= 1e-12 * max(1.0, abs(rate * DEPTH))
+        assert abs(run.log_apjn[0] - rate * DEPTH) <= 1e-12 * max(1.0, abs(rate * DEPTH))
+        a = 8 * math.sqrt(2.0) * bend / line / (3 * math.pi)  # gap' = gap - a gap^(3/2)
+        assert abs(run.gap[2] * (a * DEPTH / 2) ** 2 - 1) < 1e-6
+
+
+def test_leaps_of_what_is_piecewise_linear_against_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, given = mf.mlp(mf.relu), {"c": 0.5, "sigma_w": math.sqrt(2.0) * (1 - 1e-7), "sigma_b": 1e-3}
+    leapt = mf.propagate(net, PLAIN, 1.0, **given, record="last")
+    monkeypatch.setattr(deep, "DEEP", DEPTH)
+    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    plain = mf.propagate(net, PLAIN, 1.0, **given, record="last")
+    for name in ("q", "gap", "log_apjn"):
+        assert abs(getattr(leapt, name)[-1] / getattr(plain, name)[-1] - 1) < ROUNDED, name
+
+
+@pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu, mf.tanh])
+def test_a_signal_that_dies_out_is_not_followed_layer_by_layer(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """the gap leaves the doubles before the variance does"""
+    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    monkeypatch.setattr(jobs, "_from_tables", None)
+    sigma_w = 0.9999 / math.sqrt(float(phi.derivative.second_moment(sp.Float("1e-30"))))
+    net = mf.mlp(phi)
+    assert mf.propagate(net, DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0.0, record="last").status == "underflow"
+    run = mf.propagate(net, DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0.1, record="last")
+    assert run.status == "gap underflow"
+    assert run.gap[-1] == 0
+    (point,) = {f.q for f in mf.fixed_points(net, sigma_w=sigma_w, sigma_b=0.1)}
+    assert run.q[-1] == pytest.approx(point, rel=1e-12)

@@ -1,0 +1,47 @@
+"""Gated units without norms, whose variance grows doubly exponentially: numbers up to the end of the doubles, and the word for what comes
+after."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+WIDTHS = {"s": 128, "n": 512, "d": 768, "e": 1536}
+
+
+def test_a_homogeneous_unit_is_homogeneous_to_the_end_of_the_doubles() -> None:
+    """relu^2 of overlaps, twice, times two of its inputs: degree 6 in q, and a gradient of degree 5"""
+    q = np.array([1.0, 1e10, 1e30, 1e38, 1e45, 1e49])
+    run = mf.propagate(mf.GAU(mf.relu, **WIDTHS), 1, q=q, c=0.4)
+    assert (run.status == "ok").all()
+    assert np.abs(np.log(run.q[:, 1] / run.q[0, 1]) - 6 * np.log(q)).max() < 1e-12
+    assert np.abs(run.gap[:, 1] / run.gap[0, 1] - 1).max() < 1e-12
+    assert np.abs(run.log_apjn[:, 0] - run.log_apjn[0, 0] - 5 * np.log(q)).max() < 1e-12
+
+
+def test_a_unit_is_the_homogeneous_one_where_its_activation_is_a_line_far_out() -> None:
+    """silu(x) = relu(x) far out, and what is between is 1/sqrt(q) of it"""
+    q = np.array([1e26, 1e36, 1e48])
+    of, line = (mf.propagate(mf.GAU(phi, **WIDTHS), 1, q=q, c=0.4) for phi in (mf.silu, mf.relu))
+    assert (of.status == "ok").all()
+    assert np.abs(of.q[:, 1] / line.q[:, 1] - 1).max() < 1e-11
+    assert np.abs(of.gap[:, 1] / line.gap[:, 1] - 1).max() < 1e-11
+
+
+@pytest.mark.parametrize("record", ["all", "last"])
+def test_what_outgrows_the_doubles_overflows(record: str) -> None:
+    net = mf.Residual(mf.GAU(mf.relu, **WIDTHS))
+    run = mf.propagate(net, 6, q=[1e-3, 1.0, 1e40, 1e120, 1e290], c=0.4, record=record)
+    assert run.status.tolist() == ["ok"] + ["overflow"] * 4
+    assert mf.propagate(net, 1000, q=1.0, c=0.4, record=record).status == "overflow"
+
+
+def test_what_has_no_number_for_other_reasons_is_invalid() -> None:
+    bump = mf.mlp(mf.Activation(mf.x * sp.exp(-(mf.x**2))))
+    assert mf.propagate(bump, 6, 1e200, c=0.5, sigma_w=1.3, sigma_b=0.1).status == "invalid"
+    assert math.isnan(mf.propagate(bump, 6, 1e200, c=0.5, sigma_w=1.3, sigma_b=0.1).q[-1])
