@@ -19,12 +19,13 @@ from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
 
-__all__ = ["BLOCK", "SILENT", "STATUS", "Kernel", "kernel_of"]
+__all__ = ["BLOCK", "DEAF", "SILENT", "STATUS", "Kernel", "kernel_of"]
 
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN", "zero signal")
 #: of what is 0 after the first repeat, which no kernel tells from an underflow
 SILENT = STATUS.index("zero signal")
+DEAF = STATUS.index("zero APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
 FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "series_in_fours")
 #: points in a block of a grid
