@@ -20,6 +20,7 @@ __all__ = ["APART", "CRITICAL", "growth_classes"]
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 Bools = NDArray[np.bool_]
+Signs = NDArray[np.int8]
 
 #: |multiplier - 1| up to which a setting is critical
 CRITICAL = 1e-9
@@ -39,32 +40,37 @@ SAMPLES = 64
 INSIDE = 0.3
 
 
-def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts: Bools) -> dict[str, Words]:
-    """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap, and has no c = 1 if it `parts`."""
+def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts: Bools) -> tuple[dict[str, Words], Signs]:
+    """Words for "q", "gap" and "apjn" of each setting, which goes to q = at and 1 - c = gap, and has no c = 1 if it `parts`; and 1 where J
+    grows, -1 where it decays, 0 where it does neither or it is not told."""
     words = {name: np.full(at.size, "unresolved", dtype="<U16") for name in ("q", "gap", "apjn")}
+    signs = np.zeros(at.size, dtype=np.int8)
     settles = np.flatnonzero(np.isfinite(at) & (at > 0) & ~np.isnan(found.chi.value))
     with np.errstate(all="ignore"):
         if settles.size:
             slopes = found.chi.take(settles), found.chi_parallel.take(settles)
-            own = _settled(grid.take(settles), *slopes, at[settles], gap[settles], parts[settles])
+            own, signs[settles] = _settled(grid.take(settles), *slopes, at[settles], gap[settles], parts[settles])
             for name, values in own.items():
                 words[name][settles] = values
         for limit, side in ((np.inf, 1), (0.0, -1)):
             moves = np.flatnonzero(at == limit)
             if moves.size:
-                for name, values in _moving(grid.take(moves), side, parts[moves]).items():
+                own, signs[moves] = _moving(grid.take(moves), side, parts[moves])
+                for name, values in own.items():
                     words[name][moves] = values
-    return words
+    signs[np.isin(words["apjn"], ("bounded", "unresolved"))] = 0
+    return words, signs
 
 
-def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts: Bools) -> dict[str, Words]:
+def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts: Bools) -> tuple[dict[str, Words], Signs]:
     critical = (np.abs(chi.less_1) <= CRITICAL) & ~parts
     inside = _rise(grid, at, critical) > CRITICAL
     correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
     slowly = _comes_slowly(grid, at, np.nan_to_num(gap), (np.abs(along.less_1) <= CRITICAL) & (np.abs(factor) <= CRITICAL))
     gradient = np.select([np.isposinf(factor), np.abs(factor) > CRITICAL, slowly], ["infinite", "exponential", "power"], "bounded")
-    return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}
+    signs = np.where(np.abs(factor) > CRITICAL, np.sign(factor), 0).astype(np.int8)  # of a power it depends on the side that q comes from
+    return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}, signs
 
 
 def _comes_slowly(grid: Grid, at: Floats, gap: Floats, marginal: Bools) -> Bools:
@@ -80,7 +86,7 @@ def _comes_slowly(grid: Grid, at: Floats, gap: Floats, marginal: Bools) -> Bools
     return result
 
 
-def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
+def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Signs]:
     (near, far), told = _places(grid, side)
 
     def exponent(a: Floats, b: Floats) -> Floats:
@@ -98,6 +104,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     inside = _rise(grid, near, marginal)
+    held = _are_held(grid, far, slow & (side > 0) & (there > 0) & (np.abs(order - 0.5) < APART) & ~parts)
     fed = [_set_apart(grid, v, parts) for v in (near, far)]  # 1 - c, by which identical inputs come apart
     keeps = parts & (exponent(*fed) < np.where(slow, kappa, 0) + APART)
     correlation = np.select(
@@ -106,11 +113,12 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
             ~np.isfinite(there) | (parts & slow),
             marginal & (inside > 1e-3),
             marginal & slow & (inside > 1e-3 * np.abs(first[0])),
+            held,
             marginal | (there > 0),
             order < APART,
             order < kappa - APART,
         ],
-        ["bounded", "unresolved", "power", "logarithmic", "bounded", "exponential", "stretched"],
+        ["bounded", "unresolved", "power", "logarithmic", "power", "bounded", "exponential", "stretched"],
         "power",
     )
     to_one = ~keeps & (there < 0) | (marginal & (correlation != "bounded"))
@@ -138,7 +146,17 @@ def _moving(grid: Grid, side: int, parts: Bools) -> dict[str, Words]:
         "bounded",
     )
     words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
-    return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}
+    signs = np.where(gone, -1, np.nan_to_num(np.sign(rates[1]))).astype(np.int8)
+    return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}, signs
+
+
+def _are_held(grid: Grid, at: Floats, wanted: Bools) -> Bools:
+    """Where pairs that c = 1 repels as q^-1/2, where wanted, are carried to it from afar: then q - p settles (see `growth_merging`)"""
+    result, own = np.zeros(at.size, dtype=bool), np.flatnonzero(wanted)
+    if own.size and not grid.step.coupled:
+        new_q, new_d = grid.take(own).steps.moved(at[own], INSIDE * at[own])
+        result[own] = new_d.growth - new_q.growth < -1e-3
+    return result
 
 
 def _goes_as_logarithm(grid: Grid, near: Floats, far: Floats, ends: tuple[Floats, Floats], spread: Floats, wanted: Bools) -> Bools:

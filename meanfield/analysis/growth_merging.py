@@ -42,9 +42,10 @@ def merging(stages: Sequence[Stage], repeat: Repeat, laws: tuple[Growth, Growth,
         return gap
     if apjn.sign == -1:
         return _merged(q, apjn)
-    held = gap.kind == "undetermined" and q.exponent.is_positive and _is_held(repeat)
+    exponent = sp.sympify(q.exponent)
+    held = gap.kind == "undetermined" and exponent.is_positive and _is_held(repeat)
     why = "q - p settles at a value above 0, which is not given"
-    return Growth("1 - c", "power", exponent=-q.exponent, log_exponent=_opposite(q.log_exponent), reason=why) if held else gap
+    return Growth("1 - c", "power", exponent=-exponent, log_exponent=_opposite(q.log_exponent), reason=why) if held else gap
 
 
 def _opposite(e: sp.Expr | None) -> sp.Expr | None:

@@ -290,7 +290,7 @@ def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, int, s
     entries = [dict(t) for t in repeat.transfer]
     for i in (0, 3):
         one = entries[i].pop((S.Zero, 0), S.Zero)
-        if (i == 0 or both) and not vanishes(one - 1):
+        if (i == 0 or both) and not is_one(one):
             raise ValueError("the transfer does not go to 1")
     used = entries if both else entries[:1]
     top = max((next(iter(t)) for t in used if t), default=None)

@@ -40,7 +40,7 @@ class Growth:
     exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
         J ~ l^exponent; exponential: ln ~ rate l; stretched: ln ~ sign (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
         1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
-    sign : of stretched laws: 1 where J grows, -1 where it, or 1 - c, decays.
+    sign : -1 of a stretched law that decays, as that of 1 - c; else 1.
     log_exponent : of power and stretched laws, what q, 1 - c, J or ln J has beside its power of l: (ln l)^log_exponent, where branches
         grow like logarithms. With it a law is reached slowly: q, and ln J of a stretched law, up to a factor 1 + O(ln ln l/ln l).
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
@@ -74,7 +74,7 @@ class Growth:
     log_exponent: sp.Expr | None = None
     rate: sp.Expr | None = None
     stretch: sp.Expr | None = None
-    sign: int | None = None
+    sign: int = 1
     coefficient: sp.Expr | None = None
     log_coefficient: sp.Expr | None = None
     log_squared_coefficient: sp.Expr | None = None

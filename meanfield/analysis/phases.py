@@ -59,6 +59,7 @@ class PhaseDiagram(faces.Labelled):
     growth : "q", "gap" and "apjn": how each goes over depth, as a word for each setting: "bounded", "logarithmic" (gap), "power",
         "quasi-polynomial" (apjn), "stretched", "exponential", "faster", "infinite" (apjn: E phi'^2 is), or "unresolved"; the kinds of
         `mf.growth`, read off the map where the setting goes.
+    apjn_sign : 1 where J grows, -1 where it decays, 0 where it is bounded or its word does not say.
     critical_lines : curves of chi = 1 at c = 1, each an array of points (first axis, second axis), to about 1e-12 along the edges of the
         grid; none where c = 1 is no fixed point.
 
@@ -82,6 +83,7 @@ class PhaseDiagram(faces.Labelled):
     chi_parallel: Floats
     phase: NDArray[np.str_]
     growth: Mapping[str, NDArray[np.str_]]
+    apjn_sign: NDArray[np.int8]
     critical_lines: tuple[Floats, ...]
 
     @property
@@ -194,14 +196,15 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
         [PHASES[4], PHASES[3], PHASES[5], PHASES[1], PHASES[2]],
         PHASES[0],
     )
-    growth = {name: words.reshape(shape) for name, words in growth_classes(everything, found, at, gap, parts).items()}
+    classes, signs = growth_classes(everything, found, at, gap, parts)
+    growth = {name: words.reshape(shape) for name, words in classes.items()}
     merges = ~np.isin(growth["gap"].ravel(), ("bounded", "unresolved"))
     everywhere = (np.abs(beyond) <= CRITICAL) & ~merges & ~parts  # c' = c for each c
     gap = np.where(np.isinf(at) | (at == 0) | everywhere, np.where(merges, 0.0, np.nan), gap)
     axes = {name: given[name] for name in names}
     chi, along = _limits(everything, found)
     at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, along, phase))
-    return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, lines)
+    return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, signs.reshape(shape), lines)
 
 
 def _check_size(sizes: Mapping[str, int]) -> None:

@@ -278,7 +278,7 @@ class _Outward:
 
     def largest(self, e: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         """the exponent of the largest term of a sum of which all terms decay, 0 where there is no such, and the sum over its exponential"""
-        terms = {}
+        terms: dict[sp.Expr, sp.Expr] = {}
         for t in sp.Add.make_args(sp.expand(e)):
             powers = t.as_powers_dict()
             exponent = sp.expand(sp.Add(*[k * self.decaying[d] for d, k in powers.items() if d in self.decaying]))

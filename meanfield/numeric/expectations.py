@@ -92,7 +92,7 @@ class Expectations(Calls):
         """a variance that stands for v, however large that is, and by what products of two g are greater at v"""
         power = far_power(g) if self.stepping and not self.from_tables else None
         near = v if power is None else sp.Min(v, sp.Float(FAR))
-        return near, sp.S.One if not power else (v / near) ** power
+        return near, sp.S.One if not power else sp.Max(1, v / sp.Float(FAR)) ** power
 
     def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         """whether g itself is taken as far as the Gaussian goes"""

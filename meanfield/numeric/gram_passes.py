@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.gram import Map, Step, flow_of
-from meanfield.numeric.gram_laws import has_tangent, joined, one_law
+from meanfield.numeric.gram_laws import has_tangent, joined, one_law, sizes_of
 from meanfield.numeric.gram_runs import March
 from meanfield.numeric.silence import silent_points
 from meanfield.progress import track
@@ -31,6 +31,9 @@ Floats = NDArray[np.float64]
 KEPT, TOGETHER = 1 << 27, 1 << 18
 #: matrices that one part of a network keeps at a layer, at most: masked softmax its weights and their variances
 MATRICES = 8
+#: what points are whose Gram matrices are known so far, and to the end with gradients
+_LIVE = ("ok", "infinite APJN")
+_WHOLE = (*_LIVE, "zero APJN")
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,22 @@ class Passes:
         for part in track(parts, "propagate", len(parts)):
             own = {name: v[part] if v.ndim else v for name, v in given.items()}
             _Points(self, step, own, out.of(part)).run(start[part])
-        bad = ~np.isin(out.status, ("ok", "zero APJN"))
-        if bad.any() and self.net.closes:
-            rec = recursion(self.net)
-            table = np.array([np.broadcast_to(given[s.name], count) for s in rec.parameters]).reshape(-1, count)
-            out.silence(np.flatnonzero(bad)[silent_points(rec, table[:, bad])])
+        bad = np.flatnonzero(~np.isin(out.status, _WHOLE))
+        if bad.size:
+            own = {name: np.broadcast_to(v, count)[bad] for name, v in given.items()}
+            out.silence(bad[self._silent(own, bad.size)])
         return out.shaped(grid)
+
+    def _silent(self, values: Mapping[str, Floats], count: int) -> NDArray[np.bool_]:
+        """Which of so many points take every signal to 0, as parameters are 0: so do they where the others are 1, and nothing underflows"""
+        if self.net.closes:
+            rec = recursion(self.net)
+            return silent_points(rec, np.array([values[s.name] for s in rec.parameters]).reshape(-1, count))
+        kept = sizes_of(self.net)
+        plain = {name: v if name in kept else (v != 0).astype(np.float64) for name, v in values.items()}
+        start = np.broadcast_to(np.eye(self.n), (count, self.n, self.n))
+        after = flow_of(self.net)(start, {**plain, "l": np.zeros(()), "L": np.asarray(float(self.depth))}).gram
+        return np.asarray((after == 0).all((-1, -2)))
 
 
 def _matrices(block: Block) -> int:
@@ -142,15 +155,17 @@ class _Points:
                 starts.append(G)
                 pulls.clear()
             flow = self.step(G, self._at(l))
-            status[:] = np.where(status == "ok", _words(flow.gram), status)
-            if self.out.tangent is not None and flow.tangent is not None:
-                with np.errstate(over="ignore"):
+            words = _words(flow.gram)
+            status[:] = np.where((status == "ok") | (words != "ok") & np.isin(status, _LIVE), words, status)
+            with np.errstate(over="ignore", invalid="ignore"):
+                X = flow.push(X)
+                status[(status == "ok") & np.isposinf(np.diagonal(X, axis1=-2, axis2=-1)).any(-1)] = "infinite APJN"
+                if self.out.tangent is not None and flow.tangent is not None:
                     theta = flow.push(theta) + flow.tangent()
-                status[(status == "ok") & ~np.isfinite(theta).all((-1, -2))] = "overflow"
-            good = (status == "ok")[:, None, None]
+                    status[(status == "ok") & ~np.isfinite(theta).all((-1, -2))] = "overflow"
+            good = np.isin(status, _LIVE)[:, None, None]
             theta = np.where(good, theta, self._harmless)
-            X = np.where(good, flow.push(X), self._harmless)
-            X, scale = _scaled(X, scale)
+            X, scale = _scaled(np.where(good, X, self._harmless), scale)
             if self.passes.several:
                 pulls.append(flow.pull)
             G = np.where(good, flow.gram, self._harmless)
@@ -162,7 +177,7 @@ class _Points:
         k = self._places.get(l)
         if k is None:
             return
-        good = self.out.status == "ok"
+        good = np.isin(self.out.status, _LIVE)
         self.out.gram[:, k] = np.where(good[:, None, None], G, np.nan)
         if self.out.tangent is not None:
             self.out.tangent[:, k] = np.where(good[:, None, None], theta, np.nan)
@@ -171,7 +186,7 @@ class _Points:
 
     def _back(self, starts: list[Floats], pulls: list[Map]) -> None:
         depth, stretch, n = self.passes.depth, self.passes.stretch, self.passes.n
-        whole = np.isin(self.out.status, ("ok", "zero APJN"))
+        whole = np.isin(self.out.status, _WHOLE)
         g, scale = np.broadcast_to(self._seed, (len(whole), n, n)), np.zeros(len(whole))
         for l in range(depth, -1, -1):
             k = self._places.get(l)
@@ -186,7 +201,8 @@ class _Points:
                 return
             if not pulls:
                 pulls = self._again(starts[(l - 1) // stretch], l - stretch, l, whole)
-            g = np.where(whole[:, None, None], pulls.pop()(g), self._harmless)
+            with np.errstate(invalid="ignore"):
+                g = np.where(whole[:, None, None], pulls.pop()(g), self._harmless)
             g, scale = _scaled(g, scale)
 
     def _again(self, G: Floats, start: int, stop: int, whole: NDArray[np.bool_]) -> list[Map]:
@@ -200,7 +216,10 @@ class _Points:
 
 
 def _scaled(X: Floats, scale: Floats) -> tuple[Floats, Floats]:
-    """matrices and the logarithms of factors taken out of them, which keeps the largest entries of those that are not 0 at 1"""
+    """matrices and the logarithms of factors taken out of them, which keeps the largest entries of those that are not 0 at 1; of those
+    that are infinite all of it"""
+    infinite = np.asarray(np.isposinf(np.diagonal(X, axis1=-2, axis2=-1)).any(-1))
+    X, scale = np.where(infinite[:, None, None], np.eye(X.shape[-1]), X), np.where(infinite, np.inf, scale)
     size = np.abs(X).max((-1, -2))
     size = np.where(size == 0, 1.0, size)
     return X / size[:, None, None], scale + np.log(size)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield import faces
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.outlines import Axes, Outline
+from meanfield.numeric.outlines import WORDS, Axes, Outline
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -38,7 +38,7 @@ class March:
         """Of so many points, before it begins."""
         gram, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (n,), (), (n,)))
         theta = np.full_like(gram, np.nan) if tangent else None
-        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype="U11"))
+        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype=WORDS))
 
     def of(self, points: slice) -> March:
         """Some of its points: views."""
@@ -84,7 +84,8 @@ class GramRun(faces.Labelled):
     ntk : array, shape (*grid, len(layers), n, n)
         The neural tangent kernel, as far as every block says what its weights add.
     status : str or array of str
-        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; or "zero APJN": weights are 0.
+        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; "zero APJN": weights are 0; "infinite APJN": an
+        activation jumps; or "zero signal": weights, biases and skips are 0, and so is all from the first repeat on.
 
     Examples
     --------
@@ -187,8 +188,9 @@ class PairRun(faces.Labelled):
     ntk, ntk_2, ntk_pair : arrays
         The neural tangent kernel of the first input, of the second, and between them (NTK parametrisation).
     status : str or array of str
-        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; "zero APJN": weights are 0; or "zero signal": weights,
-        biases and skips are 0, and so are q, p, J and the tangent kernel from the first repeat on; c = 0/0 is nan.
+        "ok"; "overflow", "underflow", "invalid": values are NaN from there on; "zero APJN": weights are 0; "infinite APJN": an
+        activation jumps; or "zero signal": weights, biases and skips are 0, and so are q, p, J and the tangent kernel from the first
+        repeat on; c = 0/0 is nan.
 
     Examples
     --------

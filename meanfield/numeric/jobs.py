@@ -15,10 +15,10 @@ from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import holds
 from meanfield.numeric.outgrown import outgrown
 from meanfield.numeric.readers import Reader, reader_of
-from meanfield.numeric.silence import silent_points
+from meanfield.numeric.silence import deaf_points, silent_points
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, LOST, OVERGROWN, SILENT, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, DEAF, LOST, OVERGROWN, SILENT, Kernel, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -93,12 +93,18 @@ class Output:
 
     def silence(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
         """Those points as they are where a repeat takes everything to 0: nothing is left of q, and no gradient goes through it."""
-        for rows, value in ((self.q, 0.0), (self.delta, 0.0), (self.forward, -math.inf)):
-            rows[np.ix_(marks > 0, points)] = value
+        for rows in (self.q, self.delta):
+            rows[np.ix_(marks > 0, points)] = 0.0
+        self.deafen(points, marks)
+        self.status[points] = SILENT
+
+    def deafen(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
+        """Those points as they are where no gradient goes through a repeat."""
+        self.forward[np.ix_(marks > 0, points)] = -math.inf
         for rows in (self.backward, self.chi_sum):
             rows[:, points] = -math.inf if len(marks) == 1 else np.where(marks < marks[-1], -math.inf, 0.0)[:, None]
         self.chi[:, points] = 0.0
-        self.status[points] = SILENT
+        self.status[points] = DEAF
 
 
 def _empty(size: int) -> Floats:
@@ -145,6 +151,9 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     if lost.size and not (holds(job.rec, "l") or holds(job.rec, "L")):  # a repeat is like the next
         for points in np.split(lost, range(PIECE, lost.size, PIECE)):
             out.status[points[_outgrown(replace(job.of(points), device="cpu"), out.good[points])]] = OVERGROWN
+    odd = np.flatnonzero((out.status >= 4) & (out.status < DEAF))
+    if odd.size:  # 0 times infinity
+        out.deafen(odd[deaf_points(job.rec, job.table[:, odd])], job.marks)
     return out
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 
-__all__ = ["MOST_MEMORY", "Axes", "Outline", "available_memory", "axes_of", "check_memory", "is_lazy", "layers_of", "unlabelled"]
+__all__ = ["MOST_MEMORY", "WORDS", "Axes", "Outline", "available_memory", "axes_of", "check_memory", "is_lazy", "layers_of", "unlabelled"]
 
 #: the type of `status`: the longest word is "gap underflow"
 WORDS = np.dtype("U13")

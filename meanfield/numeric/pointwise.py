@@ -11,6 +11,10 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.local_expansions import mean_near
+from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.tangents import partial
 from meanfield.numeric.duals import Dual, Varied, plain
 from meanfield.numeric.evaluation import entries, evaluate
@@ -61,10 +65,10 @@ def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats
     full = {name: np.broadcast_to(v, shape).ravel() for name, v in given.items()}
     try:
         value = entries(e, full)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError, TypeError):  # the last of sympy, which compares no NaN: 0/0 in what does not vary
         alone = [float(_floats(e, {name: v[k] for name, v in full.items()})) for k in range(math.prod(shape))] if shape else [np.nan]
         value = np.array(alone)
-    for k in np.flatnonzero(np.isnan(value)):
+    for k in np.flatnonzero(~np.isfinite(value)):
         value[k] = _beyond(e, {name: v[k] for name, v in full.items()})
     return value.reshape(shape)
 
@@ -81,8 +85,27 @@ def _slope(e: sp.Expr, name: str) -> sp.Expr:
 
 
 def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
-    """inf or 0 for a positive value that is no normal double, NaN for one that is not to be had"""
+    """inf or 0 for a positive value that is no normal double, inf for one that is infinite, NaN for one that is not to be had"""
+    still = _at_no_variance(e, given)
+    if not still.free_symbols and not still.has(Node):
+        return float(still)
     try:
         return math.inf if evaluate(e, log=True, **given) > 0 else 0.0
     except (ArithmeticError, ValueError):
-        return math.nan
+        return math.inf if any(t.closed() == sp.oo for t in e.atoms(Node)) else math.nan
+
+
+def _at_no_variance(e: sp.Expr, given: Mapping[str, Any]) -> sp.Expr:
+    """the expression at values, with expectations of what does not vary as values"""
+
+    def still(t: sp.Expr) -> sp.Expr:
+        if isinstance(t, Expectation) and t.variance == 0:
+            return mean_near(t.integrand, t.mean)[0]
+        parts = t.separated() if isinstance(t, PairExpectation) and t.args[1] == t.args[3] == 0 else None
+        return t if parts is None else sp.Mul(*[mean_near(f, m)[0] for f, m in zip(parts, t.args[4:], strict=True)])
+
+    at = e.xreplace({s: sp.Rational(float(given[s.name])) for s in e.free_symbols if math.isfinite(given[s.name])})
+    try:
+        return at.replace(lambda t: isinstance(t, Node), still)
+    except (NoExpansion, ValueError):
+        return e

@@ -3,6 +3,7 @@ do not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +17,7 @@ from meanfield.gaussian.series import NoExpansion
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
-__all__ = ["deaf", "silent", "silent_points", "zeros_of"]
+__all__ = ["deaf", "deaf_points", "silent", "silent_points", "zeros_of"]
 
 
 @lru_cache(maxsize=256)
@@ -67,10 +68,19 @@ def _at(e: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> sp.Expr:
 
 
 def silent_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns of a table of parameters, a row for each, are of such a network."""
+    """Which columns of a table of parameters, a row for each, are of a network that takes every signal to 0."""
+    return _points(silent, rec, table)
+
+
+def deaf_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which are of a network that says the same of every signal."""
+    return _points(deaf, rec, table)
+
+
+def _points(holds: Callable[[Recursion, frozenset[str]], bool], rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
     found = np.zeros(table.shape[1], dtype=bool)
     for zero, points in zeros_of(rec, table):
-        found[points] = silent(rec, zero)
+        found[points] = holds(rec, zero)
     return found
 
 

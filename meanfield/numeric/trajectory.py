@@ -19,7 +19,7 @@ from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
 
-__all__ = ["BLOCK", "LOST", "OVERGROWN", "SILENT", "STATUS", "Kernel", "kernel_of"]
+__all__ = ["BLOCK", "DEAF", "LOST", "OVERGROWN", "SILENT", "STATUS", "Kernel", "kernel_of"]
 
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN", "zero signal")
@@ -27,6 +27,8 @@ STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative A
 SILENT = STATUS.index("zero signal")
 #: of a repeat that ends in no number, and in one that is too large
 LOST, OVERGROWN = STATUS.index("invalid"), STATUS.index("overflow")
+#: of what has a gradient factor of 0 times infinity, which is 0
+DEAF = STATUS.index("zero APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
 FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "series_in_fours")
 #: points in a block of a grid

@@ -53,7 +53,8 @@ _CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "s
 
 @plot.register(PhaseDiagram)
 def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
-    r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched.
+    r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched, that of the growth of J
+    where it decays.
 
     Raises
     ------
@@ -70,6 +71,8 @@ def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, q
     handles = _draw_classes(ax, x, y, classes[quantity]) if quantity in classes else _draw_quantity(ax, diagram, quantity)
     for i, line in enumerate(diagram.critical_lines):
         ax.plot(*line.T, color=DISTINCT[0], linewidth=1.8, label=None if i else r"$\chi = 1$")
+    if quantity == "growth_apjn":
+        handles += _hatched(ax, diagram, diagram.apjn_sign < 0, "...", r"$\mathcal{J} \to 0$")
     handles += ax.get_legend_handles_labels()[0]
     if handles:
         ax.legend(handles=handles, loc="best")
@@ -94,7 +97,6 @@ def _draw_classes(ax: matplotlib.axes.Axes, x: np.ndarray, y: np.ndarray, words:
 def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: str) -> list[Any]:
     """a map in colours with its bar; what the legend shows"""
     from matplotlib.colors import CenteredNorm, Colormap, LogNorm, Normalize
-    from matplotlib.patches import Patch
 
     x, y = diagram.axes.values()
     away = (diagram.phase == "divergent") & (quantity not in ("c", "gap"))
@@ -113,12 +115,18 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
         if isinstance(norm, CenteredNorm):
             bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
-    if not (diagram.phase == "divergent").any():
+    return _hatched(ax, diagram, diagram.phase == "divergent", "///", r"$q \to \infty$")
+
+
+def _hatched(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, where: np.ndarray, hatch: str, label: str) -> list[Any]:
+    """settings under a hatch; what the legend shows"""
+    from matplotlib.patches import Patch
+
+    if not where.any():
         return []
-    ends = (np.pad(v, 1, "reflect", reflect_type="odd") / 2 + np.pad(v, 1, "edge") / 2 for v in (x, y))  # cells reach beyond their centres
-    divergent = np.pad(diagram.phase == "divergent", 1, "edge").T.astype(float)
-    ax.contourf(*ends, divergent, [0.5, 1.5], colors="none", hatches=["///"])
-    return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch="///", linewidth=0.8, label=r"$q \to \infty$")]
+    ends = (np.pad(v, 1, "reflect", reflect_type="odd") / 2 + np.pad(v, 1, "edge") / 2 for v in diagram.axes.values())  # beyond centres
+    ax.contourf(*ends, np.pad(where, 1, "edge").T.astype(float), [0.5, 1.5], colors="none", hatches=[hatch])
+    return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch=hatch, linewidth=0.8, label=label)]
 
 
 @plot.register(FixedPoints)

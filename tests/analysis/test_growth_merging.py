@@ -31,7 +31,7 @@ def test_a_softened_kink_decays_with_two_thirds_of_depth() -> None:
     law = mf.growth(mf.mlp(mf.softplus), sigma_w=ROOT, sigma_b=0)
     for g in (law.apjn, law.gap):
         assert (g.kind, g.sign, g.stretch) == ("stretched", -1, sp.Rational(2, 3))
-        assert float(g.rate ** g.stretch) == pytest.approx(0.84147, abs=1e-5)
+        assert float(g.rate**g.stretch) == pytest.approx(0.84147, abs=1e-5)
         assert "sign=-1, stretch=2/3" in repr(g)
     assert r"\ln \left(1 - c_l\right) &\sim -" in law.latex()
     check = law.check(depth=10**4)
@@ -50,6 +50,13 @@ def test_where_j_grows_beside_a_kink_two_inputs_stay_a_distance_apart(phi: mf.Ac
     apart = [float(run.q[-1] * run.gap[-1]) for run in last]
     assert apart == pytest.approx([apart[-1]] * 3, rel=0.02)
     assert abs(apart[2] - apart[1]) < abs(apart[1] - apart[0])
+
+
+def test_a_critical_weight_that_is_a_double_is_one() -> None:
+    """2**0.5 squared is 2 + 4e-16: J of elu was called bounded"""
+    exact, double = (mf.growth(mf.mlp(mf.elu), sigma_w=w, sigma_b=0) for w in (ROOT, 2**0.5))
+    assert [g.kind for g in (double.q, double.gap, double.apjn)] == [g.kind for g in (exact.q, exact.gap, exact.apjn)]
+    assert float(double.apjn.rate) == pytest.approx(float(exact.apjn.rate), rel=1e-12)
 
 
 def test_a_line_with_a_bias_keeps_its_gradient_as_one_mode() -> None:

@@ -3,6 +3,8 @@ that q is 0 and there is no correlation."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -121,6 +123,47 @@ def test_a_variance_that_is_too_small_is_an_underflow_beside_one_that_is_zero() 
     assert run.status.tolist() == ["zero signal", "underflow", "ok"]
     assert (run.q[0, 1:] == 0).all()
     assert np.isnan(run.q[1, 1:]).all()
+
+
+SECOND = [{}, {"c": 0.3}, {"c": 0.3, "q2": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("phi", "second"), [*itertools.product([mf.silu, mf.elu, mf.softplus], SECOND), *itertools.product([mf.sign], SECOND[:2])], ids=str
+)
+def test_a_sublayer_without_weights_before_one_with_a_bias_leaves_no_gradient(phi: mf.Activation, second: dict[str, float]) -> None:
+    """q' = E phi(0)^2 + 1/4, J = 0"""
+    net = mf.Activate(phi) >> mf.Linear(MU, 0) >> mf.Activate(phi) >> mf.Linear(1, 0.5)
+    run = mf.propagate(net, 3, 1.0, mu=0.0, **second)
+    at_rest = {mf.softplus: np.log(2) ** 2, mf.sign: 1.0}.get(phi, 0.0)
+    assert run.status == "zero APJN"
+    assert run.q[1:] == pytest.approx([at_rest + 0.25] * 3, rel=1e-15)
+    assert run.log_apjn.tolist() == [-np.inf] * 3 + [0.0]
+    assert run.log_apjn_forward.tolist() == [0.0] + [-np.inf] * 3
+
+
+def test_two_unequal_inputs_of_what_jumps_have_an_infinite_gradient_or_none() -> None:
+    run = mf.propagate(mf.mlp(mf.sign), 2, 1.0, q2=2.0, c=0.3, sigma_w=np.array([0.0, 1.0]), sigma_b=0.1)
+    assert run.status.tolist() == ["zero APJN", "infinite APJN"]
+    assert run.log_apjn.tolist() == [[-np.inf] * 2 + [0.0], [np.inf] * 2 + [0.0]]
+    assert run.log_apjn_forward.tolist() == [[0.0] + [-np.inf] * 2, [0.0] + [np.inf] * 2]
+    assert run.ntk_pair[0, 1:] == pytest.approx([0.01, 0.01])
+    equal = mf.propagate(mf.mlp(mf.sign), 2, 1.0, c=0.3, sigma_w=1.0, sigma_b=0.1)
+    assert run.gap[1] == pytest.approx(equal.gap, rel=1e-13)
+
+
+def test_batch_statistics_of_equal_inputs_without_a_weight_behind_them_are_no_infinity() -> None:
+    net = mf.Activate(mf.relu) >> mf.Linear() >> mf.BatchNorm() >> mf.Linear(MU, 0.5)
+    run = mf.propagate(net, 2, 1.0, c=0.3, mu=0.0)
+    assert (run.status, run.log_apjn.tolist()) == ("zero APJN", [-np.inf, -np.inf, 0.0])
+
+
+def test_tokens_told_apart_are_zero_without_weights_and_tell_it_from_an_underflow() -> None:
+    net = mf.CausalAttention(3, MU, 1) >> mf.Activate(mf.relu) >> mf.Linear(1)
+    run = mf.propagate(net, 2, 1.0, c=0.3, mu=np.array([0.0, 1.0, 1e-170, 0.0]), sigma_b=np.array([0.0, 0.0, 0.0, 0.5]))
+    assert run.status.tolist() == ["zero signal", "ok", "underflow", "zero APJN"]
+    assert (run.gram[0, 1:] == 0).all()
+    assert run.log_apjn[0].tolist() == [-np.inf, -np.inf, 0.0]
 
 
 def test_a_very_deep_run_is_zero_as_well() -> None:

@@ -220,6 +220,8 @@ GROWING = {
     "layer norm, relu": (residual(mf.LayerNorm(), mf.MLP(mf.relu)), {"sigma_1": [1.0, 3.0], "sigma_2": [0.1, 1.0]}),
     "sign": (mf.mlp(mf.activations["sign"]), {"sigma_w": [0.5, 2.0], "sigma_b": [0.0, 1.0]}),
     "a stream of signs": (residual(mf.Activate(mf.activations["sign"]), mf.Linear()), {"sigma_w": [0.5, 2.0], "sigma_b": [0.0, 1.0]}),
+    "a softened kink": (mf.mlp(mf.softplus), {"sigma_w": [1.2, 2**0.5], "sigma_b": [0.5, 1.0]}),
+    "a line and an exponential": (mf.mlp(mf.elu), {"sigma_w": [1.2, 2**0.5], "sigma_b": [0.0, 1.0]}),
     "pre-norm": (
         mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(8, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, None)),
         {"sigma_V": [0.5, 1.0], "sigma_2": [0.5, 1.0]},
@@ -236,6 +238,8 @@ def test_growth_classes_are_the_kinds_of_growth(name: str) -> None:
         law = mf.growth(net, **{first: x[i], second: y[j]})
         words = [str(diagram.growth[k][i, j]) for k in ("q", "gap", "apjn")]
         assert words == [law.q.kind, law.gap.kind, law.apjn.kind], (x[i], y[j])
+        rate = law.apjn.sign if law.apjn.kind == "stretched" else {"exponential": law.apjn.rate}.get(law.apjn.kind)
+        assert rate is None or diagram.apjn_sign[i, j] == np.sign(float(rate)), (x[i], y[j])
 
 
 def test_what_a_setting_lacks_is_its_status() -> None:
