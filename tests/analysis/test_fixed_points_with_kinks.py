@@ -1,4 +1,4 @@
-"""Fixed points of functions with kinks against their own definitions in 25 digits: E phi of a Gaussian by hand, pairs by what they share."""
+"""Fixed points of functions with kinks against their definitions in 25 digits: E phi of a Gaussian by hand, pairs by what they share."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_each_point_is_left_where_it_is(name: str) -> None:
 
 
 def test_the_fixed_point_of_self_normalising_networks() -> None:
-    """Klambauer et al. 2017, arXiv:1706.02515: mean 0 and variance 1 are kept at sigma_w = 1, and attract: J = ((0, .088834), (0, .782648))"""
+    """Klambauer et al. 2017, arXiv:1706.02515: mean 0 and variance 1 are kept at sigma_w = 1, with J = ((0, .088834), (0, .782648))"""
     (point, *_) = [p for p in mf.fixed_points(mf.mlp(mf.selu), sigma_w=1, sigma_b=0) if p.q > 0]
     assert point.q == pytest.approx(1, rel=1e-13)
     assert point.chi_parallel == pytest.approx(0.782648, abs=5e-7)
