@@ -14,12 +14,14 @@ from meanfield.analysis.points import MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 
-__all__ = ["Correlations", "vanishing"]
+__all__ = ["AT_JUMPS", "Correlations", "vanishing"]
 
 Floats = NDArray[np.float64]
 
 #: the least 1 - c that is told from c = 1
 NARROWEST = 1e-40
+#: and where phi jumps, so that chi is infinite and c* < 1 may be next to 1
+AT_JUMPS = 1e-290
 #: variances that stand for q -> 0, and by how much the map of c at two of them differs where it has a limit
 VANISHING, LIMIT = (1e-100, 1e-24, 1e-12), 1e-5
 #: the larger of two variances that tell how q' vanishes with q
@@ -72,7 +74,8 @@ class Correlations:
 
     @cached_property
     def found(self) -> Roots:
-        return positive_roots(self.rise, NARROWEST, self.widest, per_decade=2)
+        least = AT_JUMPS if not self.origin and np.isposinf(self.chi) else NARROWEST
+        return positive_roots(self.rise, least, self.widest, per_decade=2)
 
     @cached_property
     def kept(self) -> bool:

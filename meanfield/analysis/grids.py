@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.analysis.correlations import AT_JUMPS
 from meanfield.analysis.exact_correlations import INDEPENDENT, exact_correlations
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
@@ -30,8 +31,6 @@ STEPS = 80
 ZERO = 1.5e-15
 #: ln (1 - c') at c = 0 that may be nothing but the error of a table
 SMALL = 1e-9
-#: 1 - c of what is as near as doubles go, where phi jumps and chi is infinite
-LEAST = 1e-290
 #: a Newton step that leads to a root that is touched, and at how many places beyond where a rate has faded it is looked for
 NEAR, BEYOND = 1e-2, 12
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
@@ -142,7 +141,7 @@ class Grid:
         result, active, jumps = np.full(at.size, np.nan), np.arange(at.size), np.isposinf(chi.value)
         asked = parts | jumps  # what is next to c = 1 is not chi
         low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
-        low[parts], low[jumps] = np.log(BESIDE), np.log(LEAST)
+        low[parts], low[jumps] = np.log(BESIDE), np.log(AT_JUMPS)
         with np.errstate(all="ignore"):
 
             def rise(part: NDArray[np.int64], u: Floats) -> tuple[Floats, Floats]:

@@ -42,3 +42,6 @@ def test_a_correlation_next_to_one(sigma_b: float) -> None:
         root = w**2 * 2 * 0.25 * density / math.sqrt(math.pi)
         assert diagram.gap[i, 0] == pytest.approx(root**2 / q, rel=1e-7)
         assert diagram.phase[i, 0] == "chaotic"
+        at_one, below = mf.fixed_points(mf.mlp(mf.hard_shrink), sigma_w=w, sigma_b=sigma_b)
+        assert (at_one.gap, at_one.stable, below.stable) == (0.0, False, True)
+        assert below.gap == pytest.approx(root**2 / q, rel=1e-7)

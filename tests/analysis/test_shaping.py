@@ -192,3 +192,33 @@ def test_what_jumps_has_no_steep_shape(phi: mf.Activation) -> None:
     shaped = mf.deep_kernel_shaping(phi, 50)
     assert shaped.status == "none"
     assert f"{phi!r} has a jump, so that C'(1) is infinite" in repr(shaped)
+
+
+def test_published_values_of_tailored_functions() -> None:
+    """github.com/google-deepmind/dks, tests/test_activation_transform.py, at x = .6 and -.6: one of the solutions; good to about 1e-8"""
+    published = {
+        "softplus": (0.6923574763139374, -0.4935166367766701),
+        "tanh": (0.6860178437500071, -0.49030275427738146),
+        "gelu": (0.6922429517529013, -0.49198103131465193),
+        "gelu_tanh": (0.6922557817568101, -0.491992384704867),
+    }
+    for name, expected in published.items():
+        shaped = mf.tailored(mf.activations[name], modified_resnet, tau=4.5)
+        found = [[float(s.activation.expression.subs(mf.x, at).evalf(20)) for at in (0.6, -0.6)] for s in (shaped, *shaped.others)]
+        assert any(values == pytest.approx(expected, abs=1e-8) for values in found), name
+    leaky = mf.tailored_leaky_relu(modified_resnet, eta=0.95).activation.expression
+    expected = (0.7954047194402861, -0.2955187511683813)
+    assert [float(leaky.subs(mf.x, at)) for at in (sp.Rational(3, 5), sp.Rational(-3, 5))] == pytest.approx(expected, abs=1e-8)
+
+
+def test_published_shapes_of_rectified_functions() -> None:
+    """the same source; its 100,000 nodes are 3e-4 apart where the slope of ReLU jumps, at a density of .01: E phi'^2 is good to 3e-6"""
+    leaky = mf.deep_kernel_shaping(mf.leaky_relu(None), modified_resnet, zeta=1.2)
+    assert (leaky.output_shift, leaky.output_scale) == pytest.approx((-0.049418692997275034, 1.0651832705682147), rel=1e-7)
+    relu = mf.deep_kernel_shaping(mf.relu, modified_resnet, zeta=1.2)
+    shift, scale, centre, factor = 1.0, 0.3685360046708044, -1.000373858553784, 2.721729988761473
+    seen = factor**2 * scale**2 * float(mp.ncdf(shift / scale))  # C'(1) of the published shape
+    assert seen == pytest.approx(relu.local, abs=3e-6)
+    assert (relu.input_shift, relu.input_scale, relu.output_shift, relu.output_scale) == pytest.approx(
+        (shift, scale, centre, factor), rel=3e-5
+    )
