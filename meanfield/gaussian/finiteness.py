@@ -8,10 +8,13 @@ from collections.abc import Iterable
 import sympy as sp
 
 from meanfield.gaussian.atoms import Atom
-from meanfield.gaussian.growth import rates
+from meanfield.gaussian.growth import left_at_bound, rates
 from meanfield.gaussian.moments import Covariance, Weighted
+from meanfield.symbols import known
 
 __all__ = ["collide", "finite", "pair_falls", "refusal", "where_finite_pair"]
+
+x = known("x")
 
 
 def finite(weighted: Weighted) -> sp.Basic:
@@ -81,10 +84,17 @@ def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[tuple[type[sp
             found = []  # s_11 + |s_12| < 1/(2 a) is more than that
     for towards, a, b in quadrants:
         if s11 == s22 and a == b and a.is_positive:
-            found.append((sp.Lt, s11 + towards, 1 / (2 * a)))
+            found.append((sp.Le if _met(f, g, s12) else sp.Lt, s11 + towards, 1 / (2 * a)))
         elif not (a.is_nonpositive and b.is_nonpositive):
             found.append((sp.Lt, towards, sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest))))
     return found
+
+
+def _met(f: sp.Expr, g: sp.Expr, covariance: sp.Expr) -> bool:
+    """whether f(u) g(v) has a mean where it grows along u = v and along u = -v as fast as their density falls: what f(x) g(x) and
+    f(x) g(-x) leave of their exponentials is integrable; what f and g leave, where u and v are independent"""
+    along = (f, g) if covariance == 0 else (f * g, f * g.xreplace({x: -x}))
+    return all(left_at_bound(h) is not None for h in along)
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

@@ -63,3 +63,23 @@ def test_an_activation_may_be_square_integrable_at_the_bound_alone() -> None:
     assert mf.Activation(sp.exp(x**2 / 4) / (1 + x**2)).second_moment(1) == sp.sqrt(2 * sp.pi) / 4
     with pytest.raises(ValueError, match="infinite for variances q >= 1"):
         mf.Activation(sp.exp(x**2 / 4) * sp.tanh(x))
+
+
+def test_a_kernel_at_its_bound_is_not_called_infinite_and_has_no_wrong_number() -> None:
+    phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2))
+    kernel = phi.kernel(q, mf.p)
+    assert isinstance(phi.kernel(R(3, 2), 1), mf.gaussian.expectation.Node)
+    for p in (1.0, -1.0):
+        with pytest.raises(ArithmeticError, match="it cannot be told"):
+            mf.evaluate(kernel, q=1.5, p=p)
+    with pytest.raises(ValueError, match=r"is infinite: it is finite only for q \+ Abs\(p\) <= 5/2$"):
+        phi.kernel(R(3, 2), R(11, 10))
+    with pytest.raises(ValueError, match=r"is infinite: it is finite only for q \+ Abs\(p\) < 5/2$"):
+        mf.Activation(sp.exp(x**2 / 5) / (1 + x**2) ** R(1, 4)).kernel(R(3, 2), 1)
+
+
+def test_independent_factors_at_the_bound_have_a_mean_each_or_none() -> None:
+    phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2) ** R(3, 8))  # |x|^-3/4: two of them are integrable, one is not
+    assert isinstance(phi.kernel(R(3, 2), 1), mf.gaussian.expectation.Node)
+    with pytest.raises(ValueError, match="is infinite"):
+        mf.evaluate(mf.E(phi.expression * phi.expression.xreplace({x: mf.y}), q, mf.p), q=2.5, p=0.0)
