@@ -46,8 +46,8 @@ def kernel(pieces: list[tuple[mp.mpf, ...]], q1: mp.mpf, p: mp.mpf, q2: mp.mpf) 
             # both integrals take the same nodes
             f = cache(lambda u: (level + slope * u) * mp.npdf(u / s1) / s1 * given(pieces, c * u, s))  # noqa: B023
             scale = max(abs(f(t)) for t in inside) or mp.mpf(1)  # mpmath stops at an absolute error
-            value += scale * mp.quad(lambda u: f(u) / scale, inside)  # noqa: B023
-            size += scale * mp.quad(lambda u: abs(f(u)) / scale, inside)  # noqa: B023
+            value += scale * mp.quadgl(lambda u: f(u) / scale, inside)  # noqa: B023
+            size += scale * mp.quadgl(lambda u: abs(f(u)) / scale, inside)  # noqa: B023
     return value, size
 
 

@@ -107,10 +107,11 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
-        tuning = binding.create_pipeline_tuning_options(speed_level=2)
-        tuning.loop_vectorization = True
+        thorough = exact or lanes > 0  # quadrature at a point is no faster for what makes its code a quarter longer to make
+        tuning = binding.create_pipeline_tuning_options(speed_level=2 if thorough else 1)
+        tuning.loop_vectorization = thorough
         tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
-        tuning.loop_unrolling = exact  # quadrature is no faster for it, and a quarter longer to make
+        tuning.loop_unrolling = exact
         passes = binding.create_pass_builder(machine, tuning)
         passes.getModulePassManager().run(optimised, passes)
         planted(optimised, passes)
