@@ -84,7 +84,7 @@ class GrowthLaw(faces.Labelled):
         >>> for condition, law in mf.growth(mf.mlp(mf.relu)).cases:
         ...     print(condition, law.q.kind, law.apjn)
         sigma_w**2 < 2 bounded J: exponential, rate=log(sigma_w**2/2), terms=((1, log(sigma_w**2/2)),)
-        Eq(sigma_w**2, 2) power J: bounded
+        Eq(sigma_w**2, 2) power J: bounded, terms=((1, 0),)
         sigma_w**2 > 2 exponential J: exponential, rate=log(sigma_w**2/2), terms=((1, log(sigma_w**2/2)),)
         """
 
