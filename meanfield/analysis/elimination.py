@@ -14,6 +14,7 @@ from sympy.solvers.solveset import NonlinearError
 
 from meanfield.analysis.derivatives import Name
 from meanfield.analysis.maps import StepMap
+from meanfield.analysis.signs import vanishes
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.singularities import standardised
 from meanfield.symbols import known
@@ -118,16 +119,16 @@ def linear_solution(system: tuple[sp.Expr, ...], unknown: tuple[sp.Symbol, ...])
         matrix, right = sp.linear_eq_to_matrix(numerators, [squared(s) for s in unknown])
     except NonlinearError:
         return None
-    if sp.expand(matrix.det()) == 0:
-        return None
     back = {symbol: node for node, symbol in hidden.items()}
-    values = matrix.LUsolve(right)
 
     def shown(e: sp.Expr) -> sp.Expr:
         while e.free_symbols & back.keys():  # expectations over variances that hold expectations
             e = e.xreplace(back)
         return e
 
+    if vanishes(shown(sp.expand(matrix.det()))):  # as of homogeneous activations
+        return None
+    values = matrix.LUsolve(right)
     return {s: shown(_shortest(v)) for s, v in zip(unknown, values, strict=True)}
 
 

@@ -46,6 +46,8 @@ SCALES, SHIFTS = (1.0, 3.0, 0.3, 10.0), (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 3
 ANYWHERE = (1.0, 0.3, 0.1)
 #: how close, in ln alpha and in beta/alpha, two solutions are one
 CLOSE = 1e-2
+#: the first digits of a root are those of doubles: a longer step has left it
+AWAY = 1.0
 #: half the width of the rule for doubles, its nodes on each unit, and the step of differences
 HALF, GAUSS, STEP = 10, legendre_rule(16), 1e-5
 
@@ -187,7 +189,7 @@ class _System:
         return np.array([(up - down) / (2 * STEP) for up, down in ends]).T
 
     def polished(self, point: Floats, value: mp.mpf) -> tuple[mp.mpf, mp.mpf, list[float]] | None:
-        """Broyden's steps with residuals in 25 digits"""
+        """Broyden's steps with residuals in 25 digits; none from what is a root by rounding alone, which they lead away from"""
         jacobian = mp.matrix(self._jacobian(point, float(value)).tolist())
         with mp.workdps(DIGITS):
             at, step = mp.matrix([mp.mpf(v) for v in point]), mp.zeros(2, 1)
@@ -196,7 +198,11 @@ class _System:
                 residual = mp.matrix([number(e, values) for e in self.equations])
                 if any(step):  # what is left is what the last step did not foresee
                     jacobian += residual * step.T / (step.T * step)[0]
+                if mp.det(jacobian) == 0:
+                    return None
                 step = -mp.lu_solve(jacobian, residual)
+                if max(map(abs, step)) > AWAY:
+                    return None
                 if max(map(abs, step)) < mp.mpf(10) ** -18:
                     return mp.exp(at[0]), at[1], [float(abs(r) * value) for r in residual]
                 at += step

@@ -106,6 +106,8 @@ def test_a_skip_left_open() -> None:
             both = mf.critical(residual(phi), **given)
             assert sp.expand(both["sigma_w"] ** 2 - w2 * (1 - skip**2)) == 0
             assert both["sigma_b"] == 0
+        for given in ({}, {"q": 1}):
+            assert mf.critical(residual(phi, sigma_b=sp.Rational(1, 10)), **given).status == "none"  # a bias adds to each q
     assert mf.critical(residual(mf.relu), mu=skip).status == "line"
     origin = mf.critical(residual(mf.sin, sigma_b=0))
     assert (origin.status, origin["q"], sp.expand(origin["sigma_w"] ** 2)) == ("line", 0, 1 - skip**2)

@@ -101,6 +101,15 @@ def test_kinks_in_a_slope_and_in_a_curvature() -> None:
     assert means(softsign, (0, 0, 0), (1, 0, 1), (0, 1, 1), (0, 2, 2)) == pytest.approx([1, 1, 1, 0.03], rel=1e-12)
 
 
+def test_what_is_a_root_by_rounding_alone_is_none() -> None:
+    """far out erf is 1 to a double: more digits lead away from where the conditions seem to hold"""
+    shaped = mf.tailored(mf.erf, 1000)
+    with mp.workdps(30):
+        seen = conditions(shaped.activation)
+        assert max(abs(seen[name] - 1) for name in ("Q", "Q'", "C'")) < 1e-12
+        assert abs(1000 * seen["C''"] - 0.3) < 1e-10
+
+
 def test_every_solution() -> None:
     """the smallest shift first, of a mirrored pair the positive one; what searches from random starts find is among the others"""
     first, *others = (mf.tailored(mf.activations["asinh"], 50), *mf.tailored(mf.activations["asinh"], 50).others)
