@@ -39,11 +39,7 @@ _BEYOND, _TIMES, _MOST = 16, (1, 3, 9, 27), 4_000
 
 def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool = False) -> mp.mpf:
     """The value of an expression at exact numbers, or its logarithm, to that many digits."""
-    try:
-        exact = e.subs(put, simultaneous=True)
-    except ValueError:  # sympy 1.14 fails to factor some large integers under roots
-        exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
-    exact = _without_bounds(exact)
+    exact = _without_bounds(_at(e, put, digits))
     wanted = sp.log(exact) if log else exact
     # an expectation certifies itself; everything around it may cancel
     alone = isinstance(wanted.as_coeff_Mul()[1], Node)
@@ -56,6 +52,13 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
         value = number._to_mpmath(mp.mp.prec)
     with mp.workdps(digits):
         return +value
+
+
+def _at(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int) -> sp.Expr:
+    try:
+        return e.subs(put, simultaneous=True)
+    except ValueError:  # sympy 1.14 fails to factor some large integers under roots
+        return e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
 
 
 def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
@@ -142,7 +145,7 @@ def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
 
 def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
     """What stands for a value that is established to be smaller than a double: the smallest one, or 0 by symmetry; None for any other."""
-    exact = e.subs(point)
+    exact = _at(e, point, _DOUBLE)
     if not is_below(exact, math.log(FAINT)):
         return None
     return mp.mpf(0) if is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(5e-324)
