@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import mpmath as mp
@@ -107,24 +107,34 @@ def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
         v_, n_ = mp.mpf(sp.Float(v, digits + 15)), mp.mpf(sp.Float(n, digits + 15))
         deep = (digits + 8) * mp.log(10)
         step = mp.pi**2 / deep
-        spacing = min(step, mp.sqrt(2 * mp.pi**2 * v_ / deep))
+        finer = max(1, int(mp.ceil(step / mp.sqrt(2 * mp.pi**2 * v_ / deep))))
+        spacing = step / finer
         reach = int(mp.sqrt(2 * v_ * deep) / spacing) + 1
-        nodes = [(mp.exp(k * spacing), mp.exp(-((k * spacing) ** 2) / (2 * v_))) for k in range(-reach, reach + 1)]
-        whole = mp.fsum(w for _, w in nodes)
+        weights = [mp.exp(-((k * spacing) ** 2) / (2 * v_)) for k in range(-reach, reach + 1)]
+        whole = mp.fsum(weights)
         sums, terms = np.zeros(15, dtype=object), np.empty(15, dtype=object)
         far = deep + 2 * mp.log(n_)
         tau = v_ + far / 2 if far > 2 * v_ else mp.sqrt(2 * v_ * far)
+
+        later, further = cache(lambda i: mp.exp(i * step - tau)), cache(lambda k: mp.exp(k * spacing))
+
+        @cache
+        def powers(j: int) -> tuple[mp.mpf, ...]:
+            """y^k e^-y, k = 0 ... 4, of y = t e^x: the points in tau and the nodes x have most of these in common"""
+            y = later(j // finer) * further(j % finer)
+            a = mp.exp(-y)
+            b = a * y
+            c = b * y
+            d = c * y
+            return a, b, c, d, d * y
+
+        i = 0
         while True:
-            t = mp.exp(-tau)
-            g = [mp.mpf(0)] * 5
-            for e, w in nodes:
-                y = t * e
-                term = w * mp.exp(-y)
-                for k in range(5):
-                    g[k], term = g[k] + term, term * y
+            columns = zip(*(powers(i * finer + k) for k in range(-reach, reach + 1)), strict=True)
+            g = [mp.fdot(weights, column) for column in columns]
             r1, r2, r3, r4 = (a / g[0] for a in g[1:])
             softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, r3, r4, terms)
             sums = sums + terms
             if all(abs(b) < abs(a) * mp.mpf(10) ** (-digits - 5) for a, b in zip(sums, terms, strict=True)):
                 return np.asarray(sums * step)
-            tau -= step
+            i += 1
