@@ -169,7 +169,10 @@ def _without_bounds(e: sp.Expr) -> sp.Expr:
 
 def _not_negative(e: sp.Expr) -> bool:
     return all(
-        isinstance(t, Gap) or (isinstance(t, Expectation) and _not_negative(t.integrand)) or t.is_nonnegative or (t.is_Pow and t.exp.is_even)
+        isinstance(t, Gap)
+        or (isinstance(t, Expectation) and _not_negative(t.integrand))
+        or t.is_nonnegative
+        or (t.is_Pow and t.exp.is_even)
         for t in sp.Mul.make_args(e)
     )
 
