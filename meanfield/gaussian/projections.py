@@ -1,20 +1,23 @@
-r"""Hermite coefficients E[f(\sqrt v z) He_n(z)] = v^{n/2} E f^{(n)}(u), u ~ N(0, v): by the derivative, whose terms cancel at large
-variances, as (\sqrt{v}/d)^n for poles at a distance d, and by the polynomial, whose terms cancel at small ones."""
+r"""Hermite coefficients E[f(\sqrt v z) He_n(z)] = v^{n/2} E f^{(n)}(u), u ~ N(0, v): closed forms by the derivative, or, where f has
+kinks, by the polynomial; else a node, which quadrature takes by the recurrence of He_n."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import mpmath as mp
 import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.singularities import shape_of
-from meanfield.gaussian.slopes import gathered
+from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.slopes import derivative_in, gathered
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import exponentials
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
-__all__ = ["projection"]
+__all__ = ["Projection", "projection"]
 
 x = known("x")
 
@@ -24,42 +27,75 @@ _LONG = 1000
 _FEW = 3
 
 
+class Projection(Node):
+    r"""E f(u) He_n(u/\sqrt v), u ~ N(0, v), which has no closed form: `Projection(f, v, n)` with f an expression in mf.x."""
+
+    def __new__(cls, f: Any, variance: Any, degree: Any) -> sp.Expr:
+        constant, f = f.as_independent(x, as_Add=False)
+        return constant * sp.Expr.__new__(cls, f, sp.sympify(variance), sp.sympify(degree))
+
+    @property
+    def variance(self) -> sp.Expr:
+        return self.args[1]
+
+    @property
+    def degree(self) -> sp.Integer:
+        return self.args[2]
+
+    @property
+    def bound_symbols(self) -> set[sp.Symbol]:
+        return {x}
+
+    def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
+        return None, {}
+
+    def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
+        r"""by parts, dA_n/dv = (n A_n + A_{n+2})/(2 v)"""
+        f, v, n = self.args
+        result = Projection(derivative_in(f, s), v, n) if s in f.free_symbols else S.Zero
+        return result + v.diff(s) * (n * self + Projection(f, v, n + 2)) / (2 * v)
+
+    def _integrate(self, prec: int) -> mp.mpf:
+        f, v, n = self.args
+        return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+
+    def _sympystr(self, printer: Any) -> str:
+        f, v, n = self.args
+        return f"{self.name}({printer._print(f * sp.Function(f'He_{n}')(x / sp.sqrt(v)))}, {printer._print(v)})"
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        f, v, n = self.args
+        u = sp.Symbol("u")
+        inner = printer._print(f.xreplace({x: u}) * sp.Function(f"He_{n}")(u / sp.sqrt(v)))
+        text = rf"\mathbb{{E}}_{{u \sim \mathcal{{N}}(0, {printer._print(v)})}}\left[{inner}\right]"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
 def projection(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
     """E[f(u) He_n(u/sqrt(v))], in closed form where it closes."""
     if not is_smooth(f):  # no n-th derivative to speak of
-        return _by_polynomial(f, n, variance)
+        if f.has(sp.DiracDelta) or n < _FEW or not Expectation(f * x ** (n % 2), variance).doit().has(Node):
+            form = _by_polynomial(f, n, variance)
+            return form if f.has(sp.DiracDelta) or not form.has(Node) else Projection(f, variance, n)
+        return Projection(f, variance, n)
     if n > 0 and is_zero((f + (-1) ** n * f.xreplace({x: -x})).diff(x, min(n, 2))):
         return S.Zero  # the part of f of the parity of He_n is a polynomial of a lower degree
-    rate = _derivative(f, n)
-    moment = S.NaN if rate is None else variance ** sp.Rational(n, 2) * Expectation(rate, variance).doit()
-    if rate is not None and (n < _FEW or not moment.has(Node)):
-        return moment
-    width = S.Zero if rate is None else _width(f, rate)
-    by_polynomial = _by_polynomial(f, n, variance)
-    return sp.Piecewise((moment, n * variance < width**2), (by_polynomial, True)) if width else by_polynomial
+    if n < _FEW or not _by_derivative(f, 2 - n % 2, variance).has(Node):
+        form = _by_derivative(f, n, variance)
+        if n < _FEW and not form.has(S.NaN) or not form.has(Node, S.NaN):
+            return form
+    return Projection(f, variance, n)
 
 
 def _by_polynomial(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
     return Expectation(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(variance))), variance).doit()
 
 
-def _derivative(f: sp.Expr, n: int) -> sp.Expr | None:
-    """the n-th one in its shortest form, None where all are long"""
+def _by_derivative(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
+    """the derivative in its shortest form, nan where all are long"""
     for _ in range(n):
         f = f.diff(x)
         f = min((f, gathered(f), gathered(exponentials(f))), key=sp.count_ops)
         if sp.count_ops(f) > _LONG:
-            return None
-    return f
-
-
-def _width(f: sp.Expr, rate: sp.Expr) -> sp.Expr:
-    """half the width of the strip in which f is analytic, 0 where that is not known, or a derivative to few digits"""
-    if f.free_symbols != {x}:
-        return S.Zero
-    try:
-        shape_of(rate)
-        whole = shape_of(f)
-    except ValueError:
-        return S.Zero
-    return sp.Rational(f"{whole.d:.2g}") if whole.smooth else S.Zero
+            return S.NaN
+    return variance ** sp.Rational(n, 2) * Expectation(f, variance).doit()

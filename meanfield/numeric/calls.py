@@ -60,6 +60,10 @@ class Calls:
             square = kind.replace("two", "square")
             m1, m2, v1, _, v2 = call.args[:5]
             return sp.sqrt(self.call(square, integrands[:1], m1, v1) * self.call(square, integrands[1:], m2, v2))
+        if kind == "projected":
+            if not self.careful:
+                return self.call("projectedsize", integrands, *call.args[:2])
+            return self.call("measuredprojected", integrands, *call.args[:2]) / QUADRATURE_ULPS
         if kind == "mean" and self.careful:  # what is narrow against the Gaussian is far below the root of its second moment
             return self.call("measured", integrands, *call.args[:2]) / QUADRATURE_ULPS
         second = self.call("square", integrands, *call.args[:2])

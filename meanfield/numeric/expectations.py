@@ -18,6 +18,7 @@ from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.powers import is_steep
+from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
 from meanfield.numeric.arcs import TangentSegment
@@ -26,6 +27,7 @@ from meanfield.numeric.far_powers import FAR, WIDE, far_power, power_and_limit
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.members import Members
 from meanfield.numeric.printing import Unsupported
+from meanfield.numeric.small_projections import small_projection
 from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
 from meanfield.numeric.unbounded import bounded_or_weighed, weighed
 from meanfield.symbols import known
@@ -54,6 +56,8 @@ class Expectations(Calls):
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, (Exchangeable, ExchangeableSlope)):
             return self._exchangeable(node)
+        if isinstance(node, Projection):
+            return self._projected(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
             return self.numeric(bounded_or_weighed(node.conditioned())) if form is None else form
@@ -87,6 +91,14 @@ class Expectations(Calls):
         near = self._reaches(g, mean, variance)
         far = self._far("broadmean", (broad,), mean, _where(sp.Not(near), variance))
         return sp.Piecewise((self.call("mean", (integrand,), mean, _where(near, variance)), near), (far, True))
+
+    def _projected(self, node: Projection) -> sp.Expr:
+        c, g, a = standardised(node.integrand)
+        n = node.degree
+        v, scale, small = a**2 * node.variance, c * sp.sqrt(sp.factorial(n)), small_projection(g, int(n))
+        near = sp.false if small is None else v < small[1]
+        summed = self.call("projected", (self.integrand(g),), n, _where(sp.Not(near), v))
+        return scale * (summed if small is None else sp.Piecewise((small[0].xreplace({q: v}), near), (summed, True)))
 
     def _scaled(self, g: sp.Expr, v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
         """a variance that stands for v, however large that is, and by what products of two g are greater at v"""

@@ -11,6 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.stein import by_parts
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
@@ -52,6 +53,8 @@ def by_quadrature(asked: Asked, table: Floats, closed: bool = False) -> tuple[Fl
         program, again = other, np.isnan(out) | coarse | (noisy and not asked.bounds)
         out[again], bound[again] = program(table[:, again])
     poor = np.zeros(len(out), dtype=bool) if closed else _poor(e, out, bound, coarse, noisy)
+    if e.has(Projection) and poor.sum() > FEW:  # each to digits of its own takes seconds at high orders: they are good beside E |f h_n|
+        poor[:] = False
     if poor.any():
         out[poor], bound[poor] = _by_parts_or_digits(asked, table[:, poor])
     summed = ~poor & ~exact
@@ -112,7 +115,9 @@ def _unsettled(program: Program, table: Floats, out: Floats) -> Floats:
 @lru_cache(maxsize=512)
 def _weighed_by_its_law(e: sp.Expr) -> bool:
     """whether an integrand depends on the variance it is integrated under, as a projection on a Hermite polynomial, which cancels"""
-    return any(node.integrand.free_symbols & set().union(*(a.free_symbols for a in node.args[1:])) for node in e.atoms(Node))
+    return e.has(Projection) or any(
+        node.integrand.free_symbols & set().union(*(a.free_symbols for a in node.args[1:])) for node in e.atoms(Node)
+    )
 
 
 def _settle_zeros(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> None:
