@@ -28,9 +28,9 @@ class Critical(dict[str, Any], Labelled):
     Attributes
     ----------
     status : str
-        "ok"; "unstable": q* is a fixed point that q leaves (chi_parallel > 1); "every q": any variance will do; "line": one
-        parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such point, and the mapping is empty;
-        "unresolved": none was looked for, and it is empty too.
+        "ok"; "unstable": q* is a fixed point that q leaves (chi_parallel > 1, or 1 at q* = 0 with q' > q beside it); "every q": any
+        variance will do; "line": one parameter in terms of the others; "everywhere": any parameters will do; "none": there is no such
+        point, and the mapping is empty; "unresolved": none was looked for, and it is empty too.
     reason : str
         A sentence.
     q, chi, chi_parallel : number or expression

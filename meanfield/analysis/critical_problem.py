@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -42,6 +43,8 @@ NEAR = 1e-5
 IDLE = 1e-9
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
+#: variances beside 0, and what is more than rounding of q'/q - 1 there
+BESIDE, TOLD = (1e-8, 1e-1, 22), 1e-13
 #: values that letters are tried at, and how nearly dq'/dq = 1 holds there where q* does not depend on them
 LETTERS, SAME = (sp.Rational(1, 2), sp.Rational(4, 5)), 1e-12
 
@@ -241,7 +244,16 @@ class Problem:
             line = {name: sp.sqrt(square) for name, square in shown.items()}
             return Critical(line | {"q": 0.0}, "line", f"q* = 0: {' and '.join(line)} in terms of {', '.join(free)}", **rest)
         values = {name: float(sp.sqrt(square)) for name, square in shown.items()}
+        if self._leaves_origin({s: sp.sqrt(square) for s, square in squares.items()}):
+            return Critical(values | {"q": 0.0}, "unstable", "q leaves this fixed point: dq'/dq = 1 and q' > q beside it", **rest)
         return Critical(values | {"q": 0.0}, "ok", "q* = 0", **rest)
+
+    def _leaves_origin(self, at: Mapping[sp.Symbol, sp.Expr]) -> bool:
+        """whether q' > q beside q = 0, where dq'/dq = 1: at the least variance at which they are told apart"""
+        values = {s.name: float(value) for s, value in {**self.bound, **at}.items()}
+        (beside,), error = values_of((self.free.fixed / q,), {**values, "q": np.geomspace(*BESIDE)})
+        told = beside[np.abs(beside) > np.maximum(error, TOLD)]
+        return bool(told.size and told[0] > 0)
 
     # -- points -----------------------------------------------------------------------------------------------------------------
     def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
-from meanfield.analysis.contours import zero_curves
+from meanfield.analysis.contours import ZERO, Steep, zero_curves
 from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances
 from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 BYTES = 1000
 #: over how many decades of q before the edge a slope is seen to grow
 DECADES = 2
+#: a variance next to 0, and how nearly d ln q'/d ln q = 1 holds there where q' is proportional to q
+VANISHING, PROPORTIONAL = LOWEST**2, 1e-2
 #: what a setting can be, in the order of `phase_code`
 PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved", "apart")
 
@@ -187,7 +189,8 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
 
     shape = (x.size, y.size)
     parts = _parts(everything, found)
-    lines = zero_curves(x, y, np.where(parts, np.nan, found.chi.less_1).reshape(shape), excess)
+    origin = Steep(_at_origin(everything, found).reshape(shape), lambda a, b: _vanishing(grid(a, b))[0])
+    lines = zero_curves(x, y, np.where(parts, np.nan, found.chi.less_1).reshape(shape), excess, origin)
     at, gap = _settled(everything, found, parts)
     found = _at_correlations(everything, found, at, gap, parts)
     chi, beyond = found.chi.value, found.chi.less_1
@@ -227,6 +230,23 @@ def _limits(grid: Grid, found: Variances) -> tuple[Floats, Floats]:
                 grows = np.log10(np.abs(own[left] / before.value)) > APART * DECADES
                 own[left] = np.select([grows, np.abs(own[left] - 1) <= CRITICAL], [np.inf, 1.0], own[left])
     return values[0], values[1]
+
+
+def _vanishing(grid: Grid) -> tuple[Floats, NDArray[np.bool_]]:
+    """chi - 1 as q -> 0 on identical inputs, and where q' is proportional to q there"""
+    with np.errstate(all="ignore"):
+        moved, along, chi = grid.steps.identical(np.full(grid.size, VANISHING))
+        return chi.less_1, np.abs(moved.growth_slope(along)) < PROPORTIONAL
+
+
+def _at_origin(grid: Grid, found: Variances) -> Floats:
+    """chi - 1 as q -> 0 where q goes there, and where it would were it not for chi > 1: q* > 0 comes out of 0 as that grows beyond 1, and
+    chi - 1 there can be of second order. Elsewhere nan"""
+    if not (found.q == 0).any():
+        return np.full(grid.size, np.nan)
+    less_1, proportional = _vanishing(grid)
+    tells = proportional & np.isfinite(found.q) & ((found.q == 0) | (less_1 > ZERO))
+    return np.where(tells, less_1, np.nan)
 
 
 def _parts(grid: Grid, found: Variances) -> NDArray[np.bool_]:

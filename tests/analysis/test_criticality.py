@@ -53,6 +53,20 @@ def test_half_stable_points() -> None:
         assert origin["sigma_w"] == pytest.approx(w, rel=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("phi", "status"), [(mf.gelu, "unstable"), (mf.silu, "unstable"), (mf.hard_swish, "unstable"), (mf.tanh, "ok"), (mf.elu, "ok")]
+)
+def test_a_critical_origin_is_one_that_q_comes_to_or_leaves(phi: mf.Activation, status: str) -> None:
+    """dq'/dq = 1 there, and q' - q = (6/pi) q^2 + ... > 0 for gelu, -2 q^2 + ... < 0 for tanh: as the fixed point at q = 0 has it"""
+    point = mf.critical(mf.mlp(phi), sigma_b=0)
+    assert (point["q"], point.status) == (0, status)
+    leaves = "q leaves this fixed point: dq'/dq = 1 and q' > q beside it"
+    assert (leaves in repr(point), "leaves this fixed point" in point.latex()) == (status == "unstable",) * 2
+    origin = mf.fixed_points(mf.mlp(phi), sigma_w=point["sigma_w"], sigma_b=0)[0]
+    assert (origin.q, origin.stable) == (0, status == "ok")
+    assert [other.status for other in (mf.critical(mf.mlp(phi)), *mf.critical(mf.mlp(phi)).others) if other["q"] == 0] == [status]
+
+
 @pytest.mark.parametrize("name", ["sin", "erf(3x/4)", "x/sqrt(1+x^2)"])
 def test_on_the_line_against_fifty_digits(name: str) -> None:
     case = CASES[name]

@@ -187,6 +187,14 @@ def test_divergence_and_homogeneity() -> None:
     assert exp.q[0, 0] == pytest.approx(mf.fixed_points(mf.mlp(mf.exp), sigma_w=0.1, sigma_b=0.02)[0].q, rel=1e-12)
 
 
+@pytest.mark.parametrize(("phi", "edge"), [(mf.erf, math.sqrt(math.pi) / 2), (mf.tanh, 1.0)])
+def test_the_critical_line_begins_exactly_where_variances_grow_out_of_0(phi: mf.Activation, edge: float) -> None:
+    """sigma_w phi'(0) = 1 at sigma_b = 0, beyond which chi - 1 grows as q*^2 only; also where that is a node of the grid"""
+    for weights in ([0.5, 1, 2], np.linspace(0.5, 3, 25)):
+        (line,) = mf.phase_diagram(mf.mlp(phi), sigma_w=weights, sigma_b=[0, 0.5]).critical_lines
+        assert line[0] == pytest.approx([edge, 0], rel=1e-14, abs=0)
+
+
 def test_other_parameters() -> None:
     """a skip of a normalised residual net, the slope inside a Derf, and the weights of a transformer"""
     net = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(sigma_b=sp.Rational(1, 2)), skip=sp.Symbol("mu"))
