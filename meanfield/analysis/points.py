@@ -139,9 +139,10 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
         return shown if self.status == "ok" else f"{shown}{' ' * bool(shown)}FixedPoints({self.status}: {self.reason})"
 
     def latex(self) -> str:
-        """A line for each point, and what else there is to say."""
-        lines = [point.latex() for point in self] + [rf"\text{{{worded(self.reason)}}}"] * bool(self.reason)
-        return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
+        """A line for each point, and a sentence for what else there is to say."""
+        lines = [point.latex() for point in self] or [rf"\text{{{worded(self.reason)}}}"]
+        aligned = "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
+        return f"{aligned}\n{worded(self.reason)}." if self and self.reason else aligned
 
     def _repr_latex_(self) -> str:
         return self.latex()
