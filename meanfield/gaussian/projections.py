@@ -82,7 +82,7 @@ def projection(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
         return S.Zero  # the part of f of the parity of He_n is a polynomial of a lower degree
     if n < _FEW or not _by_derivative(f, 2 - n % 2, variance).has(Node):
         form = _by_derivative(f, n, variance)
-        if n < _FEW and not form.has(S.NaN) or not form.has(Node, S.NaN):
+        if not form.has(S.NaN) and (n < _FEW or not form.has(Node)):
             return form
     return Projection(f, variance, n)
 
