@@ -57,7 +57,11 @@ class Projection(Node):
 
     def _integrate(self, prec: int) -> mp.mpf:
         f, v, n = self.args
-        return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+        try:
+            return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+        except ArithmeticError:  # which tells the polynomial at length
+            why = "the integrand oscillates, is singular on the real line, or the value cannot be told from 0"
+            raise ArithmeticError(f"{self} could not be certified to {mp.libmp.prec_to_dps(prec)} digits: {why}") from None
 
     def _sympystr(self, printer: Any) -> str:
         f, v, n = self.args
