@@ -18,6 +18,7 @@ from meanfield.gaussian.expectation import Expectation, Node, density, expansion
 from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
 from meanfield.gaussian.growth import beyond
 from meanfield.gaussian.logarithmic_moments import LogMoment
+from meanfield.gaussian.one_direction import apart, in_one_direction
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
@@ -69,17 +70,31 @@ class PairExpectation(Node):
                 first *= factor
         return first, second
 
+    def parted(self) -> sp.Expr:
+        """A sum over the terms of the integrand, those of one alpha u + beta v as means of that; itself where it is no sum."""
+        _, v1, cov, v2, m1, m2 = self.args
+
+        def mean(term: sp.Expr) -> sp.Expr:
+            found = in_one_direction(term)
+            if found is None:
+                return PairExpectation(term, v1, cov, v2, m1, m2)
+            g, a, b = found
+            variance, centre = sp.factor_terms(sp.expand(a**2 * v1 + 2 * a * b * cov + b**2 * v2)), a * m1 + b * m2
+            return Expectation(g, variance, centre) if variance != 0 else g.xreplace({x: centre})
+
+        terms = sp.Add.make_args(self.integrand)
+        return sp.Add(*[mean(t) for term in terms for t in ((term,) if in_one_direction(term) else sp.Add.make_args(apart(term)))])
+
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         _, v1, cov, v2, m1, m2 = self.args
         parts = self.separated()
         if parts is not None and (infinite := coincident(*parts, self.args[1:])) is not None:
             return infinite, {}
         if parts is None:
-            terms = sp.Add.make_args(sp.expand(self.integrand))
-            if len(terms) == 1:
+            done = self.parted()
+            if done == self:
                 return None, {}
-            done = [PairExpectation(t, v1, cov, v2, m1, m2) for t in terms]
-            total = sp.Add(*done).replace(lambda t: isinstance(t, Node), _closed_or_self)
+            total = done.replace(lambda t: isinstance(t, Node), _closed_or_self)
             return None if total.has(Node) else total, {}
         means = (m1, m2) if m1 == m2 == 0 else (closed.M, closed.M if m1 == m2 else closed.M2)
         values = dict(zip(means, (m1, m2), strict=True)) if m1 != 0 or m2 != 0 else {}
@@ -190,6 +205,8 @@ class PairExpectation(Node):
         law, parts = law_of(*self.args[1:]), self.separated()
         if parts is not None:
             return product_mean_of(*parts, law, prec)
+        if (parted := self.parted()) != self:
+            return mp.mpf(sp.N(parted, mp.libmp.prec_to_dps(prec) + 5)._mpf_)
         return nested_mean(self.integrand, law, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:

@@ -57,7 +57,11 @@ class Projection(Node):
 
     def _integrate(self, prec: int) -> mp.mpf:
         f, v, n = self.args
-        return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+        try:
+            return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+        except ArithmeticError:  # which tells the polynomial at length
+            why = "the integrand oscillates, is singular on the real line, or the value cannot be told from 0"
+            raise ArithmeticError(f"{self} could not be certified to {mp.libmp.prec_to_dps(prec)} digits: {why}") from None
 
     def _sympystr(self, printer: Any) -> str:
         f, v, n = self.args
@@ -82,7 +86,7 @@ def projection(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
         return S.Zero  # the part of f of the parity of He_n is a polynomial of a lower degree
     if n < _FEW or not _by_derivative(f, 2 - n % 2, variance).has(Node):
         form = _by_derivative(f, n, variance)
-        if n < _FEW and not form.has(S.NaN) or not form.has(Node, S.NaN):
+        if not form.has(S.NaN) and (n < _FEW or not form.has(Node)):
             return form
     return Projection(f, variance, n)
 

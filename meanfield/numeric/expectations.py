@@ -171,10 +171,11 @@ class Expectations(Calls):
         _, v1, cov, v2, m1, m2 = node.args
         parts = node.separated()
         if parts is None:
-            terms = sp.Add.make_args(sp.expand(node.integrand))
-            if len(terms) == 1:
-                raise Unsupported(f"{node} is no product f(x) g(y): evaluate it with digits=")
-            return sp.Add(*[self.numeric(PairExpectation(t, v1, cov, v2, m1, m2)) for t in terms])
+            if (parted := node.parted()) == node:
+                kinked = node.integrand.has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Heaviside, sp.Piecewise)
+                hint = "write it as a sum of such and of functions of one a x + b y" if kinked else "evaluate it with digits="
+                raise Unsupported(f"{node} is no product f(x) g(y): {hint}")
+            return self.numeric(parted)
         (f, first), (g, second) = (about_its_mean(h, m) for h, m in zip(parts, (m1, m2), strict=True))
         if (first, second) != (m1, m2):
             return self.numeric(PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, first, second))

@@ -1,0 +1,80 @@
+"""Hermite coefficients of high order that have no closed form: numbers, bounds, zeros, derivatives and what is printed of them."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield import q, x
+from meanfield.gaussian.projections import Projection
+
+kinked = mf.Activation((sp.Abs(x) + sp.Max(x, 1)) * sp.tanh(x))
+
+
+def truth(phi: mf.Activation, n: int, v: float) -> tuple[float, float]:
+    """E f h_n by the trapezoidal rule in mpmath, and the scale E |f h_n|; for poles at d its error is e^(-2 pi d 64/sqrt(v))"""
+    with mp.workdps(60):
+        f, he, s = sp.lambdify(x, phi.expression, "mpmath"), sp.lambdify(x, sp.horner(sp.hermite_prob(n, x)), "mpmath"), mp.sqrt(v)
+        terms = [f(s * k / 64) * he(mp.mpf(k) / 64) * mp.npdf(mp.mpf(k) / 64) for k in range(-1280, 1281)]
+        scale = mp.sqrt(mp.factorial(n)) * 64
+        return float(mp.fsum(terms) / scale), float(mp.fsum(map(abs, terms)) / scale)
+
+
+@pytest.mark.parametrize(
+    ("phi", "n"),
+    [(mf.tanh, 19), (mf.silu, 20), (mf.mish, 31), (mf.tanh, 63), (mf.Activation(sp.tanh(x + sp.Rational(1, 2))), 64)],
+    ids=["tanh 19", "silu 20", "mish 31", "tanh 63", "moved 64"],
+)
+def test_high_orders_are_right_on_the_scale_of_their_terms(phi: mf.Activation, n: int) -> None:
+    for v in (0.3, 1.0, 40.0):
+        (value, bound), (exact, scale) = mf.evaluate(phi.hermite(n, q), q=np.full(30, v), error=True), truth(phi, n, v)
+        assert abs(value - exact).max() <= 1e-13 * scale
+        assert (abs(value - exact) <= bound + 1e-15 * abs(exact)).all()
+        assert bound.max() <= 1e-12 * scale
+
+
+@pytest.mark.parametrize(("phi", "n", "v", "exact"), [(mf.tanh, 19, 1, "-1.83363002862577e-3"), (mf.tanh, 21, 2, "5.70946010507364e-3")])
+def test_digits_agree_with_doubles(phi: mf.Activation, n: int, v: int, exact: str) -> None:
+    precise = mf.evaluate(phi.hermite(n, q), q=v, digits=15)
+    assert abs(precise - mp.mpf(exact)) < 3e-15 * abs(precise)
+    assert mf.evaluate(phi.hermite(n, q), q=float(v)) == pytest.approx(float(precise), rel=1e-11)
+
+
+@pytest.mark.parametrize(("phi", "n"), [(mf.tanh, 19), (mf.silu, 24), (mf.mish, 15)], ids=["tanh", "silu", "mish"])
+def test_small_variances_are_right_relative_to_themselves(phi: mf.Activation, n: int) -> None:
+    for v in (1e-9, 1e-5):
+        exact = float(mf.evaluate(phi.hermite(n, q), q=sp.Rational(str(v)), digits=18))
+        assert mf.evaluate(phi.hermite(n, q), q=v) == pytest.approx(exact, rel=1e-12)
+
+
+def test_at_large_variances_a_step_is_left() -> None:
+    """the coefficients of sign, which are closed, beside what tanh bends within 1e-6 of the deviation"""
+    far = mf.evaluate(mf.tanh.hermite(33, q), q=1e12)
+    assert far == pytest.approx(mf.evaluate(mf.sign.hermite(33, q), q=1.0), rel=1e-8)
+
+
+def test_orders_of_the_other_parity_are_zero() -> None:
+    assert mf.tanh.hermite(20, q) == 0
+    assert mf.softsign.hermite(32, q) == 0
+
+
+def test_the_derivative_in_the_variance_is_two_coefficients() -> None:
+    for phi in (mf.silu, kinked):
+        rate, h = phi.hermite(6, q).diff(q), 1e-4
+        low, high = (mf.evaluate(phi.hermite(6, q), q=2 + s * h) for s in (-1, 1))
+        assert mf.evaluate(rate, q=2.0) == pytest.approx((high - low) / (2 * h), rel=1e-6)
+
+
+def test_a_scale_is_taken_out_of_a_parameter() -> None:
+    alpha = sp.Symbol("alpha", positive=True)
+    value = mf.evaluate(mf.dyt(alpha).hermite(19, q), q=0.25, alpha=np.array([2.0]))[0]
+    assert value == pytest.approx(mf.evaluate(mf.tanh.hermite(19, q), q=1.0), rel=1e-12)
+
+
+def test_what_is_printed_is_short() -> None:
+    node = Projection(sp.tanh(x), q, 19)
+    assert str(node) == "E(He_19(x/sqrt(q))*tanh(x), q)"
+    assert r"\operatorname{He}_{19}" in sp.latex(node)
