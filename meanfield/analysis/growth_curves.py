@@ -6,7 +6,7 @@ Fits are over the later half of the decades of l, at points evenly spread in ln 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,13 +26,22 @@ Columns = list[Floats]
 AGREES = "agrees"
 #: points of a fit
 POINTS = 60
-#: how far a fit may move while the run grows by a factor of 4, relative, and how many such moves it may be from what is predicted
-STILL, MOVES = 0.02, 3
+#: how far a fit that tells may move, and be off by errors alone, relative; how many errors it may be from what is predicted, beside the
+#: digits, relative, to which runs by leaps are known
+STILL, ERRORS, DIGITS = 0.02, 3, 1e-8
+#: by which factors a run is cut short, to see a fit move: where it settles as powers of l, and exponentially
+SHORTER, SHORTER_STEEP = 4, 2
+#: by which factor moves of a fit fall at most: as l^-2
+FASTEST = 16
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One constant of a law: predicted, fitted over the run, its change from a run a quarter as long, and the verdict on the two.
+    """One constant of a law: predicted, fitted over the run, the error of that, and the verdict on the two.
+
+    The error is how far the fit moved since the run was a quarter as long (half as long, where it settles exponentially), or more where
+    that is little by chance, beside the move before it, or where much is left to go if both are of a geometric series. The verdict is on
+    that scale.
 
     `depth` is that of the run, which can be deeper than what was asked for where that does not tell the constant.
     """
@@ -41,12 +50,12 @@ class Fit:
     name: str
     predicted: float
     fitted: float
-    change: float
+    error: float
     verdict: str
     depth: int
 
     def __repr__(self) -> str:
-        return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.change:.1g}, {self.verdict}"
+        return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.error:.1g}, {self.verdict}"
 
 
 @dataclass(frozen=True)
@@ -67,25 +76,50 @@ def number(e: sp.Expr, values: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Curve:
-    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l."""
+    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l; steep where it settles exponentially."""
 
     quantity: str
     l: Floats
     y: Floats
     small: Columns
     beside: Columns
+    steep: bool = False
 
     def fit(self, name: str, predicted: float, y: Floats, columns: Columns, least: float = 1e-3) -> Fit:
         """the first coefficient beside what is predicted"""
-        whole, part = (_solve(self.l, y, columns, top) for top in (self.l[-1], self.l[-1] / 4))
-        fitted, change = float(whole[0]), float(abs(whole[0] - part[0]))
-        return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, least), int(self.l[-1]))
+        return self._judged(name, predicted, [float(self._solve(y, columns, top)[0]) for top in self._tops], least)
 
     def end(self, name: str, predicted: float) -> Fit:
-        """y where the run ends beside what is predicted, and its change from a run a quarter as long"""
-        fitted, before = (float(np.exp(self.y[i])) for i in (-1, np.searchsorted(self.l, self.l[-1] / 4)))
-        change = abs(fitted - before)
-        return Fit(self.quantity, name, predicted, fitted, change, _verdict(predicted, fitted, change, 1e-3), int(self.l[-1]))
+        """y where the run ends beside what is predicted"""
+        return self._judged(name, predicted, [float(np.exp(self.y[np.searchsorted(self.l, top)])) for top in self._tops], 1e-3)
+
+    @property
+    def _tops(self) -> Floats:
+        """where the run ends, and where shorter ones would"""
+        return np.asarray(self.l[-1] / (SHORTER_STEEP if self.steep else SHORTER) ** np.arange(3.0))
+
+    def _judged(self, name: str, predicted: float, fitted: Sequence[float], least: float) -> Fit:
+        """what was fitted to the run and to two shorter ones; agrees: no farther from the prediction than its error, and not moving much"""
+        now, before, first = fitted
+        size, change, earlier = max(abs(predicted), least), abs(now - before), abs(before - first)
+        left = change**2 / (earlier - change) if change < earlier else 0.0
+        error = max(change, min(math.sqrt(change * earlier), earlier), earlier / FASTEST, left)
+        off = abs(now - predicted)
+        close = off <= ERRORS * error + DIGITS * size
+        loose = change > STILL * size or (close and off > STILL * size)
+        verdict = "not settled at this depth" if loose else AGREES if close else "disagrees"
+        return Fit(self.quantity, name, predicted, now, error, verdict, int(self.l[-1]))
+
+    def _solve(self, y: Floats, columns: Columns, top: float) -> Floats:
+        """least squares over the later half of the decades up to `top`, at points evenly spread in ln l; of what settles exponentially over
+        the later half of the repeats"""
+        low = max(self.l[0], top / 2 if self.steep else math.sqrt(top))
+        at = np.unique(np.searchsorted(self.l, np.geomspace(low, top, POINTS)).clip(0, len(self.l) - 1))
+        matrix = np.array([c[at] for c in columns]).T
+        scale = np.abs(matrix).max(axis=0)
+        scale[scale == 0] = 1
+        solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
+        return solution
 
 
 def raised(slope: Fit, power: float) -> Fit:
@@ -93,7 +127,7 @@ def raised(slope: Fit, power: float) -> Fit:
     if power == 1:
         return slope
     fitted = slope.fitted**power if slope.fitted > 0 else math.nan
-    return replace(slope, predicted=slope.predicted**power, fitted=fitted, change=abs(power * fitted / slope.fitted) * slope.change)
+    return replace(slope, predicted=slope.predicted**power, fitted=fitted, error=abs(power * fitted / slope.fitted) * slope.error)
 
 
 def slope(l: Floats, y: Floats) -> Floats:
@@ -115,20 +149,3 @@ def integrals(l: Floats, rates: Columns) -> Columns:
         return np.asarray(total(t) - total(t[-1]), dtype=np.float64)
 
     return [integral(f) for f in rates]
-
-
-def _solve(l: Floats, y: Floats, columns: Columns, top: float) -> Floats:
-    """least squares over the later half of the decades up to `top`, at points evenly spread in ln l"""
-    at = np.unique(np.searchsorted(l, np.geomspace(max(l[0], math.sqrt(top)), top, POINTS)).clip(0, len(l) - 1))
-    matrix = np.array([c[at] for c in columns]).T
-    scale = np.abs(matrix).max(axis=0)
-    solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
-    return solution
-
-
-def _verdict(predicted: float, fitted: float, change: float, least: float) -> str:
-    """agrees: no farther from the prediction than the fit still moves, and not moving much"""
-    size = max(abs(predicted), least)
-    if change > STILL * size:
-        return "not settled at this depth"
-    return AGREES if abs(fitted - predicted) <= MOVES * change + 1e-3 * size else "disagrees"

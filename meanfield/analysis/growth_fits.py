@@ -4,11 +4,12 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
     stretched             ln y   on  l^s, ln l, 1, l^-s, l^-s ln l (and ln^2 l or powers between where the law has them, l^-a where c
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
-    exponential           ln y   on  l, 1; where its rate is -oo, whether the run comes to y = 0
+    exponential           ln y   on  l, 1 and corrections; where its rate is -oo, whether the run comes to y = 0
     bounded               y  on  1, corrections and the slow power by which it still moves, or at the end of a run that settles
                           exponentially; where the limit is not given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
-Corrections are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
+Where e = 1 - c goes to 0 exponentially and q settles, corrections are powers e^{k/2} of the run itself, and fits are over its later half.
+Elsewhere they are powers l^-nu, l^-2nu, ... with their logarithms (of two modes, one is taken out). Where e = 1 - c goes to 0 by its own
 motion, rates are series in sqrt(e), and ln y is their integral: then they are \int e^{k/2} d ln l of the run itself, which hold however
 slowly e vanishes, and ln l/l, 1/l. Laws with powers of ln l beside those of l are fitted in `growth_fits_logarithms`.
 """
@@ -58,11 +59,11 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
         if g.rate == -sp.oo:
             found += _vanished(g, series)
             continue
-        curve = _curve(g, series, by_itself, settling, values)
+        curve = _steep_curve(g, series, law.gap.kind == "exponential") if steep else _curve(g, series, by_itself, settling, values)
         if g.kind in ("infinite", "undetermined") or len(curve.l) < 100:
             continue
         if g.kind == "bounded":
-            found.append(_bounded(g, curve, steep, values))
+            found.append(_bounded(g, curve, values))
         elif g.kind in ("power", "logarithmic"):
             found += _power(g, curve, values)
         elif g.kind == "stretched":
@@ -71,7 +72,8 @@ def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool
             found += _squared(g, curve, values)
         elif math.isfinite(predicted := number(g.rate, values)):
             beside = [np.sqrt(curve.l), np.log(curve.l)] if law.q.kind == "power" else []
-            found.append(curve.fit("rate", predicted, curve.y, [curve.l, np.ones_like(curve.l), *beside]))
+            small = curve.small if steep else beside
+            found.append(curve.fit("rate", predicted, curve.y, [curve.l, np.ones_like(curve.l), *small]))
     return found
 
 
@@ -104,6 +106,15 @@ def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: 
     return Curve(g.quantity, l, y, small, beside)
 
 
+def _steep_curve(g: Growth, series: Series, merging: bool) -> Curve:
+    """of a run that settles exponentially, beside powers of e where that merges all tokens"""
+    y, log_gap = series.logs[g.quantity], series.logs["1 - c"]
+    good = np.flatnonzero((series.layers >= 1) & np.isfinite(y) & ((g.quantity != "1 - c") | (y > LEAST)))
+    near = np.where(np.isnan(log_gap[good]), -np.inf, log_gap[good])
+    small = [np.exp(k / 2 * near) for k in range(1, ROOTS + 1)] if merging else []
+    return Curve(g.quantity, series.layers[good].astype(float), y[good], small, [], steep=True)
+
+
 def _powers(l: Floats, nu: float) -> Columns:
     """l^-k nu with logarithms: one of them with each whole power of the 1/l of a repeat, or of l^-2 nu"""
     orders, every = (WHOLE, 1) if nu == 1 else (ORDERS, 2)
@@ -116,12 +127,12 @@ def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
     return [*integrals(l, [e / l for e in roots]), 1 / l, t / l], [*integrals(l, roots), t, np.ones_like(l)]
 
 
-def _bounded(g: Growth, curve: Curve, steep: bool, values: Mapping[str, float]) -> Fit:
-    y, corrections = curve.y, [np.ones_like(curve.l), *([] if steep else curve.small)]
+def _bounded(g: Growth, curve: Curve, values: Mapping[str, float]) -> Fit:
+    y, corrections = curve.y, [np.ones_like(curve.l), *curve.small]
     if g.limit is None:
         return curve.fit("exponent", 0.0, y, [np.log(curve.l), *corrections], 0.1)
     limit = number(g.limit, values)
-    return curve.end("limit", limit) if steep else curve.fit("limit", limit, np.exp(y), [*corrections, *_slowest(curve)])
+    return curve.end("limit", limit) if curve.steep else curve.fit("limit", limit, np.exp(y), [*corrections, *_slowest(curve)])
 
 
 def _slowest(curve: Curve) -> Columns:

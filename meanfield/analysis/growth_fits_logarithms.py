@@ -99,4 +99,4 @@ def _stretched(law: GrowthLaw, curve: Curve, t: Floats, values: Mapping[str, flo
 
 def _linear(f: Fit, scale: float, shift: float = 0.0) -> Fit:
     """the constant scale * (what was fitted) + shift; the verdict stands"""
-    return replace(f, predicted=scale * f.predicted + shift, fitted=scale * f.fitted + shift, change=abs(scale) * f.change)
+    return replace(f, predicted=scale * f.predicted + shift, fitted=scale * f.fitted + shift, error=abs(scale) * f.error)

@@ -39,7 +39,7 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
         fits = () if seen is None else seen.fits
     if as_json:
         laws = {name: _record(getattr(law, name)) for name in ("q", "gap", "apjn")}
-        parts = ("quantity", "name", "predicted", "fitted", "change", "verdict")
+        parts = ("quantity", "name", "predicted", "fitted", "error", "verdict")
         checks: dict[str, Any] = {"check": [{part: getattr(f, part) for part in parts} for f in fits]} if seen else {}
         checks |= {"not_compared": list(seen.not_compared), "agrees": seen.agrees} if seen else {}
         print_json({"network": str(net.network), **laws, **checks})
@@ -49,7 +49,7 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
         for part in (law.q, law.gap, law.apjn):
             click.echo(repr(part))
         if seen is not None:
-            rows = [[f.quantity, f.name, f"{f.predicted:.6g}", f"{f.fitted:.6g}", f"{f.change:.1g}", f.verdict] for f in fits]
+            rows = [[f.quantity, f.name, f"{f.predicted:.6g}", f"{f.fitted:.6g}", f"{f.error:.1g}", f.verdict] for f in fits]
             rows += [[quantity, "", "", "", "", "not compared"] for quantity in seen.not_compared]
             print_table(f"At depth {depth}", ["quantity", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, left=2)
     if seen is not None and not fits:

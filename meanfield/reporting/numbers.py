@@ -109,7 +109,7 @@ def _(diagram: PhaseDiagram) -> Table:
 def _(check: Check) -> Table:
     quantities = {"q": "$q$", "1 - c": "$1 - c$", "J": r"$\mathcal{J}$"}
     rows = [
-        [quantities[f.quantity], escaped(f.name), number(f.predicted, 6), number(f.fitted, 6), number(f.change, 1), escaped(f.verdict)]
+        [quantities[f.quantity], escaped(f.name), number(f.predicted, 6), number(f.fitted, 6), number(f.error, 1), escaped(f.verdict)]
         for f in check.fits
     ]
     rows += [[quantities[name], "", "", "", "", "not compared"] for name in check.not_compared]

@@ -110,7 +110,7 @@ def _(diagram: PhaseDiagram) -> xarray.Dataset:
 @dataset.register(Check)
 def _(check: Check) -> xarray.Dataset:
     """over the constants of a growth law"""
-    meanings = {"predicted": "by the law", "fitted": "over the run", "change": "of the fit from a run a quarter as long"}
+    meanings = {"predicted": "by the law", "fitted": "over the run", "error": "of the fit, from shorter runs"}
     data: dict[str, Any] = {
         name: (("constant",), [getattr(f, name) for f in check.fits], {"long_name": meaning, "units": "1"})
         for name, meaning in meanings.items()

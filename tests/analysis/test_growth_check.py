@@ -73,3 +73,44 @@ def test_what_is_not_compared_is_said_and_is_no_agreement() -> None:
     assert repr(jumps).endswith("J: not compared")
     nothing = replace(jumps, fits=())
     assert (nothing.not_compared, nothing.agrees) == (("q", "1 - c", "J"), False)
+
+
+BESIDE, SETTLED = {"alpha": R(7, 10), "sigma_w": R(9, 10), "sigma_b": R(3, 10)}, {"sigma_w": R(4, 5), "sigma_b": R(3, 10)}
+THOUSANDTH = {
+    "of the slope of q": (mf.Residual(mf.Derf() >> mf.Linear()), BESIDE, "q", "rate"),
+    "of the exponent of q": (mf.Residual(mf.Derf() >> mf.Linear()), BESIDE, "q", "exponent"),
+    "of J": (mf.Residual(mf.Derf() >> mf.Linear()), BESIDE, "apjn", "rate"),
+    "of c*": (mf.Residual(mf.Derf() >> mf.Linear()), BESIDE, "gap", "limit"),
+    "of q*": (mf.mlp(mf.erf), SETTLED, "q", "limit"),
+    "of what merges": (mf.mlp(mf.erf), SETTLED, "gap", "rate"),
+    "of what vanishes": (mf.mlp(mf.erf), SETTLED, "apjn", "rate"),
+    "of a power": (mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(16), mlp=mf.MLP(mf.relu)), {}, "q", "exponent"),
+}
+
+
+@pytest.mark.parametrize("name", THOUSANDTH)
+def test_a_law_is_judged_by_the_error_of_its_fit(name: str) -> None:
+    """a thousandth off, where that is many times the error: the right constant agrees and the wrong one does not"""
+    net, at, quantity, constant = THOUSANDTH[name]
+    law = mf.growth(net, **at)
+    assert law.check().agrees, law.check()
+    own = getattr(law, quantity)
+    wrong = replace(law, **{quantity: replace(own, **{constant: getattr(own, constant) * R(1001, 1000)})}).check()
+    shown = "rate^stretch" if own.kind == "stretched" else constant
+    (fit,) = (f for f in wrong.fits if (f.quantity, f.name) == (own.quantity, shown))
+    assert fit.verdict == "disagrees", wrong
+    assert abs(fit.fitted - fit.predicted) > 3 * fit.error
+
+
+@pytest.mark.parametrize("lam", [0.6, 0.3])
+def test_what_settles_exponentially_is_fitted_where_it_has_settled(lam: float) -> None:
+    """J of relu and attention comes to 1/n as the root of 1 - c ~ e^(-0.0019 l), and the rate of that is known to its digits"""
+    scales = {"sigma_Q": 0.5, "sigma_K": 0.5, "sigma_V": 0.8, "sigma_O": 0.9, "sigma_1": 0.7, "sigma_2": 1.1}
+    law = mf.growth(mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    seen = law.check(alpha_skip=1.5, lam=lam, n=16, **scales)
+    assert seen.agrees, seen
+    (exponent,) = (f for f in seen.fits if f.quantity == "J")
+    assert (exponent.name, exponent.predicted) == ("exponent", 0)
+    assert abs(exponent.fitted) < 1e-9
+    (rate,) = (f for f in seen.fits if f.name == "rate")
+    assert rate.fitted == pytest.approx(rate.predicted, rel=1e-10)
