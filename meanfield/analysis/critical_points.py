@@ -80,7 +80,7 @@ class Critical(dict[str, Any], Labelled):
         r"""Of each solution the squares of the parameters as expressions in q where they were derived, their values elsewhere; or why there
         is none."""
         if not self:
-            return rf"\text{{{worded(self.reason)}}}"
+            return f"{worded(self.reason)}."
         lines = self._lines()
         for other in self.others:
             lines += [r"& \text{or}", *other._lines()]

@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield import faces
 from meanfield.analysis.implicit import Implicit
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
@@ -56,6 +57,13 @@ class Fit:
 
     def __repr__(self) -> str:
         return f"{self.quantity} {self.name}: predicted {self.predicted:.6g}, fitted {self.fitted:.6g} +- {self.error:.1g}, {self.verdict}"
+
+    def latex(self) -> str:
+        """A row of the table of its check."""
+        return faces.latex(self)
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
 
 
 @dataclass(frozen=True)

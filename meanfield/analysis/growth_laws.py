@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from meanfield.analysis.growth_check import Check
 
-__all__ = ["GrowthLaw", "growth"]
+__all__ = ["Cases", "GrowthLaw", "growth"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +77,7 @@ class GrowthLaw(faces.Labelled):
         return cases(next((g.decides for g in (self.q, self.gap, self.apjn) if g.decides is not None), None))
 
     @cached_property
-    def cases(self) -> tuple[tuple[sp.Rel, GrowthLaw], ...]:
+    def cases(self) -> Cases:
         """Where the value of one parameter decides: a condition and the law under it, for each side of that value and at it.
 
         >>> import meanfield as mf
@@ -95,7 +95,7 @@ class GrowthLaw(faces.Labelled):
             own = (here if case.back and here.kind != "undetermined" else case.restored(g).shortest for here, g in pairs)
             return GrowthLaw(self.block, bound, *own)
 
-        return tuple((case.condition, under(case)) for case in self._cases)
+        return Cases((case.condition, under(case)) for case in self._cases)
 
     def latex(self) -> str:
         """The three laws as LaTeX."""
@@ -140,6 +140,19 @@ class GrowthLaw(faces.Labelled):
         """ln J over l with the predicted asymptote (extra `plot`)."""
         axes: matplotlib.axes.Axes = faces.plot(self.check(depth, **parameters), ax=ax)
         return axes
+
+
+class Cases(tuple[tuple[sp.Rel, GrowthLaw], ...]):
+    """Conditions, each with the law under it: a tuple of pairs."""
+
+    __slots__ = ()
+
+    def latex(self) -> str:
+        """A text: each condition with its law, one below the other."""
+        return faces.latex(self)
+
+    def _repr_latex_(self) -> str:
+        return self.latex()
 
 
 def growth(net: Block, **parameters: Any) -> GrowthLaw:

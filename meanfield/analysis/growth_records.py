@@ -136,7 +136,7 @@ class Growth:
         return faces.latex(self)
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 #: what an answer shows, the second kind only where it is short

@@ -83,6 +83,11 @@ class FixedPoint(faces.Labelled):
 
     def latex(self) -> str:
         """q*, c* and the slopes there, to six digits, with the kind of point; no c* or slope of c where it has none."""
+        return _aligned([self.formula])
+
+    @property
+    def formula(self) -> str:
+        """The same as one line of a formula, in math mode."""
         c = f"1 - {_latex_number(self.gap)}" if 0 < self.gap <= 1e-5 else _latex_number(self.c)
         parts = [f"q^* = {_latex_number(self.q)}"]
         if self.status not in OPEN:
@@ -93,7 +98,7 @@ class FixedPoint(faces.Labelled):
         return r",\quad ".join([*parts, rf"\chi_\parallel = {_latex_number(self.chi_parallel)}", rf"\text{{{self.kind}{note}}}"])
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
@@ -140,12 +145,15 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
 
     def latex(self) -> str:
         """A line for each point, and a sentence for what else there is to say."""
-        lines = [point.latex() for point in self] or [rf"\text{{{worded(self.reason)}}}"]
-        aligned = "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
-        return f"{aligned}\n{worded(self.reason)}." if self and self.reason else aligned
+        lines = [_aligned([point.formula for point in self])] * bool(self)
+        return "\n".join([*lines, *[f"{worded(self.reason)}."] * bool(self.reason)])
 
     def _repr_latex_(self) -> str:
         return self.latex()
+
+
+def _aligned(lines: Iterable[str]) -> str:
+    return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
 
 
 def _latex_number(value: float) -> str:

@@ -84,10 +84,11 @@ class Shaped(faces.Labelled):
     def latex(self) -> str:
         r"""The shaped function with six digits, or why there is none."""
         if self.status == "none":
-            return rf"\text{{{worded(self.reason)}}}"
+            return f"{worded(self.reason)}."
         a, b, c, d = (sp.Float(v, 6) if v not in (0, 1) else sp.Integer(v) for v in self._numbers)
         inside = self.phi.expression.replace(lambda t: t.is_Rational and t.q > 10**9, lambda t: sp.Float(t, 6))  # a slope solved for
-        return rf"\hat\phi(x) = {latex(c)} \left({latex(inside.subs(x, a * x + b) + d)}\right)"
+        formula = rf"\hat\phi(x) = {latex(c)} \left({latex(inside.subs(x, a * x + b) + d)}\right)"
+        return f"\\begin{{align*}}\n& {formula}\n\\end{{align*}}"
 
     @property
     def _numbers(self) -> tuple[float, float, float, float]:
@@ -99,7 +100,7 @@ class Shaped(faces.Labelled):
         return axes
 
     def _repr_latex_(self) -> str:
-        return rf"$\displaystyle {self.latex()}$"
+        return self.latex()
 
 
 def _factor(value: float) -> str:

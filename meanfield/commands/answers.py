@@ -51,7 +51,7 @@ def growth(net: Described, n: str | None, depth: int | None, as_latex: bool, as_
         if seen is not None:
             rows = [[f.quantity, f.name, f"{f.predicted:.6g}", f"{f.fitted:.6g}", f"{f.error:.1g}", f.verdict] for f in fits]
             rows += [[quantity, "", "", "", "", "not compared"] for quantity in seen.not_compared]
-            print_table(f"At depth {depth}", ["quantity", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, left=2)
+            print_table(f"At depth {depth}", ["quantity", "constant", "predicted", "fitted", "error", "verdict"], rows, left=2)
     if seen is not None and not fits:
         click.echo("nothing could be compared: the law has no constant that this run tells", err=True)
     if any(f.verdict == "disagrees" for f in fits) or (seen is not None and not fits):

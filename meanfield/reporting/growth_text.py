@@ -3,7 +3,7 @@ r"""Growth laws as LaTeX: a line for q, 1 - c and ln J each, case by case, with 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +22,7 @@ from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
 
-__all__ = ["conditional", "reasons"]
+__all__ = ["conditional", "formula", "reasons"]
 
 #: numbers from which an expression is written in decimals
 LONGEST = 10**6
@@ -40,6 +40,7 @@ _TIMES: Final = re.compile(r"(?<=[\w)])\*")
 PATIENCE = 40.0
 
 _UNKNOWN = "The value of one parameter decides the rest; the law on each side of it was not derived within {:g} seconds."
+_LETTERS = {"q": "$q$", "1 - c": "$1 - c$", "J": r"$\mathcal{J}$"}
 _LEFT = {"q": "q_l", "1 - c": "1 - c_l", "J": r"\ln \mathcal{J}^{\,l,0}"}
 #: how slowly what has a power of ln l beside one of l is reached
 _SLOWLY = r" \left(1 + O\left(\frac{\ln \ln l}{\ln l}\right)\right)"
@@ -58,8 +59,8 @@ _RELATIONS = {
 
 @latex.register
 def _(law: Growth) -> str:
-    r"""one line: ln J for J, up to an additive constant"""
-    return r", \qquad ".join(_lines(law, Page(), _expressions(law))).replace("&", "")
+    r"""ln J for J, up to an additive constant"""
+    return _lines_of(law)
 
 
 @latex.register
@@ -67,22 +68,29 @@ def _(law: GrowthLaw) -> str:
     try:
         cases = within(PATIENCE, lambda: law.cases)
     except OutOfTime:
-        return f"{_lines_of(law)}\n{_UNKNOWN.format(PATIENCE)}"
-    if len({_lines_of(own) for _, own in cases}) < 2:  # none, or all alike
-        return _lines_of(law)
+        return f"{_all_of(law)}\n{_UNKNOWN.format(PATIENCE)}"
+    if len({_all_of(own) for _, own in cases}) < 2:  # none, or all alike
+        return _all_of(law)
     return "\n\n".join(conditional(condition, own) for condition, own in cases)
 
 
-def _lines_of(law: GrowthLaw) -> str:
+def formula(law: Growth) -> str:
+    """The law of one quantity as one line, in math mode."""
+    return r", \qquad ".join(_lines(law, Page(), _expressions(law))).replace("&", "")
+
+
+def _all_of(law: GrowthLaw) -> str:
+    return _lines_of(law.q, law.gap, law.apjn)
+
+
+def _lines_of(*laws: Growth) -> str:
     """the laws, and why something is not known"""
-    return "\n\n".join(
-        [_equations(law), *reasons(law, "undetermined"), *reasons(law, "infinite"), *(_BESIDE[name][1] for name in _lengthy(law.apjn))]
-    )
+    beside = (_BESIDE[name][1] for law in laws if law.quantity == "J" for name in _lengthy(law))
+    return "\n\n".join([_equations(laws), *reasons(laws, "undetermined"), *reasons(laws, "infinite"), *beside])
 
 
-def _equations(law: GrowthLaw) -> str:
+def _equations(laws: Sequence[Growth]) -> str:
     page = Page()
-    laws = (law.q, law.gap, law.apjn)
     given = [_expressions(g) for g in laws]
     letters = _roots([e for es in given for e in es], page)
     equations = [r.equation.xreplace({r.variable: s}) for s, r in {s: r for r, s in letters.items()}.items()]
@@ -100,10 +108,10 @@ def conditional(condition: sp.Basic, law: GrowthLaw) -> str:
     return f"If\n{aligned([f'& {text}'])}\nthen\n{latex(law)}"
 
 
-def reasons(law: GrowthLaw, kind: str = "") -> Iterator[str]:
+def reasons(laws: Sequence[Growth], kind: str = "") -> Iterator[str]:
     """A sentence for each reason why something is not given (of laws of that kind), with what decides as a formula."""
     found: dict[tuple[str, str], list[str]] = {}
-    parts = {"$q$": law.q, "$1 - c$": law.gap, r"$\mathcal{J}$": law.apjn}
+    parts = {_LETTERS[law.quantity]: law for law in laws}
     for name, part in parts.items():
         if part.reason and kind in ("", part.kind):
             found.setdefault((part.kind, part.reason), []).append(name)

@@ -12,7 +12,7 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.analysis.critical_points import Critical
-from meanfield.analysis.growth_check import Check
+from meanfield.analysis.growth_check import Check, Fit
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.phases import PhaseDiagram
 from meanfield.analysis.points import FixedPoint, FixedPoints
@@ -22,6 +22,7 @@ from meanfield.budgets import Budget, Cost
 from meanfield.faces import escaped, html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
+from meanfield.reporting.growth_text import formula
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES
 from meanfield.reporting.tabular import Table, number, picked
 from meanfield.scaling.conventions import ConventionTable
@@ -107,13 +108,22 @@ def _(diagram: PhaseDiagram) -> Table:
 
 @tabulated.register
 def _(check: Check) -> Table:
+    return _compared(check.fits, check.not_compared)
+
+
+@tabulated.register
+def _(fit: Fit) -> Table:
+    return _compared((fit,))
+
+
+def _compared(fits: Sequence[Fit], not_compared: Sequence[str] = ()) -> Table:
     quantities = {"q": "$q$", "1 - c": "$1 - c$", "J": r"$\mathcal{J}$"}
     rows = [
         [quantities[f.quantity], escaped(f.name), number(f.predicted, 6), number(f.fitted, 6), number(f.error, 1), escaped(f.verdict)]
-        for f in check.fits
+        for f in fits
     ]
-    rows += [[quantities[name], "", "", "", "", "not compared"] for name in check.not_compared]
-    return Table(["", "constant", "predicted", "fitted", "still moves by", "verdict"], rows, "llrrrl")
+    rows += [[quantities[name], "", "", "", "", "not compared"] for name in not_compared]
+    return Table(["", "constant", "predicted", "fitted", "error", "verdict"], rows, "llrrrl")
 
 
 @tabulated.register
@@ -208,7 +218,7 @@ def _(found: Critical) -> Table:
 
 @tabulated.register
 def _(law: GrowthLaw) -> Table:
-    return Table(["", ""], [[g.kind, f"${g.latex()}$"] for g in (law.q, law.gap, law.apjn)], "ll")
+    return Table(["", ""], [[g.kind, f"${formula(g)}$"] for g in (law.q, law.gap, law.apjn)], "ll")
 
 
 html.register(GrowthLaw, lambda thing: tabulated(thing).html)
@@ -219,3 +229,5 @@ for _html_only in (Critical, FixedPoint, FixedPoints, Shaped, GradientCheck, Con
 for _kind in (Run, PairRun, GramRun, PhaseDiagram, Check, Sensitivity, GAUCurve, GAUMagnitudes):
     latex.register(_kind, lambda thing: tabulated(thing).latex)
     html.register(_kind, lambda thing: f"<p>{escape(str(thing))}</p>\n{tabulated(thing).html}")
+
+latex.register(Fit, lambda thing: tabulated(thing).latex)

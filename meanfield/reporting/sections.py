@@ -178,7 +178,7 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
         yield "A growth law of this network could not be derived; the recursion above and runs of it hold regardless."
         return
     yield f"As the number $l$ of repeats grows{where}:\n{text}"
-    yield from (reason for reason in reasons(law) if reason not in text)
+    yield from (reason for reason in reasons((law.q, law.gap, law.apjn)) if reason not in text)
     if any(isinstance(leaf, (Attention, TokenMixing)) for leaf in leaves(net)):
         yield rf"With attention, the laws are those of the closure named above {cite('cowsik')}."
 

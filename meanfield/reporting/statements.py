@@ -11,13 +11,17 @@ import numpy as np
 import sympy as sp
 
 from meanfield import symbols
+from meanfield.activation import Activation
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
+from meanfield.budgets import Budget, Cost
 from meanfield.catalogue.families import Catalogue
 from meanfield.faces import escaped, latex
 from meanfield.gaussian.certificates import Certificate, Claim
 from meanfield.gaussian.derivation import DerivationStep
+from meanfield.gaussian.expansions import Expansion
+from meanfield.gaussian.identities import Identity
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.breaking import aligned
 from meanfield.reporting.formulas import certified, law_lines
@@ -26,11 +30,18 @@ from meanfield.reporting.tabular import number, picked, table
 from meanfield.scaling.deepnet import Optimizer
 from meanfield.scaling.modular import Module
 from meanfield.scaling.rules import Step
+from meanfield.unrolling import Unrolled
 
 #: rows and columns of a matrix that are written out
 MATRIX: Final = 10
 #: the most rows of a table on a page
 PAGE: Final = 34
+
+#: what is an expression or one equation, whose LaTeX is a formula for math mode; that of all else is a text
+FORMULAS: Final = (
+    *(sp.Basic, sp.MatrixBase, bool, numbers.Real, np.generic, np.ndarray, mp.mpf),
+    *(Activation, Expansion, Identity, Unrolled, Signal, Annealed, Quenched, Budget, Cost, DerivationStep, Step, Optimizer),
+)
 
 
 @latex.register
@@ -63,26 +74,27 @@ def _(sweep: Sweep) -> str:
 @latex.register(tuple)
 @latex.register(list)
 def _(things: tuple[Any, ...] | list[Any]) -> str:
-    """one below the other: formulas in an align*, (condition, law) as a case, other fragments as they are"""
+    """one below the other: formulas in an align*, (condition, law) as a case, texts as they are"""
     if len(things) == 2 and isinstance(things[0], (sp.logic.boolalg.Boolean, sp.Rel)) and isinstance(things[1], GrowthLaw):
         return conditional(*things)
     parts: list[str] = []
     formulas: list[str] = []
     for thing in things:
-        text = latex(thing)
-        if "\\begin{align" in text or text.startswith(("\\begin{tabular", "If")):
-            parts += ([aligned(formulas)] if formulas else []) + [text]
-            formulas = []
+        if isinstance(thing, FORMULAS):
+            formulas.append(f"& {latex(thing)}")
         else:
-            formulas.append(f"& {text}")
+            parts += ([aligned(formulas)] if formulas else []) + [latex(thing)]
+            formulas = []
     return "\n\n".join([*parts, *([aligned(formulas)] if formulas else [])])
 
 
 @latex.register(Mapping)
 def _(things: Mapping[Any, Any]) -> str:
-    """a line for each name"""
-    lefts = (latex(name) if isinstance(name, sp.Basic) else named(str(name)) for name in things)
-    return aligned([f"{left} &= {latex(value)}" for left, value in zip(lefts, things.values(), strict=True)])
+    """a line for each name of a formula, texts below theirs"""
+    lefts = {name: latex(name) if isinstance(name, sp.Basic) else named(str(name)) for name in things}
+    formulas = [f"{lefts[name]} &= {latex(value)}" for name, value in things.items() if isinstance(value, FORMULAS)]
+    texts = [f"${lefts[name]}$:\n{latex(value)}" for name, value in things.items() if not isinstance(value, FORMULAS)]
+    return "\n\n".join([*([aligned(formulas)] if formulas else []), *texts])
 
 
 @latex.register(bool)
@@ -121,12 +133,12 @@ def named(name: str) -> str:
 
 @latex.register
 def _(certificate: Certificate) -> str:
-    return aligned([f"& {latex(c)}" for c in certificate.claims])
+    return "\n\n".join(map(certified, certificate.claims))
 
 
 @latex.register
 def _(claim: Claim) -> str:
-    return rf"\text{{{certified(claim)}}}"
+    return certified(claim)
 
 
 @latex.register(Step)

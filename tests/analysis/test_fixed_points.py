@@ -368,9 +368,13 @@ def test_tokens_of_a_net_with_dropout_settle_apart() -> None:
             {"sigma_w": 0.5, "sigma_b": 0.0},
             r"q^* = 0,\quad \chi = 1,\quad \chi_\parallel = 0.25,\quad \text{stable, every $c$}",
         ),
-        (mf.mlp(mf.tanh), {"sigma_w": 0.0, "sigma_b": 0.0}, r"q^* = 0,\quad \chi_\parallel = 0,\quad \text{stable, no limit of $c$}"),
+        (
+            mf.mlp(mf.tanh),
+            {"sigma_w": 0.0, "sigma_b": 0.0},
+            r"q^* = 0,\quad \chi = 0,\quad \chi_\parallel = 0,\quad \text{stable, no correlation}",
+        ),
     ],
-    ids=["every c", "no limit"],
+    ids=["every c", "no correlation"],
 )
 def test_where_c_can_be_anything_all_faces_say_so(net: mf.Block, values: dict[str, float], shown: str) -> None:
     found = mf.fixed_points(net, **values)

@@ -49,13 +49,20 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "shaped": lambda: mf.deep_kernel_shaping(mf.erf, 100),
     "tailored": lambda: mf.tailored(mf.tanh, 100),
     "a slope": lambda: mf.tailored_leaky_relu(100),
+    "a growth": lambda: mf.growth(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))).apjn,
+    "no growth": lambda: mf.growth(mf.mlp(mf.erf), sigma_b=0).apjn,
+    "the cases": lambda: mf.growth(mf.mlp(mf.relu)).cases,
+    "a fit": lambda: mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0).check(depth=1000).fits[0],
+    "several": lambda: [mf.q, mf.tailored(mf.tanh, 100), mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.3, sigma_b=0.05)[1], mf.q**2],
+    "by name": lambda: {"q": mf.q**2, "shaped": mf.tailored(mf.relu, 10), "sigma_w": 0.64},
+    "no slope": lambda: mf.tailored(mf.relu, 10),
     "no shape": lambda: mf.deep_kernel_shaping(mf.identity, 100),
 }
 
 
 @pytest.fixture(scope="module")
 def fragments() -> dict[str, str]:
-    return {name: mf.latex([answer()]) for name, answer in ANSWERS.items()}
+    return {name: mf.latex(answer()) for name, answer in ANSWERS.items()}
 
 
 def test_no_number_is_missing_without_a_word(fragments: dict[str, str]) -> None:
@@ -77,6 +84,15 @@ def test_what_is_left_of_the_tables_says_why(fragments: dict[str, str]) -> None:
     assert r"\dots" not in fragments["none of c"]
     assert "not compared" in fragments["check of nothing"]
     assert "no line" in fragments["phases without a line"]
+
+
+def test_what_an_answer_holds_has_latex_of_its_own() -> None:
+    law = mf.growth(mf.mlp(mf.relu), sigma_w=sp.sqrt(2), sigma_b=0)
+    found = law.check(depth=1000)
+    assert mf.latex(found.fits[0]) == found.fits[0].latex()
+    row = mf.latex(found.fits[0]).splitlines()[-2]
+    assert row in mf.latex(found).splitlines()
+    assert mf.growth(mf.mlp(mf.relu)).cases.latex() == mf.growth(mf.mlp(mf.relu)).latex()
 
 
 @pytest.mark.tex

@@ -17,7 +17,9 @@ import meanfield as mf
 from meanfield import faces
 from meanfield.analysis.growth_check import Check, Fit
 from meanfield.analysis.rational_forms import cancelled
+from meanfield.reporting.article import document
 from meanfield.reporting.breaking import WIDTH, aligned, fitted, width
+from meanfield.reporting.statements import FORMULAS
 from meanfield.scaling import Atom, Bond
 
 LAYER = mf.mlp(mf.erf)
@@ -62,7 +64,9 @@ OBJECTS = {
     "PhaseDiagram": lambda: mf.phase_diagram(LAYER, sigma_w=np.linspace(0.5, 2, 4), sigma_b=np.linspace(0.1, 0.5, 4)),
     "Growth": lambda: mf.growth(RESIDUAL).q,
     "GrowthLaw": lambda: mf.growth(RESIDUAL),
+    "Cases": lambda: mf.growth(mf.mlp(mf.relu)).cases,
     "Check": check,
+    "Fit": lambda: check().fits[0],
     "Sensitivity": lambda: mf.sensitivity(LAYER, 4, q=1.0, c=0.5, sigma_w=1.5, sigma_b=0.1),
     "Rule": lambda: mf.scaling.deep_norm("adam"),
     "Step": lambda: mf.scaling.deep_norm("adam").steps[0],
@@ -114,7 +118,6 @@ REASONS = {
     "Module": "abstract",
     "Convention": "functions of a tensor; a ConventionTable shows their values",
     "Tensor": "the name and sizes of a matrix, a row of a ConventionTable",
-    "Fit": "a row of a Check",
     "Labelled": "what results have in common",
 }
 
@@ -134,8 +137,19 @@ def test_latex(kind):
         assert "<table>" in html
     elif kind not in PARTS and not isinstance(thing, (mf.Block, mf.scaling.Module, sp.MatrixBase)):
         shown = thing._repr_latex_()
-        assert shown.startswith(("$", r"\begin{")) or (kind == "Derivation" and r":" + "\n\\begin{align*}" in shown)
+        assert shown.startswith(("$", r"\begin{")) or (kind in ("Derivation", "Cases") and r":" + "\n\\begin{align*}" in shown)
         assert repr(thing)
+
+
+@pytest.mark.tex
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_a_formula_stands_in_math_and_all_else_as_text(tmp_path):
+    made = {kind: make() for kind, make in OBJECTS.items()}
+    texts = {kind: f"${mf.latex(thing)}$" if isinstance(thing, FORMULAS) else mf.latex(thing) for kind, thing in made.items()}
+    (tmp_path / "all.tex").write_text(document(f"{kind}\n\n{text}" for kind, text in texts.items()))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
 
 
 def test_a_name_stands_behind_what_it_is_written_in():
