@@ -71,8 +71,8 @@ def _steep_zeros(crossings: Mapping[_Place, _Edge], f: Function, steep: Steep) -
     if not edges:
         return {}
     found, _ = _refined(edges.values(), steep.f)
-    low, high = (np.array([edge[end] for edge in edges.values()]) for end in (0, 1))
-    beside = [np.clip(found + side * BESIDE * (high - low), low, high) for side in (-1, 1)]
+    begin, end = (np.array([edge[k] for edge in edges.values()]) for k in (0, 1))
+    beside = [np.clip(found + side * BESIDE * (end - begin), begin, end) for side in (-1, 1)]
     left = np.max([np.abs(f(at[:, 0], at[:, 1])) for at in beside], axis=0)
     return {e: point for e, point, size in zip(edges, found, left, strict=True) if size < JUMP}
 
