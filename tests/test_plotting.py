@@ -8,6 +8,7 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+import sympy as sp
 from matplotlib.figure import Figure
 
 import meanfield as mf
@@ -175,3 +176,44 @@ def test_the_picture_of_the_readme():
     assert ends["Derf", True] == pytest.approx(37.02808986)
     assert ends["pre-LN", False] == pytest.approx(1 + 128 * 0.64**2 * 1.28**2 / 2)
     assert ends["Derf", False] < ends["Derf", True]
+
+
+# -- phase diagrams ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_hatch_covers_each_cell_of_a_growing_variance_and_no_other():
+    mu, sigma = np.linspace(0, 1.4, 15), np.linspace(0, 2, 21)
+    net = mf.Residual(mf.Activate(mf.relu) >> mf.Linear(), skip=sp.Symbol("mu"))
+    diagram = mf.phase_diagram(net, mu=mu, sigma_w=sigma, sigma_b=0.1)
+    ax = new_axes()
+    diagram.plot(ax=ax)
+    hatch = next(c for c in ax.collections if getattr(c, "hatches", None))
+    assert hatch.get_facecolor().tolist() == [[0.93, 0.93, 0.93, 1.0]]  # where no line of the hatch comes by, it is not white either
+    mesh = next(c for c in ax.collections if not hasattr(c, "hatches"))
+    hatched = np.zeros((mu.size, sigma.size), bool)
+    area = 0.0
+    for path in hatch.get_paths():
+        area += sum((x[:-1] * y[1:] - x[1:] * y[:-1]).sum() / 2 for x, y in (np.array(p).T for p in path.to_polygons()))
+        hatched |= path.contains_points(np.stack(np.meshgrid(mu, sigma, indexing="ij"), -1).reshape(-1, 2)).reshape(hatched.shape)
+    divergent = diagram.phase == "divergent"
+    np.testing.assert_array_equal(hatched, divergent)
+    np.testing.assert_array_equal(hatched, np.ma.getmaskarray(mesh.get_array()).reshape(divergent.T.shape).T)
+    np.testing.assert_allclose(abs(area), divergent.sum() * (mu[1] - mu[0]) * (sigma[1] - sigma[0]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("net", "axis", "label"),
+    [
+        (mf.mlp(mf.tanh), {"sigma_b": [0.1, 0.2]}, "(c = 1)"),
+        (mf.Activate(mf.tanh) >> mf.Dropout() >> mf.Linear(), {"rate": [0.5, 0.7], "sigma_b": 0.1}, "(c = c^*)"),
+        (mf.Activate(mf.tanh) >> mf.Dropout() >> mf.Linear(), {"rate": [0.0, 0.3], "sigma_b": 0.1}, r"(c = 1,\ \mathrm{apart}\!: c^*)"),
+    ],
+)
+def test_the_colour_bar_says_at_which_correlation_the_slope_is(net, axis, label):
+    diagram = mf.phase_diagram(net, sigma_w=[0.8, 1.5], **axis)
+    ax = new_axes()
+    diagram.plot(ax=ax)
+    bar = next(other for other in ax.figure.axes if other is not ax)
+    assert bar.get_ylabel().endswith(f"{label}$")
+    assert diagram.to_xarray().chi.attrs["latex"].endswith(label)
+    ax.figure.draw_without_rendering()

@@ -19,7 +19,7 @@ from meanfield.gaussian.resolution import real_function
 from meanfield.numeric.beside import Beside
 from meanfield.plotting.runs import LABELS
 from meanfield.plotting.style import DISTINCT, colour_scale, given, letter, over_layers
-from meanfield.reporting.quantities import MAPS
+from meanfield.reporting.quantities import MAPS, maps_where
 from meanfield.scaling.gated_attention import GAUCurve
 
 if TYPE_CHECKING:
@@ -112,21 +112,24 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
         norm = Normalize(float(np.min(seen, initial=0.0)), float(np.max(seen, initial=1.0)))
     mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
     if seen.size:
-        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=PHASE_LABELS[quantity])
+        shown = maps_where(diagram.phase == "apart")
+        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=f"${shown[quantity].latex}$")
         if isinstance(norm, CenteredNorm):
             bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
-    return _hatched(ax, diagram, diagram.phase == "divergent", "///", r"$q \to \infty$")
+    return _hatched(ax, diagram, diagram.phase == "divergent", "///", r"$q \to \infty$", "0.93")
 
 
-def _hatched(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, where: np.ndarray, hatch: str, label: str) -> list[Any]:
-    """settings under a hatch; what the legend shows"""
+def _hatched(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, where: np.ndarray, hatch: str, label: str, fill: str = "none") -> list[Any]:
+    """settings under a hatch, each the whole of its cell; what the legend shows"""
     from matplotlib.patches import Patch
 
     if not where.any():
         return []
-    ends = (np.pad(v, 1, "reflect", reflect_type="odd") / 2 + np.pad(v, 1, "edge") / 2 for v in diagram.axes.values())  # beyond centres
-    ax.contourf(*ends, np.pad(where, 1, "edge").T.astype(float), [0.5, 1.5], colors="none", hatches=[hatch])
-    return [Patch(facecolor="white", edgecolor=DISTINCT[0], hatch=hatch, linewidth=0.8, label=label)]
+    beyond = (np.pad(v, 1, "reflect", reflect_type="odd") for v in diagram.axes.values())
+    edges = (np.repeat((v[1:] + v[:-1]) / 2, 2)[1:-1] for v in beyond)
+    cells = np.repeat(np.repeat(where, 2, axis=0), 2, axis=1)
+    ax.contourf(*edges, cells.T.astype(float), [0.5, 1.5], colors=[fill], hatches=[hatch])
+    return [Patch(facecolor="white" if fill == "none" else fill, edgecolor=DISTINCT[0], hatch=hatch, linewidth=0.8, label=label)]
 
 
 @plot.register(FixedPoints)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MAPS", "PAIRS", "RUNS", "TOKENS", "Quantity"]
+import numpy as np
+
+__all__ = ["MAPS", "PAIRS", "RUNS", "SLOPE_AT_POINT", "TOKENS", "Quantity", "maps_where"]
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,15 @@ MAPS: Final = {
     "xi_c": Quantity("depth scale of c", r"\xi_c"),
     "xi_q": Quantity("depth scale of q", r"\xi_q"),
 }
+
+#: chi of a fixed point of its own, where c* < 1 or c = 1 is none
+SLOPE_AT_POINT: Final = Quantity("dc'/dc at c = c*", r"\chi = \partial c'/\partial c \; (c = c^*)")
+_SLOPE_AT_EITHER: Final = Quantity(
+    "dc'/dc at c = 1; where that is no fixed point (phase 'apart'), at c*",
+    r"\chi = \partial c'/\partial c \; (c = 1,\ \mathrm{apart}\!: c^*)",
+)
+
+
+def maps_where(apart: np.ndarray) -> Mapping[str, Quantity]:
+    """What is shown over two parameters: chi is at c* in those settings that keep identical inputs apart."""
+    return MAPS if not apart.any() else MAPS | {"chi": SLOPE_AT_POINT if apart.all() else _SLOPE_AT_EITHER}

@@ -22,7 +22,7 @@ from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.numeric.sweeps import Sweep
-from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES, TOKENS, Quantity
+from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES, SLOPE_AT_POINT, TOKENS, Quantity, maps_where
 from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve
 from meanfield.scaling.gradients import GradientCheck
@@ -95,8 +95,8 @@ def _(run: Run | PairRun | GramRun | Sweep) -> xarray.Dataset:
 @dataset.register(PhaseDiagram)
 def _(diagram: PhaseDiagram) -> xarray.Dataset:
     """over the two parameters; each critical line is an attribute, its points (first, second) in a row"""
-    names = tuple(diagram.axes)
-    data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in MAPS.items()}
+    names, shown = tuple(diagram.axes), maps_where(diagram.phase == "apart")
+    data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in shown.items()}
     data["status"] = (names, diagram.status, _STATUS)
     data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
     data |= {f"growth_{name}": (names, words, {"long_name": f"growth of {name} over depth"}) for name, words in diagram.growth.items()}
@@ -175,7 +175,7 @@ def _(found: FixedPoint) -> xarray.Dataset:
 
 def _points(found: Sequence[FixedPoint], attrs: Mapping[str, Any]) -> xarray.Dataset:
     shown = MAPS | {
-        "chi": Quantity("dc'/dc at c = c*", r"\chi = \partial c'/\partial c \; (c = c^*)"),
+        "chi": SLOPE_AT_POINT,
         "residual": Quantity("|q'/q - 1| at the point", r"|q'/q^* - 1|"),
     }
     data: dict[str, Any] = {
