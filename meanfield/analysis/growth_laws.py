@@ -105,7 +105,10 @@ class GrowthLaw(faces.Labelled):
         return self.latex()
 
     def check(self, depth: int = 10**6, q: float = 1.0, gap: float = 0.5, **parameters: Any) -> Check:
-        """Run the recursion and fit: see `meanfield.analysis.growth_check.check`. Of cases, the one that the parameters are in."""
+        """Run the recursion over `depth` repeats, at least 1000, and fit: see `meanfield.analysis.growth_check.check`.
+
+        Of cases, the one that the parameters are in.
+        """
         from meanfield.analysis.growth_check import check
 
         given = {s: sp.nsimplify(parameters[s.name]) for c in self._cases for s in c.condition.free_symbols if s.name in parameters}

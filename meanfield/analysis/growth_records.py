@@ -11,7 +11,9 @@ from sympy import S
 from meanfield import faces
 from meanfield.analysis import signs
 from meanfield.analysis.growth_shown import named
+from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.rational_forms import beyond, shortest
+from meanfield.analysis.shared_digits import numbered
 
 __all__ = ["SHORT", "Growth", "Reason", "told"]
 
@@ -90,8 +92,8 @@ class Growth:
     def shortest(self) -> Growth:
         """The same, its expressions written shortly; what decides stays as it was asked, what is beside and never short as it was found."""
         values = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), sp.Expr) and f.name != "decides"}
-        own = {name: shortest(v) for name, v in values.items() if name not in _BESIDE or not beyond(v, LEFT)}
-        return replace(self, **own, terms=tuple((shortest(a), shortest(b)) for a, b in self.terms))
+        own = {name: _final(v) for name, v in values.items() if name not in _BESIDE or not beyond(v, LEFT)}
+        return replace(self, **own, terms=tuple((_final(a), _final(b)) for a, b in self.terms))
 
     @property
     def asymptote(self) -> sp.Expr | None:
@@ -158,6 +160,8 @@ _BESIDE = ("log_coefficient", "log_squared_coefficient", "settling", "correction
 #: characters from which on a number is shown in digits, and from which on common parts of the laws get names; parts of what is short,
 #: and of what never becomes so
 LONG, NAMED, SHORT, LEFT = 60, 700, 120, 2000
+#: digits of a number that an equation defines
+DIGITS = 30
 
 
 def told(laws: Sequence[Growth]) -> tuple[list[str], list[str]]:
@@ -185,6 +189,23 @@ def _shown(law: Growth, name: str) -> tuple[tuple[sp.Expr, ...], ...]:
     if name in _BESIDE and beyond(value, SHORT):
         return ((sp.Symbol(f"<long: .{name}>"),),)
     return ((_number(value),),)
+
+
+def _final(e: sp.Expr) -> sp.Expr:
+    """written shortly; a number that an equation defines by its digits, as the variance that q goes to"""
+    if e.has(Implicit):
+        return shortest(e) if e.free_symbols else numbered(e, DIGITS)
+    e = shortest(e)
+    if len(e.atoms(sp.gamma)) < 2 or beyond(e, SHORT):
+        return e
+    between = shortest(e.replace(lambda t: isinstance(t, sp.gamma) and t.args[0].is_Rational, _between_0_and_1))
+    return between if sp.count_ops(between) < sp.count_ops(e) else e
+
+
+def _between_0_and_1(value: sp.Expr) -> sp.Expr:
+    """Gamma(f + n) = f (f + 1) ... (f + n - 1) Gamma(f)"""
+    n = sp.floor(value.args[0])
+    return sp.rf(value.args[0] - n, n) * sp.gamma(value.args[0] - n)
 
 
 def _number(value: sp.Expr) -> sp.Expr:

@@ -71,8 +71,8 @@ def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[
         printer = SciPyPrinter
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
     put = dict(zip(variables, symbols, strict=True))
-    numeric = sp.lambdify(symbols, g.xreplace(put), [heads, _NUMPY], printer=printer(settings))
-    return lambda *values: numeric(*values) + 0 * sum(values)
+    numeric = sp.lambdify(symbols, g.xreplace(put), [heads, _NUMPY], printer=printer(settings), cse=True)
+    return lambda first, *others: numeric(first, *others) + 0 * sum(others, first)
 
 
 def real_function(piece: sp.Expr) -> Real:
@@ -84,8 +84,10 @@ def on_both_sides(right: Real, left: Real) -> Real:
     """A function of x > 0 and one of x < 0 as one."""
 
     def value(v: Floats) -> Floats:
-        beyond = v > 0
         with np.errstate(all="ignore"):
+            if right is left:
+                return np.asarray(right(v), dtype=np.float64)
+            beyond = v > 0
             if beyond.all() or not beyond.any():
                 return np.asarray((right if beyond.any() else left)(v), dtype=np.float64)
             out = np.empty(v.shape)
@@ -96,6 +98,8 @@ def on_both_sides(right: Real, left: Real) -> Real:
 
 
 _POINTS = np.cos(np.pi * np.arange(_SAMPLES) / (_SAMPLES - 1))
+#: from values at these points to the polynomial that is nearest to them
+_TO_FIT = np.linalg.pinv(np.polynomial.chebyshev.chebvander(_POINTS, _RESOLVED))
 
 
 def _coefficients(values: Floats) -> Floats:
@@ -205,15 +209,16 @@ def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
 
 
 def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
-    points, values = a + (c - a) * (0.5 + 0.5 * _POINTS), _values(f, a, c)
+    values = _values(f, a, c)
     if not np.isfinite(values).all():
         return False
     here = max(float(np.abs(values).max()), 1e-40 * size)
     if _coefficients(values)[_RESOLVED:].max() > _rounding(here) * here:
         return False
-    fit = np.polynomial.chebyshev.Chebyshev.fit(points, values, _RESOLVED, domain=[min(a, c), max(a, c)])
+    fit = _TO_FIT @ values
     for low, high in ((a, b), (b, c)):
         inside, true = low + (high - low) * (0.5 + 0.5 * _POINTS), _values(f, low, high)
-        if np.abs(fit(inside) - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
+        fitted = np.polynomial.chebyshev.chebval(2.0 * (inside - a) / (c - a) - 1.0, fit)
+        if np.abs(fitted - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
             return False
     return True

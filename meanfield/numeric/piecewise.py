@@ -168,7 +168,10 @@ class _Plane:
         X, at = low + (high - low) * (0.5 + 0.5 * NODES), z[row][:, None]
         values = self.g.value(at - X if self.g.mirrored else X - at)
         some = values.any(axis=1)  # of the other factor no more is wanted
-        values[some] *= self.g.value((at + X)[some])
+        if some.all():
+            values *= self.g.value(at + X)
+        else:
+            values[some] *= self.g.value((at + X)[some])
         weights = 0.5 * (high - low) * WEIGHTS * values * (2.0 if self.g.mirrored else 1.0)  # mirrored: even in X
         size = np.abs(values).max(axis=1)
         counts, starts = size > NOTHING * size.max(), np.flatnonzero(np.diff(row, prepend=-1))

@@ -8,6 +8,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_shown import named
 from meanfield.analysis.implicit import CorrelationRoot
 
@@ -57,3 +58,31 @@ def test_a_short_law_is_written_out() -> None:
     text = repr(mf.growth(mf.Residual(mf.Derf() >> mf.Linear())))
     assert "where" not in text
     assert "log_coefficient=" in text
+
+
+def test_where_all_parameters_are_numbers_so_is_what_an_equation_defines() -> None:
+    law = mf.growth(mf.mlp(mf.erf), sigma_w=sp.Rational(3, 2), sigma_b=sp.Rational(1, 10))
+    apart = mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.5, sigma_b=0.1)[1]
+    assert law.gap.limit.is_Float
+    assert float(law.gap.limit) == pytest.approx(apart.gap, rel=1e-12)
+    assert "rho_star" not in repr(law)
+    assert "rho_star" in repr(mf.growth(mf.Residual(mf.Activate(mf.erf) >> mf.Linear())).gap)  # of letters it is not
+
+
+def test_gammas_that_a_whole_number_lies_between_are_one() -> None:
+    root = mf.Activation(mf.x / sp.cbrt(1 + mf.x**2))
+    law = mf.growth(mf.Residual(mf.Activate(root) >> mf.Linear()), sigma_w=1, sigma_b=0)
+    assert law.apjn.log_coefficient == -sp.Rational(1, 2)
+    product, n = sp.gamma(sp.Rational(17, 6)) * sp.gamma(-sp.Rational(13, 6)), sp.Symbol("n", positive=True)
+    ratio = sp.gamma(-sp.Rational(1, 6)) / sp.gamma(sp.Rational(5, 6))
+    for e in (n * ratio, product / sp.gamma(sp.Rational(5, 6)), sp.gamma(n) / sp.gamma(n + 1)):
+        short = Growth("J", "stretched", log_coefficient=e).shortest.log_coefficient
+        assert abs(sp.N((short - e).subs(n, sp.Rational(7, 5)), 30)) < 1e-25
+
+
+def test_the_least_depth_of_a_check_is_said_where_it_is_asked_for() -> None:
+    law = mf.growth(mf.mlp(mf.relu), sigma_w=1, sigma_b=0)
+    with pytest.raises(ValueError, match="1000"):
+        law.check(depth=300)
+    assert law.check.__doc__ is not None
+    assert "at least 1000" in law.check.__doc__
