@@ -60,6 +60,7 @@ def is_below(e: sp.Expr, limit: float) -> bool:
     if not isinstance(node, Node) or node.free_symbols or node.integrand.has(sp.DiracDelta):
         return False
     left = limit - float(sp.log(abs(c), evaluate=False).evalf(15))
+    node = node.func(node.integrand, *(a if a.is_Rational else sp.N(a, 30) for a in node.args[1:]))  # laws may hold expectations
     for bits, most in _TRIED:
         with suppress(NoRange):
             found = _is_below(node, left, _Search(bits, most))

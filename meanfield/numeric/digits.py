@@ -18,7 +18,6 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
 from meanfield.gaussian.underflows import is_below, is_odd
 from meanfield.gaussian.zeros import in_normal_form
-from meanfield.numeric.abnormal import FAINT
 from meanfield.symbols import known
 
 __all__ = ["digits_of", "doubles", "has_a_sign", "point", "too_small", "vanishing"]
@@ -36,10 +35,13 @@ _DOUBLE = 20
 #: digits beyond those, and times those that set the smallest argument beside the largest: until two in a row give the same value
 _BEYOND, _TIMES, _MOST = 16, (1, 3, 9, 27), 4_000
 
+#: the smallest double
+_LEAST = 5e-324
+
 
 def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool = False) -> mp.mpf:
     """The value of an expression at exact numbers, or its logarithm, to that many digits."""
-    exact = _without_bounds(_at(e, put, digits))
+    exact = _at(e, put, digits)
     wanted = sp.log(exact) if log else exact
     # an expectation certifies itself; everything around it may cancel
     alone = isinstance(wanted.as_coeff_Mul()[1], Node)
@@ -56,9 +58,10 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
 
 def _at(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int) -> sp.Expr:
     try:
-        return e.subs(put, simultaneous=True)
+        exact = e.subs(put, simultaneous=True)
     except ValueError:  # sympy 1.14 fails to factor some large integers under roots
-        return e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
+        exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
+    return _without_bounds(exact)
 
 
 def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
@@ -89,7 +92,7 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
             except ArithmeticError as reason:
                 reasons.append(reason)
                 value = mp.nan
-        out[g] = math.copysign(5e-324, value) if value and abs(value) < 1e-320 else float(value)
+        out[g] = math.copysign(_LEAST, value) if value and abs(value) < 1e-320 else float(value)
     return out
 
 
@@ -146,9 +149,9 @@ def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
 def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
     """What stands for a value that is established to be smaller than a double: the smallest one, or 0 by symmetry; None for any other."""
     exact = _at(e, point, _DOUBLE)
-    if not is_below(exact, math.log(FAINT)):
+    if not is_below(exact, math.log(_LEAST)):
         return None
-    return mp.mpf(0) if is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(5e-324)
+    return mp.mpf(0) if exact == 0 or is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(_LEAST)
 
 
 def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:

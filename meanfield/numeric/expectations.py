@@ -14,6 +14,7 @@ from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlop
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
+from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
@@ -79,8 +80,8 @@ class Expectations(Calls):
         if small is not None:
             return c * small.xreplace({q: a**2 * node.variance})
         form = self._safe(node.closed)
-        if form is not None:
-            return form
+        if form is not None and (closed.unguarded(form)[1] == sp.true or finite_below(node.integrand) is not None):
+            return form  # one that ends before the mean does leaves it to quadrature
         return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:

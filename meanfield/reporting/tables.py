@@ -100,7 +100,7 @@ def _(diagram: PhaseDiagram) -> xarray.Dataset:
     data["status"] = (names, diagram.status, _STATUS)
     data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
     data |= {f"growth_{name}": (names, words, {"long_name": f"growth of {name} over depth"}) for name, words in diagram.growth.items()}
-    data["apjn_sign"] = (names, diagram.apjn_sign, {"long_name": "1 where J grows over depth, -1 where it decays"})
+    data["apjn_sign"] = (names, diagram.apjn_sign, {"long_name": "1 where J grows over depth, -1 where it decays", "units": "1"})
     attrs: dict[str, object] = {"network": str(diagram.recursion.block), "latex": diagram.recursion.latex(), "start": diagram.start}
     attrs |= diagram.parameters
     attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}

@@ -288,14 +288,15 @@ def test_contours() -> None:
     def circle(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.asarray(a**2 + b**2 - 1.7)
 
-    (curve,) = contours.zero_curves(x, y, circle(x[:, None], y[None, :]), circle)
+    silent = contours.Steep(np.full((21, 19), np.nan), circle)
+    (curve,) = contours.zero_curves(x, y, circle(x[:, None], y[None, :]), circle, silent)
     assert np.hypot(*curve.T) == pytest.approx(math.sqrt(1.7), rel=1e-13)
     assert (curve[0] == curve[-1]).all()
 
     def step(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(a + b > 0.3, 1.0, -1.0)
 
-    assert contours.zero_curves(x, y, step(x[:, None], y[None, :]), step) == ()
+    assert contours.zero_curves(x, y, step(x[:, None], y[None, :]), step, silent) == ()
 
 
 def test_a_wrong_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,9 +123,9 @@ def test_a_product_that_is_marginal() -> None:
 
 
 def test_what_is_neither_smooth_nor_at_rest() -> None:
-    """rounding alone moves q of a critical ReLU network: a depth that steps cannot reach is refused"""
+    """a gap that moves by less than rounding, and does not come to rest: a depth that steps cannot reach is refused"""
     with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of the settings"):
-        mf.propagate(mf.mlp(mf.relu), 10**12, 1.0, c=0.5, sigma_w=math.sqrt(2), sigma_b=0, record="last")
+        mf.propagate(mf.mlp(mf.erf), 10**12, 1.0, c=0.5, sigma_w=1.0001 * math.sqrt(math.pi) / 2, sigma_b=0, record="last")
 
 
 def test_a_law_that_changes_with_depth_takes_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
