@@ -106,12 +106,12 @@ def _mean_below(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, limit: float, sear
     if rates(f) is None:
         return None
     ranges, m, v = search.ranges(f), float(mean), float(variance)
-    whole = (1 - _ROUNDING) * math.sqrt(2 * math.pi * v)
+    whole = math.log((1 - _ROUNDING) * math.sqrt(2 * math.pi * v))
 
     def size(a: float, b: float) -> float:
         away = max(0.0, a - m, m - b)
         away = max(0.0, away - _ROUNDING * (abs(m) + away))
-        return ranges.log_largest(a, b) + math.log(min(1.0, (b - a) / whole)) - (1 - _ROUNDING) * away / v * away / 2
+        return ranges.log_largest(a, b) + min(0.0, math.log(b - a) - whole) - (1 - _ROUNDING) * away / v * away / 2
 
     def there(a: float, b: float) -> float:
         place = a + (b - a) / 2
@@ -215,8 +215,9 @@ class _Density:
     def log_share(self, length: float, other: float) -> float:
         """ln of what is left of no exponent at all in a box of these lengths, or no less."""
         both = self.rest + self.slope * self.variance * self.slope
-        shares = [t / math.sqrt(2 * math.pi * v) for t, v in ((length, self.variance), (other, both), (other, self.rest))]
-        return math.log(min(1.0, shares[0], shares[1], shares[0] * shares[2])) + _ROUNDING
+        pairs = ((length, self.variance), (other, both), (other, self.rest))
+        shares = [math.log(t) - math.log(2 * math.pi * v) / 2 for t, v in pairs]
+        return min(0.0, shares[0], shares[1], shares[0] + shares[2]) + _ROUNDING * (1 + max(map(abs, shares)))
 
     def least(self, a: float, b: float, c: float, d: float) -> float:
         """Not more than the least exponent on a box: convex along u, w the nearest one that is on the box."""
