@@ -11,7 +11,7 @@ from meanfield.faces import worded
 
 def test_formulas_in_a_reason_are_formulas() -> None:
     assert "$q'$ grows like $q^{2}$: where" in mf.growth(mf.mlp(mf.relu_squared)).latex()
-    assert r"\text{$q'$ = $q$ for every variance}" in mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0).latex()
+    assert "$q'$ = $q$ for every variance." in mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0).latex()
 
 
 def test_letters_that_stand_alone_are_formulas() -> None:

@@ -262,7 +262,8 @@ class Expectation(Node):
 
     def _left_at_bound(self) -> sp.Expr | None:
         """what the density leaves of the function at the very variance from which on it grows faster, where that has a mean"""
-        if not self.variance.is_number or finite_below(self.integrand) != self.variance:
+        bound = finite_below(self.integrand) if self.variance.is_number else None
+        if bound is None or not (bound - self.variance).is_zero:
             return None
         return left_at_bound(self.integrand.xreplace({x: self.mean + x}))
 

@@ -301,7 +301,7 @@ def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Basic | None:
         return None
     if left_at_bound(f) is None:
         return known("q") < bound
-    return None if variance == bound else known("q") <= bound
+    return None if (variance - bound).is_zero else known("q") <= bound
 
 
 @among_reals

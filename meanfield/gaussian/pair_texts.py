@@ -21,7 +21,8 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
         steep = 1.0 / max(1.0 - rho, 1e-9)
         count = places_<i>(first, m1, math.sqrt(q1), steep, y, w<x>)
         beside = places_<j>(second, m2, math.sqrt(q2), steep, outer_y, outer_w<y>)
-        window = max(window, joint_window(y[:count], w, outer_y[:beside], outer_w, math.copysign(rho, p)) + wider(first))
+        joint = joint_window(y[:count], w, outer_y[:beside], outer_w, math.copysign(rho, p))
+        window = max(window, joint + max(wider(first), wider(second)))
     along_second = abs(m1) * abs(b) > abs(m2) * a  # a narrow variable is rounded like its mean, and what moves with it
     ratio = 0.0  # of what the one moves by to what the other does
     if rho < 1e-16:

@@ -119,7 +119,7 @@ class Ranges:
                     found.append(piece(v))
                 if holds:
                     break
-            return self.hull(*found)
+            return self.hull(*found) if found else self.whole
 
         return value
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -43,6 +42,10 @@ _NEAR, _WIDER, _LEVELS = 64.0, 2.0**8, 8
 _SPARE = 40.0
 #: relative rounding of distances
 _ROUNDING = 1e-15
+#: functions without jumps or poles on the line
+_CONTINUOUS = (
+    sp.Abs, sp.Max, sp.Min, sp.exp, sp.erf, sp.erfc, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.tanh, sp.sech, sp.atan, sp.asinh,
+)  # fmt: skip
 
 
 def is_below(e: sp.Expr, limit: float) -> bool:
@@ -93,16 +96,21 @@ def _gap_below(gap: Gap, limit: float, search: _Search) -> bool | None:
     f, v, d = gap.args
     if _mean_below(without_plateau(f) ** 2, sp.S.Zero, v, limit - math.log(2), search):
         return True
-    if f.has(sp.sign, sp.Heaviside, sp.Piecewise):
+    if not _is_continuous(f):
         return None
     steep = without_deltas(slope(f))
     return _mean_below(steep**2, sp.S.Zero, v, limit - float(sp.log(d).evalf(15)), search) or None
 
 
+def _is_continuous(f: sp.Expr) -> bool:
+    """whether that shows: functions that are continuous wherever they are real, and no powers or logarithms of what may be 0"""
+    if not f.atoms(sp.Function) <= f.atoms(*_CONTINUOUS) | f.atoms(sp.log):
+        return False
+    bases = [t.base for t in f.atoms(sp.Pow) if not t.exp.is_nonnegative] + [t.args[0] for t in f.atoms(sp.log)]
+    return not f.has(sp.Piecewise) and all(base.is_positive for base in bases)
+
+
 def _mean_below(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, limit: float, search: _Search) -> bool | None:
-    known_below = _established(f, mean, limit)
-    if known_below and variance <= max(known_below):  # what is farther in deviations is fainter
-        return True
     if rates(f) is None:
         return None
     ranges, m, v = search.ranges(f), float(mean), float(variance)
@@ -117,16 +125,7 @@ def _mean_below(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, limit: float, sear
         place = a + (b - a) / 2
         return ranges.log_least_at(place) - (place - m) / v * (place - m) / 2
 
-    found = search(_parts(m, math.sqrt(v)), size, there, _halves, limit)
-    if found:
-        known_below.append(variance)
-    return found
-
-
-@lru_cache(maxsize=256)
-def _established(f: sp.Expr, mean: sp.Expr, limit: float) -> list[sp.Expr]:
-    """variances for which E|f| is known to be below a limit: so it is for all that are smaller"""
-    return []
+    return search(_parts(m, math.sqrt(v)), size, there, _halves, limit)
 
 
 def _parts(mean: float, s: float) -> list[tuple[float, float]]:

@@ -151,7 +151,7 @@ def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
     exact = _at(e, point, _DOUBLE)
     if not is_below(exact, math.log(_LEAST)):
         return None
-    return mp.mpf(0) if exact == 0 or is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(_LEAST)
+    return mp.mpf(0) if exact == 0 or is_odd(exact.as_coeff_Mul()[1]) else mp.mpf(math.copysign(_LEAST, exact.as_coeff_Mul()[0]))
 
 
 def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:

@@ -80,7 +80,8 @@ class Expectations(Calls):
         if small is not None:
             return c * small.xreplace({q: a**2 * node.variance})
         form = self._safe(node.closed)
-        if form is not None and (closed.unguarded(form)[1] == sp.true or finite_below(node.integrand) is not None):
+        ends = form is not None and closed.unguarded(form)[1] != sp.true
+        if form is not None and not (ends and node.integrand.free_symbols == {x} and finite_below(node.integrand) is None):
             return form  # one that ends before the mean does leaves it to quadrature
         return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
 

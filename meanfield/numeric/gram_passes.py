@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 KEPT, TOGETHER = 1 << 27, 1 << 18
 #: matrices that one part of a network keeps at a layer, at most: masked softmax its weights and their variances
 MATRICES = 8
+#: what parameters that are not 0 are raised over, one after the other, to tell what is 0 whatever they are
+_WHATEVER = (0.7320508, 0.6180339)
 #: what points are whose Gram matrices are known so far, and to the end with gradients
 _LIVE = ("ok", "infinite APJN")
 _WHOLE = (*_LIVE, "zero APJN")
@@ -87,15 +89,17 @@ class Passes:
         return out.shaped(grid)
 
     def _silent(self, values: Mapping[str, Floats], count: int) -> NDArray[np.bool_]:
-        """Which of so many points take every signal to 0, as parameters are 0: so do they where the others are 1, and nothing underflows"""
+        """Which of so many points take every signal to 0, as parameters are 0: so do they whatever the others are"""
         if self.net.closes:
             rec = recursion(self.net)
             return silent_points(rec, np.array([values[s.name] for s in rec.parameters]).reshape(-1, count))
         kept = sizes_of(self.net)
-        plain = {name: v if name in kept else (v != 0).astype(np.float64) for name, v in values.items()}
-        start = np.broadcast_to(np.eye(self.n), (count, self.n, self.n))
-        after = flow_of(self.net)(start, {**plain, "l": np.zeros(()), "L": np.asarray(float(self.depth))}).gram
-        return np.asarray((after == 0).all((-1, -2)))
+        start, silent = np.broadcast_to(np.eye(self.n), (count, self.n, self.n)), np.ones(count, dtype=bool)
+        for whatever in _WHATEVER:
+            plain = {name: v if name in kept else (v != 0) * whatever**k for k, (name, v) in enumerate(values.items(), 1)}
+            after = flow_of(self.net)(start, {**plain, "l": np.zeros(()), "L": np.asarray(float(self.depth))}).gram
+            silent &= (after == 0).all((-1, -2))
+        return silent
 
 
 def _matrices(block: Block) -> int:

@@ -118,6 +118,8 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
 def _lasting(added: Added, state: State) -> tuple[float, float]:
     """How many repeats q stays within the range of states for, at the rate it has, and a gap that sinks among numbers with all digits."""
     dq, ddelta = added(np.array([[state.q], [state.delta], [state.ratio]]))[:2, 0].tolist()
+    if ddelta <= -state.delta < 0.0:
+        raise Rough
     rate, fall = math.log1p(dq / state.q), math.log1p(ddelta / state.delta) if state.delta > 0.0 else 0.0
     lasting = math.log((LEAST if rate < 0.0 else MOST) / state.q) / rate if rate else math.inf
     return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 else math.inf

@@ -85,14 +85,25 @@ def _slope(e: sp.Expr, name: str) -> sp.Expr:
 
 
 def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
-    """inf or 0 for a positive value that is no normal double, inf for one that is infinite, NaN for one that is not to be had"""
+    """a positive value by its logarithm, inf for one that is infinite, NaN for one that is not to be had"""
     still = _at_no_variance(e, given)
     if not still.free_symbols and not still.has(Node):
-        return float(still)
+        return float(still) if still.is_extended_real else math.nan
     try:
-        return math.inf if evaluate(e, log=True, **given) > 0 else 0.0
+        with np.errstate(over="ignore"):
+            return float(np.exp(evaluate(e, log=True, **given)))
     except (ArithmeticError, ValueError):
-        return math.inf if any(t.closed() == sp.oo for t in e.atoms(Node)) else math.nan
+        return _infinite(e, given)
+
+
+def _infinite(e: sp.Expr, given: Mapping[str, Any]) -> float:
+    """inf where expectations that are infinite enter with no negative factor and with a positive one, NaN elsewhere"""
+    factors = []
+    for node in e.atoms(Node):
+        if node.closed() == sp.oo:
+            letter = sp.Dummy(positive=True)
+            factors.append(float(_floats(e.xreplace({node: letter}).diff(letter), given)))
+    return math.inf if factors and min(factors) >= 0 and max(factors) > 0 else math.nan
 
 
 def _at_no_variance(e: sp.Expr, given: Mapping[str, Any]) -> sp.Expr:

@@ -41,8 +41,10 @@ def small_projection(f: sp.Expr, n: int) -> tuple[sp.Expr, sp.Float] | None:
         if first >= _TERMS // 2:
             return None
         ends = [(_REST * abs(terms[first] / t)) ** (1 / mp.mpf(k - first)) for k, t in enumerate(terms) if k >= _TERMS and t]
+        if not ends:  # no term that is left out says how large the rest is
+            return None
         series = sp.horner(sp.Add(*[sp.Float(t, 17) * q**k for k, t in enumerate(terms[:_TERMS])]))
-    return q ** sp.Rational(n, 2) * series, sp.Float(min(ends, default=mp.mpf(1)), 17)
+    return q ** sp.Rational(n, 2) * series, sp.Float(min(1, *ends), 17)
 
 
 def _coefficients(f: sp.Expr, orders: list[int], radius: mp.mpf) -> list[mp.mpf] | None:
@@ -58,5 +60,5 @@ def _coefficients(f: sp.Expr, orders: list[int], radius: mp.mpf) -> list[mp.mpf]
             return None
         sums = [mp.re(mp.fsum(on[j] * mp.conj(turns[m * j % count]) for j in range(count))) / count for m in orders]
         size = max(map(abs, on)) * mp.mpf(10) ** (-mp.mp.dps + 15)
-        found.append([s / r**m if abs(s) > size else mp.zero for s, m in zip(sums, orders, strict=True)])
+        found.append([s / r**m if abs(s) > size else mp.mpf(0) for s, m in zip(sums, orders, strict=True)])
     return found[0] if all(abs(a - b) <= _AGREED * abs(a) for a, b in zip(*found, strict=True)) else None

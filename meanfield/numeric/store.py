@@ -185,11 +185,6 @@ class Compiled:
     def __call__(self, *arguments: Any) -> None:
         self.form(arguments)()
 
-    @property
-    def is_made(self) -> bool:
-        """Whether it was called for some types."""
-        return bool(self._forms)
-
     def form(self, arguments: tuple[Any, ...], free: int = 0) -> Callable[..., None]:
         """The machine code for arguments of those types, as a function of the first of them that are `free`: the others are passed on."""
         from meanfield.numeric.compilation import machine

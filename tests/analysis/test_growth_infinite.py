@@ -23,7 +23,7 @@ def test_a_slope_that_is_not_square_integrable(power: sp.Expr, odd: bool) -> Non
     law = toy(sp.Abs(x) ** power * (sp.sign(x) if odd else 1), sigma_w=2, sigma_b=0)
     assert law.apjn.kind == "infinite"
     assert "not integrable" in law.apjn.reason
-    assert law.apjn.latex() == r"\ln \mathcal{J}^{\,l,0} = \infty"
+    assert r"\ln \mathcal{J}^{\,l,0} &= \infty" in law.apjn.latex()
     assert "not integrable" in law.latex()
     assert law.check(depth=1000).fits[0].quantity == "q"
     assert mf.propagate(law.block, 3, 1.0, sigma_w=2, sigma_b=0).log_apjn[0] == math.inf

@@ -382,4 +382,4 @@ def test_faces() -> None:
     law = mf.growth(toy(mf.derf(alpha)))
     assert r"\ln \mathcal{J}^{\,l,0} &\simeq" in mf.latex(law)
     assert "stretched" in repr(law)
-    assert law.apjn._repr_latex_().startswith("$")
+    assert law.apjn._repr_latex_().startswith(r"\begin{align*}")

@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.at_bound import left_at
 
 x, q, R = mf.x, mf.q, sp.Rational
 BOUND = R(5, 2)
@@ -83,3 +84,13 @@ def test_independent_factors_at_the_bound_have_a_mean_each_or_none() -> None:
     assert isinstance(phi.kernel(R(3, 2), 1), mf.gaussian.expectation.Node)
     with pytest.raises(ValueError, match="is infinite"):
         mf.evaluate(mf.E(phi.expression * phi.expression.xreplace({x: mf.y}), q, mf.p), q=2.5, p=0.0)
+
+
+def test_a_float_at_the_bound_is_the_bound() -> None:
+    f = sp.exp(x**2) / (1 + x**2)
+    assert float(mf.E(f, sp.Float(0.5))) == pytest.approx(float(mf.E(f, R(1, 2))), rel=1e-14)
+
+
+def test_what_oscillates_is_not_told_by_two_places() -> None:
+    """cos(27 x)^2/|x| is not integrable"""
+    assert left_at(sp.exp(x**2 / 2) * sp.cos(27 * x) ** 2 / sp.sqrt(1 + x**2), R(1, 2)) is None

@@ -78,3 +78,15 @@ def test_what_is_printed_is_short() -> None:
     node = Projection(sp.tanh(x), q, 19)
     assert str(node) == "E(He_19(x/sqrt(q))*tanh(x), q)"
     assert r"\operatorname{He}_{19}" in sp.latex(node)
+
+
+@pytest.mark.parametrize(("f", "n", "v"), [(x / (1 + x**4), 5, 0.5), (x / (1 + x**4), 5, 1e-3), (x**3 / (1 + x**40), 3, 0.9)], ids=str)
+def test_series_of_which_terms_are_missing(f: sp.Expr, n: int, v: float) -> None:
+    with mp.workdps(25):
+        own = sp.lambdify(x, f, "mpmath")
+        hermite = sp.lambdify(x, sp.hermite_prob(n, x) / sp.sqrt(sp.factorial(n)), "mpmath")
+        s, ends = mp.sqrt(v), [-14, *(k / mp.sqrt(v) for k in (-1.2, -1, -0.8)), 0, *(k / mp.sqrt(v) for k in (0.8, 1, 1.2)), 14]
+        ends = sorted(e for e in ends if -14 <= e <= 14)
+        truth = mp.quad(lambda z: own(s * z) * hermite(z) * mp.npdf(z), ends)
+        size = mp.quad(lambda z: abs(own(s * z) * hermite(z)) * mp.npdf(z), ends)
+    assert abs(mf.evaluate(mf.Activation(f).hermite(n, q), q=v) - truth) < 1e-12 * size

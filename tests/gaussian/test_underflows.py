@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import meanfield as mf
+from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.ranges import NoRange, Ranges
 from meanfield.gaussian.underflows import is_below
+from meanfield.numeric.digits import too_small
 from meanfield.numeric.programs import Program
 
 x, y, q, p, delta = mf.x, mf.y, mf.q, mf.p, mf.delta
@@ -139,3 +141,20 @@ def test_deep_underflows_are_told_at_once_and_zeros_are_zeros() -> None:
     assert mf.evaluate(mf.E(sp.tanh(x) * even, q), q=0.001) == 0.0
     with pytest.raises(OverflowError, match=r"smaller than 2\.2e-308"):
         mf.evaluate(mf.E(sp.sin(x) / sp.cosh(1000 * (x - 3)), q), q=0.001)
+
+
+def test_one_answer_says_nothing_of_another() -> None:
+    """the mass next to 0 grows as the variance falls: a mean that is tiny at variance 1 is not so at smaller ones"""
+    narrow = sp.Rational(1, 10**240) * sp.exp(-(10**200) * mf.x**2 / 2)
+    assert is_below(Expectation(narrow, sp.S.One), -744.0)
+    assert not is_below(Expectation(narrow, sp.Rational(1, 10**203)), -744.0)
+
+
+@pytest.mark.parametrize("f", [abs(mf.x) / mf.x, mf.x / abs(mf.x), sp.atan(1 / mf.x)], ids=str)
+def test_gaps_of_what_jumps_are_not_those_of_its_slope(f: sp.Expr) -> None:
+    assert not is_below(Gap(f, sp.S.One, sp.Rational(1, 10**4)), -30.0)
+
+
+def test_what_stands_for_an_underflow_has_its_sign() -> None:
+    mean = Expectation(1 / sp.cosh(1000 * mf.x - 3000), sp.Rational(1, 1000))
+    assert [too_small(sign * mean, {}) for sign in (1, -1)] == [5e-324, -5e-324]

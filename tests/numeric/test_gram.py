@@ -330,3 +330,14 @@ def test_points_go_together_and_stretches_of_layers_are_run_again_with_the_same_
         assert np.array_equal(*(getattr(run, name) for run in runs), equal_nan=name != "status"), name
     with pytest.raises(ValueError, match=r"GiB .* settings x 19 layers.*record='last'.*sweep.zarr"):
         mf.propagate(net, 18, np.ones((10**4, 1)), q2=np.ones(10**4), p=0.1, sigma_w=1, sigma_b=0)
+
+
+def test_an_underflow_is_no_zero_and_no_number_is_invalid() -> None:
+    """what is 0 where a parameter is 1 is not 0 for that; a weight 1/0 is no number"""
+    s = sp.Symbol("s", real=True)
+    near = sp.Piecewise((sp.Rational(1, 2), abs(mf.i - mf.j) <= 1), (0, True))
+    mixed = mf.FixedAttention(near, n=3, sigma_V=1, sigma_O=1)
+    assert mf.propagate(mf.Linear(1 - s, 0) >> mixed, q=1.0, p=0.0, depth=400, s=0.9).status == "underflow"
+    assert mf.propagate(mf.Linear(s, 0) >> mixed, q=1.0, p=0.0, depth=400, s=0.1).status == "underflow"
+    assert mf.propagate(mf.Linear(s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "zero signal"
+    assert mf.propagate(mf.Linear(1 / s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "invalid"
