@@ -123,6 +123,7 @@ class Curve:
         the later half of the repeats"""
         low = max(self.l[0], top / 2 if self.steep else math.sqrt(top))
         at = np.unique(np.searchsorted(self.l, np.geomspace(low, top, POINTS)).clip(0, len(self.l) - 1))
+        at = at[np.isfinite(y[at])]  # no logarithm of a slope that is still of the other sign
         matrix = np.array([c[at] for c in columns]).T
         scale = np.abs(matrix).max(axis=0)
         scale[scale == 0] = 1

@@ -231,7 +231,7 @@ def _bounded(name: str) -> Callable[..., Interval]:
     return lambda r, v: r.rising(name, r.hull(r.no_less(-r.no_less(-v, -1), -1)))
 
 
-_half_turn = mp.mpf("1.6")
+_HALF_TURN = mp.mpf("1.6")
 
 _RULES: dict[Any, Callable[..., Interval]] = {
     sp.Add: _sum,
@@ -247,7 +247,7 @@ _RULES: dict[Any, Callable[..., Interval]] = {
     sp.coth: lambda r, v: 1 / r.rising("tanh", v, (-1, 1)),
     sp.csch: lambda r, v: 1 / r.rising("sinh", v),
     sp.asinh: _rising("asinh"),
-    sp.atan: _rising("atan", -_half_turn, _half_turn),
+    sp.atan: _rising("atan", -_HALF_TURN, _HALF_TURN),
     sp.erf: _rising("erf", -1, 1),
     sp.erfc: _erfc,
     NormalCDF: lambda r, v: _erfc(r, -v / r.context.sqrt(r.context.mpf(2))) / 2,
