@@ -169,7 +169,7 @@ def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:
 
 
 def _of_one_sign(f: sp.Expr) -> bool:
-    return all(t.is_nonnegative or (t.is_Pow and t.exp.is_even) for t in f.as_coeff_Mul()[1].as_ordered_factors())
+    return _not_negative(f.as_coeff_Mul()[1])
 
 
 def _is_nothing(e: sp.Expr, put: dict[sp.Symbol, sp.Expr]) -> bool:

@@ -80,10 +80,9 @@ class Expectations(Calls):
         if small is not None:
             return c * small.xreplace({q: a**2 * node.variance})
         form = self._safe(node.closed)
-        ends = form is not None and closed.unguarded(form)[1] != sp.true
-        if form is not None and not (ends and node.integrand.free_symbols == {x} and finite_below(node.integrand) is None):
-            return form  # one that ends before the mean does leaves it to quadrature
-        return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+        if form is None or _ends_early(form, node.integrand):
+            return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+        return form
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         integrand, broad = self.integrand(g), self.broad(g)
@@ -266,3 +265,8 @@ def _is_arc(e: sp.Basic) -> bool:
 def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:
     """A value in one case of several, 0 in the others: quadrature of the variance 0 costs nothing."""
     return value if case == sp.true else sp.Piecewise((value, case), (sp.S.Zero, True))
+
+
+def _ends_early(form: sp.Expr, f: sp.Expr) -> bool:
+    """whether a closed form of a mean holds up to some variance only, where the mean of a function without parameters has no such bound"""
+    return bool(closed.unguarded(form)[1] != sp.true and f.free_symbols == {x} and finite_below(f) is None)
