@@ -24,6 +24,7 @@ __all__ = ["Labelled", "dataset", "escaped", "html", "latex", "plot", "worded"]
 RULES = (
     "meanfield.reporting.formulas",
     "meanfield.reporting.growth_text",
+    "meanfield.reporting.points_text",
     "meanfield.reporting.statements",
     "meanfield.reporting.numbers",
     "meanfield.reporting.tables",
@@ -86,10 +87,9 @@ def _rule(face: Any, thing: Any) -> Callable[..., Any] | None:
 def latex(thing: Any) -> str:
     r"""LaTeX of whatever the library hands out, and of tuples, mappings and arrays of it: a fragment that needs amsmath and amssymb only.
 
-    Of an expression, a matrix or numbers, and of what is one equation (an activation, an expansion, an identity, an unrolled stream, a
-    signal, an average over softmax weights, an optimiser, a budget, a step of a derivation or of a rule), it is a formula, which stands
-    in math mode. Of all else, answers, networks, tables and collections among them, it is a text, which stands between paragraphs as
-    it is; where there is no answer, the sentence that says why.
+    Of an expression, a matrix or numbers, and of what is one equation (all of them: `meanfield.reporting.statements.FORMULAS`), it is a
+    formula, which stands in math mode. Of all else, answers, networks, tables and collections among them, it is a text, which stands
+    between paragraphs as it is; where there is no answer, the sentence that says why.
 
     Raises
     ------

@@ -22,9 +22,13 @@ from meanfield.analysis.elimination import (
     relation,
     with_squares,
 )
+from meanfield.analysis.growth_rates import Undetermined
+from meanfield.analysis.limits import REST
 from meanfield.analysis.maps import at_zero, slope_at_zero, values_of
 from meanfield.analysis.newton import solutions
+from meanfield.analysis.repeats import small
 from meanfield.analysis.roots import Root, positive_roots
+from meanfield.analysis.signs import GAP, sign
 from meanfield.gaussian.series import NoExpansion
 from meanfield.symbols import known
 
@@ -43,8 +47,8 @@ NEAR = 1e-5
 IDLE = 1e-9
 #: a slope dq'/dq this little above 1 is 1
 MARGINAL = 1e-9
-#: variances beside 0, and what is more than rounding of q'/q - 1 there
-BESIDE, TOLD = (1e-8, 1e-1, 22), 1e-13
+#: orders to which q' is expanded beside q = 0, one after the other where all terms cancel
+ORDERS = (3, 6, 10)
 #: values that letters are tried at, and how nearly dq'/dq = 1 holds there where q* does not depend on them
 LETTERS, SAME = (sp.Rational(1, 2), sp.Rational(4, 5)), 1e-12
 
@@ -244,16 +248,24 @@ class Problem:
             line = {name: sp.sqrt(square) for name, square in shown.items()}
             return Critical(line | {"q": 0.0}, "line", f"q* = 0: {' and '.join(line)} in terms of {', '.join(free)}", **rest)
         values = {name: float(sp.sqrt(square)) for name, square in shown.items()}
-        if self._leaves_origin({s: sp.sqrt(square) for s, square in squares.items()}):
-            return Critical(values | {"q": 0.0}, "unstable", "q leaves this fixed point: dq'/dq = 1 and q' > q beside it", **rest)
-        return Critical(values | {"q": 0.0}, "ok", "q* = 0", **rest)
+        status, reason = self._beside_origin({s: sp.sqrt(square) for s, square in squares.items()})
+        return Critical(values | {"q": 0.0}, status, reason, **rest)
 
-    def _leaves_origin(self, at: Mapping[sp.Symbol, sp.Expr]) -> bool:
-        """whether q' > q beside q = 0, where dq'/dq = 1: at the least variance at which they are told apart"""
-        values = {s.name: float(value) for s, value in {**self.bound, **at}.items()}
-        (beside,), error = values_of((self.free.fixed / q,), {**values, "q": np.geomspace(*BESIDE)})
-        told = beside[np.abs(beside) > np.maximum(error, TOLD)]
-        return bool(told.size and told[0] > 0)
+    def _beside_origin(self, at: Mapping[sp.Symbol, sp.Expr]) -> tuple[str, str]:
+        """status and reason of q = 0, where dq'/dq = 1: the sign of the leading term of q' - q there, beyond the linear one"""
+        change = self.new.subs({**self.bound, **at}, simultaneous=True) - q
+        try:
+            for order in ORDERS:
+                terms = small(change.xreplace({q: GAP}), order)
+                leading = next((c for key, c in terms.items() if key != (sp.S.One, 0) and c != 0), None)
+                if leading is not None and not leading.has(REST):
+                    break
+            side = 0 if sp.expand(change) == 0 else None if leading is None or leading.has(REST) else sign(leading)
+        except (NoExpansion, Undetermined) as reason:
+            return "unresolved", f"q* = 0, and whether q comes there is not told: {reason}"
+        if side is None:
+            return "unresolved", "q* = 0, and whether q comes there is not told by the leading terms of q' - q"
+        return ("unstable", "q leaves this fixed point: dq'/dq = 1 and q' > q beside it") if side > 0 else ("ok", "q* = 0")
 
     # -- points -----------------------------------------------------------------------------------------------------------------
     def _point(self, squares: dict[sp.Symbol, sp.Expr], at: mp.mpf) -> Critical:

@@ -47,12 +47,16 @@ class Curve:
         names = [squared(s).name for s in self.unknown]
         size = np.maximum(1.0, at)  # of the terms that cancel
         value, bound, slopes = self._rows(at, dict.fromkeys(names, np.zeros(at.size)), size)
-        right, matrix = value[:, 1:], slopes[:, 1:, 1:]
+        right, matrix, parts = value[:, 1:], slopes[:, 1:, 1:], np.abs(value[:, 1:]) + np.abs(at[:, None] * slopes[:, 1:, 0])
         squares = _solved(matrix, -right[:, :, None])[:, :, 0]
         value, bound, slopes = self._rows(at, dict(zip(names, squares.T, strict=True)), size)
         moved = _solved(slopes[:, 1:, 1:], -slopes[:, 1:, :1])[:, :, 0]
         slope = slopes[:, 0, 0] + (slopes[:, 0, 1:] * moved).sum(1)
-        rounding = 8 * k * np.finfo(float).eps * (1e-1 + np.abs(slopes[:, 0, 1:] * squares).sum(1))
+        # what is left of the solved equations by the rounding of their terms goes into the squares, and from there into the value
+        passed = _solved(np.swapaxes(matrix, 1, 2), slopes[:, 0, 1:, None])[:, :, 0]
+        left = parts + (np.abs(matrix) @ np.abs(squares)[:, :, None])[:, :, 0]
+        terms = 1e-1 + np.abs(slopes[:, 0, 1:] * squares).sum(1) + np.abs(passed * left).sum(1)
+        rounding = 8 * k * np.finfo(float).eps * terms
         return value[:, 0], at * slope, bound + rounding
 
     def _rows(self, at: Floats, squares: dict[str, Floats], size: Floats) -> tuple[Floats, Floats, Floats]:

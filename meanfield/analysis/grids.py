@@ -31,8 +31,9 @@ STEPS = 80
 ZERO = 1.5e-15
 #: ln (1 - c') at c = 0 that may be nothing but the error of a table
 SMALL = 1e-9
-#: a Newton step that leads to a root that is touched, and at how many places beyond where a rate has faded it is looked for
-NEAR, BEYOND = 1e-2, 12
+#: how many times that a rate is when it has faded into rounding, the sign of which then tells nothing: a quadrature is right to 5e-15, and
+#: its table again; how nearly in ln q its slope tells a root that is touched from that, and at how many places beyond it is looked for
+FADED, NEAR, BEYOND = 4, 1e-2, 12
 #: repeats after which a net that mixes tokens is near where it goes, and Newton steps that end there
 REPEATS, NEWTON = 200, 30
 #: the last Newton step, in logarithms
@@ -98,17 +99,21 @@ class Grid:
             march = at + np.where(up, 1.0, -1.0) * stride[active]
             u[active] = np.where(bounded, np.where(inside, newton, middle), np.where(towards, newton, march))
             stride[active] = np.minimum(2 * stride[active], 4.0)
-            zero, away = np.abs(value) <= ZERO * moved.noise, np.abs(newton - at)
+            level, away = ZERO * moved.noise, np.abs(newton - at)
+            zero, told = np.abs(value) <= level, FADED * level < NEAR * np.abs(slope)
             rounding = (away < SETTLED) & (away > last[active] / 2)  # of a table, whose values are not as exact
             done = zero | (bounded & (rounding | (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at)))))
             last[active] = away
-            faint = np.flatnonzero(zero & ~bounded & ~(np.abs(newton - at) < NEAR) & (np.abs(at - begin[active]) > 0))
+            faded = (np.abs(value) <= FADED * level) & ~bounded & ~told & (np.abs(at - begin[active]) > 0)
+            above, below = at > np.log(HIGHEST), at < np.log(LOWEST)
+            done &= ~(faded & (above | below))
+            faint = np.flatnonzero(faded & ~above & ~below)
             if faint.size:  # no root, but a rate that fades on the way
                 at[faint], done[faint] = self.take(active[faint])._across(at[faint], begin[active[faint]])
                 u[active[faint]] = at[faint]
             result[active[done]] = np.exp(at[done])
-            result[active[~done & up & (at > np.log(HIGHEST))]] = np.inf
-            result[active[~done & ~up & (at < np.log(LOWEST))]] = 0.0
+            result[active[~done & (up | faded) & above]] = np.inf
+            result[active[~done & (~up | faded) & below]] = 0.0
             result[active[np.isposinf(value)]] = np.inf
             active = active[np.isnan(result[active]) & ~np.isnan(value)]
             if not active.size:
@@ -124,7 +129,7 @@ class Grid:
         for part in np.linspace(1, 0, BEYOND, endpoint=False):
             here = at + part * (edge - at)
             moved, *_ = self.steps.identical(np.exp(here))
-            seen, turned = np.abs(moved.growth) > 2 * ZERO * moved.noise, (moved.growth > 0) != up
+            seen, turned = np.abs(moved.growth) > FADED * ZERO * moved.noise, (moved.growth > 0) != up
             on, ends = np.where(seen, np.where(turned, at, here), on), np.where(seen, turned, ends)
         return on, ends
 
@@ -164,7 +169,7 @@ class Grid:
                 f_low[active] = np.where(~up & (side[active] < 0), fa / 2, np.where(up, value, fa))
                 low[active], high[active] = np.where(up, u, a), np.where(up, b, u)
                 side[active] = np.where(up, 1, -1)
-                done = (np.abs(value) <= zero) | (high[active] - low[active] < 1e-13)
+                done = (np.abs(value) <= zero) | (high[active] - low[active] <= np.maximum(1e-13, 2 * np.spacing(np.abs(u))))
                 result[active[done]] = np.exp(u[done])
                 active = active[~done & ~np.isnan(value)]
                 if not active.size:

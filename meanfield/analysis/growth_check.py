@@ -1,12 +1,13 @@
 """A growth law beside a long run: the fitted constants, what a shorter run gives, and whether the two close in on the prediction.
 
 The fits are those of `meanfield.analysis.growth_fits`. What a run of the depth that was asked for does not tell, one to 10^13 repeats is
-asked, where leaps can make it.
+asked, where leaps can make it, or one of 20000 where they cannot and it takes no minutes.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,6 +37,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
+#: repeats by which it is seen what more of them cost, and for how many seconds one goes deeper than was asked for
+SEEN, PATIENCE = 50, 30.0
 #: factors of e in q after which what depends on it has settled
 QUIET = 30
 #: depth at which what settles slowly has settled, and a logarithm is told from powers of l that are nearly as slow
@@ -110,13 +113,16 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
         raise ValueError(f"the run ends after {last} layers: {run.status}")
-    series = _series(run, single)
-    if exponential and law.gap.kind == "power":  # what q leaves at first is gone
+    series, carried = _series(run, single), exponential and law.gap.kind == "power"
+    if carried:  # what q leaves at first is gone
         series.logs["1 - c"][run.layers < min(QUIET / slowest, run.layers[last - 1] / 16)] = np.nan
     found = fits(law, series, free, depth >= FAR)
-    hidden = law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
-    if isinstance(run, LongRun) and depth < FAR and (hidden or any(f.verdict != AGREES for f in found)):
-        found = _deeper(law, rec, start, {**given, **fixed}, free, found)
+    far = isinstance(run, LongRun)
+    hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
+    if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
+        ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
+        if far or _takes(rec, ended, {**given, **fixed}) * ONE_BY_ONE / SEEN <= PATIENCE:
+            found = _deeper(law, rec, start, {**given, **fixed}, free, found, far)
     return Check(law, free, tuple(found), run)
 
 
@@ -137,13 +143,26 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
 
 
 def _deeper(
-    law: GrowthLaw, rec: Recursion, start: tuple[float, float | None], values: dict[str, Any], free: dict[str, float], found: list[Fit]
+    law: GrowthLaw,
+    rec: Recursion,
+    start: tuple[float, float | None],
+    values: dict[str, Any],
+    free: dict[str, float],
+    found: list[Fit],
+    far: bool,
 ) -> list[Fit]:
-    """the fits of a run to FAR in the place of those that do not agree, or are not made"""
+    """the fits of a run to FAR, or to ONE_BY_ONE, in the place of those that do not agree, or are not made"""
     q, gap = start
     try:
-        run = long_run(rec, FAR, q, None if gap is None else q * gap, values)
+        run = long_run(rec, FAR, q, None if gap is None else q * gap, values) if far else _run(rec, ONE_BY_ONE, q, gap, values, True)
     except ArithmeticError:
         return found
     settled = {(f.quantity, f.name): f for f in found if f.verdict == AGREES}
-    return [settled.get((f.quantity, f.name), f) for f in fits(law, _series(run, gap is None), free, True)]
+    return [settled.get((f.quantity, f.name), f) for f in fits(law, _series(run, gap is None), free, far)]
+
+
+def _takes(rec: Recursion, state: tuple[float, float | None], values: dict[str, Any]) -> float:
+    """seconds of work of SEEN more repeats from where a run has ended"""
+    begin = time.process_time()
+    _run(rec, SEEN, *state, values, True)
+    return time.process_time() - begin

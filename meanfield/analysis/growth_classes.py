@@ -28,6 +28,8 @@ CRITICAL = 1e-9
 ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
 PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
+#: by how much more than its bound a difference of rates has to be seen
+SEEN = 30
 #: where they are taken of what is beyond doubles there, as E exp(x)^2 = exp(2q) is
 NEARER = (1e1, 1e2)
 #: exponents, and rates in units of that of q, that are told apart
@@ -103,7 +105,9 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
     order = exponent(away, there)
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
-    inside = _rise(grid, near, marginal)
+    rises = _rise(grid, near, marginal), _rise(grid, far, marginal)
+    fades = exponent(*rises)
+    carried = marginal & (rises[1] > 0) & (fades < np.where(slow, kappa, 0) + APART)  # pairs inside go to c = 1, however slowly
     held = _are_held(grid, far, slow & (side > 0) & (there > 0) & (np.abs(order - 0.5) < APART) & ~parts)
     fed = [_set_apart(grid, v, parts) for v in (near, far)]  # 1 - c, by which identical inputs come apart
     keeps = parts & (exponent(*fed) < np.where(slow, kappa, 0) + APART)
@@ -111,8 +115,8 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
         [
             keeps | np.isposinf(there),
             ~np.isfinite(there) | (parts & slow),
-            marginal & (inside > 1e-3),
-            marginal & slow & (inside > 1e-3 * np.abs(first[0])),
+            carried & (~slow | (fades < kappa - APART)),
+            carried,
             held,
             marginal | (there > 0),
             order < APART,
@@ -194,12 +198,13 @@ def _places(grid: Grid, side: int) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _rise(grid: Grid, at: Floats, wanted: NDArray[np.bool_]) -> Floats:
-    """|ln (1 - c')/(1 - c)| inside, where wanted; what SAMPLES of them agree in to a factor 2 is taken for all"""
+    """|ln (1 - c')/(1 - c)| inside, where wanted and no rounding; what SAMPLES of them agree in to a factor 2 is taken for all"""
     rise, asked = np.zeros(at.size), np.flatnonzero(wanted)
 
     def values(part: NDArray[np.int64]) -> Floats:
         new_q, new_d = grid.take(part).steps.moved(at[part], INSIDE * at[part])
-        return np.abs(new_d.growth - new_q.growth)
+        size = np.abs(new_d.growth - new_q.growth)
+        return np.where(size > SEEN * (new_d.growth_error + new_q.growth_error), size, 0.0)
 
     if asked.size > SAMPLES:
         some = values(asked[np.linspace(0, asked.size - 1, SAMPLES).astype(int)])

@@ -6,8 +6,8 @@ Fits are over the later half of the decades of l, at points evenly spread in ln 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
@@ -17,8 +17,9 @@ from meanfield import faces
 from meanfield.analysis.implicit import Implicit
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.numeric.leaps import LEFT, LENIENT
 
-__all__ = ["AGREES", "Columns", "Curve", "Fit", "Floats", "Series", "integrals", "number", "raised", "slope"]
+__all__ = ["AGREES", "Columns", "Constant", "Curve", "Fit", "Floats", "Series", "as_it_is", "integrals", "number", "slope", "to_the"]
 
 Floats = NDArray[np.float64]
 Columns = list[Floats]
@@ -27,13 +28,26 @@ Columns = list[Floats]
 AGREES = "agrees"
 #: points of a fit
 POINTS = 60
-#: how far a fit that tells may move, and be off by errors alone, relative; how many errors it may be from what is predicted, beside the
-#: digits, relative, to which runs by leaps are known
-STILL, ERRORS, DIGITS = 0.02, 3, 1e-8
+#: how many errors a fit may be from what is predicted; how large these together, and how far it moved, may be where it tells, relative
+ERRORS, STILL = 3, 0.02
+#: to how many digits runs by leaps are known, relative
+DIGITS = LEFT * LENIENT
 #: by which factors a run is cut short, to see a fit move: where it settles as powers of l, and exponentially
 SHORTER, SHORTER_STEEP = 4, 2
-#: by which factor moves of a fit fall at most: as l^-2
-FASTEST = 16
+
+
+#: a constant of a law from the coefficient that is fitted
+Constant = Callable[[float], float]
+
+
+def as_it_is(fitted: float) -> float:
+    """The coefficient is the constant."""
+    return fitted
+
+
+def to_the(power: float) -> Constant:
+    """The constant is a power of the coefficient, above 0."""
+    return lambda fitted: fitted**power if fitted > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -41,8 +55,10 @@ class Fit:
     """One constant of a law: predicted, fitted over the run, the error of that, and the verdict on the two.
 
     The error is how far the fit moved since the run was a quarter as long (half as long, where it settles exponentially), or more where
-    that is little by chance, beside the move before it, or where much is left to go if both are of a geometric series. The verdict is on
-    that scale.
+    that is little by chance, beside the move before it, or where much is left to go if both are of a geometric series; and the digits of
+    the run. The verdict is "disagrees" where the prediction is more than three errors from the fit, and "agrees" where it is within them
+    and they are less than 2 % of it: a constant that is wrong by more than twice that does not agree. Elsewhere, and where the fit moved
+    by more than 2 %, it is "not settled at this depth".
 
     `depth` is that of the run, which can be deeper than what was asked for where that does not tell the constant.
     """
@@ -84,18 +100,20 @@ def number(e: sp.Expr, values: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Curve:
-    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l; steep where it settles exponentially."""
+    """ln y over l, and what corrects ln y and y: relative to 1, and relative to l; the power of 1/l of what is left out, at least; steep
+    where it settles exponentially."""
 
     quantity: str
     l: Floats
     y: Floats
     small: Columns
     beside: Columns
+    omitted: float = 0.0
     steep: bool = False
 
-    def fit(self, name: str, predicted: float, y: Floats, columns: Columns, least: float = 1e-3) -> Fit:
-        """the first coefficient beside what is predicted"""
-        return self._judged(name, predicted, [float(self._solve(y, columns, top)[0]) for top in self._tops], least)
+    def fit(self, name: str, predicted: float, y: Floats, columns: Columns, least: float = 1e-3, constant: Constant = as_it_is) -> Fit:
+        """a constant of the first coefficient beside what is predicted of it"""
+        return self._judged(name, predicted, [constant(float(self._solve(y, columns, top)[0])) for top in self._tops], least)
 
     def end(self, name: str, predicted: float) -> Fit:
         """y where the run ends beside what is predicted"""
@@ -107,15 +125,16 @@ class Curve:
         return np.asarray(self.l[-1] / (SHORTER_STEEP if self.steep else SHORTER) ** np.arange(3.0))
 
     def _judged(self, name: str, predicted: float, fitted: Sequence[float], least: float) -> Fit:
-        """what was fitted to the run and to two shorter ones; agrees: no farther from the prediction than its error, and not moving much"""
+        """what was fitted to the run and to two shorter ones, beside what is predicted: a move that is small by chance counts as what the
+        one before falls to, as the first power of l that is left out, and to its square where a run twice as long settles exponentially"""
         now, before, first = fitted
         size, change, earlier = max(abs(predicted), least), abs(now - before), abs(before - first)
         left = change**2 / (earlier - change) if change < earlier else 0.0
-        error = max(change, min(math.sqrt(change * earlier), earlier), earlier / FASTEST, left)
-        off = abs(now - predicted)
-        close = off <= ERRORS * error + DIGITS * size
-        loose = change > STILL * size or (close and off > STILL * size)
-        verdict = "not settled at this depth" if loose else AGREES if close else "disagrees"
+        fallen = earlier * min(1.0, earlier / size) if self.steep else earlier * SHORTER**-self.omitted
+        error = max(change, min(math.sqrt(change * earlier), earlier), fallen, left) + DIGITS * size
+        close = abs(now - predicted) <= ERRORS * error
+        settled = change <= STILL * size and not (close and ERRORS * error > STILL * size)
+        verdict = "not settled at this depth" if not settled else AGREES if close else "disagrees"
         return Fit(self.quantity, name, predicted, now, error, verdict, int(self.l[-1]))
 
     def _solve(self, y: Floats, columns: Columns, top: float) -> Floats:
@@ -129,14 +148,6 @@ class Curve:
         scale[scale == 0] = 1
         solution: Floats = np.linalg.lstsq(matrix / scale, y[at], rcond=None)[0] / scale
         return solution
-
-
-def raised(slope: Fit, power: float) -> Fit:
-    """The constant that is a power of the slope that was fitted, and its error; the verdict on the slope stands"""
-    if power == 1:
-        return slope
-    fitted = slope.fitted**power if slope.fitted > 0 else math.nan
-    return replace(slope, predicted=slope.predicted**power, fitted=fitted, error=abs(power * fitted / slope.fitted) * slope.error)
 
 
 def slope(l: Floats, y: Floats) -> Floats:

@@ -179,8 +179,8 @@ def _gap_law(move: Motion, approach: Approach | Undetermined, gap: sp.Expr | Non
         b, factor = approach.carried[0] / move.kappa, approach.carried[1]
         return Growth("1 - c", "power", exponent=-b, coefficient=tidied(factor * (beta * move.kappa) ** -b))
     if approach.fed is not None:
-        b, factor = approach.fed
-        return Growth("1 - c", "logarithmic", exponent=-b, coefficient=tidied(factor * move.kappa**b))
+        b, factor, power = approach.fed
+        return Growth("1 - c", "logarithmic", exponent=-b, coefficient=tidied(factor * move.kappa**b), feeding=power)
     if move.slow and not approach.by_repeats:
         if theta == 1:
             exponent = tidied(h / (beta * move.kappa))

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, raised
+from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, to_the
 from meanfield.analysis.growth_fits_logarithms import logarithmic_fits
 
 if TYPE_CHECKING:
@@ -90,20 +91,20 @@ def _curve(g: Growth, series: Series, by_itself: bool, settling: float, values: 
     l, y = series.layers[good].astype(float), y[good]
     log_gap = series.logs["1 - c"][good]
     if by_itself and len(good) > FIRST and np.isfinite(log_gap).all():
-        small, beside = _integrals(l, log_gap)
+        (small, beside), omitted = _integrals(l, log_gap), 0.0
     else:
         nu = settling if settling > 0 else 0.5
         if g.quantity == "1 - c" and g.kind == "power":
             nu = min(1.0, -number(g.exponent, values) / 2)
         elif g.quantity == "q" and g.kind == "power" and (exponent := number(g.exponent, values)) > 0:
             nu = min(nu, exponent / 2)
-        small = _powers(l, nu)
+        small, omitted = _powers(l, nu)
         beside = [l * c for c in small]
     if len(g.terms) == 2 and g.kind == "power":
         own = number(g.exponent, values)
         kept, y = _without_mode(l, y, own, next(e for e in (number(e, values) for _, e in g.terms) if e != own))
         l, small, beside = l[kept], [c[kept] for c in small], [c[kept] for c in beside]
-    return Curve(g.quantity, l, y, small, beside)
+    return Curve(g.quantity, l, y, small, beside, omitted)
 
 
 def _steep_curve(g: Growth, series: Series, merging: bool) -> Curve:
@@ -115,10 +116,10 @@ def _steep_curve(g: Growth, series: Series, merging: bool) -> Curve:
     return Curve(g.quantity, series.layers[good].astype(float), y[good], small, [], steep=True)
 
 
-def _powers(l: Floats, nu: float) -> Columns:
-    """l^-k nu with logarithms: one of them with each whole power of the 1/l of a repeat, or of l^-2 nu"""
+def _powers(l: Floats, nu: float) -> tuple[Columns, float]:
+    """l^-k nu with logarithms: one of them with each whole power of the 1/l of a repeat, or of l^-2 nu; and the power after them"""
     orders, every = (WHOLE, 1) if nu == 1 else (ORDERS, 2)
-    return [np.log(l) ** j * l ** (-k * nu) for k in range(1, orders + 1) for j in range(k // every + 1)]
+    return [np.log(l) ** j * l ** (-k * nu) for k in range(1, orders + 1) for j in range(k // every + 1)], (orders + 1) * nu
 
 
 def _integrals(l: Floats, log_gap: Floats) -> tuple[Columns, Columns]:
@@ -149,21 +150,21 @@ def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:
     l, y = curve.l, curve.y
     exponent, one = number(g.exponent, values), np.ones_like(l)
     if g.kind == "logarithmic":
-        slope = number(g.coefficient, values) ** (1 / exponent)
-        return [raised(curve.fit("coefficient", slope, np.exp(y / exponent), [np.log(l), one, *curve.small]), exponent)]
+        columns = [np.log(l), one, *curve.small]
+        return [curve.fit("coefficient", number(g.coefficient, values), np.exp(y / exponent), columns, constant=to_the(exponent))]
     found = [curve.fit("exponent", exponent, y, [np.log(l), one, *curve.small])]
     for name in ("rate", "coefficient"):
         constant = getattr(g, name)
         if constant is not None:
-            power = 1.0 if name == "rate" else exponent
-            slope = number(constant, values) ** (1 / power)
-            found.append(raised(curve.fit(name, slope, np.exp(y / exponent), [l, *curve.beside]), power))
+            own = to_the(1.0 if name == "rate" else exponent)
+            found.append(curve.fit(name, number(constant, values), np.exp(y / exponent), [l, *curve.beside], constant=own))
     return found
 
 
 def _stretched(g: Growth, curve: Curve, values: Mapping[str, float], deep: bool) -> list[Fit]:
     l, y = curve.l, curve.y
     s, rate, one = number(g.stretch, values), number(g.rate, values), np.ones_like(l)
+    curve = replace(curve, omitted=2 * s)
     leading = g.sign * rate**s
     slow, between = (math.inf if power is None else number(power, values) for power in (g.settling, g.correction))
     square = [np.log(l) ** 2] if g.log_squared_coefficient is not None else []

@@ -7,21 +7,22 @@ What is slow is taken from the run itself: with Y = q^{1/exponent}, t = ln Y and
       of q, ln J    ln dY/dl, ln (Y^eta d ln J/dl)   on the same: the powers j and k of t,
     rate of q       Y                          on  \int t^i dl, i = j, ..., 0, 1, and l^{1/2}, l^{1/2} ln l,
     rate of ln J    ln J                       on  \int Y^{-eta} t^i dl, i = k, ..., 0, 1, ln l, ln^2 l,
-    coefficient     (1 - c)^{1/exponent}       on  t, 1, 1/t, l^{-1/2}, l^{-1/2} ln l,
+    coefficient     (1 - c)^{1/exponent}       on  T e^{k j/b}, k = 0, 1, 2, l^{-1/2}, l^{-1/2} ln l,
 
 eta = 1 - stretch, k = log_exponent + j eta. The integrals are exact to all orders in 1/ln l; the series in 1/t are not, and change slowly.
+Where a constant is what carries e = 1 - c ~ t^-b to 0, F e^{1 - j/b} (1 + O(e^{j/b})), and it is in balance with e dY/dl that is lost as q
+grows, T^j = (dY/dl) (1 + d ln e/d ln q)/rate of the run itself ~ t^j in the place of powers of t; where a power of t does, T, 1, 1/t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 
-from meanfield.analysis.growth_curves import Columns, Curve, Fit, Floats, Series, integrals, number, raised, slope
+from meanfield.analysis.growth_curves import Columns, Constant, Curve, Fit, Floats, Series, integrals, number, slope, to_the
 
 if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
@@ -53,11 +54,21 @@ def logarithmic_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]
         elif g.quantity == "J":
             found.append(curve.fit("exponent", number(g.exponent, values), y, [np.log(t), *slow]))
         else:
-            exponent = number(g.exponent, values)
-            columns = [t, *slow[:2], l**-0.5, np.log(l) * l**-0.5]
-            base = curve.fit("coefficient", number(g.coefficient, values) ** (1 / exponent), np.exp(y / exponent), columns)
-            found.append(raised(base, exponent))
+            found.append(_carried(law, curve, t, series.logs["q"][kept], values))
     return found
+
+
+def _carried(law: GrowthLaw, curve: Curve, t: Floats, log_q: Floats, values: Mapping[str, float]) -> Fit:
+    """the factor of 1 - c, where that is a power of ln l"""
+    g, l = law.gap, curve.l
+    exponent, j = number(g.exponent, values), number(sp.sympify(law.q.log_exponent or 0) / law.q.exponent, values)
+    columns: Columns = [t, curve.small[0], curve.small[1]]
+    if g.feeding is not None:
+        lost = slope(l, np.exp(t)) * (1 + slope(l, curve.y) / slope(l, log_q)) / number(law.q.rate, values)
+        columns[0] = lost ** (1 / j)
+        columns = columns if g.feeding else [columns[0] * np.exp(-k * j / exponent * curve.y) for k in range(3)]
+    columns += [l**-0.5, np.log(l) * l**-0.5]
+    return curve.fit("coefficient", number(g.coefficient, values), np.exp(curve.y / exponent), columns, constant=to_the(exponent))
 
 
 def _exponent(g: Growth, curve: Curve, t: Floats, values: Mapping[str, float]) -> Fit:
@@ -78,10 +89,11 @@ def _variance(g: Growth, curve: Curve, t: Floats, values: Mapping[str, float]) -
     """the power of ln l in q, and its rate, from Y"""
     l, exponent, own = curve.l, number(g.exponent, values), np.exp(t)
     j = number(sp.sympify(g.log_exponent or 0) / g.exponent, values)
-    power = curve.fit("log_exponent", j, np.log(slope(l, own)), [np.log(t), *curve.small])
+    shown = _linear(exponent)
+    power = curve.fit("log_exponent", shown(j), np.log(slope(l, own)), [np.log(t), *curve.small], constant=shown)
     columns: Columns = integrals(l, [t**i for i in range(round(j), -1, -1)])
     rate = curve.fit("rate", number(g.rate, values), own, [*columns, np.ones_like(l), l**0.5, l**0.5 * np.log(l)])
-    return [_linear(power, exponent), rate] if g.log_exponent is not None else [rate]
+    return [power, rate] if g.log_exponent is not None else [rate]
 
 
 def _stretched(law: GrowthLaw, curve: Curve, t: Floats, values: Mapping[str, float]) -> list[Fit]:
@@ -89,14 +101,16 @@ def _stretched(law: GrowthLaw, curve: Curve, t: Floats, values: Mapping[str, flo
     g, l, s = law.apjn, curve.l, number(law.apjn.stretch, values)
     j = number(sp.sympify(law.q.log_exponent or 0) / law.q.exponent, values)
     k = number(sp.sympify(g.log_exponent or 0), values) + j * (1 - s)
-    power = curve.fit("log_exponent", k, np.log(g.sign * slope(l, curve.y)) + (1 - s) * t, [np.log(t), *curve.small], 1.0)
+    shown = _linear(1.0, -j * (1 - s))
+    of_slope = np.log(g.sign * slope(l, curve.y)) + (1 - s) * t
+    power = curve.fit("log_exponent", shown(k), of_slope, [np.log(t), *curve.small], 1.0, shown)
     columns = integrals(l, [np.exp((s - 1) * t) * t**i for i in range(round(k), -1, -1)])
-    unit = s * number(law.q.rate, values) ** (1 - s)  # of the slope, where the rate of ln J is 1
-    predicted = unit * g.sign * number(g.rate, values) ** s
-    rate = curve.fit("rate^stretch", predicted, curve.y, [*columns, np.ones_like(l), np.log(l), np.log(l) ** 2])
-    return [_linear(power, 1.0, -j * (1 - s)), _linear(rate, 1 / unit)]
+    shown = _linear(1 / (s * number(law.q.rate, values) ** (1 - s)))  # of the slope, where the rate of ln J is 1
+    columns += [np.ones_like(l), np.log(l), np.log(l) ** 2]
+    rate = curve.fit("rate^stretch", g.sign * number(g.rate, values) ** s, curve.y, columns, constant=shown)
+    return [power, rate]
 
 
-def _linear(f: Fit, scale: float, shift: float = 0.0) -> Fit:
-    """the constant scale * (what was fitted) + shift; the verdict stands"""
-    return replace(f, predicted=scale * f.predicted + shift, fitted=scale * f.fitted + shift, error=abs(scale) * f.error)
+def _linear(scale: float, shift: float = 0.0) -> Constant:
+    """the constant scale * (what is fitted) + shift"""
+    return lambda fitted: scale * fitted + shift

@@ -58,7 +58,7 @@ def fed(repeat: Repeat, move: Motion, own: Approach) -> Approach:
     strength = lower[i][mu, log]
     if log or b in (slowest, *(f[0] for f in found[1:])) or sign(strength) != 1:
         raise Undetermined("what lower powers of the logarithm of q add to 1 - c near c = 1 is no single power of it")
-    return replace(own, fed=(b, tidied((strength / -own.h) ** (1 / (own.theta - mu)))))
+    return replace(own, fed=(b, tidied((strength / -own.h) ** (1 / (own.theta - mu))), i))
 
 
 def _below(lower: dict[int, Terms], theta: sp.Expr) -> dict[int, tuple[sp.Expr, int]]:

@@ -34,6 +34,8 @@ _SLOWER = {
 _PERIODS = 10**4
 #: digits to which the change of q in a repeat is looked at, the fewest that show its sign; how many of them are in doubt
 _DIGITS, _SURE = (7, 20, 35), 4
+#: digits of a variance that stands for an exact one
+_EXACT = 100
 #: a change of q in a repeat, relative, that is none
 _NONE = sp.Float("1e-28")
 
@@ -76,6 +78,8 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
             repeat, move = _far(stages, side)
             if move is not None and (move.slow or not vanishes(move.factor - 1)):
                 return repeat, move
+            if direction is not None and GAP in after.free_symbols:
+                break  # q goes there at c = 1/2, and not where c goes
             if direction is not None:
                 raise Undetermined(_SLOWER[side] if move is not None else "the recursion and its expansion disagree about where q goes")
             if move is not None:
@@ -104,11 +108,17 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     """1 or -1 where q leaves for infinity or 0 from 1, 0 where it meets a fixed point, None where it stays"""
     change = closed(after) - variance
 
-    def drift(v: sp.Expr) -> sp.Expr:
+    def moved(v: sp.Expr) -> sp.Expr:
         here = change.xreplace({variance: v})
         if v >= _PERIODS:
             here = here.replace(lambda t: isinstance(t, Expectation), lambda t: t.func(steady(t.integrand)[0], *t.args[1:]))
-        value = _seen(here) / v
+        return _seen(here)
+
+    def drift(v: sp.Expr) -> sp.Expr:
+        try:
+            value = moved(v) / v
+        except ValueError:  # sympy 1.14 fails to factor some large integers under roots
+            value = moved(sp.Float(v, _EXACT)) / v
         if value is S.NaN:
             raise Undetermined(f"E phi(u)^2 is infinite at q = {v}, and q comes there")
         return value if abs(value) > _NONE else S.Zero

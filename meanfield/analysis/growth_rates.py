@@ -115,6 +115,8 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
     grows = 0 if is_one(factor) else sign((factor - 1) * direction)
+    if grows is None and factor.free_symbols == {GAP} and (own := gap_fixed(coefficient(repeat.gap, 0)).limit) is not None:
+        grows = sign((at_gap(factor, own) - 1) * direction)  # c has come to its limit there long before q is gone
     if grows is None and len(repeat.q) > 1:
         raise Undetermined(Reason("whether ", tidied(factor), " is above 1 decides whether q is bounded", bind=_names(factor)), factor - 1)
     if grows != 0:
@@ -172,7 +174,7 @@ class Approach:
     """Where e = 1 - c goes and how: limit, and near 0 de/d ln X ~ h e^theta, or e' - e ~ h e^theta + drift e/l with the repeat l.
 
     carried: (b, C) of e ~ C X^-b where lower orders of the expansion carry it.
-    fed: (b, C) of e ~ C ln^-b X where lower powers of the logarithm do.
+    fed: (b, C, i) of e ~ C ln^-b X where a lower power ln^i X of the logarithm does.
     beside: k of the ln^k X beside the power of X, where theta is 1 and X has a logarithm.
     """
 
@@ -182,7 +184,7 @@ class Approach:
     by_repeats: bool = False
     drift: sp.Expr = S.Zero
     carried: tuple[sp.Expr, sp.Expr] | None = None
-    fed: tuple[sp.Expr, sp.Expr] | None = None
+    fed: tuple[sp.Expr, sp.Expr, int] | None = None
     beside: sp.Expr = S.Zero
 
 

@@ -48,6 +48,7 @@ class Growth:
     coefficient : the factor before the power of l or ln l in 1 - c, where it is known.
     log_coefficient, log_squared_coefficient : what ln J has beside the stretched term, times ln l and ln^2 l; all of it, if it is
         quasi-polynomial.
+    feeding : of 1 - c as a power of ln l to which a power of ln q in what a repeat adds carries it: the exponent of that.
     settling : where c goes to a value below 1, |c - c*| ~ l^-settling; if that is slower than l^-stretch, ln J also has the terms
         l^(stretch - k settling) > 1, k = 1, 2, ..., with factors that depend on the start.
     correction : of q as a power and of stretched ln J, where powers without logarithms do not settle at once: they are reached up to a
@@ -80,6 +81,7 @@ class Growth:
     coefficient: sp.Expr | None = None
     log_coefficient: sp.Expr | None = None
     log_squared_coefficient: sp.Expr | None = None
+    feeding: int | None = None
     settling: sp.Expr | None = None
     correction: sp.Expr | None = None
     limit: sp.Expr | None = None

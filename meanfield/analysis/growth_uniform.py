@@ -9,7 +9,7 @@ it carries e:  e ~ C X^{-b},  b = s/(1 - \mu),  C^{1 - \mu} = F/(-h - b \beta). 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import sympy as sp
@@ -101,14 +101,13 @@ def _apart(r: sp.Expr) -> Undetermined:
     return Undetermined("q - p stays finite while q grows: what two tokens, or their gradients, share depends on it, and so on the start")
 
 
-def _orders(terms: Terms, leading: sp.Expr) -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
-    """(k, mu, F): the terms X^-k F e^mu below X^leading that depend on e, mu = 0 where they are not known"""
-    found = []
+def _orders(terms: Terms, leading: sp.Expr) -> Iterator[tuple[sp.Expr, sp.Expr, sp.Expr]]:
+    """(k, mu, F): the terms X^-k F e^mu below X^leading that depend on e, mu = 0 where they are not known; one by one as they are asked
+    for, the largest first: their expansions take long"""
     for (a, _), c in terms.items():
         if a < leading and (GAP in c.free_symbols or c.has(REST)):
             (mu, _), first = next(iter(small(c).items()), ((S.Infinity, 0), S.Zero))
-            found.append((-a, mu, first))
-    return found
+            yield -a, mu, first
 
 
 def _above(a: sp.Expr, b: sp.Expr) -> bool:

@@ -232,15 +232,26 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     if jump != 0:
         return -2 * jump * sp.sqrt(d / (4 * sp.pi)) + REST * d
     f1, g1 = slope(f), slope(g)
-    first = -Expectation(f1 * g1, v) * d
     if f1.has(sp.DiracDelta) or g1.has(sp.DiracDelta):
         product = PairExpectation(f1 * g1.xreplace({x: y}), v, v, v)
         raise NoExpansion(f"{product} near its diagonal")
+    first = -_finite(Expectation(f1 * g1, v)) * d
     kink = _edges(f1, g1, v)
     if kink != 0:
         return first + Rational(4, 3) * kink * d ** Rational(3, 2) / sp.sqrt(4 * sp.pi)
     f2, g2 = slope(f1), slope(g1)
-    return first + Expectation(f2 * g2, v) * d**2 / 2
+    return first + _finite(Expectation(f2 * g2, v)) * d**2 / 2
+
+
+def _finite(e: sp.Expr) -> sp.Expr:
+    """the same, if it is a number and none of the expectations in it is known to be infinite"""
+    if e is S.NaN:
+        raise NoExpansion("a slope is infinite in a way that is no delta")
+    for node in e.atoms(Node):
+        form = node.closed()
+        if form is not None and form.has(sp.oo, sp.zoo):
+            raise NoExpansion(f"the mean of {node.integrand} is infinite")
+    return e
 
 
 def _edges(f: sp.Expr, g: sp.Expr, v: sp.Expr) -> sp.Expr:
@@ -273,9 +284,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
     constant, node = node.as_independent(q) if not isinstance(node, Node) else (S.One, node)
     if not isinstance(node, Node):
         return ((constant * node, S.Zero, 0),), -S.Infinity
-    form = node.closed()
-    if form is not None and form.has(sp.oo, sp.zoo):
-        raise NoExpansion(f"{node} is infinite")
+    form = _finite(node).closed()
     if form is not None and not form.has(*FOR_READING):
         try:
             found = at_infinity(form.xreplace({q: x}), ORDER)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from meanfield import faces
 from meanfield.analysis.roots import Root
-from meanfield.faces import worded
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -83,19 +82,7 @@ class FixedPoint(faces.Labelled):
 
     def latex(self) -> str:
         """q*, c* and the slopes there, to six digits, with the kind of point; no c* or slope of c where it has none."""
-        return _aligned([self.formula])
-
-    @property
-    def formula(self) -> str:
-        """The same as one line of a formula, in math mode."""
-        c = f"1 - {_latex_number(self.gap)}" if 0 < self.gap <= 1e-5 else _latex_number(self.c)
-        parts = [f"q^* = {_latex_number(self.q)}"]
-        if self.status not in OPEN:
-            parts.append(f"c^* = {c}")
-        if self.status != "no limit of c":
-            parts.append(rf"\chi = {_latex_number(self.chi)}")
-        note = "" if self.status == "isolated" else f", {self.status.removesuffix(' c')}" + " $c$" * self.status.endswith(" c")
-        return r",\quad ".join([*parts, rf"\chi_\parallel = {_latex_number(self.chi_parallel)}", rf"\text{{{self.kind}{note}}}"])
+        return faces.latex(self)
 
     def _repr_latex_(self) -> str:
         return self.latex()
@@ -145,22 +132,10 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
 
     def latex(self) -> str:
         """A line for each point, and a sentence for what else there is to say."""
-        lines = [_aligned([point.formula for point in self])] * bool(self)
-        return "\n".join([*lines, *[f"{worded(self.reason)}."] * bool(self.reason)])
+        return faces.latex(self)
 
     def _repr_latex_(self) -> str:
         return self.latex()
-
-
-def _aligned(lines: Iterable[str]) -> str:
-    return "\\begin{align*}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{align*}"
-
-
-def _latex_number(value: float) -> str:
-    if not math.isfinite(value):
-        return r"\infty" if value > 0 else r"\text{none}"
-    digits, _, power = f"{value:.6g}".partition("e")
-    return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
 
 
 def fixed_point(

@@ -22,7 +22,7 @@ from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.runs import bound_parameters, initial_moments
-from meanfield.numeric.silence import deaf, silent, zeros_of
+from meanfield.numeric.silence import deaf, silent, undefined, zeros_of
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import patient
 from meanfield.recurrence import Recursion, recursion
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 #: below which a variance is 0 for all that is known of it
 FAINT = 1e-300
 #: what may be of a point
-STATUS = ("ok", "zero signal", "zero APJN", "infinite APJN", "out of range")
+STATUS = ("ok", "zero signal", "zero APJN", "infinite APJN", "invalid", "out of range")
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,8 +52,9 @@ class Sensitivity(faces.Labelled):
         Their derivatives by name of what they are taken with respect to.
     c, gap, dc, dgap : the same of c_L and 1 - c_L, for two tokens only; None for a single input.
     status : "ok"; "zero APJN" or "infinite APJN", where q and c have their derivatives and ln J = -oo or oo has none (weights are 0, an
-        activation jumps); "zero signal", where weights, biases and skips are 0: q_L = 0 has its derivatives, there is no c_L (nan); "out
-        of range" where another number is not finite. A word, or an array of the shape of the grid.
+        activation jumps); "zero signal", where weights, biases and skips are 0: q_L = 0 has its derivatives, there is no c_L (nan);
+        "invalid" where they are and a norm divides by a variance that is 0 for it: all is nan; "out of range" where another number is
+        not finite. A word, or an array of the shape of the grid.
 
     Examples
     --------
@@ -165,10 +166,10 @@ def sensitivity(
     table = np.array(flat[2:]).reshape(len(values), count)
     begin, pooled = (flat[0], flat[1]), start == "pooled"
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
-    dumb = np.zeros(count, dtype=bool)
+    dumb, lost = np.zeros((2, count), dtype=bool)
     parts: dict[frozenset[str], NDArray[np.int64]] = {}
     for zero, points in zeros_of(rec, table):
-        dumb[points] = silent(rec, zero)
+        dumb[points], lost[points] = silent(rec, zero), depth > 0 and undefined(rec, zero)
         own_zero = zero if deaf(rec, zero) else frozenset()
         parts[own_zero] = np.append(parts.get(own_zero, points[:0]), points)
     for zero, points in parts.items():
@@ -176,13 +177,16 @@ def sensitivity(
         own = (table[:, points].copy(), seeds[..., points].copy(), *(a[points] for a in begin))
         for a, part in zip(out, _run(kernel, rec, depth, pooled, *own), strict=True):
             a[..., points] = part
-    q_last, delta_last, log_last, dq, ddelta, dlog = out
+    lost &= np.isnan(out[2])
+    q_last, delta_last, log_last, dq, ddelta, dlog = (np.where(lost, np.nan, a) for a in out)
     first, gap_too, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out[k::3]], axis=0) for k in range(3))
     state = first & (gap_too | dumb)  # of nothing there is no gap
     there = state & (q_last >= FAINT)
-    cases = [there & rate, state & dumb & (depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last)]
+    cases = [there & rate, state & dumb & (depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last), lost]
     status = np.select(cases, STATUS[:-1], STATUS[-1])
-    if (status == STATUS[-1]).all():
+    if np.isin(status, STATUS[-2:]).all():
+        if lost.all():
+            raise ArithmeticError(f"net: {_UNDEFINED}")
         if state.all():
             raise ArithmeticError(f"ln J is not finite: {_INFINITE}")
         raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
@@ -231,6 +235,8 @@ def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers:
     return Sensitivity(depth, shaped(q_last), shaped(log_last), by_name(dq), by_name(dlog), *known_gap)
 
 
+#: why nothing has a value
+_UNDEFINED = "a norm divides by a variance that is 0, as weights and biases before it are: nothing behind it is defined"
 #: why ln J has no value where q and c have theirs
 _INFINITE = (
     "J is infinite from this start, where statistics of a batch divide by the difference of inputs that are identical (c = 1), "

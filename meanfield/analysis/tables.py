@@ -59,7 +59,7 @@ def _coefficients(values: Floats) -> Floats:
 
 
 def _variances(i: int, n: int = POINTS) -> Floats:
-    return np.asarray(np.exp(WIDTH * (i + (_angles(n) + 1) / 2)))
+    return np.ldexp(np.exp(WIDTH * (_angles(n) + 1) / 2), 2 * i)
 
 
 def _tail(coefficients: Floats) -> float:
@@ -262,12 +262,14 @@ def _polynomials(t: Floats, n: int) -> Floats:
 
 
 def _places(v: Floats) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
-    """panels, which variances are on each, and where on it, from -1 to 1"""
-    position = np.log(v) / WIDTH
-    index = np.floor(position)
-    for i in np.unique(index[np.isfinite(index)]):
-        here = np.flatnonzero(index == i)
-        yield int(i), here, 2 * (position[here] - i) - 1
+    """panels, which variances are on each, and where on it, from -1 to 1: by what is left of v beside 4^i, as ln v of many decades is off
+    by its own rounding"""
+    v = np.asarray(v, dtype=np.float64)
+    there = np.isfinite(v) & (v > 0)
+    index = (np.frexp(v)[1] - 1) // 2
+    for i in np.unique(index[there]):
+        here = np.flatnonzero(there & (index == i))
+        yield int(i), here, 2 * np.log(np.ldexp(v[here], -2 * int(i))) / WIDTH - 1
 
 
 @lru_cache(maxsize=256)

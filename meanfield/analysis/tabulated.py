@@ -15,6 +15,8 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.special import NormalDensity
+from meanfield.numeric.unbounded import Unbounded, bounded_or_weighed, weighed
 from meanfield.symbols import known
 
 __all__ = ["along", "callables", "tabulated"]
@@ -32,6 +34,10 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
         return sp.Function(name)(*law)
 
     def replaced(node: Node) -> sp.Expr:
+        if isinstance(node, Expectation) and node.integrand.has(sp.DiracDelta):  # what jumps: its deltas take no quadrature
+            plain = bounded_or_weighed(node.conditioned())
+            assert plain is not None
+            return plain.replace(lambda t: isinstance(t, Node), replaced).replace(NormalDensity, lambda z: NormalDensity(z).definition())
         return sp.Add(*[c * one(term) for c, term in _without_parameters(node)])
 
     def one(term: sp.Expr) -> sp.Expr:
@@ -56,7 +62,7 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
         return number * factor * coefficient * named(own, *args)
 
     try:
-        return e.replace(lambda t: isinstance(t, Node), replaced)
+        return weighed(e.replace(lambda t: isinstance(t, Node), replaced))
     except _Parametric:
         return None
 
@@ -137,10 +143,15 @@ def _at_variance_1(node: sp.Expr, factor: sp.Expr, law: tuple[sp.Expr, ...]) -> 
 
 def callables(tables: dict[str, Table]) -> dict[str, Callable[..., Floats]]:
     """What the names in expressions stand for."""
-    own: dict[str, Callable[..., Floats]] = dict(tables)
+    own: dict[str, Callable[..., Floats]] = {**tables, Unbounded.__name__: _unbounded}
     for name, table in tables.items():
         own |= {f"{name}{BY_VARIANCE}": table.by_variance, f"{name}{BY_DIFFERENCE}": table.by_difference}
     return own
+
+
+def _unbounded(weight: Floats) -> Floats:
+    """w times infinity, 0 at w = 0"""
+    return np.where(weight == 0, 0.0, np.where(weight == 0, 1.0, weight) * np.inf)
 
 
 class _Parametric(Exception):

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from meanfield.gaussian.no_variance import valued
 from meanfield.gaussian.tangents import partial
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
@@ -125,7 +126,7 @@ def _stage(
         slopes = [[(s, _slope(e, s, nothing)) for s in sorted(e.free_symbols & moving, key=str) if not _jumps(e)] for _, e in steps]
     except ValueError as reason:
         raise ValueError(f"{stage.block}: {reason}") from None
-    wanted, named = [_with(e, nothing) for e in wanted], {s: _with(e, nothing) for s, e in named.items()}
+    wanted, named = [valued(e, nothing) for e in wanted], {s: valued(e, nothing) for s, e in named.items()}
     body = lowering.body([*wanted, *(slope for row in slopes for _, slope in row)], given, named, taken)
     values = [source_name(label, taken) for label in _WANTED]
     lines = [*body.lines, *(f"{name} = {value}" for name, value in zip(values, body.results, strict=False))]
@@ -171,15 +172,8 @@ def _reached(wanted: list[sp.Expr], named: dict[sp.Symbol, sp.Expr]) -> list[sp.
 def _slope(e: sp.Expr, s: sp.Symbol, nothing: dict[sp.Expr, sp.Expr]) -> sp.Expr:
     """A partial derivative where some parameters are 0, that of the closed form where a mean over a variance of 0 is 0/0; nan if it has
     no value there"""
-    slope = _with(partial(e, s), nothing)
-    return _with(e.doit().diff(s), nothing) if nothing and slope.has(sp.nan, sp.zoo) else slope
-
-
-def _with(e: sp.Expr, values: dict[sp.Expr, sp.Expr]) -> sp.Expr:
-    try:
-        return e.xreplace(values)
-    except (TypeError, ValueError):  # a comparison of nan
-        return sp.nan
+    slope = valued(partial(e, s), nothing)
+    return valued(e.doit().diff(s), nothing) if nothing and slope.has(sp.nan, sp.zoo) else slope
 
 
 #: what a stage leaves: state and transfer

@@ -13,6 +13,7 @@ from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 from meanfield.catalogue import activations
+from meanfield.gaussian.either_sign import is_guarded
 
 __all__ = ["MLP", "Activate", "Derf", "Dropout", "DyT", "Identity", "Linear", "Scale"]
 
@@ -141,7 +142,7 @@ class Activate(Block):
 
 def _mean(phi: Activation, q: sp.Expr) -> sp.Expr:
     """E phi(u) without its condition: it is finite where E phi(u)^2 is"""
-    return phi._mean(q).doit().replace(lambda t: isinstance(t, sp.Piecewise), lambda t: t.args[0].expr)
+    return phi._mean(q).doit().replace(is_guarded, lambda t: t.args[0].expr)
 
 
 def Derf(alpha: Any = None) -> Activate:

@@ -13,7 +13,7 @@ from sympy import S
 from meanfield.gaussian.pieces import NotClosed, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["left_at"]
+__all__ = ["left_at", "rest_of"]
 
 x = known("x")
 
@@ -27,13 +27,23 @@ _INTEGRABLE = -1.0075
 def left_at(f: sp.Expr, a: sp.Expr) -> sp.Expr | None:
     """f(x) exp(-a x^2), a function without parameters, where it is integrable at both ends of the line; None where that is not known."""
     try:
-        cuts, values = pieces_of(f)
+        left = _rests(f, a)[1]
     except NotClosed:
         return None
-    left = [sp.expand_mul(_opened(value) * sp.exp(-a * x**2)) for value in values]
-    if not (_integrable(left[-1], 1) and _integrable(left[0], -1)):
-        return None
+    return rest_of(f, a) if _integrable(left[-1], 1) and _integrable(left[0], -1) else None
+
+
+def rest_of(f: sp.Expr, a: sp.Expr) -> sp.Expr:
+    """f(x) exp(-a x^2), the exponentials multiplied out. Raises NotClosed where f has no pieces."""
+    cuts, left = _rests(f, a)
     return sp.Piecewise(*((value, x < cut) for value, cut in zip(left, cuts, strict=False)), (left[-1], True))
+
+
+@cache
+def _rests(f: sp.Expr, a: sp.Expr) -> tuple[tuple[sp.Expr, ...], tuple[sp.Expr, ...]]:
+    """the cuts between the pieces, and each piece times the exponential"""
+    cuts, values = pieces_of(f)
+    return tuple(cuts), tuple(sp.expand_mul(_opened(value) * sp.exp(-a * x**2)) for value in values)
 
 
 def _opened(f: sp.Expr) -> sp.Expr:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import DiracDelta, Heaviside, S, exp, pi, sqrt
 
-from meanfield.gaussian.pieces import NotClosed, UnknownSign, declare, stepped
+from meanfield.gaussian.pieces import NotClosed, order_of, sign_of, stepped
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
 
@@ -56,11 +56,8 @@ def _line(argument: sp.Expr) -> tuple[sp.Expr, sp.Expr, int]:
     if not argument.is_polynomial(x) or sp.Poly(argument, x).degree() != 1:
         raise NotClosed(f"the argument {argument} is not linear in x")
     slope, offset = sp.Poly(argument, x).all_coeffs()
-    if slope.is_positive:
-        return slope, -offset / slope, 1
-    if slope.is_negative:
-        return -slope, -offset / slope, -1
-    raise UnknownSign(slope, f"the sign of {slope} in {argument} is unknown: {declare(slope)}")
+    sign = sign_of(slope)
+    return sign * slope, -offset / slope, sign
 
 
 def _power(a: sp.Expr, k: int) -> sp.Expr:
@@ -77,7 +74,7 @@ def _merged(g: Gate, h: Gate) -> list[tuple[sp.Expr, tuple[Gate, ...]]] | None:
         return [(NormalCDF(h.sign * (g.a - h.a) / h.w), (g,))]
     order = sp.expand(g.a - h.a)
     if not (order.is_nonnegative or order.is_nonpositive):
-        raise NotClosed(f"the order of the thresholds {g.a} and {h.a} is unknown: {declare(order)}")
+        order = S(order_of(g.a, h.a))
     if g.density:
         if order == 0:
             raise NotClosed(f"{g} times {h}")

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import sympy as sp
 
 from meanfield.gaussian.atoms import Atom
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.pieces import pieces_of
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["NoBall", "available", "enclosure", "mean_enclosure", "precision"]
+__all__ = ["NoBall", "available", "enclosure", "enclosures", "mean_enclosure", "precision"]
 
 x = known("x")
 
@@ -42,6 +45,10 @@ def _normal(z: Any, flint: Any) -> Any:
     return (-z / flint.arb(2).sqrt()).erfc() / 2
 
 
+def _half_wave(h: Any, k: Any, flint: Any) -> Any:
+    return (-k * k / 2).exp() * _normal(h - k * flint.acb(0, 1), flint)
+
+
 def _bivariate(h: Any, k: Any, r: Any, flint: Any) -> Any:
     """Plackett's integral from r = 0"""
 
@@ -53,11 +60,26 @@ def _bivariate(h: Any, k: Any, r: Any, flint: Any) -> Any:
     return _normal(h, flint) * _normal(k, flint) + integral / (2 * flint.arb.pi())
 
 
+def _quadrant_wave(h: Any, k: Any, a: Any, b: Any, r: Any, flint: Any) -> Any:
+    """The integral over X of half waves of Y, all below the density of X, so that nothing cancels: what is cut off lies below its CDF"""
+    turn, d = flint.acb(0, 1), (1 - r * r).sqrt()
+    low = h.real.lower().min(0) - (2 * flint.arb(2).log() * flint.ctx.prec).sqrt()
+
+    def integrand(z: Any, _: bool) -> Any:
+        return (-z * z / 2 + turn * (a + b * r) * z).exp() * _half_wave((k - r * z) / d, b * d, flint)
+
+    integral = flint.acb.integral(integrand, flint.acb(low), h, abs_tol=flint.arb(0), eval_limit=10**6, depth_limit=10**4)
+    cut = flint.arb(0, _normal(flint.acb(low), flint).real.upper())
+    return integral / (2 * flint.arb.pi()).sqrt() + flint.acb(cut, cut)
+
+
 def _functions(flint: Any) -> dict[type, Callable[..., Any]]:
     half = flint.arb(1) / 2
     return {
         sp.exp: lambda z: z.exp(),
         sp.Abs: lambda z: flint.acb(abs(z)),
+        sp.Max: lambda *parts: flint.acb(reduce(lambda a, b: a.max(b), [z.real for z in parts])),
+        sp.Min: lambda *parts: flint.acb(reduce(lambda a, b: a.min(b), [z.real for z in parts])),
         sp.erf: lambda z: z.erf(),
         sp.erfc: lambda z: z.erfc(),
         sp.erfi: lambda z: z.erfi(),
@@ -70,6 +92,8 @@ def _functions(flint: Any) -> dict[type, Callable[..., Any]]:
         sp.log: lambda z: z.log(),
         sp.gamma: lambda z: z.gamma(),
         NormalCDF: lambda z: _normal(z, flint),
+        CosineNormalCDF: lambda h, k: flint.acb(_half_wave(h, k, flint).real),
+        SineNormalCDF: lambda h, k: flint.acb(_half_wave(h, k, flint).imag),
         BivariateNormalCDF: lambda h, k, r: _bivariate(h, k, r, flint),
         sp.Add: lambda *args: sum(args[1:], args[0]),
         sp.Mul: lambda *args: _product(args),
@@ -86,9 +110,15 @@ def _product(factors: tuple[Any, ...]) -> Any:
 
 def enclosure(e: sp.Basic, values: Values) -> Any:
     """A complex ball that holds the value of an expression, its symbols set to exact rationals or to balls."""
+    return enclosures((e,), values)[0]
+
+
+def enclosures(several: Sequence[sp.Basic], values: Values) -> list[Any]:
+    """The same of several expressions, what they share once."""
     flint = importlib.import_module("flint")
     functions = _functions(flint)
     cache: dict[sp.Basic, Any] = {}
+    waves: dict[tuple[sp.Basic, ...], Any] = {}
 
     def of(t: sp.Basic) -> Any:
         if t not in cache:
@@ -117,12 +147,17 @@ def enclosure(e: sp.Basic, values: Values) -> Any:
             return of(t.base) ** of(t.exp)
         if isinstance(t, sp.hyper) and (len(t.ap), len(t.bq)) == (2, 1):
             return of(t.argument).hypgeom_2f1(*(of(a) for a in (*t.ap, *t.bq)))
+        if isinstance(t, (BivariateCosineCDF, BivariateSineCDF)):
+            if t.args not in waves:
+                h, k, a, b, r = map(of, t.args)
+                waves[t.args] = _quadrant_wave(h, k, a, b, r, flint)
+            return flint.acb(waves[t.args].imag if t.part else waves[t.args].real)
         rule = functions.get(type(t)) or functions.get(t.func)
         if rule is None:
             raise NoBall(f"{t.func.__name__} has no ball arithmetic here")
         return rule(*[of(a) for a in t.args])
 
-    return of(e)
+    return [of(e) for e in several]
 
 
 def mean_enclosure(f: sp.Expr, atoms: tuple[Atom, ...], variance: sp.Rational, values: Values) -> Any:

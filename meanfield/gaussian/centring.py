@@ -9,15 +9,12 @@ import sympy as sp
 
 from meanfield.gaussian.kinks import kinks_of
 from meanfield.gaussian.pieces import KINKED, NotClosed, in_pieces, pieces_of
-from meanfield.gaussian.special import is_linear
+from meanfield.gaussian.special import FAR, is_linear
 from meanfield.symbols import known
 
 __all__ = ["about_its_mean", "without_plateau"]
 
 x = known("x")
-
-#: from where on the hyperbolic tangent is its limit, to the last digit of a double
-_FAR = 20
 
 
 @cache
@@ -74,4 +71,4 @@ def _end_at_zero(term: sp.Expr) -> sp.Expr | None:
     if not isinstance(head, sp.tanh) or not is_linear(head.args[0], x):
         return None
     at_zero = head.args[0].xreplace({x: sp.S.Zero})
-    return c * sp.sign(at_zero) if (abs(at_zero) - _FAR).is_positive else None
+    return c * sp.sign(at_zero) if (abs(at_zero) - FAR).is_positive else None

@@ -22,7 +22,7 @@ from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
 from meanfield.gaussian.closed import unguarded
 from meanfield.gaussian.differentials import differentiated_once
-from meanfield.gaussian.either_sign import cases, put, unsigned
+from meanfield.gaussian.either_sign import Case, cases, unsigned
 from meanfield.gaussian.moments import Covariance, cross, mean
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
@@ -82,7 +82,7 @@ def certify(f: sp.Expr, moment: str, result: sp.Expr, law: Law = CENTRED) -> Cer
 def _claims(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
     a = unsigned((f,))
     if a is not None:
-        return tuple(claim for case, value in cases(a).items() for claim in _in_case(case, *put((f, moment, result, law), a, value)))
+        return tuple(claim for case in cases(a) for claim in _in_case(case, *case.put((f, moment, result, law))))
     try:
         return _by_derivative(f, moment, *unguarded(result), law)
     except NotClosed:
@@ -96,8 +96,8 @@ def _claims(f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, 
     return tuple(claims)
 
 
-def _in_case(case: str, f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
-    return tuple(replace(claim, statement=f"{case}: {claim.statement}") for claim in _claims(f, moment, result, law))
+def _in_case(case: Case, f: sp.Expr, moment: str, result: sp.Expr, law: Law) -> tuple[Claim, ...]:
+    return tuple(replace(claim, statement=f"{case.statement}: {claim.statement}") for claim in _claims(f, moment, result, law))
 
 
 def _by_derivative(f: sp.Expr, moment: str, result: sp.Expr, where: sp.Basic, law: Law) -> tuple[Claim, ...]:
@@ -201,7 +201,8 @@ def _rational(value: float) -> sp.Rational:
 
 def _both(left: sp.Expr, right: sp.Expr, point: dict[sp.Basic, sp.Rational]) -> tuple[Any, Any]:
     if balls.available():
-        return balls.enclosure(left, point).real, balls.enclosure(right, point).real
+        first, second = balls.enclosures((left, right), point)
+        return first.real, second.real
     return tuple(mp.mpf(sp.N(e.subs(point), mp.mp.dps)._to_mpmath(mp.mp.prec)) for e in (left, right))
 
 

@@ -14,7 +14,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, products
-from meanfield.gaussian.either_sign import in_either_sign
+from meanfield.gaussian.either_sign import in_either_sign, is_guarded
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
@@ -107,14 +107,19 @@ def _closed(question: Callable[..., Weighted], *functions: sp.Expr) -> sp.Expr |
         return None
 
 
+def _by_cases(form: sp.Expr) -> bool:
+    """whether it is one form for each sign of a parameter: what follows from it does so case by case"""
+    return isinstance(form, sp.Piecewise) and not is_guarded(form)
+
+
 def guarded(form: sp.Expr, where: sp.Basic) -> sp.Expr:
     """A closed form, with its condition where it has one: it is undefined elsewhere."""
     return form if where == sp.true else sp.Piecewise((form, where))
 
 
 def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
-    """A closed form and where it holds."""
-    return form.args[0] if isinstance(form, sp.Piecewise) else (form, sp.true)
+    """A closed form and where it holds: one with a case for every parameter holds everywhere."""
+    return form.args[0] if is_guarded(form) else (form, sp.true)
 
 
 @cache
@@ -125,7 +130,7 @@ def gap(f: sp.Expr) -> sp.Expr | None:
     second, kernel = product_mean(f, f), cross(f, f)
     if second is S.Infinity:
         return S.Infinity
-    if kernel is None or kernel.has(sp.hyper):
+    if kernel is None or kernel.has(sp.hyper) or _by_cases(kernel):
         return None
     form, where = unguarded(kernel)
     result = gap_of(form)
@@ -143,7 +148,7 @@ def gap(f: sp.Expr) -> sp.Expr | None:
 def stable_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """E f(u) g(v) as a function of q and delta = q - p."""
     kernel = cross(f, g)
-    if kernel is None or kernel.has(sp.hyper):
+    if kernel is None or kernel.has(sp.hyper) or _by_cases(kernel):
         return None
     form, where = unguarded(kernel)
     return guarded(shifted(form), where.xreplace({p: q - delta}))

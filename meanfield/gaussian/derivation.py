@@ -12,7 +12,7 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
 from meanfield.gaussian.certificates import CENTRED, Certificate, Law, certify
-from meanfield.gaussian.either_sign import cases, put, unsigned
+from meanfield.gaussian.either_sign import cases, unsigned
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finiteness import finite
@@ -35,6 +35,10 @@ RULES = {
     "condition": ("a delta fixes its variable: its density times the conditional expectation", "definition"),
     "density": ("a normal density is the exponential of a quadratic", "definition"),
     "orthant": (r"$\mathbb{E}[\Phi\Phi]$ is a bivariate normal probability; $1/4 + \arcsin(r)/2\pi$ at the origin", "Sheppard 1899"),
+    "half wave": (
+        r"at a complex mean $e^{-k^2/2}\Phi(h - ik) = \Phi_{\cos}(h; k) + i\Phi_{\sin}(h; k)$, and $\Phi_2$ likewise",
+        "Faddeyeva and Terent'ev 1961",
+    ),
     "pairs": (
         r"under a centred Gaussian $\prod_{i \leq 3} (G_i - 1/2)$, $G_i$ steps or normal CDFs through 0, is odd: what is left are pairs",
         "David 1953",
@@ -153,13 +157,14 @@ def _equations(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: La
 
 def _by_signs(f: sp.Expr, moment: str, result: sp.Expr, asked: sp.Expr, law: Law, a: sp.Expr) -> Iterable[DerivationStep]:
     """a moment that depends on a parameter of either sign, derived for each"""
-    values = [value for value in cases(a).values() if value != 0]
-    size, steps, parts = values[0], [], []
-    for value in values:
-        g, its_law = put(f, a, value), put(law, a, value)
+    steps, parts = [], []
+    for case in cases(a):
+        if case.sign == 0:
+            continue
+        g, its_law = case.put((f, law))
         part = quantity(g, moment, its_law)
-        parts.append(put(part, size, sp.Abs(a)))
-        steps += [DerivationStep(*put(equation, size, sp.Abs(a))) for equation in _equations(g, moment, part.doit(), part, its_law)]
+        parts.append(case.anywhere(part))
+        steps += [DerivationStep(*case.anywhere(equation)) for equation in _equations(g, moment, part.doit(), part, its_law)]
     first, last = parts[0], parts[-1]
     steps.insert(0, DerivationStep("signs", asked, (first + last) / 2 + sp.sign(a) * (first - last) / 2))
     steps.append(DerivationStep("signs", asked, result))

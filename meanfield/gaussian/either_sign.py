@@ -1,66 +1,144 @@
-r"""Closed forms for parameters of either sign: derived for a > 0, for a < 0 and at a = 0, and joined where one expression is all three.
+r"""Closed forms for parameters of either sign: derived for a > 0, for a < 0 and at a = 0, and joined in one expression.
 
 The kernel of max(0, a x) is a^2 \kappa(q, p) for a > 0; for a < 0 it is that of max(0, -|a| x), the same one since (-u, -v) has the law of
-(u, v); at a = 0 it is 0. So it is a^2 \kappa(q, p) for every a. Nothing is taken from one case for another: each is derived.
+(u, v); at a = 0 it is 0. So it is a^2 \kappa(q, p) for every a. Nothing is taken from one case for another: each is derived. Where one
+expression is not all three, E + sign(a) O with the half sum E and half difference O of the first two may be short, as for max(x, a x),
+(1 + a)/2 x + |a - 1|/2 |x|; else the form is a Piecewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.atoms import NotClosed, atoms_of
-from meanfield.gaussian.pieces import UnknownSign, leading
+from meanfield.gaussian.atoms import NotClosed, atoms_of, products
+from meanfield.gaussian.pieces import UnknownSign, sign_of
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.special import NormalCDF
+from meanfield.gaussian.tidying import NestedRoot, tidy, upright
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
-__all__ = ["cases", "in_either_sign", "put", "unsigned"]
+__all__ = ["Case", "cases", "in_either_sign", "is_guarded", "unsigned"]
 
 x = known("x")
 
 
+@dataclass(frozen=True)
+class Case:
+    """A sign of an expression in parameters, by the value of one of these that gives it: a function of a positive symbol, the size."""
+
+    statement: str
+    sign: int
+    parameter: sp.Symbol
+    value: sp.Expr
+    size: sp.Symbol | None = None
+    #: what the size is, in the parameters
+    back: sp.Expr = S.Zero
+
+    def put(self, e: Any) -> Any:
+        """An expression, or a tuple of such, in this case."""
+        return _put(e, {self.parameter: self.value})
+
+    def restored(self, e: Any) -> Any:
+        """What was derived in this case in the parameters again: it holds where these have the sign."""
+        if self.size is None or self.size not in e.free_symbols:
+            return e
+        return _lowest(e.xreplace({self.size: self.back}), self.back.free_symbols)
+
+    def anywhere(self, e: Any) -> Any:
+        """The same with a size that is never negative: it is about parameters of this sign whatever theirs is."""
+        return e if self.size is None else _put(e, {self.size: sp.Abs(self.back)})
+
+
+def _put(e: Any, values: dict[sp.Symbol, sp.Expr]) -> Any:
+    if isinstance(e, tuple):
+        return tuple(_put(part, values) for part in e)
+    return e.xreplace(values) if isinstance(e, sp.Basic) else e
+
+
+def is_guarded(form: sp.Basic) -> bool:
+    """Whether a closed form holds under a condition only."""
+    return isinstance(form, sp.Piecewise) and form.args[-1].cond != sp.true
+
+
 def unsigned(functions: Sequence[sp.Expr]) -> sp.Expr | None:
-    """A parameter, or a sum of such, whose sign the algebra of atoms asks for; None where it asks for nothing, or for something else."""
+    """A sum of parameters whose sign the algebra of atoms asks for; None where it asks for nothing, or for something else."""
+    found = []
     for f in functions:
-        if not any(s.is_real and not (s.is_positive or s.is_negative) for s in f.free_symbols - {x}):
+        if not f.free_symbols - {x}:
             continue
         try:
-            atoms_of(almost_everywhere(f))
+            found.append(atoms_of(almost_everywhere(f)))
+            if len(found) == 2:
+                products(*found)
         except UnknownSign as reason:
-            return reason.parameter
+            return _pivotal(reason.e)
         except NotClosed:
             pass
     return None
 
 
-def cases(a: sp.Expr) -> dict[str, sp.Expr]:
-    """What a real parameter may be, by the words for it: a positive symbol of its name, the negative of that, 0."""
-    size = sp.Symbol(str(a), positive=True)
-    found = {f"{a} > 0": size}
-    if not a.is_nonnegative:
-        found[f"{a} < 0"] = -size
-    if not a.is_nonzero:
-        found[f"{a} = 0"] = S.Zero
-    return found
+def _pivotal(e: sp.Expr) -> sp.Expr | None:
+    """the first factor, or base of one, that has no sign; None where it cannot be given one"""
+    bases = [factor.as_base_exp()[0] for factor in sp.Mul.make_args(sp.factor(e))]
+    without = [b for b in bases if not (b.is_positive or b.is_negative)]
+    return without[0] if without and _pivot(without[0]) is not None else None
 
 
-def put(e: Any, a: sp.Expr, value: sp.Expr) -> Any:
-    """An expression, or a tuple of such, with a value for a parameter, or for a sum of parameters."""
-    if isinstance(e, tuple):
-        return tuple(put(part, a, value) for part in e)
-    if not isinstance(e, sp.Basic):
-        return e
-    found = None if a.is_Symbol else leading(a)
-    if found is None:
-        return e.xreplace({a: value})
-    s, c = found
-    return e.xreplace({s: sp.expand(s + (value - a) / c)})
+def _pivot(e: sp.Expr) -> tuple[sp.Symbol, sp.Expr, sp.Expr] | None:
+    """A symbol s, c and t with e = c (s - t), c of known sign: s without a sign, or of the sign of t."""
+    signed = None
+    for s in sorted(e.free_symbols - {x}, key=str):
+        c = sp.expand(e.diff(s))
+        if not s.is_real or s in c.free_symbols or _sign(c) in (0, None):
+            continue
+        t = sp.cancel(s - e / c)
+        if not (s.is_positive or s.is_negative):
+            return s, c, t
+        if signed is None and _sign(t) == sign_of(s):
+            signed = s, c, t
+    return signed
+
+
+def _sign(e: sp.Expr) -> int | None:
+    try:
+        return sign_of(e)
+    except UnknownSign:
+        return None
+
+
+def cases(e: sp.Expr) -> tuple[Case, ...]:
+    """What the sign of an expression in parameters may be: positive, negative, zero."""
+    pivot = _pivot(e)
+    if pivot is None:
+        raise TypeError(f"{e} is in no parameter that gives it a sign")
+    s, c, t = pivot
+    size = sp.Symbol(str(e), positive=True)
+    if not (s.is_positive or s.is_negative):
+        found = [Case(f"{e} > 0", 1, s, sp.expand(t + size / c), size, e)]
+        if not e.is_nonnegative:
+            found.append(Case(f"{e} < 0", -1, s, sp.expand(t - size / c), size, -e))
+    else:
+        found = sorted(_signed(e, *pivot, size), key=lambda case: -case.sign)
+    return (*found, *([] if e.is_nonzero else [Case(f"{e} = 0", 0, s, t)]))
+
+
+def _signed(e: sp.Expr, s: sp.Symbol, c: sp.Expr, t: sp.Expr, size: sp.Symbol) -> tuple[Case, Case]:
+    """s of a sign, which is that of t: |s| > |t| and |s| < |t|"""
+    side = sign_of(s)
+    sign = side * sign_of(c)
+    words = {sign: f"{e} {'>' if sign > 0 else '<'} 0" for sign in (1, -1)}
+    k, other = t.as_coeff_Mul()
+    beyond = Case(words[sign], sign, s, t + side * size, size, side * (s - t))
+    if other.is_Symbol:
+        return beyond, Case(words[-sign], -sign, other, (s + side * size) / k, size, side * (t - s))
+    return beyond, Case(words[-sign], -sign, s, t / (1 + size), size, t / s - 1)
 
 
 def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Expr | None]], Callable[..., sp.Expr | None]]:
@@ -74,7 +152,7 @@ def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Exp
             a = unsigned([e for e in args if isinstance(e, sp.Expr)]) if result is None else None
             if a is None:
                 return result
-            found = {value: answer(*put(args, a, value)) for value in cases(a).values()}
+            found = {case: answer(*case.put(args)) for case in cases(a)}
             return None if None in found.values() else _joined(a, found, means)
 
         return answer
@@ -82,39 +160,99 @@ def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Exp
     return of
 
 
-def _joined(a: sp.Expr, found: dict[sp.Expr, sp.Expr], means: Sequence[sp.Symbol]) -> sp.Expr | None:
-    """one expression that is each of the cases, None where there is none that is found"""
-    parts = {
-        value: (form.args[0][0], form.args[0][1]) if isinstance(form, sp.Piecewise) else (form, sp.true) for value, form in found.items()
-    }
-    forms = {value: form for value, (form, _) in parts.items()}
-    conditions = {where for value, (form, where) in parts.items() if value != 0 or form != 0}
-    size, *others = forms
+def _joined(a: sp.Expr, found: dict[Case, sp.Expr], means: Sequence[sp.Symbol]) -> sp.Expr | None:
+    """one expression for all cases, None where they hold under different conditions"""
+    parts = {case: form.args[0] if is_guarded(form) else (form, sp.true) for case, form in found.items()}
+    conditions = {where for case, (form, where) in parts.items() if case.sign != 0 or form != 0}
     (where,) = conditions if len(conditions) == 1 else (sp.false,)
-    if size in where.free_symbols or where == sp.false:
+    if any(case.size in where.free_symbols for case in found) or where == sp.false:
         return None
-    above, at_zero = forms[size], forms.get(S.Zero)
-    whole = _for_both(a, size, above, forms[-size], means) if -size in others else above.xreplace({size: a})
-    if whole is None:
-        return None
-    if at_zero is not None and not _same(put(whole, a, S.Zero), at_zero):
-        if put(whole, a, S.Zero).has(S.NaN, S.ComplexInfinity, S.Infinity):
-            return None
-        whole = at_zero + sp.sign(a) ** 2 * (whole - at_zero)  # the function jumps there
+    forms = {case: form for case, (form, _) in parts.items()}
+    endless = [form for form in forms.values() if form.has(S.Infinity, S.NegativeInfinity)]
+    if endless:
+        return endless[0] if len(set(forms.values())) == 1 else None
+    of = {case.sign: case for case in forms}
+    whole, zero = _nonzero(a, forms, of, means), of.get(0)
+    if zero is not None:
+        whole = _with_zero(a, whole, zero, forms[zero])
     return whole if where == sp.true else sp.Piecewise((whole, where))
+
+
+def _lowest(e: sp.Expr, parameters: set[sp.Basic]) -> sp.Expr:
+    """in lowest terms, where these do not take the root of a square of parameters for positive"""
+    if any(t.exp.is_Rational and t.exp.q > 1 and t.free_symbols & parameters for t in e.atoms(sp.Pow)):
+        return e
+    try:
+        return min(e, tidy(e), key=sp.count_ops)
+    except NestedRoot:
+        return e
+
+
+def _nonzero(a: sp.Expr, forms: dict[Case, sp.Expr], of: dict[int, Case], means: Sequence[sp.Symbol]) -> sp.Expr:
+    """an expression that is each of the two forms in its case"""
+    above, below = of[1], of.get(-1)
+    first = above.restored(forms[above])
+    if below is None:
+        return first
+    last = below.restored(forms[below])
+    mirrored = above.size is not None and below.back == -above.back
+    whole = _for_both(a, above.size, forms[above], forms[below], means) if mirrored else None
+    whole = _by_halves(a, first, last) if whole is None else whole
+    return sp.Piecewise((first, a > 0), (last, True)) if whole is None else whole
+
+
+def _with_zero(a: sp.Expr, whole: sp.Expr, zero: Case, there: sp.Expr) -> sp.Expr:
+    """and its value where the parameter is 0"""
+    if isinstance(whole, sp.Piecewise):
+        (first, _), (last, _) = whole.args
+        if _continues(first, zero, there):
+            return sp.Piecewise((first, a >= 0), (last, True))
+        return whole if _continues(last, zero, there) else sp.Piecewise((first, a > 0), (last, a < 0), (there, True))
+    if _continues(whole, zero, there):
+        return whole
+    if _divides(whole, zero):
+        return sp.Piecewise((whole, sp.Ne(a, 0)), (there, True))
+    return there + sp.sign(a) ** 2 * (whole - there)  # the function jumps there
+
+
+def _continues(form: sp.Expr, zero: Case, there: sp.Expr) -> bool:
+    return not _divides(form, zero) and _same(zero.put(form), there)
+
+
+def _divides(form: sp.Expr, zero: Case) -> bool:
+    """whether it is divided by the parameter that is zero"""
+    return any(zero.put(t.base) == 0 for t in form.atoms(sp.Pow) if not t.exp.is_nonnegative)
 
 
 def _for_both(a: sp.Expr, size: sp.Symbol, above: sp.Expr, below: sp.Expr, means: Sequence[sp.Symbol]) -> sp.Expr | None:
     """an expression that is `above` for a = size and `below` for a = -size"""
     if _same(above.xreplace({size: -size}), below):
-        return above.xreplace({size: a})
+        return above.xreplace({size: a}) if a.is_Symbol else _lowest(above.xreplace({size: a}), a.free_symbols)
     mirrored = {m: -m for m in means if m in above.free_symbols}
     for flips in ({}, mirrored) if mirrored else ({},):
         for sign in (1, -1):
             if _same(sign * above.xreplace(flips), below):
                 form = above.xreplace({m: sp.sign(a) * m for m in flips}).xreplace({size: sp.Abs(a)}).xreplace({sp.sign(a) ** 2: S.One})
+                form = form.replace(lambda t: t.is_Mul and {sp.sign(a), sp.Abs(a)} <= {*t.args}, lambda t: t * a / (sp.sign(a) * sp.Abs(a)))
                 return form if sign > 0 else sp.sign(a) * form
     return None
+
+
+def _by_halves(a: sp.Expr, above: sp.Expr, below: sp.Expr) -> sp.Expr | None:
+    """half the sum and sign(a) times half the difference of the forms above 0 and below; None where that has not the factor a"""
+    if sp.Tuple(above, below).has(S.NaN, S.ComplexInfinity, sp.Piecewise):
+        return None
+    try:
+        even, odd = (tidy(upright(tidy((above + sign * below) / 2))) for sign in (1, -1))
+    except NestedRoot:
+        return None
+    terms = []
+    for t in sp.Add.make_args(odd) if odd != 0 else ():
+        base = next((base for base, k in t.as_powers_dict().items() if base in (a, -a) and k.is_odd), None)
+        if base is None:
+            return None
+        terms.append(t / base * sp.Abs(a) * (1 if base == a else -1))
+    return even + sp.Add(*terms)
 
 
 def _same(e: sp.Expr, other: sp.Expr) -> bool:

@@ -21,8 +21,10 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.finite_parts import over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import beyond, falls, finite_below, left_at_bound
+from meanfield.gaussian.growth import beyond, falls, finite_below, left_at_bound, left_of
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
@@ -33,7 +35,10 @@ x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", 
 
 
 #: closed forms in these heads are for reading: their numbers are safer by quadrature of what they state
-FOR_READING = (BivariateNormalCDF, BivariateDensity, NormalCDF, NormalDensity, sp.erfi, sp.hyper)
+FOR_READING = (
+    *(NormalCDF, NormalDensity, CosineNormalCDF, SineNormalCDF, sp.erfi, sp.hyper),
+    *(BivariateNormalCDF, BivariateDensity, BivariateCosineCDF, BivariateSineCDF),
+)
 
 #: what the letters of a law are called where the integrand uses them too
 _APART = {s: sp.Symbol(f"given {s.name}", **s._assumptions_orig) for s in (q, p, q1, q2, delta)}
@@ -83,6 +88,11 @@ class Node(sp.Expr):
     def free_symbols(self) -> set[sp.Basic]:
         found: set[sp.Basic] = self.integrand.free_symbols - {x, y}
         return found.union(*(a.free_symbols for a in self.args[1:]))
+
+    @property
+    def weighed_by_its_law(self) -> bool:
+        """Whether what is integrated depends on the law that it is integrated under, so that its terms may cancel."""
+        return not self.integrand.free_symbols.isdisjoint(set().union(*(a.free_symbols for a in self.args[1:])))
 
     def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> sp.Expr:
         f = self.integrand if old in (x, y) else self.integrand._subs(old, new)
@@ -148,7 +158,7 @@ class Node(sp.Expr):
         if self.integrand.has(sp.DiracDelta):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
         # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
-        if result is not None and not result.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
+        if result is not None and not result.has(BivariateNormalCDF, BivariateCosineCDF, BivariateSineCDF, S.NaN, S.ComplexInfinity):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
                 return settled(result, prec)
         try:
@@ -251,21 +261,14 @@ class Expectation(Node):
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
-        left = self._left_at_bound() if result is None else None
+        left = left_of(f, self.mean, self.variance) if result is None else None
         whole = None if left is None else over_the_line(left)
         if whole is not None:
             return whole / sp.sqrt(2 * sp.pi * self.variance), {}
         return result, {q: self.variance, closed.M: self.mean}
 
     def _is_finite(self) -> bool:
-        return falls(self.integrand, self.variance) is True or self._left_at_bound() is not None
-
-    def _left_at_bound(self) -> sp.Expr | None:
-        """what the density leaves of the function at the very variance from which on it grows faster, where that has a mean"""
-        bound = finite_below(self.integrand) if self.variance.is_number else None
-        if bound is None or not (bound - self.variance).is_zero:
-            return None
-        return left_at_bound(self.integrand.xreplace({x: self.mean + x}))
+        return falls(self.integrand, self.variance) is True or left_of(self.integrand, self.mean, self.variance) is not None
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()

@@ -16,6 +16,12 @@ __all__ = ["collide", "finite", "pair_falls", "refusal", "where_finite_pair"]
 
 x = known("x")
 
+#: denominators from which on a bound is shown as a decimal
+_LONG = 10**6
+
+#: a relation, its two sides, and whether it tells where these are equal
+_Limit = tuple[type[sp.Basic], sp.Expr, sp.Expr, bool]
+
 
 def finite(weighted: Weighted) -> sp.Basic:
     r"""Where the tilt of a sum of moments with growing Gaussians is one: S^{-1} + A is positive definite. True where there are none.
@@ -48,53 +54,66 @@ def finite(weighted: Weighted) -> sp.Basic:
 
 def refusal(expectation: sp.Expr, where: sp.Basic) -> str:
     """The sentence for an expectation at a law for which a condition does not hold."""
-    return f"{expectation} is infinite: it is finite only for {where}"
+    shown = where.replace(lambda t: t.is_Rational and t.q > _LONG, lambda t: sp.Float(t, 6))
+    return f"{expectation} is infinite: it is finite only for {shown}"
 
 
 def pair_falls(f: sp.Expr, g: sp.Expr, cov: Covariance) -> bool | None:
     """Whether f(u) g(v) times their density falls in every direction; None where it cannot be told."""
     found = _inequalities(f, g, cov)
-    if found is None or all((more - less).is_positive for _, less, more in found):
+    if found is None or all(_holds(*limit) for limit in found):
         return None if found is None else True
-    broken = any((more - less).is_negative or (relation is sp.Lt and (more - less).is_zero) for relation, less, more in found)
-    return False if broken else None
+    return False if any(_holds(*limit) is False for limit in found) else None
+
+
+def _holds(relation: type[sp.Basic], less: sp.Expr, more: sp.Expr, told: bool) -> bool | None:
+    """whether an inequality does; None where that is not known, or both sides are equal and this is not told by them"""
+    room = more - less
+    if room.is_zero:
+        return relation is sp.Le if told else None
+    return True if room.is_positive else False if room.is_negative else None
 
 
 def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> sp.Basic | None:
     """What must hold for E f(u) g(v) to be finite; None where it always is, or it cannot be told."""
     found = _inequalities(f, g, cov)
-    return sp.And(*[relation(less, more) for relation, less, more in found]) if found else None
+    return sp.And(*[relation(less, more) for relation, less, more, _ in found]) if found else None
 
 
-def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[tuple[type[sp.Basic], sp.Expr, sp.Expr]] | None:
+def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[_Limit] | None:
     r"""What is less than what where E f(u) g(v) is finite, S^{-1} - 2 diag(a, b) positive on every quadrant that f and g leave: for their
-    ends i and j and rates a and b, 2 a |S| <= S_22, 2 b |S| <= S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}."""
+    ends i and j and rates a and b, 2 a |S| <= S_22, 2 b |S| <= S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}; and whether
+    it is told where both sides are equal."""
     (s11, s12, s22), first, second = cov, rates(f), rates(g)
     if first is None or second is None or any(not a.is_real for _, a in (*first, *second)):
         return None
     rest = (s11 - s12) * (s11 + s12) if s11 == s22 else s11 * s22 - s12**2
     quadrants = [(i * j * s12, a, b) for (i, a), (j, b) in itertools.product(first, second)]
     if rest == 0:  # v is a multiple of u
-        return [(sp.Lt, 2 * (a * s11 + b * s22), sp.S.One) for towards, a, b in quadrants if towards.is_positive]
+        relation = sp.Le if s11 == s22 and _met(f, g, s12) else sp.Lt
+        return [(relation, 2 * (a * s11 + b * s22), sp.S.One, True) for towards, a, b in quadrants if towards.is_positive]
     # each grows beside whatever the other is where that is not large; if as fast as the density falls, the rest of them decides
-    found = [(sp.Le, 2 * a * rest, size) for ends, size in ((first, s22), (second, s11)) for _, a in ends if not a.is_nonpositive]
+    found = [(sp.Le, 2 * a * rest, size, False) for ends, size in ((first, s22), (second, s11)) for _, a in ends if not a.is_nonpositive]
     if all(len(ends) == 2 and ends[0][1] == ends[1][1] for ends in (first, second)):
         quadrants = [(sp.Abs(s12), *quadrants[0][1:])]
         if s11 == s22 and first[0][1] == second[0][1]:
             found = []  # s_11 + |s_12| < 1/(2 a) is more than that
     for towards, a, b in quadrants:
         if s11 == s22 and a == b and a.is_positive:
-            found.append((sp.Le if _met(f, g, s12) else sp.Lt, s11 + towards, 1 / (2 * a)))
+            found.append((sp.Le if _met(f, g, s12) else sp.Lt, s11 + towards, 1 / (2 * a), True))
         elif not (a.is_nonpositive and b.is_nonpositive):
-            found.append((sp.Lt, towards, sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest))))
+            found.append((sp.Lt, towards, sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest)), True))
     return found
 
 
 def _met(f: sp.Expr, g: sp.Expr, covariance: sp.Expr) -> bool:
-    """whether f(u) g(v) has a mean where it grows along u = v and along u = -v as fast as their density falls: what f(x) g(x) and
-    f(x) g(-x) leave of their exponentials is integrable; what f and g leave, where u and v are independent"""
-    along = (f, g) if covariance == 0 else (f * g, f * g.xreplace({x: -x}))
-    return all(left_at_bound(h) is not None for h in along)
+    """whether f(u) g(v) has a mean where it grows along u = v, or along u = -v if their covariance may be negative, as fast as their
+    density falls: what f(x) g(x) or f(x) g(-x) leaves of its exponential is integrable; what f and g leave of theirs, if u and v are
+    independent"""
+    if covariance == 0:
+        return all(left_at_bound(h) is not None for h in (f, g))
+    ways = [way for way, never in ((1, covariance.is_negative), (-1, covariance.is_positive)) if not never]
+    return all(left_at_bound(f * g.xreplace({x: way * x})) is not None for way in ways)
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

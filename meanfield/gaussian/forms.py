@@ -13,8 +13,9 @@ import sympy as sp
 from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
 from meanfield.gaussian.angle_sines import Joined, joined
-from meanfield.gaussian.special import HEADS, AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF, is_linear
-from meanfield.gaussian.tidying import tidy, upright
+from meanfield.gaussian.half_waves import CosineNormalCDF
+from meanfield.gaussian.special import AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF, is_linear
+from meanfield.gaussian.tidying import HEADS, tidy, upright
 from meanfield.symbols import among_reals, known
 
 __all__ = ["angles", "gap_of", "literature", "shifted"]
@@ -53,7 +54,7 @@ def literature(e: sp.Expr) -> sp.Expr:
 
 def _folded(e: sp.Expr) -> sp.Expr:
     r"""each normal CDF at z and -z as one of the two, where that is shorter"""
-    if not e.has(NormalCDF, BivariateNormalCDF):
+    if not e.has(NormalCDF, BivariateNormalCDF, CosineNormalCDF):
         return e
     return min((e, tidy(upright(e))), key=sp.count_ops)
 

@@ -28,7 +28,9 @@ __all__ = [
     "divergence",
     "falls",
     "finite_below",
+    "grows",
     "left_at_bound",
+    "left_of",
     "places",
     "pole_of",
     "rates",
@@ -270,6 +272,12 @@ def rates(f: sp.Expr) -> tuple[tuple[int, sp.Expr], ...] | None:
     return tuple(rate.items())
 
 
+def grows(f: sp.Expr) -> bool:
+    """Whether |f| is known to grow like exp(a x^2), a > 0 and finite, at an end of the line, and nowhere faster."""
+    found = [a for _, a in rates(f) or ()]
+    return S.Infinity not in found and any(a.is_positive for a in found)
+
+
 def falls(f: sp.Expr, variance: sp.Expr) -> bool | None:
     """Whether |f| times the normal density of that variance falls at both ends of the line, 2 a q < 1; None where it cannot be told."""
     found = rates(f)
@@ -292,6 +300,13 @@ def left_at_bound(f: sp.Expr) -> sp.Expr | None:
     """What a function without parameters leaves of its fastest exponential, where E f(u) is finite at `finite_below` itself; None else."""
     bound = finite_below(f) if f.free_symbols == {x} else None
     return left_at(f, 1 / (2 * bound)) if bound else None
+
+
+def left_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
+    """What a density of that mean and variance leaves of a function, where it falls just as fast as that grows and E f(u) is finite; None
+    else."""
+    bound = finite_below(f) if variance.is_number else None
+    return left_at_bound(f.xreplace({x: mean + x})) if bound is not None and (bound - variance).is_zero else None
 
 
 def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Basic | None:

@@ -8,12 +8,25 @@ import numpy as np
 
 from meanfield.gaussian.node_rules import WIDEST
 from meanfield.gaussian.panel_rules import along, spanned
-from meanfield.gaussian.shape_rows import DETAIL, breaks_of, sharp_of
+from meanfield.gaussian.shape_rows import DETAIL, PARITY, breaks_of, jumps_of, sharp_of
 
-__all__ = ["nodes_of_degree", "normalised_hermite"]
+__all__ = [
+    "MEHLER",
+    "MEHLER_REST",
+    "MEHLER_TERMS",
+    "hermite_size",
+    "hermite_sum",
+    "nodes_of_degree",
+    "normalised_hermite",
+    "shape_sign",
+    "unsure_of_degree",
+]
 
 #: radians of the fastest oscillation sqrt(n) z of h_n on one panel, of which 20 nodes leave 1e-17 beside a function that they resolve
 RADIANS = 6.0
+MEHLER = 1.0 / 32.0  # correlation up to which products of two inputs are summed by Mehler's series
+MEHLER_TERMS = 24  # most of its terms: these leave 1e-36 of second moments
+MEHLER_REST = 1e-17  # what may be left of it, relative to the sum
 
 
 def normalised_hermite(n: float, z: float) -> float:
@@ -37,3 +50,40 @@ def nodes_of_degree(shape: np.ndarray, n: float, s: float, window: float, y: np.
         return -1
     longest = min(1.0, RADIANS / math.sqrt(n + 1.0)) / shape[DETAIL]
     return along(0.0, s, breaks, sharp_of(shape), np.zeros(breaks.size), far, longest, y, w)
+
+
+def shape_sign(shape: np.ndarray, mu: float) -> float:
+    """1 where f is even about the mean, -1 where it is odd, else 0."""
+    return float(shape[PARITY]) if mu == 0.0 else 0.0
+
+
+def hermite_sum(sign: float, n: int, z: np.ndarray, values: np.ndarray, count: int) -> float:
+    """The sum of values times h_n at z; 0 where a function of that sign has none."""
+    total = 0.0
+    if sign * (1.0 - 2.0 * (n % 2)) < 0.0:
+        return total
+    for i in range(count):
+        total += values[i] * normalised_hermite(n, z[i])
+    return total
+
+
+def hermite_size(shape: np.ndarray, n: int, mu: float, s: float, z: np.ndarray, sizes: np.ndarray, count: int) -> float:
+    """What rounding adds to that sum, sizes being those of f in units of 2^-53 (64 |f| or more): of f, of h_n at nodes that are rounded as
+    they are beside the mean, h_n' = sqrt(n) h_{n-1}, and of jumps."""
+    total = unsure_of_degree(shape, n, mu, s)
+    if shape_sign(shape, mu) * (1.0 - 2.0 * (n % 2)) < 0.0:
+        return 0.0
+    beside = abs(mu) / s * math.sqrt(n) / 32.0
+    for i in range(count):
+        total += sizes[i] * ((1.0 + 0.125 * n) * abs(normalised_hermite(n, z[i])) + beside * abs(normalised_hermite(n - 1, z[i])))
+    return total
+
+
+def unsure_of_degree(shape: np.ndarray, n: float, mu: float, s: float) -> float:
+    """What the rounding of the places of jumps changes in the mean of f h_n, in units of 2^-53."""
+    breaks, jumps, total = breaks_of(shape), jumps_of(shape), 0.0
+    for j in range(breaks.size):
+        if jumps[j] != 0.0:
+            z = (breaks[j] - mu) / s
+            total += abs(jumps[j] * breaks[j] / s * normalised_hermite(n, z)) * math.exp(-0.5 * z * z)
+    return total

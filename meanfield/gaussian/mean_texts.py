@@ -134,4 +134,9 @@ def quiet_<i>(shape, mu, q<x>):
     """1 where f_<i> is summed by its Taylor series and never called, else 0."""
     return 1.0 if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS] else 0.0
 ''',
+    "pointed": r'''
+def pointed_<i>(shape, mu, q<x>):
+    """1 where a singularity of f_<i> is within reach, so that its slope may have no second moment, else 0."""
+    return 1.0 if singular(shape, WIDEST * math.sqrt(q)) >= 0.0 else 0.0
+''',
 }

@@ -24,6 +24,8 @@ from sympy import S, exp, pi, sqrt
 
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, derivative, product
 from meanfield.gaussian.chirps import real_form
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.gaussian.tidying import Algebra, NestedRoot, Terms
 
@@ -136,17 +138,37 @@ def _orthant(t: Moment) -> Step:
     if g is None and h is None:
         return Step("orthant", t, (), S.One)
     if h is None and g is not None:
-        distance = sp.expand(t.m[0] - g.a)
-        height = sp.expand(-sp.I * distance)
-        if not distance.has(sp.I):
-            return Step("orthant", t, (), NormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1)))
-        if not height.has(sp.I):
-            return Step("orthant", t, (), S.Half + sp.I * g.sign * sp.erfi(height / sqrt(2 * v1)) / 2)
-    if t.m[0].has(sp.I) or t.m[1].has(sp.I):
-        raise NotClosed(f"an oscillation times {g or h}: the expectation is an error function of a complex argument")
+        return _half_line(t, g, v1)
     assert g is not None and h is not None  # noqa: PT018
-    ratio = g.sign * h.sign * t.cov[1] / (sqrt(v1) * sqrt(v2))
-    return Step("orthant", t, (), BivariateNormalCDF(g.sign * (t.m[0] - g.a) / sqrt(v1), h.sign * (t.m[1] - h.a) / sqrt(v2), ratio))
+    r = g.sign * h.sign * t.cov[1] / (sqrt(v1) * sqrt(v2))
+    first, k = _standardised(t.m[0], g, v1)
+    second, n = _standardised(t.m[1], h, v2)
+    if k == n == 0:
+        return Step("orthant", t, (), BivariateNormalCDF(first, second, r))
+    a, b = ((r * y - x) / (1 - r**2) for x, y in ((k, n), (n, k)))
+    wave = BivariateCosineCDF(first, second, a, b, r) + sp.I * BivariateSineCDF(first, second, a, b, r)
+    return Step("half wave", t, (), exp((a**2 + 2 * r * a * b + b**2) / 2) * wave)
+
+
+def _standardised(m: sp.Expr, g: Gate, variance: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """real and imaginary part of how far a mean is inside a gate, in deviations"""
+    terms, scale = sp.Add.make_args(sp.expand(m - g.a)), g.sign / sqrt(variance)
+    height = sp.Add(*[sp.expand(-sp.I * t) for t in terms if t.has(sp.I)])
+    if height == 0:
+        return scale * (m - g.a), S.Zero
+    if height.has(sp.I):
+        raise NotClosed(f"an oscillation times {g}: the expectation holds no real and imaginary part that can be told")
+    return scale * sp.Add(*[t for t in terms if not t.has(sp.I)]), scale * height
+
+
+def _half_line(t: Moment, g: Gate, variance: sp.Expr) -> Step:
+    r"""E \Phi((u - a)/w) is \Phi at (m - a)/\sqrt{S_11 + w^2}, which a wave makes complex"""
+    h, k = _standardised(t.m[0], g, variance)
+    if k == 0:
+        return Step("orthant", t, (), NormalCDF(h))
+    if h == 0:
+        return Step("half wave", t, (), S.Half + sp.I * sp.erfi(k / sqrt(2)) / 2)
+    return Step("half wave", t, (), exp(k**2 / 2) * (CosineNormalCDF(h, -k) + sp.I * SineNormalCDF(h, -k)))
 
 
 def _step(t: Moment) -> Step:

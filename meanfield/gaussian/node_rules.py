@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from meanfield.gaussian.panel_rules import along, spanned, wrapped
+from meanfield.gaussian.panel_rules import TOO_FAR, along, spanned, wrapped
 from meanfield.gaussian.panels import hermite_rule, legendre_rule
 from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, WINDOW, breaks_of, dead, sharp_of, straight, voids_of
 
@@ -29,6 +29,7 @@ __all__ = [
     "nodes_about",
     "nodes_of_two",
     "own_part",
+    "pointlike",
     "spread_of",
     "straight_nodes",
     "trapezoid",
@@ -85,6 +86,11 @@ def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np
 def vanishing(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
     """whether f is 0 up to `window` deviations s around mu"""
     return dead(shape, mu - window * s, mu + window * s)
+
+
+def pointlike(mu: float, s: float) -> bool:
+    """Whether N(mu, s^2) is so narrow that doubles do not tell its inputs apart: panels have no nodes there."""
+    return TOO_FAR * s <= abs(mu)
 
 
 def straight_nodes(mu: float, s: float, y: np.ndarray, w: np.ndarray) -> int:

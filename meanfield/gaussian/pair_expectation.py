@@ -11,6 +11,7 @@ from sympy import S
 
 from meanfield import arguments
 from meanfield.gaussian import closed, pair_expansions
+from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
 from meanfield.gaussian.expansions import Expansion
@@ -103,11 +104,16 @@ class PairExpectation(Node):
         return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
 
     def _is_finite(self) -> bool:
-        parts = self.separated()
+        parts = self._about_the_means()
         return parts is not None and pair_falls(*parts, self.args[1:4]) is True
 
+    def _about_the_means(self) -> tuple[sp.Expr, sp.Expr] | None:
+        """the two functions of what is left of the variables beside their means, where the integrand is a product of two"""
+        parts, (m1, m2) = self.separated(), self.args[4:]
+        return None if parts is None else (parts[0].xreplace({x: m1 + x}), parts[1].xreplace({x: m2 + x}))
+
     def where_finite(self) -> sp.Basic | None:
-        parts, (v1, cov, v2) = self.separated(), self.args[1:4]
+        parts, (v1, cov, v2) = self._about_the_means(), self.args[1:4]
         if parts is None:
             return None
         if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
@@ -115,7 +121,7 @@ class PairExpectation(Node):
         return where_finite_pair(*parts, (v1, cov, v2))
 
     def infinite_beyond(self) -> sp.Basic | None:
-        where, parts = super().infinite_beyond(), self.separated()
+        where, parts = super().infinite_beyond(), self._about_the_means()
         if where is not None or parts is None or self.free_symbols or pair_falls(*parts, self.args[1:4]) is not False:
             return where
         return self.where_finite()
@@ -206,7 +212,8 @@ class PairExpectation(Node):
         if parts is not None:
             return product_mean_of(*parts, law, prec)
         if (parted := self.parted()) != self:
-            return mp.mpf(sp.N(parted, mp.libmp.prec_to_dps(prec) + 5)._mpf_)
+            with mp.workprec(prec + 17):
+                return precise_number(parted)
         return nested_mean(self.integrand, law, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
@@ -257,8 +264,8 @@ class Gap(Node):
     def _integrate(self, prec: int) -> mp.mpf:
         form = sp.Add(*self._difference()).replace(lambda t: isinstance(t, Node), _closed_or_self)
         if form.has(sp.hyper) and not form.has(Node):  # powers: next to the diagonal panels see little of a root
-            with suppress(ArithmeticError):
-                return mp.mpf(settled(form, prec)._mpf_)
+            with suppress(ArithmeticError), mp.workprec(prec):
+                return precise_number(settled(form, prec))
         return gap_of_pair(self.integrand, self.args[1], self.args[2], prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:

@@ -86,7 +86,7 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
     taken = 0.0
     local = local_window(shape, window, reach_<i>(2.0, shape, mu, s, y, w<x>)) if window > FAINT else window
-    if local <= FAINT and gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
+    if (local <= FAINT or pointlike(mu, s)) and gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
         count = HERMITE_X.size
         for i in range(count):
             step = s * HERMITE_X[i]
@@ -133,11 +133,11 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     return variance
 ''',
     "cross": r'''
-def cross_<i>(shape, mu, q, delta, total<x>):
-    """E f_<i>(u) f_<i>(v) for mean mu, variances q, delta = q - p and total = q + p."""
+def cross_<i>(shape, mu, q, delta, total, p<x>):
+    """E f_<i>(u) f_<i>(v) for mean mu, variances q, covariance p, delta = q - p and total = q + p."""
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return f_<i>(mu<x>) ** 2 if q == 0.0 else math.nan
-    if delta == q:
+    if p == 0.0:
         return mean_<i>(shape, mu, q<x>) ** 2
     if mu == 0.0 and shape[ANALYTIC] > 0.0 and math.sqrt(q) < QUIET * shape[RADIUS]:
         derivatives = np.empty(TERMS)
@@ -146,9 +146,12 @@ def cross_<i>(shape, mu, q, delta, total<x>):
         power = 1.0
         for n in range(TERMS):
             product += derivatives[n] ** 2 * power
-            power *= q - delta
+            power *= p
         return product
     mu = phase(shape, mu)
+    product = mehler_<i>_<i>(shape, shape, mu, mu, q, p, q<x>)
+    if product == product:
+        return product
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     outer_y = np.empty(4 * CAPACITY)
@@ -230,6 +233,10 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     m2 = phase(second, m2)
 '''
     + _QUIET.replace("<each>", "derivatives[n] * others[n] * power").replace("<by>", "p").replace("<factor>", "")
+    + r"""    total = mehler_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
+    if total == total:
+        return total
+"""
     + _PAIRED.replace("<term>", _SMOOTHED)
     + "    return total\n",
     "weight": r'''
@@ -258,6 +265,10 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     m2 = phase(second, m2)
 '''
     + _QUIET.replace("<each>", "abs(derivatives[n] * others[n]) * power").replace("<by>", "abs(p)").replace("<factor>", "64.0 * ")
+    + r"""    total = mehlersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
+    if total == total:
+        return total
+"""
     + _PAIRED.replace("<term>", _WEIGHED)
     + r"""    breaks, jumps = breaks_of(first), jumps_of(first)
     for i in range(breaks.size):  # the places of jumps are rounded: what the other variable is where one of them jumps

@@ -21,8 +21,9 @@ __all__ = [
     "declare",
     "homogeneous_degree",
     "in_pieces",
-    "leading",
+    "order_of",
     "pieces_of",
+    "sign_of",
     "stepped",
     "uncovered",
     "with_its_mirror",
@@ -46,19 +47,6 @@ class UnknownSign(NotClosed):
     def __init__(self, e: sp.Expr, reason: str) -> None:
         super().__init__(reason)
         self.e = e
-
-    @property
-    def parameter(self) -> sp.Expr | None:
-        """The first factor, or base of one, whose sign is asked for; None where it is neither a symbol nor a sum linear in one."""
-        bases = [factor.as_base_exp()[0] for factor in sp.Mul.make_args(self.e)]
-        unsigned = [b for b in bases if not (b.is_positive or b.is_negative)]
-        return unsigned[0] if unsigned and leading(unsigned[0]) is not None else None
-
-
-def leading(e: sp.Expr) -> tuple[sp.Symbol, sp.Expr] | None:
-    """A real symbol without a sign in which a sum is linear, and its coefficient, a number; None where there is none."""
-    found = ((s, e.diff(s)) for s in sorted(e.free_symbols - {x}, key=str) if s.is_real and not (s.is_positive or s.is_negative))
-    return next(((s, c) for s, c in found if c.is_Rational and c != 0), None)
 
 
 def declare(e: sp.Expr) -> str:
@@ -115,23 +103,34 @@ _RISING = {
 }
 
 
-def _sign(e: sp.Expr) -> int:
-    if e.is_zero:
+def sign_of(e: sp.Expr) -> int:
+    """The sign of an expression that does not depend on x.
+
+    Raises
+    ------
+    UnknownSign
+        It does not follow from the signs of the symbols.
+
+    >>> a = sp.Symbol("a", positive=True)
+    >>> sign_of(1 - 1 / (1 + a))
+    1
+    """
+    form = e if e.is_zero or e.is_positive or e.is_negative else sp.factor(e)
+    if form.is_zero:
         return 0
-    if e.is_positive:
-        return 1
-    if e.is_negative:
-        return -1
+    if form.is_positive or form.is_negative:
+        return 1 if form.is_positive else -1
     raise UnknownSign(e, f"the sign of {e} is unknown: {declare(e)}")
 
 
-def _order(a: sp.Expr, b: sp.Expr) -> int:
-    return _sign(sp.expand(a - b))
+def order_of(a: sp.Expr, b: sp.Expr) -> int:
+    """The sign of a - b."""
+    return sign_of(sp.expand(a - b))
 
 
 def _refined(*parts: Pieces) -> tuple[tuple[sp.Expr, ...], list[tuple[sp.Expr, ...]]]:
     """the cuts of all parts together, and the values of each part between them"""
-    cuts = tuple(sorted({c for own, _ in parts for c in own}, key=cmp_to_key(_order)))
+    cuts = tuple(sorted({c for own, _ in parts for c in own}, key=cmp_to_key(order_of)))
     rows = []
     for i in range(len(cuts) + 1):
         below = set(cuts[:i])
@@ -148,19 +147,21 @@ def _joined(cuts: tuple[sp.Expr, ...], values: list[sp.Expr]) -> Pieces:
 def _sign_of_smooth(f: sp.Expr) -> Pieces:
     """the sign of a function without kinks"""
     if f.is_positive or f.is_negative or x not in f.free_symbols:
-        return (), (S(_sign(f)),)
+        return (), (S(sign_of(f)),)
     if f.is_Mul:
         cuts, rows = _refined(*[_sign_of_smooth(a) for a in f.args])
         return _joined(cuts, [sp.Mul(*row) for row in rows])
     if f.is_polynomial(x):
         poly = sp.Poly(f, x)
+        last = sign_of(poly.LC())
         roots = sp.roots(poly)
         on_the_line = {r: real(r).is_real for r in roots}
+        if None in on_the_line.values() and poly.degree() == 2:
+            sign_of(sp.discriminant(poly))
         if sum(roots.values()) != poly.degree() or None in on_the_line.values():
             raise NotClosed(f"which roots of {f} are real is not known: {declare(f)}")
         odd = {sp.expand(r) for r, k in roots.items() if on_the_line[r] and k % 2}
         cuts, _ = _refined(*[((r,), (S.Zero, S.Zero)) for r in odd])
-        last = _sign(poly.LC())
         return cuts, tuple(S(last * (-1) ** (len(cuts) - i)) for i in range(len(cuts) + 1))
     inner = _unwrapped(f)
     if inner is not None:

@@ -6,9 +6,9 @@ All functions are taken on standard normal variables, z -> f(m + s z), and resol
     E f(u) g(v) = E_x (E_xi f)(E_xi g),    E f(u) g(u) - E f(u) g(v) = E_x Cov_xi(f, g),
 
 the first away from r = 1, the second, whose terms all have the size of the result, next to it; a negative correlation mirrors g. Where f
-or g grows like exp(a x^2), so fast that its square has no mean, these do not hold: if S^{-1} - 2 diag(a, b) is positive definite, a and b
-the growths, both are tilted, exp(-a x^2) f under the covariance that is its inverse; if it is so on the quadrants only that f and g leave,
-as where they vanish on one side, the product is summed quadrant by quadrant (`quadrants`).
+or g grows like exp(a x^2) all that is far out counts, and these need not hold: if S^{-1} - 2 diag(a, b) is positive definite, a and b the
+growths, both are tilted, exp(-a x^2) f under the covariance that is its inverse; if it is so on the quadrants only that f and g leave, as
+where they vanish on one side, the product is summed quadrant by quadrant (`quadrants`).
 Every value is computed again with more nodes, other panels and longer numbers, until two in a row agree to the digits asked.
 """
 
@@ -24,10 +24,13 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield.gaussian.arithmetic import Number, Numbers, numbers_for, precise_number
+from meanfield.gaussian.at_bound import rest_of
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
-from meanfield.gaussian.growth import beyond, falls, rates
+from meanfield.gaussian.finiteness import pair_falls
+from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
+from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
@@ -38,7 +41,7 @@ from meanfield.gaussian.stable import complemented
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
-__all__ = ["Law", "gap_of_pair", "law_of", "mean_of", "nested_mean", "product_mean_of"]
+__all__ = ["Law", "certified", "gap_of_pair", "law_of", "mean_of", "nested_mean", "product_mean_of"]
 
 x, y = known("x"), known("y")
 
@@ -48,10 +51,13 @@ NEAR = 1e-3
 _APART = 0.5
 _LN2 = math.log(2)
 _MOST_BITS = 30_000
+#: bits in which two means that grow like exp(a x^2) may agree: any double tells them apart
+_MOST_LOST = 2_400
 
 
-def _certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what: object, lost_bits: int = 0) -> mp.mpf:
-    """run(accuracy in nats) twice in a row alike to prec bits, each time with more nodes and longer numbers"""
+def certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what: object, lost_bits: int = 0) -> mp.mpf:
+    """run(accuracy in nats) twice in a row alike to prec bits, each time with more nodes and longer numbers; `lost_bits` are what its terms
+    are known to lose on the way."""
     nats, before, trouble, wild = prec * _LN2 + 6.0, None, "", 0
     if int(nats / _LN2) + 40 + lost_bits > _MOST_BITS:
         raise ArithmeticError(f"{what} is integrated to at most {int((_MOST_BITS - 200) * _LN2 / math.log(10))} digits: ask for fewer")
@@ -103,12 +109,14 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits."""
     f = complemented(almost_everywhere(f))
     numbers = numbers_for(f)
+    if (left := left_of(f, mean, variance)) is not None:
+        return certified(lambda nats: along_the_line(left, variance, nats, numbers), numbers, prec, f"E[{f}]")
     if mean == 0 and beyond(f, variance) is None:
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
         if f == 0 or _odd(f):
             return mp.mpf(0)
     line = Line(f, mean, variance)
-    return _certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
+    return certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
 
 
 @dataclass(frozen=True)
@@ -163,6 +171,13 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
+    if law.eps == 0 and law.m1 == law.m2 == 0 and law.v1 == law.v2:
+        one = f * g.xreplace({x: law.sign * x})
+        if left_of(one, law.m1, law.v1) is not None:
+            return mean_of(one, law.m1, law.v1, prec)
+    ridge = _ridge(f, g, law)
+    if ridge is not None:
+        return certified(lambda nats: ridge.mean(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
     tilted = _tilted(f, g, law)
     if tilted is not None:
         factor, rest, parts = tilted
@@ -177,7 +192,7 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
 
     if law.eps != 0 and _steep(f, g, law):
         quadrants = partial(mean_over_quadrants, f, g, (law.v1, law.covariance, law.v2), (law.m1, law.m2))
-        return _certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
+        return certified(lambda nats: quadrants(nats, numbers), numbers, prec, f"E[{f * g.xreplace({x: y})}]")
 
     def run(nats: float) -> Number:
         eps = precise_number(law.eps)
@@ -186,7 +201,7 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         value = mean_of_lines((first, second), nats, numbers)
         return value - mean_covariance(first, second, eps, nats, numbers) if eps > 0 else value
 
-    return _certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps))
+    return certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps))
 
 
 def _steep(f: sp.Expr, g: sp.Expr, law: Law) -> bool:
@@ -194,11 +209,22 @@ def _steep(f: sp.Expr, g: sp.Expr, law: Law) -> bool:
     return falls(f, 2 * law.v1) is False or falls(g, 2 * law.v2) is False
 
 
+def _ridge(f: sp.Expr, g: sp.Expr, law: Law) -> Ridge | None:
+    """the direction in which the density falls just as fast as both grow, where the product has a mean; None where there is none"""
+    if law.m1 != 0 or law.m2 != 0 or law.v1 != law.v2 or law.eps in (0, 1):
+        return None
+    rate = 1 / (2 * (law.v1 + sp.Abs(law.covariance)))
+    first, second = ({end for end, a in rates(h) or () if (a - rate).is_zero} for h in (f, g))
+    if not any(law.sign * end in second for end in first) or not pair_falls(f, g, (law.v1, law.covariance, law.v2)):
+        return None
+    return Ridge(rest_of(f, rate), rest_of(g, rate), law.sign, law.v1, sp.Abs(law.covariance))
+
+
 def _tilted(f: sp.Expr, g: sp.Expr, law: Law) -> tuple[sp.Expr, Law, tuple[sp.Expr, sp.Expr]] | None:
     r"""E f(u) g(v) as a constant times that of e^{-a x^2} f and e^{-b x^2} g, of covariance S' = (S^{-1} - A)^{-1} and means m + S' A m,
-    A = 2 diag(a, b), where a second moment is infinite and the product has a mean; None elsewhere."""
+    A = 2 diag(a, b), where one of them grows like that and the product has a mean; None elsewhere."""
     first, second = rates(f), rates(g)
-    if first is None or second is None or not _steep(f, g, law):
+    if first is None or second is None or not (grows(f) or grows(g)):
         return None
     a, b = (sp.Max(sp.S.Zero, *[rate for _, rate in found]) for found in (first, second))
     old, tilt = sp.Matrix([[law.v1, law.covariance], [law.covariance, law.v2]]), sp.diag(2 * a, 2 * b)
@@ -226,7 +252,7 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
         return mp.mpf(0)
     f = complemented(without_plateau(almost_everywhere(f)))
     ratio = delta / variance
-    negative = bool(ratio > 1)
+    negative = bool((ratio - 1).is_positive)
     eps_exact = 2 - ratio if negative else ratio
     if negative and ((odd := odd_part(f)) == 0 or eps_exact < NEAR):
         near = gap_of_pair(f, variance, 2 * variance - delta, prec + 2)
@@ -236,16 +262,38 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
     numbers = numbers_for(f)
     line = Line(f, sp.S.Zero, variance)
     other = line.mirrored() if negative else line
+    brink = None if left_of(f**2, sp.S.Zero, variance) is None else Brink(rest_of(f, 1 / (4 * variance)), variance, delta)
 
     def run(nats: float) -> Number:
         eps = precise_number(eps_exact)
+        if brink is not None:
+            return brink.difference(nats, numbers)
         if eps >= NEAR or eps * line.onset(nats, numbers) ** 2 > _APART:
             # the panels of the second moment are good to e^-nats of it, of which the gap is at least about eps
             more = nats - 2 * math.log(NEAR) / 2
             return mean_of_lines((line, line), more, numbers) - mean_of_pair(line, other, eps, more, numbers)
         return mean_covariance(line, line, eps, nats, numbers)
 
-    return _certified(run, numbers, prec, f"the gap of {f}", _small(eps_exact))
+    try:
+        return certified(run, numbers, prec, f"the gap of {f}", _small(eps_exact))
+    except ArithmeticError:
+        if not grows(f):
+            raise
+        return _difference(f, law_of(variance, variance - delta, variance, sp.S.Zero, sp.S.Zero), prec)
+
+
+def _difference(f: sp.Expr, law: Law, prec: int) -> mp.mpf:
+    """a gap as the difference of its two means, each of which is tilted by itself, to as many more bits as these have in common"""
+    more = 10 + _small(law.eps)
+    while more < _MOST_LOST:
+        with mp.workprec(prec + more + 10):
+            second = mean_of(f**2, sp.S.Zero, law.v1, prec + more)
+            value = second - product_mean_of(f, f, law, prec + more)
+            lost = mp.mag(second) - mp.mag(value) + 4 if value else 2 * more
+        if lost <= more:
+            return value
+        more = lost + 10
+    raise ArithmeticError(f"the gap of {f} cannot be told from 0 beside E f(u)^2, of which it is less than 2^-{_MOST_LOST}")
 
 
 def nested_mean(f: sp.Expr, law: Law, prec: int) -> mp.mpf:
@@ -269,4 +317,4 @@ def nested_mean(f: sp.Expr, law: Law, prec: int) -> mp.mpf:
 
         return mean_of_function(given, none, nats, numbers)
 
-    return _certified(run, numbers, prec, f"E[{f}]")
+    return certified(run, numbers, prec, f"E[{f}]")

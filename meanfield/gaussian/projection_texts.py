@@ -46,11 +46,6 @@ def measuredprojected_<i>(shape, n, q<x>):
         total += w[i] * abs(normalised_hermite(n, y[i] / s)) * (
             (64.0 + 8.0 * n) * abs(f_<i>(y[i]<x>)) + (lost if lost < math.inf else 0.0)
         )
-    breaks, jumps = breaks_of(shape), jumps_of(shape)
-    for j in range(breaks.size):
-        if jumps[j] != 0.0:
-            z = breaks[j] / s
-            total += abs(jumps[j] * z * normalised_hermite(n, z)) * math.exp(-0.5 * z * z)
-    return total
+    return total + unsure_of_degree(shape, n, 0.0, s)
 """,
 }

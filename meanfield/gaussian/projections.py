@@ -10,7 +10,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.hermite_means import hermite_mean
 from meanfield.gaussian.slopes import derivative_in, gathered
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import exponentials
@@ -43,6 +43,11 @@ class Projection(Node):
         return self.args[2]
 
     @property
+    def weighed_by_its_law(self) -> bool:
+        """By the polynomial."""
+        return True
+
+    @property
     def bound_symbols(self) -> set[sp.Symbol]:
         return {x}
 
@@ -58,7 +63,7 @@ class Projection(Node):
     def _integrate(self, prec: int) -> mp.mpf:
         f, v, n = self.args
         try:
-            return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), S.Zero, v, prec)
+            return hermite_mean(f, int(n), v, prec)
         except ArithmeticError:  # which tells the polynomial at length
             why = "the integrand oscillates, is singular on the real line, or the value cannot be told from 0"
             raise ArithmeticError(f"{self} could not be certified to {mp.libmp.prec_to_dps(prec)} digits: {why}") from None

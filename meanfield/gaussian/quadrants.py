@@ -53,7 +53,7 @@ def _growths(f: sp.Expr, g: sp.Expr, cov: Covariance, i: int, j: int) -> tuple[s
 
 def mean_over_quadrants(f: sp.Expr, g: sp.Expr, cov: Covariance, means: tuple[sp.Expr, sp.Expr], nats: float, numbers: Numbers) -> Number:
     """E f(u) g(v), u and v of that covariance, not of correlation 1 or -1, where each quadrant has a mean."""
-    if not pair_falls(f, g, cov):
+    if not pair_falls(f.xreplace({x: means[0] + x}), g.xreplace({x: means[1] + x}), cov):
         raise ArithmeticError(_STEEP)
     s11, s12, s22 = cov
     rest = s11 * s22 - s12**2

@@ -24,6 +24,7 @@ from meanfield.gaussian.close_texts import CLOSE
 from meanfield.gaussian.exchangeable_texts import EXCHANGEABLE
 from meanfield.gaussian.family_texts import FAMILIES
 from meanfield.gaussian.mean_texts import MEANS
+from meanfield.gaussian.mehler_texts import MEHLER_SERIES
 from meanfield.gaussian.pair_texts import PAIRS
 from meanfield.gaussian.projection_texts import PROJECTIONS
 from meanfield.gaussian.wave_texts import WAVES
@@ -36,4 +37,4 @@ RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, clo
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either. Text, because no function is handed to another one: each integrand has its own
 #: copies.
-FUNCTIONS: Final = {**MEANS, **PROJECTIONS, **PAIRS, **CLOSE, **WAVES, **EXCHANGEABLE, **FAMILIES}
+FUNCTIONS: Final = {**MEANS, **PROJECTIONS, **MEHLER_SERIES, **PAIRS, **CLOSE, **WAVES, **EXCHANGEABLE, **FAMILIES}

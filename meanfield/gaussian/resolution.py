@@ -41,6 +41,7 @@ _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
 _NEARBY = 20.0
 _SMALLEST = 1e-7  # relative length of the shortest panel
+_PARTS = 128  # of a panel on which what is left over may be rounding, which stays on some of them
 _RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
 
@@ -125,13 +126,24 @@ def _values(f: Real, a: float, b: float) -> Floats:
 
 def resolves(f: Real, size: float, a: float, b: float) -> bool:
     """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
+    rest, rounding = _left_over(f, size, a, b)
+    if rest <= rounding or not abs(b - a) <= 0.5 * max(1.0, abs(a)) or not rest <= 2e-15 * size:
+        return rest <= rounding
+    for ends in itertools.pairwise(np.linspace(a, b, _PARTS + 1)):
+        less, least = _left_over(f, size, *map(float, ends))
+        if less > least:
+            return math.isfinite(less)
+    return False  # what is left over is a wave that is as small as rounding
+
+
+def _left_over(f: Real, size: float, a: float, b: float) -> tuple[float, float]:
+    """what 20 coefficients leave of f on [a, b], and what rounding may make of that"""
     values = _values(f, a, b)
     if not np.isfinite(values).all():
-        return False
-    rest = _coefficients(values)[_RESOLVED:].max()
-    here = max(np.abs(values).max(), 1e-40 * size)
+        return math.inf, 0.0
+    here = max(float(np.abs(values).max()), 1e-40 * size)
     moved = 1e-15 * abs(a) / abs(b - a) * float(np.ptp(values))  # by the rounding of the points
-    return bool(rest <= _rounding(here) * here + moved or (abs(b - a) <= 0.5 * max(1.0, abs(a)) and rest <= 2e-15 * size))
+    return float(_coefficients(values)[_RESOLVED:].max()), _rounding(here) * here + moved
 
 
 def rounding_shows(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:

@@ -14,11 +14,12 @@ from sympy import Rational, S, asin, erfc, exp, pi, sqrt
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
 __all__ = [
-    "HEADS",
+    "FAR",
     "AngleDifference",
     "AngleMinusSine",
     "BivariateDensity",
     "BivariateNormalCDF",
+    "Elementary",
     "NormalCDF",
     "NormalDensity",
     "Reciprocal",
@@ -30,8 +31,11 @@ __all__ = [
     "written_out",
 ]
 
+#: arguments from where on a hyperbolic tangent, and erf, is its limit to the last digit of a double
+FAR = 20
 
-class _Elementary(sp.Function):
+
+class Elementary(sp.Function):
     """A named function with an elementary definition: digits and numbers come from the definition."""
 
     def definition(self) -> sp.Expr:
@@ -50,7 +54,7 @@ class _Elementary(sp.Function):
         return True
 
 
-class NormalCDF(_Elementary):
+class NormalCDF(Elementary):
     r"""\Phi(z) = P(Z < z) for a standard normal Z."""
 
     nargs = 1
@@ -82,7 +86,7 @@ class NormalCDF(_Elementary):
         return rf"{name}\left({printer._print(self.args[0])}\right)"
 
 
-class NormalDensity(_Elementary):
+class NormalDensity(Elementary):
     r"""\varphi(z) = e^{-z^2/2} / \sqrt{2\pi}."""
 
     nargs = 1
@@ -106,7 +110,7 @@ class NormalDensity(_Elementary):
         return rf"{name}\left({printer._print(self.args[0])}\right)"
 
 
-class ScaledErfc(_Elementary):
+class ScaledErfc(Elementary):
     r"""e^{z^2} erfc(z): what is left of a tail beside the exponential that it outweighs; 1/(\sqrt{\pi} z) far out."""
 
     nargs = 1
@@ -122,7 +126,7 @@ class ScaledErfc(_Elementary):
         return exp(self.args[0] ** 2) * erfc(self.args[0])
 
 
-class BivariateDensity(_Elementary):
+class BivariateDensity(Elementary):
     r"""exp(-(h^2 - 2 r h k + k^2) / (2 (1 - r^2))) / (2 \pi): the bivariate normal density without its 1/\sqrt{1 - r^2}."""
 
     nargs = 3
@@ -226,7 +230,7 @@ def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
     return base + mp.exp(top) * total / (2 * mp.pi)
 
 
-class AngleDifference(_Elementary):
+class AngleDifference(Elementary):
     r"""\arcsin(a/m) - \arcsin(b/m) from a, \sqrt{m^2 - a^2}, b, \sqrt{m^2 - b^2} and a - b, each known without cancellation."""
 
     nargs = 5
@@ -262,7 +266,7 @@ class AngleDifference(_Elementary):
         return (ra / first, -a / first, -rb / second, b / second, S.Zero)[argindex - 1]
 
 
-class AngleMinusSine(_Elementary):
+class AngleMinusSine(Elementary):
     r"""\theta - \sin\theta, for kernels beside \sin\theta where that is known without \theta."""
 
     nargs = (1, 2)
@@ -278,7 +282,7 @@ class AngleMinusSine(_Elementary):
         return 2 * sp.sin(self.args[0] / 2) ** 2 if argindex == 1 else S.Zero
 
 
-class Reciprocal(_Elementary):
+class Reciprocal(Elementary):
     r"""1/c for a sum c, kept whole: expanded, the powers of a sum in the denominator would not merge."""
 
     nargs = 1
@@ -287,7 +291,7 @@ class Reciprocal(_Elementary):
         return 1 / self.args[0]
 
 
-class Whole(_Elementary):
+class Whole(Elementary):
     """An expression that stands in several places: kernels take it apart in none."""
 
     nargs = 1
@@ -324,7 +328,3 @@ def exponentials(f: sp.Expr) -> sp.Expr:
     """Hyperbolic functions and normal heads by their definitions."""
     f = f.replace(lambda e: isinstance(e, (NormalCDF, NormalDensity)), lambda e: e.definition())
     return f.replace(lambda e: isinstance(e, HyperbolicFunction), lambda e: e.rewrite(sp.exp))
-
-
-#: heads that stay opaque while coefficients are tidied
-HEADS = (asin, sp.erf, sp.erfi, NormalCDF, BivariateNormalCDF)

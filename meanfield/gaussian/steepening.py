@@ -17,7 +17,7 @@ _RADII = 320.0 * 2.0 ** -np.arange(0.0, 12.0, 0.25)
 def growth_at(g: sp.Expr, f: Real, direction: float) -> tuple[float, float]:
     """c and a where |f| grows at most like e^{c |x| + a x^2} at that end of the line, apart from powers"""
     with np.errstate(all="ignore"):
-        far = next((r for r in _RADII if not np.isinf(f(np.array([direction * r]))[0])), 0.0)
+        far = next((r for r in _RADII if np.isfinite(f(np.array([direction * r]))[0])), 0.0)
         at = far * np.array([0.0625, 0.125, 0.25, 0.5, 1.0])
         logs = np.log(np.abs(f(direction * at)))
         slopes = np.diff(logs) / np.diff(at)

@@ -15,10 +15,12 @@ import sympy as sp
 from sympy import Rational, S, exp, sqrt
 
 from meanfield.gaussian.fractions import FracElement, Fractions, PolyElement
-from meanfield.gaussian.special import HEADS, BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
+from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["Algebra", "NestedRoot", "Terms", "tidy", "upright"]
+__all__ = ["HEADS", "Algebra", "NestedRoot", "Terms", "tidy", "upright"]
 
 Roots = frozenset[PolyElement]
 Exponent = frozenset[tuple[Roots, FracElement]]
@@ -27,6 +29,11 @@ Key = tuple[Heads, Exponent, Roots]
 Terms = dict[Key, FracElement]
 
 _NONE: Key = (frozenset(), frozenset(), frozenset())
+#: heads that stay opaque
+HEADS = (
+    *(sp.asin, sp.erf, sp.erfi, NormalCDF, BivariateNormalCDF),
+    *(CosineNormalCDF, SineNormalCDF, BivariateCosineCDF, BivariateSineCDF),
+)
 _WAVES = (sp.sin, sp.cos, sp.sinh, sp.cosh)
 _DENSITIES = (NormalDensity, BivariateDensity)
 
@@ -275,7 +282,7 @@ def tidy(e: sp.Expr) -> sp.Expr:
 
 
 def upright(e: sp.Expr) -> sp.Expr:
-    """one head where there are two for one thing: Phi(-z) = 1 - Phi(z), and the same in each argument of Phi_2"""
+    """one head where there are two for one thing: Phi(-z) = 1 - Phi(z), and the same in each argument of Phi_2, and of a half wave"""
 
     def bivariate(h: sp.Expr, k: sp.Expr, r: sp.Expr) -> sp.Expr:
         if h.could_extract_minus_sign():
@@ -287,4 +294,7 @@ def upright(e: sp.Expr) -> sp.Expr:
     def univariate(z: sp.Expr) -> sp.Expr:
         return 1 - NormalCDF(-z) if z.could_extract_minus_sign() else NormalCDF(z)
 
-    return e.replace(BivariateNormalCDF, bivariate).replace(NormalCDF, univariate)
+    def cosine(h: sp.Expr, k: sp.Expr) -> sp.Expr:
+        return exp(-(k**2) / 2) - CosineNormalCDF(-h, k) if h.could_extract_minus_sign() else CosineNormalCDF(h, k)
+
+    return e.replace(BivariateNormalCDF, bivariate).replace(NormalCDF, univariate).replace(CosineNormalCDF, cosine)

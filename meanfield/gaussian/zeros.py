@@ -9,7 +9,7 @@ import mpmath as mp
 import sympy as sp
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
-from meanfield.gaussian.special import Reciprocal, exponentials, is_linear
+from meanfield.gaussian.special import FAR, Reciprocal, exponentials, is_linear
 from meanfield.gaussian.tidying import NestedRoot, tidy, upright
 from meanfield.symbols import known
 
@@ -20,8 +20,8 @@ x = known("x")
 #: functions that one derivative makes simpler
 _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
-#: arguments of functions that are larger than this at 0, so that nothing happens there; and how many places are looked at
-_FAR, _TURNS = 20, 8
+#: how many places are looked at of those where functions turn that are saturated at 0, so that nothing happens there
+_TURNS = 8
 
 
 def vanishes(c: sp.Expr, digits: int = 40) -> bool:
@@ -92,7 +92,7 @@ def is_somewhere_nonzero(h: sp.Expr) -> bool:
     vanishes need not be looked for, and is long to fail"""
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
     inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and isinstance(t.args[0], sp.Expr) and is_linear(t.args[0], x)}
-    slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace({x: sp.S.Zero})) > _FAR}
+    slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace({x: sp.S.Zero})) > FAR}
     turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
     return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))
 

@@ -54,8 +54,10 @@ class Calls:
             second = self.call("broadsquare", integrands, *call.args[:2])
             return sp.sqrt(second) if kind == "broadmean" else second
         if kind in ("cross", "two") and self.careful:  # next to p = -q a function of one side is far below its second moment
-            both, law = (integrands, call.args[:5]) if kind == "two" else (integrands * 2, _law(*call.args[:3]))
-            return self.call("weighed", both, *law) / QUADRATURE_ULPS
+            if kind == "two":
+                return self.call("weighed", integrands, *call.args[:5]) / QUADRATURE_ULPS
+            m, v, _, _, cov = call.args[:5]
+            return self.call("weighed", integrands * 2, m, m, v, cov, v) / QUADRATURE_ULPS
         if kind in ("two", "broadtwo"):
             square = kind.replace("two", "square")
             m1, m2, v1, _, v2 = call.args[:5]
@@ -87,7 +89,8 @@ class Calls:
         noise = of("noise", 0, *law)
         varied = noise * (2 * sp.sqrt(call) + noise * sp.Float(2.0**-53)) + of("edges", 0, *law)
         sloped = d * (2 * of("noise", 1, *law) * sp.sqrt(of("square", 1, *law)) + of("edges", 1, *law))
-        return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (sloped, True))
+        near = sp.Piecewise((sp.Min(varied, sloped), of("pointed", 0, *law) > 0), (sloped, True))
+        return (1 - of("quiet", 0, *law)) * sp.Piecewise((varied, d > v / 10**4), (near, True))
 
     def _beside(self, kind: str, call: sp.Expr) -> sp.Expr:
         """what the rounding of points beside a mean may change, where a function varies on the scale of the deviation"""
@@ -202,11 +205,6 @@ class Calls:
         calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
         calls += [(kind, ()) for kind, *_ in self.moments]
         return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
-
-
-def _law(m: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, ...]:
-    """the means, variances and covariance of two that are alike, v - d being the covariance"""
-    return m, m, v, v - d, v
 
 
 def parameters_of(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:

@@ -80,7 +80,8 @@ def run_on_device(
     def run(part: slice) -> None:
         inputs = [cuda.to_device(np.ascontiguousarray(a[..., part])) for a in given]
         n = inputs[1].shape[0]
-        outputs = [cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in arrays]
+        held = {id(a): cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in arrays}
+        outputs = [held[id(a)] for a in arrays]  # two may be one
         kept = [cuda.device_array((max(1, k), n), dtype=np.float64) for k in work]
         _launch(program, n, (*fixed, *inputs, *outputs, *kept, *reading))
         cuda.synchronize()

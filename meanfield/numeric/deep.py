@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
-from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
+from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, leap_to
 from meanfield.numeric.readers import Reader
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, table_of
-from meanfield.numeric.waypoints import LN_BIG, Trail, powered
+from meanfield.numeric.waypoints import LN_BIG, MARGINAL, Trail, powered
 from meanfield.recurrence import Recursion
 
 __all__ = ["DEEP", "Ends", "end_of"]
@@ -38,6 +38,10 @@ TRIED = (256, 1024, 4096, 16384, 65536)
 LOOK = 16
 #: how much rougher than a double quadrature is, as a rule
 CAREFUL = 30.0
+#: relative change by which a slope is taken; how far from rest a state may be that stands still
+NUDGE, MOVED = 1e-6, 1e-13
+#: rates below which rounding of a repeat is more than 1e-14 of what these come to, and more than 1e-12
+SLOW, LOST = 2e-2, 2e-4
 #: the longest cycle that rounding may leave of a fixed point
 CYCLE = 6
 #: in place of a 0, which would be scaled up again and again
@@ -59,8 +63,8 @@ class Ends:
 
     @classmethod
     def of(cls, rec: Recursion, paired: bool, reader: Reader) -> Ends:
-        increments = increments_of(rec, paired, bool(reader.tables))
-        beside = tuple(table_of(f, slope) for f, slope in increments.tabulated) if reader.tables else ()
+        increments = increments_of(rec, paired, True)
+        beside = tuple(table_of(f, slope) for f, slope in increments.tabulated)
         return cls(interpreted(reader.kernel.interpreted), increments, reader.tables, beside, rec, paired)
 
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
@@ -103,10 +107,11 @@ def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, ma
             steps.append(lambda: ends.by_quadrature(values, depth, CAREFUL))
         try:
             return _end_of(ends, values, q, delta, pooled, marks, reading, steps)
-        except TROUBLE:
+        except TROUBLE as reason:
             if not ends.extended(reading):
+                beyond = not isinstance(reason, Rough) or isinstance(reason, Beyond)
                 break
-    if ends.tables:
+    if ends.tables and beyond:
         with suppress(*TROUBLE):
             return _end_of(ends, values, q, delta, pooled, marks, ends.reading, [lambda: ends.by_quadrature(values, depth, LENIENT)])
     return None
@@ -127,7 +132,7 @@ def _end_of(
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
     m.begin(s, 0, 0.0)
     trail = Trail(m, marks, pooled, reading[0], s)
-    trouble: Exception = Rough("")
+    trouble: Exception = Beyond("")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
             before = (s[m.Q], s[m.DELTA])
@@ -136,9 +141,11 @@ def _end_of(
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
                 if (s[m.Q], s[m.DELTA]) == before:
-                    return _at_rest(trail, period, delta)
+                    return _standing(trail, period, delta, steps[0], ends.increments.fine)
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
+            if step is not steps[0] and isinstance(trouble, Rough) and not isinstance(trouble, Beyond):
+                break  # more of the same rounding
             try:
                 return _leapt(trail, delta, *step())
             except TROUBLE as reason:
@@ -150,7 +157,8 @@ def _end_of(
 
 def _logs(m: ModuleType, s: list[float]) -> tuple[float, float]:
     """of the first entry of the row, and of the product of chi"""
-    log, chi_log = np.empty((1, 1)), np.empty((1, 1))
+    log = np.empty((1, 1))
+    chi_log = np.empty((1, 1)) if m.SPLIT else log
     m.keep_back(s, [], 0, 0, 1, log, chi_log)
     return float(log[0, 0]), float(chi_log[0, 0])
 
@@ -189,6 +197,37 @@ def _found(trail: Trail, records: dict[str, Floats], state: State, chi: float, d
     for name, rows in records.items():
         rows[-1] = end[name]
     return {**_rows(records), "status": status, "good": layers}
+
+
+def _standing(trail: Trail, period: int, delta: float, step: Step, fine: bool) -> dict[str, Any]:
+    """The state repeats itself to the bit: it is at rest, or moves by less than rounding, or nearly so does the product of transfers."""
+    if trail.s[trail.module.A] <= 0.0:
+        return _at_rest(trail, period, delta)
+    rate = _slowest(trail, *step(), fine)
+    if rate < SLOW:
+        try:
+            return _leapt(trail, delta, *step())
+        except TROUBLE:
+            if rate < LOST:
+                raise
+    return _at_rest(trail, period, delta)
+
+
+def _slowest(trail: Trail, added: Added, _: float, fine: bool) -> float:
+    """What is slow where the state stands still, so that rounding of a repeat counts so many times as much: the least of the logarithms
+    of the factors of the product, but for one that is 0 as far as rounding shows, and of what q and delta/q are pulled to rest by where
+    they are not there. That delta/q moves by less than rounding, increments that are `fine` tell."""
+    m, s = trail.module, trail.s
+    y = np.array([s[m.Q], s[m.DELTA], s[m.B] / s[m.A]])
+    nudged = np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0], y * [1.0, 1.0 + NUDGE, 1.0]]).T
+    found = added(nudged)
+    rates = [abs(float(found[0, 0] + found[k, 0])) for k in (3, 4)]
+    slow = [rate for rate in rates if not rate < MARGINAL]
+    for k in range(1 + (fine and y[1] > 0.0)):
+        pull = abs(float(found[k, 1 + k] - found[k, 0])) / NUDGE
+        if abs(float(found[k, 0])) > MOVED * pull:
+            slow.append(pull)
+    return min(slow, default=math.inf)
 
 
 def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
@@ -230,5 +269,6 @@ def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str
     end = np.array([[state.q], [state.delta], [state.ratio]])
     before = end
     for _ in range(3):  # the state before the last repeat
-        before = np.concatenate([end[:2] - added(before)[:2], end[2:]])
-    return _found(trail, records, state, math.exp(added(before)[-1, 0]), delta)
+        rise, apart = added(before)[:2, 0].tolist()
+        before = end * np.exp([[-rise], [-rise - apart], [0.0]])
+    return _found(trail, records, state, math.exp(added(before)[[0, -1], 0].sum()), delta)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
 from meanfield.gaussian.underflows import is_below, is_odd
 from meanfield.gaussian.zeros import in_normal_form
@@ -43,8 +44,9 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
     """The value of an expression at exact numbers, or its logarithm, to that many digits."""
     exact = _at(e, put, digits)
     wanted = sp.log(exact) if log else exact
-    # an expectation certifies itself; everything around it may cancel
-    alone = isinstance(wanted.as_coeff_Mul()[1], Node)
+    # an expectation certifies itself; everything around it may cancel, but for factors
+    factor, node = wanted.as_independent(Node, as_Add=False)
+    alone = isinstance(node, Node) and not factor.has(sp.Add)
     number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
     if number is sp.oo or (number is -sp.oo and not log):
         return mp.mpf(float(number))
@@ -104,7 +106,7 @@ _nothing = lru_cache(maxsize=64)(in_normal_form)
 def _closed(e: sp.Expr, order: Order) -> Callable[[Floats], mp.mpf | None] | None:
     """a closed form as a function of doubles, None where it settles at no precision; None where there is no such form"""
     form = written_out(e.doit())
-    if form.has(Node, BivariateNormalCDF, sp.Integral, sp.hyper):
+    if form.has(Node, BivariateNormalCDF, BivariateCosineCDF, BivariateSineCDF, sp.Integral, sp.hyper):
         return None
     function = sp.lambdify(order, form, "mpmath")
 

@@ -37,6 +37,8 @@ __all__ = ["Expectations"]
 
 #: against the square of half the distance of two singularities, the gap below which each is for itself
 _NEAR = 1e-6
+#: variance up to which a closed form that cancels at 0 still loses digits
+_EVEN = 4.0
 
 
 x, y, q, delta = known("x"), known("y"), known("q"), known("delta")
@@ -78,11 +80,27 @@ class Expectations(Calls):
         c, g, a = standardised(node.integrand)
         small = self._safe(lambda: small_mean(g)) if self.unchecked and node.mean == 0 else None
         if small is not None:
-            return c * small.xreplace({q: a**2 * node.variance})
+            return c * self._resolved(small, "mean", (g,), a**2 * node.variance)
         form = self._safe(node.closed)
         if form is None or _ends_early(form, node.integrand):
             return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
         return form
+
+    def _resolved(self, small: sp.Expr, kind: str, functions: tuple[sp.Expr, ...], v: sp.Expr, d: sp.Expr = sp.S.Zero) -> sp.Expr:
+        """A closed form with its series for small variances, at v and d; between the two, where the form still loses digits, from tables
+        if there are any: one step after another bears that, leaps next to criticality do not."""
+        form = small.xreplace({q: v, delta: d})
+        if not self.from_tables or self.stepping or not isinstance(small, sp.Piecewise) or functions[0] != functions[-1]:
+            return form
+        (series, near), *rest = form.args
+        lost = sp.And(sp.Not(near), v < _EVEN)
+        f = functions[0]
+        v, d = _where(lost, v), _where(lost, d)
+        if kind == "gap":
+            called = self.call(kind, (self.integrand(from_zero(f)), self.slope(f)), v, d)
+        else:
+            called = self.call(kind, (self.integrand(f),), sp.S.Zero, v, *([d, 2 * v - d] if kind == "cross" else []))
+        return sp.Piecewise((series, near), (called, lost), *rest)
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         integrand, broad = self.integrand(g), self.broad(g)
@@ -119,14 +137,21 @@ class Expectations(Calls):
             return c**2 * self.numeric(Gap(level, a**2 * v, a**2 * d))
         small = self._safe(lambda: small_gap(g)) if self.unchecked else None
         if small is not None:
-            return c**2 * small.xreplace({q: a**2 * v, delta: a**2 * d})
+            return c**2 * self._resolved(small, "gap", (g,), a**2 * v, a**2 * d)
         form = self._safe(node.closed)
-        if form is not None:
-            return form
+        if form is not None:  # which leaves a few units in the last place of what is 0 of opposite inputs
+            return sp.Piecewise((form, d < 2 * v), (sp.S.Zero, True)) if self.stepping and odd_part(g) == 0 else form
+        if self.stepping and odd_part(x * g) == 0:
+            return self._gap_of_odd(node, c**2 * self._gap_of(level, a**2 * v, a**2 * sp.Min(d, 2 * v - d)))
         if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(level, a**2 * v, a**2 * d)
         near = sp.Min(d, 2 * v - d)
         return c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
+
+    def _gap_of_odd(self, node: Gap, near: sp.Expr) -> sp.Expr:
+        """Beyond d = v a gap of an odd function is what that at 2 v - d, of u and -v, leaves of 2 E f^2: at p = -q all, to the bit."""
+        v, d = node.args[1:]
+        return sp.Piecewise((near, d <= v), (2 * self.numeric(Expectation(node.integrand**2, v)) - near, True))
 
     def _apart(self, node: Gap) -> sp.Expr:
         """What a gap beyond d = v is more than that of u and -v: 2 E o(u) o(-v), o the odd part of f. No term cancels, as f(u) - f(-u) does
@@ -187,7 +212,7 @@ class Expectations(Calls):
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:
             small = self._safe(lambda: small_cross(first, second)) if self.unchecked and a == b else None
             if small is not None:
-                return c * k * small.xreplace({q: a**2 * v1, delta: a**2 * sp.expand(v1 - cov)})
+                return c * k * self._resolved(small, "cross", (first, second), a**2 * v1, a**2 * sp.expand(v1 - cov))
             form = self._safe(lambda: closed.stable_cross(f, g))
             if form is not None:
                 return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
@@ -198,7 +223,8 @@ class Expectations(Calls):
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
             law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
-            return c * k * self._cross_of(first, law)
+            small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
+            return c * k * self._cross_of(first, (*law, *small))
         return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
@@ -211,7 +237,7 @@ class Expectations(Calls):
         def within(case: sp.Basic) -> tuple[sp.Expr, ...]:
             return (law[0], *(_where(case, a) for a in law[1:]))
 
-        far = self._far("broadcross", (broad,), *within(sp.Not(near)))
+        far = self._far("broadcross", (broad,), *within(sp.Not(near))[:4])
         return sp.Piecewise((self.call("cross", (self.integrand(g),), *within(near)), near), (far, True))
 
     def _two_of(self, f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:

@@ -14,7 +14,7 @@ import sympy as sp
 from meanfield.gaussian.mending import mended_function
 from meanfield.symbols import known
 
-__all__ = ["FAR", "WIDE", "far_power", "power_and_limit"]
+__all__ = ["FAR", "WIDE", "far_power", "far_sides", "power_and_limit", "power_and_sides"]
 
 x = known("x")
 
@@ -27,7 +27,8 @@ _PROBES = np.array([3.7e40, 1.1e57, 6.3e66, 2.9e91, 8.3e113, 1.7e149])
 _ROUNDING = 1e-14
 #: where the powers are read off, without rounding, and distances from the least of which on nothing else may be left beside them
 _AT, _BEYOND = 2.0**200, 40.0 * 2.0 ** np.arange(17.0)
-_LEFT = 1e-15
+#: of the largest value there, or of what is a constant but for x^-3 and less, which counts as that moment does
+_LEFT, _FALLING = 1e-15, 3.0
 #: where what is left is looked at, and what its third moment may be: moments k count as V^{-k/2} at the largest variance V of tables
 _NEAR, _NARROW = np.linspace(-40.0, 40.0, 8001), 500.0
 
@@ -43,22 +44,40 @@ def far_power(f: sp.Expr) -> int | None:
     return next((k for k in (0, 1, 2) if all(map(_is_constant, (s / _PROBES**k for s in sides))) and _counts(sides, k)), None)
 
 
-@cache
 def power_and_limit(f: sp.Expr) -> tuple[int, sp.Expr] | None:
     """k and a_+ x^k for x > 0, a_- |x|^k for x < 0, where what else f has is near 0; None where it is not."""
+    found = power_and_sides(f)
+    if found is None:
+        return None
+    k, left, right = found
+    return k, sp.Piecewise((sp.Rational(right) * x**k, x > 0), (sp.Rational(left) * (-x) ** k, True))
+
+
+def far_sides(f: sp.Expr) -> tuple[int, float, float] | None:
+    """k, a_- and a_+ of what is a power on both sides, whatever else it has; None where it is none."""
     k = far_power(f)
     if k is None:
         return None
-    value = mended_function(f)
-    right, left = (float(value(np.array([sign * _AT]))[0]) / _AT**k for sign in (1.0, -1.0))
+    left, right = (float(mended_function(f)(np.array([sign * _AT]))[0]) / _AT**k for sign in (-1.0, 1.0))
+    return k, left, right
+
+
+@cache
+def power_and_sides(f: sp.Expr) -> tuple[int, float, float] | None:
+    """k, a_- and a_+ of the same."""
+    found = far_sides(f)
+    if found is None:
+        return None
+    (k, left, right), value = found, mended_function(f)
     largest = max(abs(right), abs(left))
     rest = np.abs(value(_NEAR) - np.where(_NEAR > 0.0, right, left) * np.abs(_NEAR) ** k)
     if not float((rest * np.abs(_NEAR) ** 3).sum()) * (_NEAR[1] - _NEAR[0]) <= _NARROW * largest:
         return None
     for sign, a in ((1.0, right), (-1.0, left)):
-        if not (np.abs(value(sign * _BEYOND) - a * _BEYOND**k) <= _LEFT * largest * _BEYOND**k).all():
+        allowed = _LEFT * _BEYOND**k + (_FALLING * _BEYOND**-3.0 if k == 0 else 0.0)
+        if not (np.abs(value(sign * _BEYOND) - a * _BEYOND**k) <= allowed * largest).all():
             return None
-    return k, sp.Piecewise((sp.Rational(right) * x**k, x > 0), (sp.Rational(left) * (-x) ** k, True))
+    return k, left, right
 
 
 def _is_constant(ratios: np.ndarray) -> bool:

@@ -1,5 +1,6 @@
-r"""What one repeat adds to (q, delta) and to its transfer, as source that subtracts nothing from itself: q' - q of a residual is the branch
-alone, however large q has become, and that of a layer at criticality what its activation is beside a line."""
+r"""What one repeat does to (q, delta) and its transfer, as source that subtracts nothing from itself: q' - q of a residual is the branch
+alone, however large q has become, and that of a layer at criticality what its activation is beside a line. Everything else is told beside
+q'/q, from which \delta'/\delta and the transfer may differ by much less than that does from 1."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.expectation import Node
 from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.linear_parts import first_terms_apart
+from meanfield.numeric.linear_parts import added_to_variance, beyond_growth
 from meanfield.numeric.lowering import Lowering
-from meanfield.numeric.printing import parameter_name
+from meanfield.numeric.printing import parameter_name, source_name
 from meanfield.numeric.store import compiled, remembered
 from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
@@ -25,24 +28,27 @@ __all__ = ["Increments", "added_by", "holds", "increments_of"]
 Floats = NDArray[np.float64]
 
 q, p, delta = known("q"), known("p"), known("delta")
+#: digits of a number that is a difference
+DIGITS = 50
 
 _REPEAT = '''
 
 def added(q, delta, ratio, {given}):
-    """What a repeat adds to q, delta, the ratio of the row's entries, and the logarithms of its first entry and of chi."""
-    start, gap, before, log, chi_log = q, delta, ratio, 0.0, 0.0
-    dq = ddelta = dratio = 0.0
+    """What a repeat adds to the logarithms of q and of delta/q, to the ratio of the row's entries, and to the logarithms of its first
+    entry and of chi over q."""
+    start, gap, before, apart, log, chi_log = q, delta, ratio, 0.0, 0.0, 0.0
+    dq = dratio = 0.0
     {stages}
-    return dq, ddelta, dratio, log, chi_log
+    return math.log1p(dq / start), apart, dratio, log, chi_log
 
 
 def added_to_each(states, values, L{shapes}, out):
     """The same for each row of states, into the rows of out."""
     {unpack}
     for i in range(states.shape[0]):
-        dq, ddelta, dratio, log, chi_log = added(states[i, 0], states[i, 1], states[i, 2], {given})
-        out[i, 0] = dq
-        out[i, 1] = ddelta
+        rise, apart, dratio, log, chi_log = added(states[i, 0], states[i, 1], states[i, 2], {given})
+        out[i, 0] = rise
+        out[i, 1] = apart
         out[i, 2] = dratio
         out[i, 3] = log
         out[i, 4] = chi_log
@@ -50,24 +56,29 @@ def added_to_each(states, values, L{shapes}, out):
 
 _STAGE = """
 for _ in range({times}):
-    a, b, t00, t01, t10, t11, chi = stage_{k}(start + dq, gap + ddelta, {given})
-    r = before + dratio
-    factor = t00 + r * t10
+    a, b, t00, t01, t10, t11, chi = stage_{k}(start + dq, gap, {given})
+    growth, r = 1.0 + a / (start + dq), before + dratio
+    factor = (t00 + r * t10) / growth
     dq += a
-    ddelta += b
-    dratio += (t01 + r * (t11 - t00) - r * r * t10) / (1.0 + factor)
+    apart += math.log1p(b / growth) if gap > 0.0 else 0.0
+    gap *= growth + b if gap > 0.0 else 0.0
+    dratio += (t01 + r * (t11 - t00) - r * r * t10) / (growth * (1.0 + factor))
     log += math.log1p(factor)
-    chi_log += math.log1p(chi)
+    chi_log += math.log1p(chi / growth)
 """
 
 
 @dataclass(frozen=True)
 class Increments:
-    """Source of `added`, whose arguments after the state are the parameters of the recursion, L, and what its quadrature reads of its
-    integrands, or tables of them and scratch; and of `added_to_each`, the same for many states. The functions of the tables, each with
-    its derivative where that is needed."""
+    """Source of `added`, whose arguments after the state are the parameters of the recursion, numbers made of these, L, and what its
+    quadrature reads of its integrands, or tables of them and scratch; and of `added_to_each`, the same for many states. Those numbers in
+    the parameters and L. Whether they are as small as what they add up to, whatever that is. The functions of the
+    tables, each with its derivative where that is needed."""
 
     text: str
+    parameters: tuple[sp.Symbol, ...]
+    numbers: tuple[sp.Expr, ...]
+    fine: bool
     integrands: tuple[Integrand, ...]
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...]
 
@@ -75,19 +86,31 @@ class Increments:
 @lru_cache(maxsize=256)
 def holds(rec: Recursion, letter: str) -> bool:
     """Whether what a repeat does to (q, delta) holds that letter: l, of which it is the repeat, or L, of how many."""
-    return any(known(letter) in set().union(*(e.free_symbols for e in _expressions(rec, True, k)[0])) for k in range(len(rec.stages)))
+    found = (_expressions(rec, True, k) for k in range(len(rec.stages)))
+    return any(known(letter) in e.free_symbols for wanted, named in found for e in (*wanted, *named.values()))
 
 
 def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], dict[sp.Symbol, sp.Expr]]:
-    """what a stage adds to q, delta and the entries of the transfer and chi beyond the identity, and the quantities it names"""
+    """what a stage adds to q, how delta and the entries of the transfer and chi differ from q'/q, and the quantities it names"""
     law = rec.stages[k].law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta}
     view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
     named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
-    T = law.transfer
-    wanted = [law.output.q - q, law.output.delta - delta if paired else sp.S.Zero]
-    wanted += [T[0, 0] - 1, T[0, 1], T[1, 0], T[1, 1] - 1] if paired else [T[0, 0] - 1, sp.S.Zero, sp.S.Zero, sp.S.Zero]
-    return [first_terms_apart(e.xreplace(view), named) for e in (*wanted, law.chi - 1)], named
+    T, output, gap = law.transfer, law.output.q.xreplace(view), law.output.delta.xreplace(view)
+    mixed = [T[0, 1], T[1, 0]] if paired else [sp.S.Zero, sp.S.Zero]
+    entries = [e.xreplace(view) for e in (T[0, 0], *mixed, T[1, 1], law.chi)]
+    split = added_to_variance(output, gap)
+    if split is None:
+        more, rate = output - q, (output - q) / q
+        one, beside = [e - 1 - rate for e in (entries[0], entries[3], entries[4])], (gap - delta) / delta - rate
+    else:
+        more, names = split
+        named |= names
+        one = [beyond_growth(e, output, gap) for e in (entries[0], entries[3], entries[4])]
+        beside = beyond_growth(gap / delta, output, gap)
+    if not paired:
+        beside = one[1] = sp.S.Zero
+    return [more, beside, one[0], *entries[1:3], one[1], one[2]], named
 
 
 @lru_cache(maxsize=64)
@@ -100,15 +123,21 @@ def increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments
 def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
     lowering = Lowering(from_tables=from_tables, unchecked=True)
     functions = []
-    taken = {"math", "np", "added", "start", "before", "log", "chi", "factor", "ratio", "states", "values", "out"}
+    taken = {"math", "np", "added", "start", "before", "apart", "log", "chi", "factor", "growth", "ratio", "states", "values", "out"}
     given = {known("q"): "q", known("delta"): "delta", known("L"): "L"}
     given |= {s: parameter_name(s.name, taken) for s in rec.parameters}
     names = [given[s] for s in rec.parameters]
+    numbers: dict[str, sp.Expr] = {}
     for k in range(len(rec.stages)):
         wanted, named = _expressions(rec, paired, k)
+        for symbol, value in _numbers(named, {*rec.parameters, known("L")}).items():
+            given[symbol] = source_name(symbol.name, taken)
+            numbers[given[symbol]] = value
+            del named[symbol]
         body = lowering.body(wanted, given, named, set(taken))
         functions.append((k, [*body.lines, f"return {', '.join(body.results)}"]))
-    shapes = [*lowering.shape_names, *["scratch"] * from_tables]
+    names += numbers
+    shapes = [*lowering.shape_names, *["scratch"] * (from_tables and bool(lowering.calls))]
     arguments = ", ".join([*names, "L", *shapes])
     stages = [f"def stage_{k}(q, delta, {arguments}):\n    " + "\n    ".join(lines) + "\n" for k, lines in functions]
     turns = "".join(_STAGE.format(times=s.times, k=k, given=arguments) for k, s in enumerate(rec.stages))
@@ -121,13 +150,27 @@ def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increment
     header = (
         '"""Generated by meanfield: what one repeat adds"""\n\nimport numpy as np\n\nfrom meanfield.numeric import elementary as math\n'
     )
-    return Increments("\n\n".join([header, lowering.helpers(), *stages]) + repeat, tuple(lowering.integrands.values()), lowering.tabulated)
+    text = "\n\n".join([header, lowering.helpers(), *stages]) + repeat
+    symbols = (*rec.parameters, known("L"))
+    fine = all(added_to_variance(stage.law.output.q, stage.law.output.delta) is not None for stage in rec.stages)
+    return Increments(text, symbols, tuple(numbers.values()), fine, tuple(lowering.integrands.values()), lowering.tabulated)
+
+
+def _numbers(named: dict[sp.Symbol, sp.Expr], letters: set[sp.Symbol]) -> dict[sp.Symbol, sp.Expr]:
+    """what an excess is a number in these letters alone, by its name"""
+    plain: dict[sp.Symbol, sp.Expr] = {}
+    for symbol, value in named.items():
+        written = value.xreplace(plain)
+        if written.free_symbols <= letters and not written.has(Node):
+            plain[symbol] = written
+    return {symbol: written for symbol, written in plain.items() if isinstance(symbol, sp.Dummy)}
 
 
 def added_by(increments: Increments, values: Floats, depth: int, reading: list[Floats]) -> Callable[[Floats], Floats]:
-    """What maps rows of q, delta and the ratio to what a repeat adds to these and the logarithms, with what quadrature or tables read."""
+    """What maps rows of q, delta and the ratio to what a repeat adds, as `added` says it, with what quadrature or tables read."""
     each = compiled(increments.text, "added_to_each")
-    given = (np.ascontiguousarray(values, dtype=np.float64), float(depth), *reading)
+    numbers = _exactly(increments.numbers, increments.parameters, (*map(float, values), float(depth)))
+    given = (np.array([*values, *numbers], dtype=np.float64), float(depth), *reading)
 
     def added(states: Floats) -> Floats:
         rows, out = np.ascontiguousarray(states.T), np.empty((states.shape[1], 5))
@@ -135,3 +178,18 @@ def added_by(increments: Increments, values: Floats, depth: int, reading: list[F
         return out.T
 
     return added
+
+
+@lru_cache(maxsize=64)
+def _exactly(numbers: tuple[sp.Expr, ...], letters: tuple[sp.Symbol, ...], values: tuple[float, ...]) -> tuple[float, ...]:
+    """numbers made of others, rounded once: what an excess over criticality loses no other number has"""
+    if not numbers:
+        return ()
+    with mp.workdps(DIGITS):
+        return tuple(map(float, _digits(numbers, letters)(*map(mp.mpf, values))))
+
+
+@lru_cache(maxsize=64)
+def _digits(numbers: tuple[sp.Expr, ...], letters: tuple[sp.Symbol, ...]) -> Callable[..., tuple[mp.mpf, ...]]:
+    f: Callable[..., tuple[mp.mpf, ...]] = sp.lambdify(letters, numbers, "mpmath")
+    return f

@@ -69,13 +69,17 @@ class Integrand:
             return shape_row(self.expression, detail, self.with_poles, self.about)[None]
         own = table[[list(names).index(s.name) for s in self.parameters]]
         values, which = np.unique(own, axis=1, return_inverse=True)
-        rows = [self._at(column).row(detail) for column in values.T]
+        rows = [self._with(column).row(detail) for column in values.T]
         padded = np.zeros((len(rows), max(map(len, rows))))
         for row, numbers in zip(padded, rows, strict=True):
             row[: len(numbers)] = numbers
         return padded[which.ravel()]
 
-    def _at(self, values: Floats) -> Shape:
+    def shape_at(self, names: Sequence[str], column: Floats) -> Shape:
+        """How it looks at one column of a table of parameter values."""
+        return self._with(column[[list(names).index(s.name) for s in self.parameters]]) if self.parameters else self.shape
+
+    def _with(self, values: Floats) -> Shape:
         put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
         return shape_of(self.expression.xreplace(put), self.with_poles)
 

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from meanfield.numeric.cuda_runs import run_on_device
 from meanfield.numeric.deep import DEEP, Ends, end_of
 from meanfield.numeric.increments import holds
-from meanfield.numeric.outgrown import outgrown
 from meanfield.numeric.readers import Reader, reader_of
-from meanfield.numeric.silence import deaf_points, silent_points
+from meanfield.numeric.silence import deaf_points, joining_points, silent_points, undefined_points
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, DEAF, LOST, OVERGROWN, SILENT, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -37,8 +36,6 @@ SPARED = 10.0
 SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
 SOME = 10_000
-#: points whose last states are held at a time: rows of them may be as many
-PIECE = 512
 #: points of a grid that tables are made for first
 PROBES = 16
 #: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
@@ -53,12 +50,16 @@ SEGMENT = 1 << 20
 
 
 class Output:
-    """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays."""
+    """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays. Where
+    the transfer of a layer is its chi, sums of ln chi are the products backward, and memory that was given for them is filled last."""
 
-    def __init__(self, count: int, kept: int, depth: int, memory: Floats | None = None) -> None:
-        rows = (_empty(6 * kept * count) if memory is None else np.asarray(memory)).reshape(6, kept, count)  # at once: large pages
-        self.q, self.delta, self.backward, self.forward, self.chi_sum = rows[:5]
-        self.chi = rows[5, : kept - 1 if kept > 1 else min(depth, 1)]
+    def __init__(self, count: int, kept: int, depth: int, split: bool, memory: Floats | None = None) -> None:
+        size = 6 if split or memory is not None else 5
+        rows = (_empty(size * kept * count) if memory is None else np.asarray(memory)).reshape(size, kept, count)  # at once: large pages
+        self.q, self.delta, self.backward, self.forward = rows[:4]
+        self.chi = rows[-1, : kept - 1 if kept > 1 else min(depth, 1)]
+        self._given_sums = rows[4] if size == 6 else self.backward
+        self.chi_sum = self._given_sums if split else self.backward
         self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
 
     @property
@@ -75,6 +76,12 @@ class Output:
         """Those points from another output."""
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
             mine[..., points] = theirs
+
+    def finish(self) -> None:
+        """Nothing more is written: memory that was given for sums of ln chi holds them."""
+        if self._given_sums is not self.chi_sum:
+            np.copyto(self._given_sums, self.chi_sum)
+            self.chi_sum = self._given_sums
 
     def flush(self) -> None:
         """Subnormal gaps, whose digits are lost, as 0: what they are where the compiled recursion runs to the end."""
@@ -135,7 +142,7 @@ class Job:
         return replace(self, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
 
     def output(self, memory: Floats | None = None) -> Output:
-        return Output(self.q0.shape[0], self.marks.size, self.depth, memory)
+        return Output(self.q0.shape[0], self.marks.size, self.depth, kernel_of(self.rec, self.paired).split, memory)
 
 
 def done(job: Job, memory: Floats | None = None) -> Output:
@@ -143,40 +150,27 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     _check_moments(job)
     out = job.output(memory)
     _fill(job, out)
+    odd = np.flatnonzero((out.status >= JOINED) & (out.status < DEAF))
+    if odd.size:
+        _settle_odd(job, out, odd)
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:
         out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
-    lost = bad[out.status[bad] == LOST]
-    if lost.size and not (holds(job.rec, "l") or holds(job.rec, "L")):  # a repeat is like the next
-        for points in np.split(lost, range(PIECE, lost.size, PIECE)):
-            out.status[points[_outgrown(replace(job.of(points), device="cpu"), out.good[points])]] = OVERGROWN
-    odd = np.flatnonzero((out.status >= 4) & (out.status < DEAF))
-    if odd.size:  # 0 times infinity
-        out.deafen(odd[deaf_points(job.rec, job.table[:, odd])], job.marks)
+    out.finish()
     return out
 
 
-def _outgrown(job: Job, good: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of which points the repeat that ends in no number, after so many good layers, makes more than a double."""
-    repeats = good // kernel_of(job.rec, job.paired).layers
-    marks = np.unique(repeats)
-    last = replace(job, depth=int(marks[-1]), marks=marks)
-    before = last.output()
-    _fill(last, before)
-    at = (np.searchsorted(marks, repeats), np.arange(good.size))
-
-    def repeat(q: Floats, delta: Floats) -> Floats:
-        count = len(q)
-        table = np.tile(job.table, count)
-        one = replace(job, depth=1, marks=np.array([1]), table=table, q0=q.ravel(), delta0=delta.ravel())
-        after = one.output()
-        _fill(one, after)
-        after.blank(one.marks, kernel_of(job.rec, job.paired).layers)
-        variances: Floats = after.q[-1].reshape(q.shape)
-        return variances
-
-    return outgrown(before.q[at], before.delta[at], repeat)
+def _settle_odd(job: Job, out: Output, points: NDArray[np.int64]) -> None:
+    """What is 0/0 or 0 times infinity to a kernel, or 0 where it cannot tell why, by what expressions say of it."""
+    if not job.depth:
+        return
+    table = job.table[:, points]
+    nothing = np.isnan(out.forward[-1, points]) & undefined_points(job.rec, table)
+    out.deafen(points[deaf_points(job.rec, table)], job.marks)
+    out.status[points[nothing]], out.good[points[nothing]] = LOST, 0
+    opposite = points[(out.status[points] == JOINED) & (job.delta0[points] == 2 * job.q0[points])]
+    out.status[opposite[joining_points(job.rec, job.table[:, opposite])]] = 0
 
 
 def _check_moments(job: Job) -> None:

@@ -1,8 +1,8 @@
 r"""Very deep recursions without a step for each repeat: y(n + 1) - y(n) = f(y(n)) collocated in \log n.
 
-Once its transient is over, the state of a residual network is a smooth function of \log n, and so are the logarithms of q and delta, also
-where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points, at
-which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is damped): y(n + 1) - y(n) =
+Once its transient is over, the state of a residual network is a smooth function of \log n, and so are the logarithms of q and delta/q,
+also where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points,
+at which, but for the first, the difference equation holds (at the last point, so that what relaxes fast is damped): y(n + 1) - y(n) =
 (e^{h D} - 1) y, h = \log(1 + 1/n), a series in the matrix D of the derivative that cancels nothing however large n is. Its last
 coefficients say how smooth the state is, and the equation between the points whether that is what it is.
 """
@@ -17,10 +17,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LENIENT", "Added", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
+__all__ = ["LEFT", "LENIENT", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
-#: rows of q, delta, ratio -> what a repeat adds to these, to the log of the row, to the log of chi
+#: rows of q, delta, ratio -> what a repeat adds to the logs of q and of delta/q, to the ratio, to the logs of the row and of chi over q
 Added = Callable[[Floats], Floats]
 
 POINTS = 24
@@ -44,6 +44,10 @@ class Rough(ArithmeticError):
     """The state is not smooth in the logarithm of depth."""
 
 
+class Beyond(Rough):
+    """There are no numbers for where the state goes: a table ends, or doubles do."""
+
+
 @dataclass(frozen=True)
 class State:
     """After n repeats: q, delta, and of the row of the product of transfers the ratio of its entries and the log of the first; the sum
@@ -59,8 +63,8 @@ class State:
 
 @dataclass(frozen=True)
 class Leap:
-    """From `start` repeats to `ratio` times as many: q, delta and ratio of the row at the start, how far these, the first two as
-    logarithms, are from there at the points, and what log and chi_log are."""
+    """From `start` repeats to `ratio` times as many: q, delta and ratio of the row at the start, how far the logarithms of q and of
+    delta/q and the ratio are from there at the points, and what log and chi_log are."""
 
     start: float
     ratio: float
@@ -117,17 +121,17 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
 
 def _lasting(added: Added, state: State) -> tuple[float, float]:
     """How many repeats q stays within the range of states for, at the rate it has, and a gap that sinks among numbers with all digits."""
-    dq, ddelta = added(np.array([[state.q], [state.delta], [state.ratio]]))[:2, 0].tolist()
-    if ddelta <= -state.delta < 0.0:
-        raise Rough
-    rate, fall = math.log1p(dq / state.q), math.log1p(ddelta / state.delta) if state.delta > 0.0 else 0.0
+    rate, apart = added(np.array([[state.q], [state.delta], [state.ratio]]))[:2, 0].tolist()
+    if not math.isfinite(rate + apart):
+        raise Beyond("the recursion leaves the doubles")
+    fall = rate + apart
     lasting = math.log((LEAST if rate < 0.0 else MOST) / state.q) / rate if rate else math.inf
-    return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 else math.inf
+    return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 < state.delta else math.inf
 
 
 def _states(begin: Floats, moved: Floats) -> Floats:
     """q, delta and ratio of the row, so far from the first ones"""
-    return np.concatenate([begin[:2, None] * np.exp(moved[:2]), begin[2:, None] + moved[2:]])
+    return np.array([begin[0] * np.exp(moved[0]), begin[1] * np.exp(moved[0] + moved[1]), begin[2] + moved[2]])
 
 
 def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[State, Leap]:
@@ -139,10 +143,8 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
 
     def rates(y: Floats) -> Floats:
         found = added(y)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.concatenate([np.where(y[:2] != 0.0, np.log1p(found[:2] / y[:2]), 0.0), found[2:]])
         if not np.isfinite(found).all():
-            raise Rough("the recursion leaves the doubles")
+            raise Beyond("the recursion leaves the doubles")
         return found
 
     def full(z: Floats) -> Floats:
@@ -152,14 +154,14 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
 
     first = rates(start[:, None])[:3, 0]
     z = np.array([state.n * first[i] * np.log(n / state.n) for i in moving])[:, 1:]
-    jacobian, size = np.empty(0), math.inf
+    jacobian, damping, size = np.empty(0), np.empty(0), math.inf
     with np.errstate(over="ignore"):
         for turn in range(NEWTON):
             y = _states(start, full(z))
             f = rates(y)
             rest = z @ difference[1:, 1:].T - f[moving, 1:]
             if turn < FRESH:
-                jacobian = _jacobian(rates, y, f, moving, difference)
+                jacobian, damping = _jacobian(rates, y, f, moving, difference)
             step = np.linalg.solve(jacobian, -rest.ravel()).reshape(z.shape)
             z = z + step
             scale = np.array([1.0 if i < 2 else float(np.abs(start[i])) for i in moving])[:, None]
@@ -171,13 +173,12 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
     moved = full(z)
     y = _states(start, moved)
     f = rates(y)
-    sums = f[3:, 1:] @ inverse.T
-    grown = np.concatenate([np.zeros((2, 1)), sums], 1)
+    grown = moved[0] + np.concatenate([np.zeros((2, 1)), f[3:, 1:] @ inverse.T], 1)
     sizes = np.concatenate([scale[:, 0], np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
     _check_coefficients(np.concatenate([moved[moving], grown]) / sizes[:, None], state.n, lenient)
     totals = np.array([[state.log], [state.chi_log]]) + grown
     leap = Leap(state.n, ratio, start, moved, totals)
-    _check_between(leap, moving, rates, scale[:, 0], lenient)
+    _check_between(leap, moving, rates, scale, damping, lenient)
     return State(state.n * ratio, *map(float, y[:, -1]), *map(float, totals[:, -1])), leap
 
 
@@ -207,14 +208,17 @@ def _back_by_steps(leap: Leap, added: Added, start: float, column: Column, marks
     if start != math.floor(start) or column.n != math.floor(column.n):
         raise Rough("a leap ends between two repeats")
     n = np.arange(start, column.n)
-    transfers, chi = _transfers(leap, added, n)
+    transfers, chi, rise = _transfers(leap, added, n)
     found = []
-    for at, (a, t01, t10, d), log_chi in zip(n[::-1].tolist(), transfers.T[::-1].tolist(), chi[::-1].tolist(), strict=True):
+    rows = (n[::-1].tolist(), transfers.T[::-1].tolist(), (chi + rise)[::-1].tolist(), rise[::-1].tolist())
+    for at, (a, t01, t10, d), log_chi, log_q in zip(*rows, strict=True):
         x = column.ratio
         factor = a + t01 * x
         if not factor > -1.0:
             raise Rough("the product of transfers changes sign")
-        column = Column(at, x + (t10 + x * (d - factor)) / (1.0 + factor), column.log + math.log1p(factor), column.chi_log + log_chi)
+        column = Column(
+            at, x + (t10 + x * (d - factor)) / (1.0 + factor), column.log + math.log1p(factor) + log_q, column.chi_log + log_chi
+        )
         if at in marks:
             found.append(column)
     return column, found[::-1]
@@ -224,7 +228,7 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     ratio = column.n / start
     n = start * np.exp(_points() * math.log(ratio))
     difference = _difference(np.log1p(1.0 / n) / math.log(ratio))[:-1, :-1]
-    t, chi = _transfers(leap, added, n)
+    t, chi, _ = _transfers(leap, added, n)
     x = np.full(POINTS, column.ratio)
     for _ in range(NEWTON):
         change, slope = _change(t, x)
@@ -236,8 +240,11 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     factor = t[0] + t[1] * (x + change)
     if not (np.abs(step).max() <= SETTLED * np.abs(x).max() and (factor > -1.0).all()):
         raise Rough(f"Newton's method does not converge on the way back to {start:.3g}")
-    sums = np.linalg.solve(difference, -np.array([np.log1p(factor), chi])[:, :-1].T).T
-    z = np.concatenate([[x - x[-1]], np.concatenate([sums, np.zeros((2, 1))], 1)])
+    logs = np.array([np.log1p(factor), chi])
+    steady = logs[:, -1:]  # what they have in common adds up without a matrix
+    sums = np.linalg.solve(difference, (steady - logs)[:, :-1].T).T
+    risen = np.log(leap.at(n)[0][0])
+    z = np.concatenate([[x - x[-1]], risen[-1] - risen + np.concatenate([sums, np.zeros((2, 1))], 1)])
     scale = np.array([max(1.0, np.abs(x).max()), max(1.0, abs(column.log)), max(1.0, abs(column.chi_log))])
     _check_coefficients(z / scale[:, None], start)
     t_between, weights = np.array([0.37, 0.71]), _between(np.array([0.37, 0.71]))
@@ -249,19 +256,20 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     known = z + np.array([[column.ratio], [column.log], [column.chi_log]])
 
     def of(n: float, values: Floats) -> Column:
-        return Column(n, *map(float, values))
+        return Column(n, float(values[0]), *map(float, values[1:] + steady[:, 0] * (column.n - n)))
 
     there = known @ _between(np.log(marks / start) / math.log(ratio)).T
     return of(start, known[:, 0]), [of(m, v) for m, v in zip(marks.tolist(), there.T, strict=True)]
 
 
-def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats]:
-    """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there, from what they do to the rows (1, 0) and (1, 1), and log chi"""
+def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats, Floats]:
+    """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there over q'/q, from what they do to the rows (1, 0) and (1, 1), log chi
+    over that, and its logarithm"""
     y, _ = leap.at(n)
     first, both = (added(np.array([*y[:2], np.full(n.size, row)])) for row in (0.0, 1.0))
     a, sum_ = np.expm1(first[3]), np.expm1(both[3])
     t01 = first[2] * (1.0 + a)
-    return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4]
+    return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4], first[0]
 
 
 def _change(t: Floats, x: Floats) -> tuple[Floats, Floats]:
@@ -272,20 +280,24 @@ def _change(t: Floats, x: Floats) -> tuple[Floats, Floats]:
     return change, (a - d + 2.0 * x * t01 + change * t01) / low
 
 
-def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: list[int], difference: Floats) -> Floats:
+def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: list[int], difference: Floats) -> tuple[Floats, Floats]:
+    """of the equation at the points, and how fast what moves comes to rest at each of them, from repeat to repeat"""
     size, k = len(moving), POINTS - 1
+    damping = np.empty((size, POINTS))
     matrix = np.asarray(np.kron(np.eye(size), difference[1:, 1:]), dtype=np.float64)
     at = np.arange(k)
     for column, j in enumerate(moving):
         nudged = y.copy()
         nudged[j] *= 1.0 + 1e-7
+        nudged[1] *= 1.0 + 1e-7 * (j == 0)  # delta/q stays
         with np.errstate(all="ignore"):
             slopes = (rates(nudged) - f)[:3] / (nudged[j] / y[j] - 1.0 if j < 2 else nudged[j] - y[j])
         if not np.isfinite(slopes).all():
-            raise Rough("the recursion leaves the doubles")
+            raise Beyond("the recursion leaves the doubles")
+        damping[column] = np.maximum(-slopes[j], 0.0)
         for row, i in enumerate(moving):
             matrix[row * k + at, column * k + at] -= slopes[i, 1:]
-    return matrix
+    return matrix, damping
 
 
 def _check_coefficients(z: Floats, start: float, lenient: float = 1.0) -> None:
@@ -295,14 +307,17 @@ def _check_coefficients(z: Floats, start: float, lenient: float = 1.0) -> None:
         raise Rough(f"the last coefficients of a leap from {start:.3g} are {last:.1e} of the state")
 
 
-def _check_between(leap: Leap, moving: list[int], rates: Callable[[Floats], Floats], scale: Floats, lenient: float) -> None:
-    """the equation between the points"""
+def _check_between(
+    leap: Leap, moving: list[int], rates: Callable[[Floats], Floats], scale: Floats, damping: Floats, lenient: float
+) -> None:
+    """the equation between the points: what is wrong with it lasts for as long as the way is, or until it is damped"""
     t = np.array([0.37, 0.71])
     weights = _between(t)
     at = leap.start * np.exp(t * math.log(leap.ratio))
     there = _states(leap.begin, leap.moved @ weights.T)
     found = (_powers(np.log1p(1.0 / at) / math.log(leap.ratio), weights) @ leap.moved[moving].T).T
-    wrong = float((np.abs(found - rates(there)[moving]) * at / scale[:, None]).max())
+    lasts = 1.0 / (1.0 / at + np.maximum(damping @ weights.T, 0.0))
+    wrong = float((np.abs(found - rates(there)[moving]) * lasts / scale).max())
     if not wrong <= LEFT * lenient:
         raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {leap.start:.3g}")
 

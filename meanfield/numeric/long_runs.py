@@ -81,8 +81,11 @@ def _added(rec: Recursion, paired: bool, depth: int, values: tuple[float, ...]) 
 
 
 def _stepped(added: Added, state: State) -> State:
-    dq, ddelta, dratio, log, chi_log = added(np.array([[state.q], [state.delta], [state.ratio]]))[:, 0].tolist()
-    new = State(state.n + 1, state.q + dq, state.delta + ddelta, state.ratio + dratio, state.log + log, state.chi_log + chi_log)
+    rise, apart, dratio, log, chi_log = added(np.array([[state.q], [state.delta], [state.ratio]]))[:, 0].tolist()
+    if not math.isfinite(rise + apart):
+        raise Rough(f"the recursion leaves the doubles after {state.n:.0f} repeats")
+    q, delta = state.q * math.exp(rise), state.delta * math.exp(rise + apart)
+    new = State(state.n + 1, q, delta, state.ratio + dratio, state.log + rise + log, state.chi_log + rise + chi_log)
     if not (0.0 < new.q < math.inf and new.delta >= 0.0 and math.isfinite(new.log)):
         raise Rough(f"the recursion leaves the doubles after {new.n:.0f} repeats")
     return new

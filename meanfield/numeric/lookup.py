@@ -13,7 +13,8 @@ is constant on either side far out becomes, g - h has a density that falls as 1/
     E g(u) g(v) = h(c) + (A + B(\eta))/\sqrt r + O(1/V r),   A = 2 E h E (g - h) at V.
 
 h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has beside it and A, at the same \eta, or where that is large
-and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g, and means, of powers too.
+and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
+smooth function of 1/\sqrt r: one panel for all variances there are.
 
 A table begins with its directory: where each panel is, 0 where it has not been asked for. A kernel that needs it asks by -1 and goes on
 with NaN.
@@ -46,7 +47,7 @@ __all__ = [
 
 FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
 LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
-DISTANT = 2.0**23  # against what is near 0, and near against HIGH
+DISTANT = 2.0**25  # against what is near 0, and near against HIGH
 X_TERMS, Y_TERMS = 20, 24
 MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the directory begin; of two inputs, c >= 0 before c < 0
 HOME = 5 * PANELS  # where, for each of these parts, what is far out begins
@@ -109,7 +110,7 @@ def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> i
 
 
 def home_of(table: np.ndarray, part: float) -> int:
-    """Where what a part is far out begins, 0 if it is not there: the power of a mean and what it is at V; A and a panel of one variance"""
+    """Where what a part is far out begins, 0 if it is not there: the power of a mean and its panel; A and a panel of one variance"""
     return entry_of(table, int(HOME + part / PANELS + 0.5))
 
 
@@ -127,15 +128,17 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     """E f(u)"""
     kept = scratch[int(own) : int(own) + 2]
     if kept[0] != v:
-        at = panel_of(table, MEAN, min(v, HIGH), scratch)
-        home = home_of(table, MEAN) if v > HIGH else -1
-        if at == 0 or home == 0:
+        at = panel_of(table, MEAN, v, scratch) if v <= HIGH else home_of(table, MEAN)
+        if at == 0:
             return math.nan
-        kept[1] = scaled(table, ORDER, min(v, HIGH), dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]), scratch)
-        if home > 0:
-            root, far = math.sqrt(v / HIGH), table[home + 1]
-            growth = 1.0 if table[home] == 0.0 else (root if table[home] == 1.0 else root * root)
-            kept[1] = growth * far + (kept[1] - far) / root
+        if v <= HIGH:
+            kept[1] = scaled(table, ORDER, v, dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]), scratch)
+        else:
+            root = math.sqrt(v / HIGH)
+            scratch[0] = scratch[1] = 0.0  # no panel's
+            fill(scratch[2 : X_TERMS + 2], 2.0 / root + -1.0)
+            growth = 1.0 if table[at] == 0.0 else (root if table[at] == 1.0 else root * root)
+            kept[1] = growth * dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2])
         kept[0] = v
     return float(kept[1])
 

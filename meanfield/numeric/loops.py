@@ -165,16 +165,15 @@ def put_forward(w, r, origin, forward):
 
 
 def keep_back(s, w, r, origin, lanes, backward, chi_sum):
-    """The product from record r to the end."""
+    """The product from record r to the end; sums of ln chi are written if they are SPLIT from it."""
     if RECORDS > 1:
         await_logarithm_back(s, w, r, origin, backward, chi_sum)
         return
     backward_row = backward[r, origin : origin + lanes]
     sum_row = chi_sum[r, origin : origin + lanes]
     for i in range(lanes):
-        total = logarithm(s[A + i], s[E + i])
-        backward_row[i] = total
-        sum_row[i] = {chi_sum}
+        backward_row[i] = logarithm(s[A + i], s[E + i])
+        {chi_sum}
 
 
 def await_logarithm_back(s, w, r, origin, backward, chi_sum):
@@ -192,7 +191,6 @@ def put_back(w, r, origin, backward, chi_sum):
     logarithms(w, stop - r)
     put(w, r, stop, origin, backward)
     {chi_logs}
-    put(w, r, stop, origin, chi_sum)
 
 
 def logarithms(w, size):
@@ -306,7 +304,7 @@ def through(
             if not several:
                 for i in range(lanes):
                     backward[0, origin + i] = forward[0, origin + i]
-                    chi_sum[0, origin + i] = {chi_total}
+                    {chi_total}
                 if depth > 0:
                     for i in range(lanes):
                         chi_out[0, origin + i] = chi_of(s, w, FIRST_KEPT, i)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import sympy as sp
 from sympy.codegen.cfunctions import expm1
 
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.special import NormalCDF, Whole
 from meanfield.numeric.arcs import AcuteAngle, FlatAngle, Guarded, RootAngle, Segment, TangentSegment
 from meanfield.numeric.radicals import Inverse, InverseRoot, Lowered, Root
@@ -22,7 +23,21 @@ __all__ = ["Chain", "chained"]
 
 q, delta = known("q"), known("delta")
 
-_BOUNDED = (AcuteAngle, FlatAngle, RootAngle, Segment, TangentSegment, NormalCDF, sp.atan2, sp.atan, sp.erf, sp.erfc, expm1)
+_BOUNDED = (
+    AcuteAngle,
+    FlatAngle,
+    RootAngle,
+    Segment,
+    TangentSegment,
+    CosineNormalCDF,
+    NormalCDF,
+    SineNormalCDF,
+    sp.atan2,
+    sp.atan,
+    sp.erf,
+    sp.erfc,
+    expm1,
+)
 _POWERS = {Root: 0.5, InverseRoot: -0.5, Inverse: -1.0}
 #: so many factors of a power are written one by one
 _MOST = 16

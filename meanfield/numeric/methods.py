@@ -6,14 +6,15 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.powers import is_steep
+from meanfield.gaussian.powers import is_steep, powers
+from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
-from meanfield.numeric.infinite import at_coincidence, is_bounded, refuse_divergent, refuse_infinite
-from meanfield.numeric.programs import is_among, program_of
-from meanfield.numeric.summation import FEW, NOISE, by_quadrature
+from meanfield.numeric.infinite import at_coincidence, refuse_divergent, refuse_infinite
+from meanfield.numeric.programs import program_of
+from meanfield.numeric.summation import by_quadrature
 
 __all__ = ["CANCELLED", "answered"]
 
@@ -51,8 +52,16 @@ def _lies_near(asked: Asked, table: Floats) -> NDArray[np.bool_]:
 def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
     e, node = asked.expression, asked.expression.as_coeff_Mul()[1]
-    if e.has(sp.hyper, sp.erfi) or _too_steep(node):
+    if e.has(sp.hyper, sp.erfi, BivariateCosineCDF, BivariateSineCDF) or _too_steep(node):
         return asked.by_digits(table)
+    unbounded = _unbounded(node, asked.order, table)
+    if unbounded.any():
+        refuse_infinite(Expectation(node.integrand**2, node.args[1]), asked.order, table[:, unbounded])
+        out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
+        out[unbounded], bound[unbounded] = asked.by_digits(table[:, unbounded])
+        if not unbounded.all():
+            out[~unbounded], bound[~unbounded] = _apart(asked, table[:, ~unbounded])
+        return out, bound
     program = program_of(e, asked.order)
     if program.integrands:
         return by_quadrature(asked, table)
@@ -65,9 +74,6 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     nothing = asked.vanishing(table, out == 0)
     bound[nothing] = 0.0  # whatever the errors of its parts are
     poor &= ~nothing
-    if (poor.sum() > FEW or is_among()) and isinstance(node, Node) and not is_bounded(e):
-        out[poor], bound[poor] = by_quadrature(asked, table[:, poor], closed=True)
-        poor &= ~np.isfinite(out) | (out == 0) | ~(bound <= NOISE * np.abs(out))
     out[poor], bound[poor] = asked.by_digits(table[:, poor])
     return out, bound
 
@@ -76,3 +82,11 @@ def _too_steep(node: sp.Expr) -> bool:
     """a kernel of powers that has no quadrature, and a hypergeometric form"""
     parts = node.separated() if isinstance(node, PairExpectation) else None
     return parts is not None and any(map(is_steep, parts)) and node.closed() is not None
+
+
+def _unbounded(node: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> NDArray[np.bool_]:
+    """At which columns a gap is that of a power of |x| that is unbounded at 0, whose slope no quadrature takes: its moments are forms"""
+    found = powers(node.integrand) if isinstance(node, Gap) and node.integrand.has(sp.Pow) and node.closed() is None else None
+    if found is None:
+        return np.zeros(table.shape[1], dtype=bool)
+    return np.broadcast_to(sp.lambdify(order, found.degree, "numpy")(*table) <= 0, table.shape[1:])

@@ -16,30 +16,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.gaussian.panels import legendre_rule
+from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
 
-__all__ = ["Impossible", "Pieces", "Products", "mean_of", "pair_of"]
+__all__ = ["Pieces", "mean_of", "pair_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
 
-class Products(Protocol):
-    """E g(u) g(v) at all pairs of a variance, or some of them, and a y."""
-
-    def __call__(self, y: Floats, some: slice = ...) -> Floats: ...
-
-
 REACH = 10.0  # standard deviations kept of two variables
 FARTHEST = 38.0  # of one, beyond which the density underflows
 LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
-DEVIATIONS = 28  # nodes in \sigma^2
-WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor: 3^-36 = 7e-18
 MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
 GAUSSIAN = (0.625, 0.4375, 0.15625, 0.109375)  # ends of panels about 0 over what varies as a Gaussian does, of the reach
 RESOLVED = 1e-14  # of the largest inner mean
@@ -49,10 +41,6 @@ FEWER = (6, 10)  # nodes of a density over short panels
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
 TO_LEGENDRE = np.linalg.inv(LEGENDRE)
-
-
-class Impossible(ArithmeticError):
-    """Means that do not come out to the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -78,34 +66,19 @@ class _Plane:
     """The inner mean over a range of variances."""
 
     def __init__(self, g: Pieces, v: Floats) -> None:
-        self.g, self.v = g, v
-        least, most = 0.5 * float(v.min()), float(v.max())  # of sigma^2
-        self._centre, self._ratio = math.sqrt(least * most), (math.sqrt(most / least) - 1.0) / (math.sqrt(most / least) + 1.0)
-        x = _chebyshev(DEVIATIONS)
-        self.sigma = np.sqrt(self._centre * (1.0 + self._ratio * x) / (1.0 - self._ratio * x))
-        self.window, self.narrow = REACH * float(self.sigma.max()), math.sqrt(0.5 * most)
+        self.g, self.deviations = g, Deviations(v)
+        self.sigma, self.narrow = self.deviations.sigma, self.deviations.narrow
+        self.window = REACH * float(self.sigma.max())
         reached = self.window + REACH * self.narrow
         if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
             raise Impossible("the variance is too large")
         self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
-        self.ends, self.series = self._resolved()
+        self.ends, series = self._resolved()
+        self.series = series.reshape(self.sigma.size, -1)
 
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
-        v = self.v[some]
-        s, square = np.sqrt(0.5 * np.outer(v, y**2)).ravel(), (0.5 * np.outer(v, 2.0 - y**2)).ravel()
-        x = (square - self._centre) / (square + self._centre) / self._ratio
-        across, flat = _polynomials(x, DEVIATIONS), self.series.reshape(DEVIATIONS, -1)
-        least, most = float(s.min()), float(s.max())
-        if s.size <= WIDTHS or most > WIDEST * least:
-            values = np.einsum("ij,ij->i", across @ flat, self._outer(s).reshape(s.size, -1))
-        else:  # as a function of s^2 it is analytic in the half-plane too
-            centre, ratio = least * most, (most - least) / (most + least)
-            nodes = _chebyshev(WIDTHS)
-            outer = self._outer(np.sqrt(centre * (1.0 + ratio * nodes) / (1.0 - ratio * nodes))).reshape(WIDTHS, -1)
-            series = np.linalg.solve(_polynomials(nodes, WIDTHS), outer @ flat.T)
-            values = np.einsum("ij,ij->i", _polynomials((s**2 - centre) / (s**2 + centre) / ratio, WIDTHS) @ series, across)
-        return np.asarray(values.reshape(v.size, y.size))
+        return self.deviations.at(y, some, self.series, self._outer)
 
     def _outer(self, s: Floats) -> Floats:
         """the mean over z of each deviation s, of Legendre polynomials on each panel"""
@@ -117,12 +90,12 @@ class _Plane:
         low, high = low[row, k], high[row, k]
         panel = np.searchsorted(self.ends, 0.5 * (low + high)) - 1
         z = low[:, None] + (high - low)[:, None] * (0.5 + 0.5 * NODES)
-        weights = 0.5 * (high - low)[:, None] * WEIGHTS * _density(z, s[row][:, None])
+        weights = 0.5 * (high - low)[:, None] * WEIGHTS * density(z, s[row][:, None])
         start, length = self.ends[panel][:, None], np.diff(self.ends)[panel][:, None]
         sums = _legendre_sums(2.0 * (z - start) / length - 1.0, weights)
         out = np.zeros((s.size, self.ends.size - 1, NODES.size))
         np.add.at(out, (row, panel), sums)
-        return out if self.g.mirrored else 2.0 * out  # even in z
+        return (out if self.g.mirrored else 2.0 * out).reshape(s.size, -1)  # even in z
 
     def _resolved(self) -> tuple[Floats, Floats]:
         """ends of panels in z that resolve the inner mean, and its coefficients: in sigma^2, panel and z"""
@@ -142,7 +115,7 @@ class _Plane:
                 raise Impossible("the inner mean varies too fast")
             bounds = np.array(todo)
             z = bounds[:, :1] + np.diff(bounds, axis=1) * (0.5 + 0.5 * NODES)
-            series = self._inner(z.ravel()).reshape(DEVIATIONS, len(todo), NODES.size) @ TO_LEGENDRE.T
+            series = self._inner(z.ravel()).reshape(self.sigma.size, len(todo), NODES.size) @ TO_LEGENDRE.T
             largest = max(largest, float(np.abs(series).max()))
             nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
             allowed = RESOLVED * largest * np.exp(0.5 * (nearest / self.narrow) ** 2)
@@ -150,9 +123,8 @@ class _Plane:
             done |= {ends: series[:, k] for k, ends in enumerate(todo) if fine[k]}
             todo = [part for k, (a, b) in enumerate(todo) if not fine[k] for part in ((a, 0.5 * (a + b)), (0.5 * (a + b), b))]
         order = sorted(done)
-        across = np.linalg.inv(_polynomials(_chebyshev(DEVIATIONS), DEVIATIONS))
         found = np.stack([done[ends] for ends in order], axis=1)
-        return np.array([order[0][0], *(b for _, b in order)]), np.tensordot(across, found, 1)
+        return np.array([order[0][0], *(b for _, b in order)]), self.deviations.series(found)
 
     def _inner(self, z: Floats) -> Floats:
         """the inner mean at each sigma and z"""
@@ -183,7 +155,7 @@ class _Plane:
         for panel in range(grid.shape[1] - 1):  # many have the same nodes
             same = np.flatnonzero(whole & (first == panel))
             x = grid[0, panel] + (grid[0, panel + 1] - grid[0, panel]) * (0.5 + 0.5 * NODES)
-            found[:, same] = _density(x, self.sigma[:, None]) @ weights[same].T
+            found[:, same] = density(x, self.sigma[:, None]) @ weights[same].T
         sums[:, counts] = found
         return np.asarray(np.add.reduceat(sums, starts, axis=1))
 
@@ -197,13 +169,13 @@ class _Plane:
         for m in (*FEWER, NODES.size):
             here = left & (steep[:, 0] <= 2.0 * (0.5e-17 * math.factorial(m)) ** (1.0 / m)) if m < NODES.size else left
             left = left & ~here
-            nodes = _chebyshev(m) if m < NODES.size else NODES
-            own = weights[here] if m == NODES.size else weights[here] @ _polynomials(NODES, m) @ np.linalg.inv(_polynomials(nodes, m))
+            nodes = chebyshev(m) if m < NODES.size else NODES
+            own = weights[here] if m == NODES.size else weights[here] @ polynomials(NODES, m) @ np.linalg.inv(polynomials(nodes, m))
             exponents = -0.5 * (low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2
-            density = np.empty_like(exponents)
+            bell = np.empty_like(exponents)
             for j, sigma in enumerate(self.sigma):
-                np.exp(np.multiply(exponents, sigma**-2.0, out=density), out=density)
-                out[j, here] = np.einsum("ij,ij->i", own, density)
+                np.exp(np.multiply(exponents, sigma**-2.0, out=bell), out=bell)
+                out[j, here] = np.einsum("ij,ij->i", own, bell)
         return out / (math.sqrt(2.0 * math.pi) * self.sigma[:, None])
 
 
@@ -218,7 +190,7 @@ def mean_of(f: Real, breaks: tuple[float, ...], v: Floats) -> Floats:
     bounds = np.sort(np.clip(np.concatenate([inner, grid], axis=1), far_left, far_right), axis=1)
     low, length = bounds[:, :-1, None], np.diff(bounds, axis=1)[:, :, None]
     z = low + length * (0.5 + 0.5 * NODES)
-    weights = 0.5 * length * WEIGHTS * _density(z, 1.0)
+    weights = 0.5 * length * WEIGHTS * density(z, 1.0)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(weights > 0.0, weights * f(s[:, :, None] * z), 0.0).sum(axis=(1, 2)))
 
@@ -240,19 +212,6 @@ def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float) -> tuple[flo
         before, now = now, (z * now - math.sqrt(n) * before) / math.sqrt(n + 1.0)
         power *= c
     return mean**2 + product, variance - product, mean**2 + variance, variance
-
-
-def _density(z: Floats, s: Floats | float) -> Floats:
-    return np.asarray(np.exp(-0.5 * (z / s) ** 2) / (math.sqrt(2.0 * math.pi) * s))
-
-
-def _chebyshev(n: int) -> Floats:
-    return np.asarray(np.cos((np.arange(n) + 0.5) * np.pi / n))
-
-
-def _polynomials(x: Floats, n: int) -> Floats:
-    """Chebyshev polynomials, a row for each x"""
-    return np.asarray(np.cos(np.outer(np.arccos(np.clip(x, -1.0, 1.0)), np.arange(n))))
 
 
 def _legendre_sums(t: Floats, weights: Floats) -> Floats:

@@ -19,7 +19,11 @@ def locate_at_once(_: np.ndarray, v: float, scratch: np.ndarray) -> None:
     if LOW <= v <= HIGH:
         k = math.frexp(v)[1] // 2
         scratch[1] = 1 - FIRST + k
-        scratch[2 : X_TERMS + 2] = _polynomials(3.0 * ((v - 4.0**k) / (v + 4.0**k)))[:X_TERMS]
+        fill_at_once(scratch[2 : X_TERMS + 2], 3.0 * ((v - 4.0**k) / (v + 4.0**k)))
+
+
+def fill_at_once(polynomials: np.ndarray, t: float) -> None:
+    polynomials[:] = _polynomials(t)[:X_TERMS]
 
 
 def dot_at_once(coefficients: np.ndarray, polynomials: np.ndarray) -> float:
@@ -41,6 +45,7 @@ def _polynomials(x: float) -> np.ndarray:
 #: by the name of what each is in place of
 AT_ONCE = {
     "locate": locate_at_once,
+    "fill": fill_at_once,
     "dot": dot_at_once,
     "summed": summed_at_once,
     "series": series_at_once,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +12,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.local_expansions import mean_near
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.no_variance import still
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.tangents import partial
 from meanfield.numeric.duals import Dual, Varied, plain
@@ -86,9 +86,11 @@ def _slope(e: sp.Expr, name: str) -> sp.Expr:
 
 def _beyond(e: sp.Expr, given: Mapping[str, Any]) -> float:
     """a positive value by its logarithm, inf for one that is infinite, NaN for one that is not to be had"""
-    still = _at_no_variance(e, given)
-    if not still.free_symbols and not still.has(Node):
-        return float(still) if still.is_extended_real else math.nan
+    exact: dict[sp.Basic, sp.Expr] = {s: sp.Rational(float(given[s.name])) for s in e.free_symbols if math.isfinite(given[s.name])}
+    with suppress(NoExpansion):
+        value = still(e, exact)
+        if not value.free_symbols and not value.has(Node):
+            return float(value) if value.is_extended_real else math.nan
     try:
         with np.errstate(over="ignore"):
             return float(np.exp(evaluate(e, log=True, **given)))
@@ -104,19 +106,3 @@ def _infinite(e: sp.Expr, given: Mapping[str, Any]) -> float:
             letter = sp.Dummy(positive=True)
             factors.append(float(_floats(e.xreplace({node: letter}).diff(letter), given)))
     return math.inf if factors and min(factors) >= 0 and max(factors) > 0 else math.nan
-
-
-def _at_no_variance(e: sp.Expr, given: Mapping[str, Any]) -> sp.Expr:
-    """the expression at values, with expectations of what does not vary as values"""
-
-    def still(t: sp.Expr) -> sp.Expr:
-        if isinstance(t, Expectation) and t.variance == 0:
-            return mean_near(t.integrand, t.mean)[0]
-        parts = t.separated() if isinstance(t, PairExpectation) and t.args[1] == t.args[3] == 0 else None
-        return t if parts is None else sp.Mul(*[mean_near(f, m)[0] for f, m in zip(parts, t.args[4:], strict=True)])
-
-    at = e.xreplace({s: sp.Rational(float(given[s.name])) for s in e.free_symbols if math.isfinite(given[s.name])})
-    try:
-        return at.replace(lambda t: isinstance(t, Node), still)
-    except (NoExpansion, ValueError):
-        return e

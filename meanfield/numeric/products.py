@@ -36,6 +36,7 @@ w[CHI_EXPONENTS + r % RECORDS] = s[XE]
 _CHI_LOGS = """
 copy(2 * RECORDS, w, MANTISSAS, w, CHI_MANTISSAS)
 logarithms(w, stop - r)
+put(w, r, stop, origin, chi_sum)
 """
 
 
@@ -48,7 +49,7 @@ def product_lines(mixed: bool, split: bool) -> dict[str, str]:
         "scaled": (_SCALED if mixed else "(a >= SMALL) & (a <= BIG)") + " & (x >= SMALL) & (x <= BIG)" * split,
         "chi": _CHI if split else "",
         "chi_kept": _CHI_KEPT if split else "",
-        "chi_sum": "logarithm(s[X + i], s[XE + i])" if split else "total",
+        "chi_sum": "sum_row[i] = logarithm(s[X + i], s[XE + i])" if split else "",
         "chi_logs": _CHI_LOGS if split else "",
-        "chi_total": "logarithm(s[X + i], s[XE + i])" if split else "logarithm(s[A + i], s[E + i])",
+        "chi_total": "chi_sum[0, origin + i] = logarithm(s[X + i], s[XE + i])" if split else "",
     }

@@ -21,7 +21,7 @@ from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.work import Work, patient
 
-__all__ = ["Program", "among", "is_among", "program_of"]
+__all__ = ["Program", "among", "program_of"]
 
 Floats = NDArray[np.float64]
 
@@ -50,11 +50,6 @@ def among(whole: int | None) -> Iterator[None]:
         yield
     finally:
         _WHOLE.reset(before)
-
-
-def is_among() -> bool:
-    """Whether what is evaluated now is some of more values."""
-    return _WHOLE.get() is not None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from sympy import Abs, S
 from sympy.codegen.cfunctions import expm1
 from sympy.core.function import AppliedUndef
 
+from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF, NormalCDF, NormalDensity, ScaledErfc
 from meanfield.numeric.printing import product_roundings
 from meanfield.numeric.unbounded import Unbounded
@@ -111,7 +112,12 @@ class _Bound:
         # moments vary on the scale of their arguments: relative errors of these pass on, times two
         size = self.size(e)
         faint = EXPONENT_ULPS * sp.Max(0, -sp.log(size + LEAST))
-        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self.relative, e.args))) + self.noise(e)
+        return size * (QUADRATURE_ULPS + faint + 2 * sp.Add(*map(self._passed, e.args))) + self.noise(e)
+
+    def _passed(self, e: sp.Expr) -> sp.Expr:
+        """the relative bound of an argument; of what is exactly 0 nothing passes on: a covariance that is leaves two of its size with it"""
+        relative = self.relative(e)
+        return relative if relative.is_number else sp.Piecewise((S.Zero, sp.Eq(self(e), 0)), (relative, True))
 
     def relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
@@ -221,3 +227,9 @@ class _Bound:
     @of.register
     def _(self, e: BivariateNormalCDF) -> sp.Expr:
         return self._through(e) + 10  # absolute
+
+    @of.register
+    def _(self, e: CosineNormalCDF | SineNormalCDF) -> sp.Expr:
+        h, k = e.args  # 8 for w, and roundings of the phase h k and of the exponents
+        whole = sp.exp(-(k**2) / 2) * (FUNCTION_ULPS + k**2) if isinstance(e, CosineNormalCDF) else S.Zero
+        return self._through(e) + sp.exp(-(h**2) / 2) * (8 + _size(h * k) + h**2) + sp.Piecewise((whole, h > 0), (S.Zero, True))

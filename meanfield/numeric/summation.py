@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.expectation import Node
-from meanfield.gaussian.projections import Projection
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.singularities import Shape
 from meanfield.gaussian.stein import by_parts
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
@@ -19,7 +19,7 @@ from meanfield.numeric.digits import digits_of, has_a_sign, point, too_small
 from meanfield.numeric.infinite import refuse_infinite
 from meanfield.numeric.programs import Program, program_of
 
-__all__ = ["FEW", "NOISE", "by_quadrature"]
+__all__ = ["by_quadrature"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -28,48 +28,52 @@ Bools = NDArray[np.bool_]
 NOISE = 1e-11
 #: relative error of a quadrature at which one beside a mean takes digits
 COARSE = 1e-12
-#: points up to which each is evaluated in more digits, where there is another way for more of them
-FEW = 20
+#: size of a mean from which down it is one of the density's tail
+TAIL = 1e-20
 #: how much more detail other quadratures take, whose differences from the first bound the error: one alone may agree by chance
 DETAILS = (1.3, 2.0)
 
 
 def by_quadrature(asked: Asked, table: Floats, closed: bool = False) -> tuple[Floats, Floats]:
-    """Values and error bounds of what has no closed form, or a closed one that cancels."""
+    """Values and error bounds of what has no closed form, or a closed one that cancels; each as if it were asked for alone."""
     e, order = asked.expression, asked.order
     program = program_of(e, order, closed, careful=asked.bounds)
     out, bound = program(table)
     shapes = [i.shape for i in program.integrands if not i.parameters]
     exact = np.zeros(len(out), dtype=bool)
-    if any(shape.growth or shape.steepening for shape in shapes):
-        if any(shape.steepening for shape in shapes):
+    grown = [*shapes, *_shapes_where_lost(program, table, out)]
+    if any(shape.growth or shape.steepening for shape in grown):
+        if any(shape.steepening for shape in grown):
             refuse_infinite(e, order, table[:, np.isnan(out) | (out == 0)])
         exact = _beyond_the_density(asked, table, out, bound, closed)
     # beside a mean that is large against the deviation, points are known to few digits
     coarse = np.zeros(len(out), dtype=bool) if program.centred else ~(bound <= COARSE * np.abs(out))
-    noisy = any(shape.noisy for shape in shapes) or _weighed_by_its_law(e)
-    other = _other_program(asked, program, out, noisy or bool(coarse.any()), closed)
-    if other is not program:
-        program, again = other, np.isnan(out) | coarse | (noisy and not asked.bounds)
-        out[again], bound[again] = program(table[:, again])
+    noisy = _far_out(e, out) | (any(shape.noisy for shape in shapes) or _weighed_by_its_law(e))
+    ways = _again(asked, program, table, (out, bound), coarse | noisy, closed)
     poor = np.zeros(len(out), dtype=bool) if closed else _poor(e, out, bound, coarse, noisy)
-    if e.has(Projection) and poor.sum() > FEW:  # each to digits of its own takes seconds at high orders: they are good beside E |f h_n|
-        poor[:] = False
     if poor.any():
         out[poor], bound[poor] = _by_parts_or_digits(asked, table[:, poor])
-    summed = ~poor & ~exact
-    if asked.bounds and summed.any():
-        bound[summed] += _unsettled(program, table[:, summed], out[summed])
+    for way, here in ways if asked.bounds else ():
+        summed = here & ~poor & ~exact
+        if summed.any():
+            bound[summed] += _unsettled(way, table[:, summed], out[summed])
     bound = np.where(np.isnan(bound), np.where(out == 0, 0.0, np.inf), bound)
     _settle_zeros(asked, table, out, bound, closed)
     return out, bound
 
 
+def _shapes_where_lost(program: Program, table: Floats, out: Floats) -> list[Shape]:
+    """what functions with parameters look like at each point without a value, which may be had by digits where they grow"""
+    names = [s.name for s in program.order]
+    lost = np.unique(table[:, np.isnan(out)], axis=1)
+    return [i.shape_at(names, column) for i in program.integrands if i.parameters for column in lost.T]
+
+
 def _beyond_the_density(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> Bools:
-    """digits where a growing function counts beyond where the density underflows, at a few points, which are returned"""
+    """digits where a growing function counts beyond where the density underflows, and at which points that is"""
     exact = np.zeros(len(out), dtype=bool)
     if isinstance(asked.expression.as_coeff_Mul()[1], Node):
-        exact[np.flatnonzero(np.isnan(out))[:FEW]] = True
+        exact = np.isnan(out)
         out[exact], bound[exact] = asked.by_digits(table[:, exact])
     if np.isnan(out).any() and not closed:
         what = "count where the normal density is no double, the function grows so fast: pass digits="
@@ -77,18 +81,32 @@ def _beyond_the_density(asked: Asked, table: Floats, out: Floats, bound: Floats,
     return exact
 
 
-def _other_program(asked: Asked, program: Program, out: Floats, rounds: bool, closed: bool) -> Program:
-    """what is to be tried where the first one has no values, or where rounding may count and was not counted; else the first one"""
-    e, order, bounds = asked.expression, asked.order, asked.bounds
-    widely = bool(np.isnan(out).any()) and program_of(e, order, closed, bounds, widely=True).source != program.source
-    uncounted = rounds and not bounds
-    return program_of(e, order, closed, careful=bounds or uncounted, widely=widely) if widely or uncounted else program
+def _again(
+    asked: Asked, program: Program, table: Floats, found: tuple[Floats, Floats], rounds: Bools, closed: bool
+) -> list[tuple[Program, Bools]]:
+    """What else is tried at points that have no value, or where rounding may count and was not counted, their values put in place; which
+    program the values of which points are by"""
+    (out, bound), e, order, bounds = found, asked.expression, asked.order, asked.bounds
+    lost, by = np.isnan(out), np.zeros(len(out), dtype=np.int64)
+    ways = [program]
+    for here, careful, widely in ((lost & ~rounds, bounds, True), (lost & rounds, True, True), (rounds & ~lost, True, False)):
+        other = program_of(e, order, closed, careful=careful, widely=widely) if here.any() else program
+        if other.source != program.source:
+            out[here], bound[here] = other(table[:, here])
+            by[here] = len(ways)
+            ways.append(other)
+    return [(way, by == k) for k, way in enumerate(ways)]
 
 
-def _poor(e: sp.Expr, out: Floats, bound: Floats, coarse: Bools, noisy: bool) -> Bools:
+def _far_out(e: sp.Expr, out: Floats) -> Bools:
+    """which values are means of what lies so far out that the density itself is rounded: one that rises there by 1e3 is known to 3e-13"""
+    return (np.abs(out) < TAIL) & isinstance(e.as_coeff_Mul()[1], Expectation)
+
+
+def _poor(e: sp.Expr, out: Floats, bound: Floats, coarse: Bools, noisy: Bools) -> Bools:
     """which values rounding has left too few digits of: where terms cancel, or beside a mean"""
     cancels = any(isinstance(factor, sp.Add) and factor.has(Node) for factor in sp.Mul.make_args(e))
-    return np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy or cancels))
+    return np.where(coarse, ~(bound <= COARSE * np.abs(out)), ~(bound <= NOISE * np.abs(out)) & (noisy | cancels))
 
 
 def _by_parts_or_digits(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
@@ -115,8 +133,7 @@ def _unsettled(program: Program, table: Floats, out: Floats) -> Floats:
 @lru_cache(maxsize=512)
 def _weighed_by_its_law(e: sp.Expr) -> bool:
     """whether an integrand depends on the variance it is integrated under, as a projection on a Hermite polynomial, which cancels"""
-    laws = ((node, set().union(*(a.free_symbols for a in node.args[1:]))) for node in e.atoms(Node))
-    return any(isinstance(node, Projection) or bool(node.integrand.free_symbols & law) for node, law in laws)
+    return any(node.weighed_by_its_law for node in e.atoms(Node))
 
 
 def _settle_zeros(asked: Asked, table: Floats, out: Floats, bound: Floats, closed: bool) -> None:

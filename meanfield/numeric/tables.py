@@ -3,7 +3,7 @@ r"""Tables of the Gaussian moments of one integrand, filled panel by panel as ke
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -16,13 +16,16 @@ from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.power_sums import QUIET, series_mean
 from meanfield.gaussian.shape_rows import ANALYTIC, GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
-from meanfield.numeric.far_powers import power_and_limit
+from meanfield.numeric.deviations import Impossible
+from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, LEADING, ORDER, PANELS
-from meanfield.numeric.piecewise import Impossible, Pieces, mean_of, pair_of
+from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
+from meanfield.numeric.smooth import Smooth, support_of
+from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.store import keep, kept
-from meanfield.numeric.tabulation import Smooth, gap_panel, mean_panel, pair_panel
+from meanfield.numeric.tabulation import Function, far_panel, gap_panel, mean_panel, pair_panel
 
 __all__ = ["ASKED", "Table", "table_of"]
 
@@ -116,27 +119,24 @@ class Table:
                 raise Impossible("a jump")
             make, g = gap_panel, _Integrand.of(self.slope)
         order = orders[1 if entry < GAP else 2]
-        if not g.row[SMOOTH]:
-            coefficients = make(g.pieces(mirrored), k, order=order)[0]
-        else:
-            try:
-                coefficients = make(g.smooth(mirrored), k, order=order)[0]
-            except Impossible:
-                coefficients = make(g.pieces(mirrored), k, order=order)[0]
+        coefficients = _first(make, g.ways(mirrored), k, order)
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
+        if part == 0:
+            sides = far_sides(self.f)
+            if sides is None:
+                raise Impossible("no power far out")
+            return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
         gap = part >= GAP // PANELS
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
-        if f is None or found is None or (part and found[0] != 0):
+        if f is None or found is None or found[0] != 0:
             raise Impossible("no constant far out")
-        power, h, high = found[0], _Integrand.of(found[1]), np.array([lookup.HIGH])
+        h, high = _Integrand.of(found[1]), np.array([lookup.HIGH])
         mean = float(h.means(high)[0])
-        if part == 0:
-            return np.array([power, mean])
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         panel = (gap_panel if gap else pair_panel)(h.pieces(mirrored), PANELS - 1 + FIRST, EXACT)[0]
         rows = panel[1:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
@@ -165,13 +165,14 @@ class Table:
 class _Integrand:
     """A function as tables are made of it."""
 
+    g: sp.Expr
     value: Real
     row: Floats
 
     @staticmethod
     @lru_cache(maxsize=256)
     def of(g: sp.Expr) -> _Integrand:
-        return _Integrand(mended_function(g), shape_row(g))
+        return _Integrand(g, mended_function(g), shape_row(g))
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -196,17 +197,30 @@ class _Integrand:
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
 
-    def smooth(self, mirrored: bool) -> Smooth:
-        d, growth = self.row[[WIDTH, GROWTH]].tolist()
-        return Smooth(self.value, d, growth, self.support, mirrored)
+    def ways(self, mirrored: bool) -> Iterator[Function]:
+        """What panels can be made of, the cheapest first"""
+        if self.row[SMOOTH]:
+            d, growth = self.row[[WIDTH, GROWTH]].tolist()
+            yield Smooth(self.value, d, growth, self.support, mirrored)
+            found = power_and_sides(self.g)
+            if found is not None and found[0] == 0:
+                yield Stepped(self.value, d, found[1], found[2], mirrored)
+        yield self.pieces(mirrored)
 
     @cached_property
     def support(self) -> float:
         """beyond which it is 0 to all digits"""
-        far = np.linspace(0.0, 200.0, 20001)
-        size = np.maximum(np.abs(self.value(far)), np.abs(self.value(-far)))
-        last = int(np.flatnonzero(size > 1e-19 * size.max())[-1])
-        return math.inf if last > 19000 else float(far[last]) + 1.0
+        return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
+
+
+def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int, order: int) -> Floats:
+    """the panel about 4^k in the first way that makes it"""
+    for way in ways:
+        try:
+            return make(way, k, order=order)[0]
+        except Impossible as reason:
+            found = reason
+    raise found
 
 
 def _joined(*parts: Floats) -> Floats:

@@ -19,14 +19,16 @@ from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion, written
 from meanfield.symbols import known
 
-__all__ = ["BLOCK", "DEAF", "LOST", "OVERGROWN", "SILENT", "STATUS", "Kernel", "kernel_of"]
+__all__ = ["BLOCK", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "kernel_of"]
 
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN", "zero signal")
 #: of what is 0 after the first repeat, which no kernel tells from an underflow
 SILENT = STATUS.index("zero signal")
-#: of a repeat that ends in no number, and in one that is too large
-LOST, OVERGROWN = STATUS.index("invalid"), STATUS.index("overflow")
+#: of a repeat that ends in no number
+LOST = STATUS.index("invalid")
+#: of a gap of no size, as that of opposite inputs is behind an even function
+JOINED = STATUS.index("gap underflow")
 #: of what has a gradient factor of 0 times infinity, which is 0
 DEAF = STATUS.index("zero APJN")
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
@@ -68,8 +70,8 @@ for i in range(LANES):
 @dataclass(frozen=True)
 class Kernel:
     """Source of the kernel of a recursion, as it stands and for the compiler, the order of its parameters, the integrands of its
-    quadrature, the work these are, the layers of a repeat, how many numbers the transfer of a layer is; the functions whose moments tables
-    can hold, each with its derivative where that is needed."""
+    quadrature, the work these are, the layers of a repeat, how many numbers the transfer of a layer is, whether it is another than the
+    layer's chi; the functions whose moments tables can hold, each with its derivative where that is needed."""
 
     text: str
     fused: str
@@ -78,6 +80,7 @@ class Kernel:
     work: Work
     layers: int
     kept: int
+    split: bool
     tabulated: tuple[tuple[sp.Expr, sp.Expr | None], ...] = ()
 
     @property
@@ -156,7 +159,7 @@ def _kernel_of(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
         moves.append(_filled(_MOVE, put).strip())
     layers = sum(part.times for part in parts)
     put = product_lines(mixed, split) | {
-        "rows": _rows(held, labels, layers, size),
+        "rows": _rows(held, labels, layers, size) + f"\nSPLIT = {split}",
         "prepare": "\n".join(
             [
                 *(f"{name} = float(values[{k}, g])" for k, name in enumerate(parameters)),
@@ -177,7 +180,7 @@ def _kernel_of(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
     text = "\n\n".join([header, lowering.helpers(), *steps, _filled(LOOPS, put)])
     tabulated = lowering.tabulated if lowering.tabulates else ()
     order = tuple(s.name for s in rec.parameters)
-    return Kernel(text, _fused(text), order, tuple(lowering.integrands.values()), lowering.work, layers, len(labels), tabulated)
+    return Kernel(text, _fused(text), order, tuple(lowering.integrands.values()), lowering.work, layers, len(labels), split, tabulated)
 
 
 def _advance(times: list[int], shape_names: str) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.leaps import Added, Column, Leap, Rough, State, back_over
 
-__all__ = ["LN_BIG", "Trail", "powered"]
+__all__ = ["LN_BIG", "MARGINAL", "Trail", "powered"]
 
 Floats = NDArray[np.float64]
 LN_BIG = 500 * math.log(2.0)
@@ -85,7 +85,7 @@ class Trail:
             y, sums = leap.at(at)
             out["q"][inside], out["delta"][inside] = y[0], y[1]
             out["forward"][inside] = sums[0] + np.log1p(self.pooled * y[2])
-            out["chi"][inside] = np.exp(added(y)[-1])
+            out["chi"][inside] = np.exp(added(y)[[0, -1]].sum(0))
             out["backward"][inside], out["chi_sum"][inside] = [c.log for c in columns], [c.chi_log for c in columns]
         whole = self._before(out, column)
         there = math.log1p(self.pooled * state.ratio) + state.log, state.chi_log
@@ -101,7 +101,7 @@ class Trail:
             y, sums = leap.at(self.marks[inside].astype(np.float64))
             out["q"][inside], out["delta"][inside] = y[:2]
             out["forward"][inside] = sums[0] + np.log1p(self.pooled * y[2])
-            out["chi"][inside] = np.exp(added(y)[-1])
+            out["chi"][inside] = np.exp(added(y)[[0, -1]].sum(0))
         return out
 
     def repeating(self, period: int) -> dict[str, Floats]:
@@ -163,6 +163,8 @@ class Trail:
 def powered(row: Floats, matrix: Floats, k: int) -> tuple[Floats, float]:
     """row matrix^k but for a factor, and the logarithm of that"""
     (a, b), (c, d) = (matrix - np.eye(2)).tolist()
+    a, d = (0.0 if abs(x) < MARGINAL else x for x in (a, d))
+    matrix = np.eye(2) + np.array([[a, b], [c, d]])
     gap = 0.25 * (a - d) ** 2 + b * c
     if gap <= 1e-12 * max(a * a, d * d):
         return _squared(row, matrix, k)

@@ -28,7 +28,7 @@ STEP = 0.01
 CALLS = {
     "mean": (0.4, 1.6), "square": (0.4, 1.6), "noise": (0.8, 3.2), "measured": (1.2, 4.8),
     "projected": (8.0, 8.0), "projectedsize": (8.0, 8.0), "measuredprojected": (12.0, 12.0),
-    "quiet": (0.01, 0.01), "edges": (0.02, 0.02),
+    "quiet": (0.01, 0.01), "pointed": (0.01, 0.01), "edges": (0.02, 0.02),
     "cross": (12.0, 90.0), "two": (20.0, 180.0), "weighed": (60.0, 540.0), "gap": (15.0, 120.0), "exchangeable": (100.0, 1500.0),
     "member": (400.0, 6000.0), "moved": (200.0, 3000.0), "broadmean": (50.0, 50.0),
     "broadsquare": (50.0, 50.0), "broadcross": (2000.0, 2000.0), "broadgap": (2000.0, 2000.0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import sympy as sp
+from numpy.typing import NDArray
 
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.growth_check import Check
@@ -158,9 +159,9 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
         ends, gaps = (low, 1.0), np.concatenate([np.geomspace(1e-12, 1e-2, 40), np.linspace(0.01, 1 - low, 200)])
         for i, variance in enumerate(sorted({f.q for f in inside}) or [1.0]):
             new, delta, *_ = found.steps.pair(np.full(gaps.size, variance), variance * gaps)
-            ax.plot(1 - gaps, 1 - delta.at / new.at, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
+            (line,) = ax.plot(1 - gaps, 1 - delta.at / new.at, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
             if i == 0:
-                _draw_steps(ax, found, variance)
+                ax.plot(*_steps(found, variance).T, color=line.get_color(), linewidth=0.7)
     else:
         around = [f.q for f in inside] or [1.0]
         ends = (min(around) / 30, max(around) * 30)
@@ -181,15 +182,15 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     return ax
 
 
-def _draw_steps(ax: matplotlib.axes.Axes, found: FixedPoints, at: float) -> None:
-    """the steps that a pair takes from c = 1/2 at that variance"""
+def _steps(found: FixedPoints, at: float) -> NDArray[np.float64]:
+    """corners (c, c) and (c, c') of the steps that a pair takes from c = 1/2 at that variance"""
     gap, corners = 0.5, [(0.5, 0.5)]
     for _ in range(30):
         new, delta, *_ = found.steps.pair(np.array([at]), np.array([gap * at]))
         after = float(delta.at[0] / new.at[0])
         corners += [(1 - gap, 1 - after), (1 - after, 1 - after)]
         gap = max(after, 1e-300)
-    ax.plot(*np.array(corners).T, color=DISTINCT[2], linewidth=0.8)
+    return np.array(corners)
 
 
 @plot.register(Critical)

@@ -9,7 +9,6 @@ import sympy as sp
 
 from meanfield.activation import Activation
 from meanfield.analysis.critical_points import Critical
-from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.shaped import Shaped
 from meanfield.blocks.algebra import Block, Parallel, Serial
 from meanfield.blocks.attention import Attention, TokenMixing
@@ -78,10 +77,8 @@ def _(thing: Recursion) -> str:
 @latex.register(Gain)
 @latex.register(Unrolled)
 @latex.register(Critical)
-@latex.register(FixedPoint)
-@latex.register(FixedPoints)
 @latex.register(Shaped)
-def _(thing: Expansion | Identity | Gain | Critical | FixedPoint | FixedPoints | Shaped | Unrolled) -> str:
+def _(thing: Expansion | Identity | Gain | Critical | Shaped | Unrolled) -> str:
     return thing.latex()
 
 

@@ -13,6 +13,8 @@ from analysis.oracle_points import CASES, DIGITS, critical_variance
 
 import meanfield as mf
 from meanfield.analysis import elimination
+from meanfield.analysis.curves import Curve
+from meanfield.analysis.maps import map_of
 from meanfield.symbols import known
 
 x = mf.x
@@ -51,6 +53,14 @@ def test_half_stable_points() -> None:
         origin = mf.critical(mf.mlp(phi))
         assert (origin["q"], origin["sigma_b"]) == (0.0, 0.0)
         assert origin["sigma_w"] == pytest.approx(w, rel=1e-15)
+
+
+@pytest.mark.parametrize("power", [3, 5, 7, 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_critical_origin_is_left_by_the_first_power_that_there_is(power: int, sign: int) -> None:
+    """q' = q + 2 m!! c q^((m + 1)/2) + ... for phi = x + c x^m: whichever order of the expansion shows it"""
+    point = mf.critical(mf.mlp(mf.Activation(mf.x + sign * mf.x**power / 100)), sigma_b=0)
+    assert point.status == ("unstable" if sign > 0 else "ok")
 
 
 @pytest.mark.parametrize(
@@ -338,3 +348,23 @@ def test_every_critical_point_on_a_line_is_given(phi: sp.Expr, sigma_w: int) -> 
     assert "1 more in others" in repr(found)
     shown = [float(value) for value in re.findall(r"\nq &= ([\d.]+)", found.latex())]
     assert shown == pytest.approx([point.q for point in points], rel=1e-6)
+
+
+def test_the_bound_along_a_critical_line_holds_what_its_solved_equations_lose() -> None:
+    """beside q = 0 of erf and a skip chi = 1 and q' = q are one equation up to q^2: rounding is no root there"""
+    equations = elimination.equations(map_of(mf.residual_mlp(mf.erf, skip=mu)), ())
+    sigma_w = known("sigma_w")
+    curve = Curve((equations.chi, equations.fixed), equations.marginal, (sigma_w, mu), {"sigma_b": 0.1})
+    at = np.geomspace(1e-8, 1e4, 37)
+    value, _, bound = curve(at)
+    with mp.workdps(60):
+
+        def exact(variance: mp.mpf) -> mp.mpf:
+            chi = 4 / mp.pi / mp.sqrt(1 + 4 * variance)
+            second = 2 / mp.pi * mp.asin(2 * variance / (1 + 2 * variance))
+            rate = 4 / mp.pi / ((1 + 2 * variance) * mp.sqrt(1 + 4 * variance))
+            return mp.mpf("0.1") ** 2 / (chi * variance - second) * (rate - chi)
+
+        off = np.array([float(abs(exact(mp.mpf(float(v))) - mp.mpf(float(now)))) for v, now in zip(at, value, strict=True)])
+    assert (off <= bound).all()
+    assert (bound[at > 1e-4] < 1e-4 * np.abs(value[at > 1e-4])).all()

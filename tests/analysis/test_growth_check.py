@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis.growth_curves import Curve
 
 x, R = mf.x, sp.Rational
 
@@ -114,3 +116,23 @@ def test_what_settles_exponentially_is_fitted_where_it_has_settled(lam: float) -
     assert abs(exponent.fitted) < 1e-9
     (rate,) = (f for f in seen.fits if f.name == "rate")
     assert rate.fitted == pytest.approx(rate.predicted, rel=1e-10)
+
+
+def test_an_agreement_says_that_the_constant_is_known() -> None:
+    """a logarithm beside the power is left out: the fit still moves by half a percent, and what it comes near to does not agree yet"""
+    l = np.geomspace(1, 1e6, 2000)
+    columns = [np.log(l), np.ones_like(l)]
+    for part, verdict in ((1.0, "not settled at this depth"), (0.05, "agrees")):
+        curve = Curve("q", l, np.log(l) + part * np.log(1 + np.log(l)), [], [])
+        now = curve.fit("exponent", 1.0, curve.y, columns).fitted
+        fit = curve.fit("exponent", now, curve.y, columns)
+        assert (fit.verdict, fit.error < 0.02 / 3) == (verdict, verdict == "agrees")
+        assert abs(fit.fitted - 1) < 10 * fit.error
+
+
+@pytest.mark.parametrize(("curve", "fallen"), [({"omitted": 1.5}, 8e-3 / 8), ({"steep": True}, 8e-3**2), ({}, 8e-3)])
+def test_a_move_that_is_small_by_chance_counts_as_what_the_one_before_falls_to(curve: dict[str, float], fallen: float) -> None:
+    l = np.geomspace(1, 1e4, 400)
+    steps = iter([1.0, 1.0 + 1e-12, 1.008])
+    fit = Curve("q", l, np.log(l), [], [], **curve).fit("exponent", 1.0, np.log(l), [np.log(l)], constant=lambda _: next(steps))
+    assert fit.error == pytest.approx(fallen, rel=1e-3)

@@ -84,7 +84,7 @@ def test_of_several_powers_of_the_logarithm_the_one_that_carries_1_minus_c_farth
     }
     move = Motion(1, sp.S.One, sp.S.One, sp.Rational(1, 16), 4)
     found = fed(Repeat({}, gap, ({}, {}, {}, {})), move, gap_slow(gap[-sp.S.One, 4]))
-    assert found.fed == (4, 128 * sp.pi**2)
+    assert found.fed == (4, 128 * sp.pi**2, 2)
 
 
 def test_every_constant_agrees_with_runs_of_a_million_layers_and_more(even: GrowthLaw) -> None:
@@ -105,11 +105,11 @@ def deep(even: GrowthLaw) -> Series:
     return Series(run.layers, {"q": np.log(run.q), "1 - c": np.log(run.gap), "J": run.log_apjn_forward})
 
 
-@pytest.mark.parametrize(("name", "constant", "off"), [("q", "rate", 20), ("gap", "coefficient", 10), ("apjn", "rate", 20)])
+@pytest.mark.parametrize(("name", "constant", "off"), [("q", "rate", 20), ("gap", "coefficient", 100), ("apjn", "rate", 20)])
 def test_constants_that_are_off_by_more_than_their_errors_disagree(
     even: GrowthLaw, deep: Series, name: str, constant: str, off: int
 ) -> None:
-    """by 5 per cent; the coefficient of 1 - c, a power of ln l, is known to 3 per cent after 10^13 layers: by 10"""
+    """by 5 per cent; the coefficient of 1 - c, a power of ln l, by 1 per cent after 10^13 layers"""
     assert all(f.verdict == "agrees" for f in fits(even, deep, {"sigma_w": 1.0}, True))
     own: Growth = getattr(even, name)
     wrong = replace(even, **{name: replace(own, **{constant: getattr(own, constant) * (1 + sp.Rational(1, off))})})

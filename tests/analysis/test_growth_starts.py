@@ -100,3 +100,30 @@ def test_correlations_of_linear_networks_stay_where_they_start() -> None:
         assert law.gap.limit is None
         assert "depends on the start" in law.gap.reason
     assert mf.propagate(mf.mlp(mf.identity), 100, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).gap[-1] == 0.5
+
+
+def below_one(norm: mf.Block) -> mf.Block:
+    attention = mf.Attention(n=9, softmax_derivative=False)
+    return mf.pre_norm(norm=norm, attention=attention, mlp=mf.MLP(mf.relu), skip=R(3, 5))
+
+
+PRE_NORM = {"sigma_Q": 0.7, "sigma_K": 0.7, "sigma_V": 0.9, "sigma_O": 1.1, "sigma_1": 1.0, "sigma_2": 0.8}
+
+
+@pytest.mark.parametrize("norm", [mf.Derf(R(13, 10)), mf.DyT(R(3, 2))], ids=["derf", "dyt"])
+def test_a_variance_that_correlations_hold_is_found(norm: mf.Block) -> None:
+    """with skips below 1 q goes to 0 while c = 1/2: c goes to 1 sooner, where attention carries what q needs"""
+    law = mf.growth(below_one(norm), **PRE_NORM)
+    run = mf.propagate(below_one(norm), 400, q=1.0, gap=0.5, record=20, **PRE_NORM)
+    assert (law.q.kind, law.gap.kind, law.apjn.kind) == ("bounded", "exponential", "exponential")
+    assert float(law.q.limit) == pytest.approx(run.q[-1], rel=1e-10)
+    assert float(law.gap.rate) == pytest.approx(np.log(run.gap[6] / run.gap[5]) / 20, rel=1e-6)
+    assert float(law.apjn.rate) == pytest.approx((run.log_apjn[10] - run.log_apjn[11]) / 20, rel=1e-9)
+
+
+def test_a_variance_that_correlations_do_not_hold_goes_to_0() -> None:
+    law = mf.growth(below_one(mf.DyT(R(2, 5))), **PRE_NORM)
+    run = mf.propagate(below_one(mf.DyT(R(2, 5))), 200, q=1.0, gap=0.5, record=20, **PRE_NORM)
+    assert (law.q.kind, law.gap.kind, law.apjn.kind) == ("exponential", "exponential", "exponential")
+    assert float(law.q.rate) == pytest.approx(np.log(run.q[6] / run.q[5]) / 20, rel=1e-9)
+    assert float(law.apjn.rate) == pytest.approx((run.log_apjn[5] - run.log_apjn[6]) / 20, rel=1e-9)

@@ -9,6 +9,9 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis.growth_rates import Undetermined
+from meanfield.analysis.growth_uniform import check_uniform
+from meanfield.analysis.signs import GAP
 
 x = mf.x
 sigma_w, sigma_b = sp.symbols("sigma_w sigma_b", positive=True)
@@ -81,3 +84,10 @@ def test_a_check_names_what_it_shows(carried: bool) -> None:
     assert fit.predicted == pytest.approx(float(law.gap.coefficient), rel=1e-12)
     assert abs(fit.fitted - fit.predicted) < 0.02 * fit.predicted
     assert fit.verdict == "agrees"
+
+
+def test_no_more_terms_are_expanded_than_up_to_one_that_is_as_large() -> None:
+    """X^(-1/2)/e at e ~ 1/X grows beyond X^0: what stands below it, here without an expansion, is not asked for"""
+    terms = {(-sp.S.Half, 0): 1 / GAP, (-sp.S.One, 0): sp.Function("f")(GAP)}
+    with pytest.raises(Undetermined, match="q - p stays finite"):
+        check_uniform(terms, sp.S.Zero, sp.S.One)

@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.no_variance import valued
 
 JUMPS = [mf.sign, mf.relu]
 AT = {"sigma_w": 0.0, "sigma_b": 0.5}
@@ -262,3 +263,28 @@ def test_slopes_of_a_gap_at_variances_whose_square_underflows() -> None:
     tiny, one = (mf.sensitivity(net, 3, q=q, c=0.5, sigma_w=1.2, sigma_b=0.0, with_respect_to=("sigma_w", "c")) for q in (1e-250, 1.0))
     assert tiny.dgap["c"] == pytest.approx(one.dgap["c"], rel=1e-12)
     assert tiny.dgap["sigma_w"] == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("start", [{}, {"c": 0.3}], ids=["one", "two"])
+@pytest.mark.parametrize("norm", [mf.RMSNorm(), mf.LayerNorm()], ids=str)
+def test_behind_a_norm_of_nothing_nothing_is_defined(norm: mf.Block, start: dict[str, float]) -> None:
+    """0/0: it was an infinite J of q = 1; a bias before the norm, or a weight, defines it"""
+    net, given = mf.Linear() >> norm, {"sigma_w": np.array([0.0, 0.0, 0.5]), "sigma_b": np.array([0.0, 1.0, 0.0])}
+    run = mf.propagate(net, 3, 1.5, **start, **given)
+    assert run.status.tolist() == ["invalid", "zero APJN", "ok"]
+    assert np.isnan([*run.q[0, 1:], *run.log_apjn[0]]).all()
+    assert run.q[1:, 1:].tolist() == [[1.0] * 3] * 2
+    slopes = mf.sensitivity(net, 3, 1.5, **start, **given)
+    assert slopes.status.tolist() == run.status.tolist()
+    assert np.isnan([slopes.q[0], slopes.log_apjn[0], slopes.dq["sigma_b"][0]]).all()
+    with pytest.raises(ArithmeticError, match="a norm divides by a variance that is 0"):
+        mf.sensitivity(net, 3, 1.5, **start, sigma_w=0.0, sigma_b=0.0)
+
+
+def test_what_compares_0_with_0_is_no_number() -> None:
+    """sympy refuses to; where weights are 0 a formula has such parts, and no other error is taken for one"""
+    a, b = sp.symbols("a b", positive=True)
+    nothing = {a: sp.S.Zero, b: sp.S.Zero}
+    for e in (sp.Min(a / b, 1), sp.Max(1 / b, a), sp.Piecewise((a, a / b > 1), (b, True)), sp.Min(a / b, 1) + a):
+        assert valued(e, nothing) is sp.nan
+    assert valued(sp.Min(a, b + 1) + sp.exp(a), nothing) == 1

@@ -230,6 +230,9 @@ GROWING = {
     "a stream of signs": (residual(mf.Activate(mf.activations["sign"]), mf.Linear()), {"sigma_w": [0.5, 2.0], "sigma_b": [0.0, 1.0]}),
     "a softened kink": (mf.mlp(mf.softplus), {"sigma_w": [1.2, 2**0.5], "sigma_b": [0.5, 1.0]}),
     "a line and an exponential": (mf.mlp(mf.elu), {"sigma_w": [1.2, 2**0.5], "sigma_b": [0.0, 1.0]}),
+    "a slight kink": (mf.mlp(mf.leaky_relu(sp.Rational(99, 100))), {"sigma_w": [0.9, 1.2, 2.0], "sigma_b": [0.1, 0.5]}),
+    "a light branch": (mf.residual_mlp(mf.relu, scale=sp.Rational(1, 20)), {"sigma_w": [0.2, 1.0], "sigma_b": [0.1, 0.5]}),
+    "a line and ten steps": (mf.mlp(mf.Activation(mf.x + 10 * sp.tanh(mf.x))), {"sigma_w": [1.2, 2.0], "sigma_b": [0.1, 0.5]}),
     "pre-norm": (
         mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(8, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, None)),
         {"sigma_V": [0.5, 1.0], "sigma_2": [0.5, 1.0]},
@@ -360,6 +363,16 @@ def test_a_rate_that_fades_into_rounding_is_no_fixed_point(order: int) -> None:
     assert diagram.q[1, 0] == 0
     assert [str(diagram.growth[name][1, 0]) for name in ("q", "gap", "apjn")] == ["power", "bounded", "power"]
     assert 2 / order * sp.factorial2(order + 1) * diagram.q[1, 1] ** (order / 2 + 1) == pytest.approx(1e-16, rel=1e-3)
+
+
+def test_growth_below_rounding_is_growth() -> None:
+    """softplus at sigma_w = sqrt(2): q' - q ~ q^(-1/2) without a bias is less than a rounding of q from 1e10 on, where a table only makes
+    noise of it; whichever variances a flow comes by, it has no fixed point"""
+    weights = math.sqrt(2) * (1 + np.arange(12) * 2.0**-50)
+    for start in (1.0, 7.0, 300.0):
+        diagram = mf.phase_diagram(mf.mlp(mf.softplus), sigma_w=weights, sigma_b=[0.0, 1e-3], q=start)
+        assert (diagram.phase == "divergent").all()
+        assert str(diagram.growth["q"][0, 0]) == mf.growth(mf.mlp(mf.softplus), sigma_w=sp.sqrt(2), sigma_b=0).q.kind
 
 
 def test_a_broken_continuum() -> None:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import meanfield as mf
-from meanfield.analysis import tables
+from meanfield.analysis import table_steps, tables
+from meanfield.analysis.maps import map_of
+from meanfield.analysis.stepping import Steps
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.symbols import known
 
@@ -30,10 +32,23 @@ def test_a_gap_that_grows_as_a_root_takes_few_parts() -> None:
     assert table.by_variance(q, delta) == pytest.approx(along, rel=1e-7)
 
 
-@pytest.mark.parametrize("sigma_b", [0.04, 0.05, 0.1])
+def test_variances_of_a_function_that_jumps_come_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """what its deltas add to dq'/dq is a density, and chi is infinite, but 0 without weights: no setting takes quadrature of its own"""
+    step = map_of(mf.mlp(mf.hard_shrink))
+    given = {"sigma_w": np.array([0.0, 0.7, 2.1]), "sigma_b": np.array([0.5, 0.2, 0.1])}
+    at = np.array([0.25, 0.06, 3.0])
+    moved, along, across = Steps(step, given).identical(at)
+    monkeypatch.setattr(table_steps.TableSteps, "_plain", None)
+    read, along_read, across_read = table_steps.TableSteps(step, given).identical(at)
+    assert read.at == pytest.approx(moved.at, rel=1e-13)
+    assert along_read.value == pytest.approx(along.value, rel=1e-12)
+    assert across_read.value.tolist() == across.value.tolist() == [0, math.inf, math.inf]
+
+
+@pytest.mark.parametrize("sigma_b", [0.02, 0.04, 0.05, 0.1])
 def test_a_correlation_next_to_one(sigma_b: float) -> None:
     r"""delta' = sigma_w^2 sum_k J_k^2 n(k; q) sqrt(delta/pi) as delta -> 0, for jumps J at k of density n: far within the tails"""
-    weights, biases = [0.1, 0.5], [sigma_b, 0.3]
+    weights, biases = [0.1, 0.2, 0.5], [sigma_b, 0.3]
     diagram = mf.phase_diagram(mf.mlp(mf.hard_shrink), sigma_w=weights, sigma_b=biases)
     for i, w in enumerate(weights):
         q = float(diagram.q[i, 0])

@@ -114,6 +114,7 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
         "lanes": lanes,
         "layers": kernel.layers,
         "kept": kernel.kept,
+        "split": kernel.split,
     }
 
 
@@ -222,7 +223,15 @@ def of_tables(activation: str, rounds: int, peers: dict[str, tuple[int, int]]) -
     points = {"values": np.array([draw.uniform(0.1, 0.3, count), draw.uniform(1.0, 1.35, count)]), "q": np.ones(count)}
     points["delta"] = draw.uniform(0.1, 0.9, count)
     mf.propagate(net, depth, 1.0, gap=points["delta"], sigma_b=points["values"][0], sigma_w=points["values"][1], record="last")
-    case = {"source": kernel.compiled(1), "lanes": 1, "layers": 1, "kept": kernel.kept, "activation": activation, "depth": depth}
+    case = {
+        "source": kernel.compiled(1),
+        "lanes": 1,
+        "layers": 1,
+        "kept": kernel.kept,
+        "split": kernel.split,
+        "activation": activation,
+        "depth": depth,
+    }
     own = points | {f"table_{k}": table.numbers[None] for k, table in enumerate(reader.tables)}
     found = raced({"meanfield": (case | {"depth": 10}, own)}, rounds)
     found["every"] = raced({"meanfield": (case, own)}, rounds)["meanfield"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import mpmath as mp
 import pytest
 import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.at_bound import left_at
+from meanfield.gaussian.precise import law_of, product_mean_of
 
 x, q, R = mf.x, mf.q, sp.Rational
 BOUND = R(5, 2)
@@ -66,17 +70,83 @@ def test_an_activation_may_be_square_integrable_at_the_bound_alone() -> None:
         mf.Activation(sp.exp(x**2 / 4) * sp.tanh(x))
 
 
-def test_a_kernel_at_its_bound_is_not_called_infinite_and_has_no_wrong_number() -> None:
+def ridge(r: Callable[[mp.mpf], mp.mpf], variance: float, covariance: float) -> mp.mpf:
+    """E f(u) f(v), f = r e^{a x^2}, by the density itself along u + v and u - v, where it is 1 along the first of them"""
+    across = mp.sqrt(variance - covariance)
+
+    def along(s: mp.mpf) -> mp.mpf:
+        def inner(t: mp.mpf) -> mp.mpf:
+            return r((s + t) / 2) * r((s - t) / 2) * mp.exp(-(t**2) * covariance / (variance**2 - covariance**2) / 2)
+
+        return mp.quad(inner, [-40 * across, -3 * across, 0, 3 * across, 40 * across])
+
+    return mp.quad(along, [-mp.inf, -30, -3, 0, 3, 30, mp.inf]) / (4 * mp.pi * mp.sqrt(variance**2 - covariance**2))
+
+
+def test_a_kernel_at_its_bound_is_the_integral_of_the_rest_along_the_flat_direction() -> None:
     phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2))
-    kernel = phi.kernel(q, mf.p)
-    assert isinstance(phi.kernel(R(3, 2), 1), mf.gaussian.expectation.Node)
-    for p in (1.0, -1.0):
-        with pytest.raises(ArithmeticError, match="it cannot be told"):
-            mf.evaluate(kernel, q=1.5, p=p)
+    with mp.workdps(15):
+        expected = float(ridge(lambda u: 1 / (1 + u**2), 2, 0.5))
+    assert float(phi.kernel(sp.Integer(2), R(1, 2)).evalf(9)) == pytest.approx(expected, rel=1e-8)
+    assert float(phi.kernel(sp.Integer(2), R(499999, 1000000)).evalf(9)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_beyond_its_bound_or_without_a_mean_there_a_kernel_is_refused_with_the_condition() -> None:
     with pytest.raises(ValueError, match=r"is infinite: it is finite only for q \+ Abs\(p\) <= 5/2$"):
-        phi.kernel(R(3, 2), R(11, 10))
+        mf.Activation(sp.exp(x**2 / 5) / (1 + x**2)).kernel(R(3, 2), R(11, 10))
     with pytest.raises(ValueError, match=r"is infinite: it is finite only for q \+ Abs\(p\) < 5/2$"):
         mf.Activation(sp.exp(x**2 / 5) / (1 + x**2) ** R(1, 4)).kernel(R(3, 2), 1)
+
+
+def test_a_bump_far_along_the_flat_direction_counts() -> None:
+    """the density is flat there: each bump has the same share, the product of the two is below e^-70"""
+    bump, law = sp.exp(x**2 / 4), law_of(R(3, 2), R(1, 2), R(3, 2), sp.S.Zero, sp.S.Zero)
+    one, two = bump / sp.cosh(x), bump * (1 / sp.cosh(x) + 1 / sp.cosh(x - 70))
+    assert float(product_mean_of(two, two, law, 20)) == pytest.approx(2 * float(product_mean_of(one, one, law, 20)), rel=1e-6)
+
+
+def test_beside_means_a_kernel_is_infinite_at_its_bound() -> None:
+    """what is left along the flat direction is exp(w) beside powers"""
+    f = sp.exp(x**2 / 4) / (1 + x**2)
+    assert sp.N(mf.E(f * f.xreplace({x: mf.y}), R(3, 2), R(1, 2))).is_finite
+    with pytest.raises(ValueError, match=r"finite only for q \+ Abs\(p\) < 2"):
+        sp.N(mf.E(f * f.xreplace({x: mf.y}), R(3, 2), R(1, 2), mean=R(1, 2)))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_kernel_of_equal_or_opposite_inputs_at_its_bound_is_the_second_moment(sign: int) -> None:
+    phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2))
+    assert float(phi.kernel(R(5, 4), sign * R(5, 4)).evalf(15)) == pytest.approx(float(phi.second_moment(R(5, 4))), rel=1e-14)
+
+
+def test_only_the_direction_in_which_a_kernel_is_flat_has_to_be_integrable() -> None:
+    """what is left is 1 at one end of the line: its square is not integrable, its product with what is left at the other end is"""
+    phi = mf.Activation(sp.exp(x**2 / 5) * sp.Piecewise((1, x < 0), (1 / (1 + x**2), True)))
+    with pytest.raises(ValueError, match="is infinite"):
+        phi.kernel(R(5, 4), R(5, 4))
+    assert mp.isfinite(mp.mpf(str(phi.kernel(R(5, 4), -R(5, 4)).evalf(8))))
+
+
+def test_a_gap_whose_second_moment_is_at_the_bound_is_the_difference_of_the_two() -> None:
+    phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2))
+    second, kernel = phi.second_moment(R(5, 4)).evalf(20), phi.kernel(R(5, 4), R(1, 2)).evalf(20)
+    assert float(phi.gap(R(5, 4), R(3, 4)).evalf(12)) == pytest.approx(float(second - kernel), rel=1e-11)
+    delta = mf.symbols.known("delta")
+    assert mf.evaluate(phi.gap(q, delta), q=1.25, delta=0.75) == pytest.approx(float(second - kernel), rel=1e-9)
+
+
+def test_a_gap_at_the_bound_is_linear_in_a_tiny_delta() -> None:
+    """with what is left r = 1/(1 + w^2) it is the mean of r'^2 + r^2 (w^2/(4 q^2) - 1/(2 q)) over the line"""
+    phi = mf.Activation(sp.exp(x**2 / 5) / (1 + x**2))
+    rate = 0.13 * math.sqrt(math.pi / 2.5)
+    found, bound = mf.evaluate(phi.gap(q, mf.delta), q=1.25, delta=1e-30, error=True)
+    assert found == pytest.approx(1e-30 * rate, rel=1e-14)
+    assert 0 < bound < 1e-15 * found
+
+
+def test_a_mean_at_the_bound_without_closed_form_is_a_number() -> None:
+    rest = (2 + sp.tanh(x)) / (1 + x**2)
+    assert float(mf.E(sp.exp(x**2 / 5) * rest, BOUND).evalf(15)) == pytest.approx(2 * math.sqrt(math.pi / 5), rel=1e-14)
 
 
 def test_independent_factors_at_the_bound_have_a_mean_each_or_none() -> None:

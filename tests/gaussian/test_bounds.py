@@ -117,3 +117,17 @@ def test_the_gap_of_opposite_inputs_of_one_side_has_a_bound_as_small_as_rounding
     value, bound = mf.evaluate(phi.gap(q, delta), q=v, delta=2 * v, error=True)
     for true, got, b in zip((mf.evaluate(phi.gap(q, delta), q=a, delta=2 * a, digits=25) for a in v), value, bound, strict=True):
         assert abs(mp.mpf(float(got)) - true) <= b <= 1e-12 * abs(true)
+
+
+def test_bounds_of_the_gap_of_a_root_hold_and_are_near_rounding() -> None:
+    """whose slope has no second moment"""
+    e = mf.Activation(sp.Abs(x) ** sp.Rational(1, 10)).gap(q, delta)
+    value, bound = mf.evaluate(e, q=1e4, delta=1e-4, error=True)
+    true = mf.evaluate(e, q=10**4, delta=sp.Rational(1, 10**4), digits=20)
+    assert abs(mp.mpf(value) - true) <= bound <= 3e-12 * value
+
+
+def test_bounds_see_laws_whose_inputs_doubles_do_not_tell_apart() -> None:
+    """the gap of |x|^{3/2} is delta E f'(u)^2 there, whatever the detail of the rule"""
+    value, bound = mf.evaluate(mf.Activation(sp.Abs(x) ** sp.Rational(3, 2)).gap(q, delta), q=1.0, delta=1e-290, error=True)
+    assert abs(value - 2.25 * np.sqrt(2 / np.pi) * 1e-290) <= bound <= 1e-12 * value

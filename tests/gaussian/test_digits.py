@@ -383,3 +383,23 @@ def test_constants_that_stand_in_constants_reach_a_quadrature() -> None:
     with mp.workdps(15):
         lead = mf.evaluate(mf.selu.mean(mf.q), q=1e60, digits=12) / mf.evaluate(mf.elu.mean(mf.q), q=1e60, digits=12)
         assert abs(lead - mp.mpf("1.05070098735548")) < 1e-12
+
+
+@pytest.mark.parametrize("digits", [20, 45])
+def test_the_gap_of_a_power_has_as_many_digits_as_its_difference(digits: int) -> None:
+    """its closed form is hypergeometric, and is no double on the way"""
+    phi = mf.Activation(sp.Abs(x) ** R(3, 2))
+    found = mf.evaluate(phi.gap(mf.q, mf.delta), digits=digits, q=1, delta=R(3, 10))
+    assert_digits(found, mf.evaluate(phi.second_moment(mf.q) - phi.kernel(mf.q, mf.p), digits=digits + 5, q=1, p=R(7, 10)), digits)
+
+
+def test_a_sum_of_products_has_as_many_digits_as_its_terms() -> None:
+    whole = mf.E(sp.tanh(x) * sp.tanh(mf.y) + sp.tanh(x) ** 2, mf.q, mf.p)
+    terms = mf.E(sp.tanh(x) * sp.tanh(mf.y), mf.q, mf.p) + mf.tanh.second_moment(mf.q)
+    assert_digits(*(mf.evaluate(e, digits=40, q=1, p=R(1, 2)) for e in (whole, terms)), 40)
+
+
+def test_means_that_are_exactly_zero_have_digits() -> None:
+    """of one direction u + v each, odd, or of no variance: no number of bits of a 0 is asked for"""
+    for f, p in ((sp.tanh(mf.x + mf.y), sp.Rational(1, 3)), (sp.sin(mf.x - mf.y), 1), (sp.tanh(mf.x + mf.y) + sp.atan(mf.x - mf.y), 0)):
+        assert mf.E(f, 1, p)._integrate(80) == 0

@@ -105,3 +105,15 @@ def test_a_gap_of_steep_turns_is_known_or_known_to_underflow(f: sp.Expr) -> None
     assert mf.evaluate(e, q=0.5, delta=0.1) == pytest.approx(float(mf.evaluate(e, q=0.5, delta=0.1, digits=16)), rel=1e-11)
     with pytest.raises(OverflowError, match=r"smaller than 2\.2e-308"):
         mf.evaluate(e, q=1e-6, delta=5e-7)
+
+
+@pytest.mark.parametrize("frequency", [5, 50])
+def test_a_wave_is_resolved_where_it_is_as_small_as_rounding(frequency: int) -> None:
+    f, far = sp.exp(-2 * sp.Abs(x)) * sp.sin(frequency * x) ** 2, -20
+    for variance in (0.01, 3.0):
+        with mp.workdps(30):
+            still, wave = (mp.exp(far * c + mp.mpf(variance) * c * c / 2) for c in (2, 2 + 2j * frequency))
+            true = (still - wave.real) / 2  # the right of 0 is 8 deviations away from all that counts
+        found, bound = mf.evaluate(mf.E(f, q, mean=far), q=variance, error=True)
+        assert abs(found / true - 1) < 1e-12
+        assert bound < 1e-11 * found

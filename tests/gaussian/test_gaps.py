@@ -197,3 +197,10 @@ def test_jumps_farther_out_than_the_density_reaches(ratio: float) -> None:
     wave = mf.Activation(x**2 * sp.sign(sp.cos(x)))
     exact = float(mf.evaluate(near.gap(mf.q, mf.delta), q=q, delta=ratio * q, digits=20))
     assert mf.evaluate(wave.gap(mf.q, mf.delta), q=q, delta=ratio * q) == pytest.approx(exact, rel=1e-11)
+
+
+def test_a_gap_that_is_its_variance_by_algebra_only() -> None:
+    """whether delta > q is no question to sympy where the two are equal but spelled differently"""
+    variance, spelled = R(1, 50) + sp.pi**2 / 4, sp.Mul(R(1, 100), 2 + 25 * sp.pi**2, evaluate=False)
+    assert (variance / spelled > 1) not in (sp.true, sp.false)
+    assert gap_of_pair(tanh(x), spelled, variance, 60) == pytest.approx(float(mf.evaluate(mf.tanh.second_moment(q), q=float(variance))))

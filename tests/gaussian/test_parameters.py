@@ -116,3 +116,44 @@ def test_a_gaussian_of_unknown_sign_at_unequal_variances() -> None:
         assert mf.evaluate(kernel, a=value, **law) == pytest.approx(float(1 / mp.sqrt(mp.det(mp.eye(2) - 2 * value * s))), rel=1e-13)
     with pytest.raises(ValueError, match="finite only for"):
         mf.evaluate(kernel, a=0.9, **law)  # both pivots of 1 - 2 a S are negative, its determinant is positive
+
+
+def test_a_gap_of_a_power_below_0_is_the_difference_of_its_moments() -> None:
+    """its slope is integrable at no variance; in letters, as a number, and beside a power above 0"""
+    phi = mf.Activation(sp.Abs(x) ** a)
+    values = mf.evaluate(phi.gap(q, delta), q=1.7, delta=1.1, a=[-0.3, 0.75])
+    for value, power in zip(values, (-0.3, 0.75), strict=True):
+        with mp.workdps(30):
+            k, r = mp.mpf(power), (mp.mpf(1.7) - mp.mpf(1.1)) / mp.mpf(1.7)
+            second = (2 * mp.mpf(1.7)) ** k * mp.gamma(k + 0.5) / mp.sqrt(mp.pi)
+            product = (2 * mp.mpf(1.7)) ** k * mp.gamma((k + 1) / 2) ** 2 / mp.pi * mp.hyp2f1(-k / 2, -k / 2, 0.5, r**2)
+            assert abs(value - (second - product)) < 1e-14 * value
+    number = mf.Activation(sp.Abs(x) ** sp.Rational(-3, 10)).gap(q, delta)
+    assert mf.evaluate(number, q=1.7, delta=1.1) == pytest.approx(values[0], rel=1e-15)
+
+
+def test_a_gap_of_a_power_that_has_no_second_moment_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"infinite: it is finite only for a > -1/2"):
+        mf.evaluate(mf.Activation(sp.Abs(x) ** a).gap(q, delta), q=1.7, delta=1.1, a=-0.6)
+
+
+@pytest.mark.parametrize(
+    ("moment", "law", "bound"), [("second_moment", {}, "q < 0.833333"), ("kernel", {"p": 0.9}, r"q \+ Abs\(p\) < 1.66667")]
+)
+def test_growth_that_a_value_of_a_parameter_makes_is_refused_with_where_it_is_finite(
+    moment: str, law: dict[str, float], bound: str
+) -> None:
+    phi = mf.Activation(sp.exp(a * x**2) * sp.tanh(x))
+    expression = phi.second_moment(q) if moment == "second_moment" else phi.kernel(q, p)
+    assert mf.evaluate(expression, q=0.1, a=0.3, **{name: value / 10 for name, value in law.items()}) > 0
+    with pytest.raises(ValueError, match=f"is infinite: it is finite only for {bound}"):
+        mf.evaluate(expression, q=1.0, a=0.3, **law)
+
+
+def test_growth_beyond_the_density_has_digits_with_parameters_too() -> None:
+    """E e^{2|u|} is about e^{2 q}, of inputs beyond 34 deviations"""
+    b, c = sp.symbols("b c")
+    phi = mf.Activation(sp.Piecewise((sp.exp(a * x) - 1, x < b), (c * x, True)))
+    value = mf.evaluate(phi.second_moment(q), q=300.0, a=-1, b=0.5, c=-2)
+    with mp.workdps(30):
+        assert abs(value / (mp.exp(600) - 2 * mp.exp(150)) - 1) < 1e-15

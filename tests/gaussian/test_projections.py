@@ -9,6 +9,8 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield import q, x
+from meanfield.gaussian.hermite_means import hermite_mean
+from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.projections import Projection
 
 kinked = mf.Activation((sp.Abs(x) + sp.Max(x, 1)) * sp.tanh(x))
@@ -41,6 +43,41 @@ def test_digits_agree_with_doubles(phi: mf.Activation, n: int, v: int, exact: st
     precise = mf.evaluate(phi.hermite(n, q), q=v, digits=15)
     assert abs(precise - mp.mpf(exact)) < 3e-15 * abs(precise)
     assert mf.evaluate(phi.hermite(n, q), q=float(v)) == pytest.approx(float(precise), rel=1e-11)
+
+
+@pytest.mark.parametrize("error", [True, False])
+def test_a_value_and_its_bound_are_the_same_whichever_they_are_asked_with(error: bool) -> None:
+    """where some of its digits are lost, and are sought at each"""
+    e, v = mf.tanh.hermite(21, q), np.geomspace(0.5, 4, 30)
+    together = np.array(mf.evaluate(e, q=v, error=error))
+    apart = [mf.evaluate(e, q=v[k : k + 10], error=error) for k in (0, 10, 20)]
+    assert (together == np.concatenate(apart, axis=-1)).all()
+
+
+@pytest.mark.parametrize(("phi", "n"), [(mf.softplus, 14), (mf.silu, 16), (mf.Activation(sp.tanh(x + sp.Rational(1, 2))), 9)], ids=str)
+def test_many_are_right_relative_to_themselves(phi: mf.Activation, n: int) -> None:
+    """where f h_n cancels to 1e-25 of its terms as where it does not"""
+    v = np.geomspace(1e-3, 4, 41)
+    values, bounds = (found[::5] for found in mf.evaluate(phi.hermite(n, q), q=v, error=True))
+    exact = np.array([truth(phi, n, at)[0] for at in v[::5]])
+    assert (abs(values - exact) <= 1e-11 * abs(exact)).all()
+    assert (abs(values - exact) <= bounds + 1e-15 * abs(exact)).all()
+
+
+SHAPES = {
+    "moved": sp.tanh(x + sp.Rational(1, 2)),
+    "poles askew": sp.tanh(x + x**3),
+    "growing": sp.log(1 + sp.exp(x)) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_digits_are_those_of_panels(name: str) -> None:
+    """from narrow Gaussians, under which terms cancel, to ones that are wide against the strip of the trapezoidal rule"""
+    f, n = SHAPES[name], 7
+    for v in (sp.Rational(1, 10**6), sp.Rational(1, 2), sp.Integer(30), sp.Integer(10**4)):
+        panels = mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(v))), sp.S.Zero, v, 100)
+        assert abs(hermite_mean(f, n, v, 100) - panels) <= mp.ldexp(abs(panels), -98)
 
 
 @pytest.mark.parametrize(("phi", "n"), [(mf.tanh, 19), (mf.silu, 24), (mf.mish, 15)], ids=["tanh", "silu", "mish"])

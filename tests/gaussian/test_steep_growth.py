@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 from sympy import Abs, Rational, exp, log, sqrt, tanh
@@ -183,3 +184,20 @@ def test_a_power_inside_what_grows_is_resolved_next_to_0(power: Rational, varian
         terms = [(2 * v) ** (a * n / 2) * mp.gamma((a * n + 1) / 2) / mp.sqrt(mp.pi) / 2**n / mp.factorial(n) for n in range(200)]
         value, bound = mf.evaluate(mf.Activation(exp(Abs(x) ** power / 2)).mean(variance), error=True)
         assert abs(value - mp.fsum(terms)) <= bound <= 1e-12 * value
+
+
+@pytest.mark.parametrize(("variance", "gap"), [(0.5, 0.3), (1.0, 0.1), (1.25, 0.3)])
+def test_the_gap_of_a_quotient_that_grows(variance: float, gap: float) -> None:
+    """whose slope is a difference of infinities far out, up to where E f^2 is an integral of (1 + x^2)^-2: by the trapezoidal rule, the
+    last square by algebra"""
+    phi, step = mf.Activation(exp(x**2 / 5) / (1 + x**2)), 0.05
+    u = step * np.arange(-700.0, 701.0)
+    middle, half = u[:, None], u[abs(u) < 9 * (gap / 2) ** 0.5]  # of u and v, and of their difference
+    growth = np.exp(0.4 * (middle**2 + half**2) - middle**2 / (2 * variance - gap) - half**2 / gap)
+    product = (
+        step**2 * np.sum(growth / (1 + (middle + half) ** 2) / (1 + (middle - half) ** 2)) / (np.pi * np.sqrt((2 * variance - gap) * gap))
+    )
+    square = step * np.sum(np.exp(0.4 * u**2 - u**2 / (2 * variance)) / (1 + u**2) ** 2) / np.sqrt(2 * np.pi * variance)
+    if variance == 1.25:
+        square = np.sqrt(np.pi / 10)
+    assert mf.evaluate(phi.gap(q, delta), q=variance, delta=gap) == pytest.approx(square - product, abs=1e-14)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -70,7 +71,8 @@ def test_leaps_of_what_is_piecewise_linear() -> None:
     for excess in (-1e-8, 0.0, 1e-8):
         sigma_w = math.sqrt((1 + excess) / line)
         run = mf.propagate(mf.mlp(mf.leaky_relu(slope)), DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0.0, record=[0, 10**8, DEPTH])
-        rate = math.log1p(line * sigma_w**2 - 1.0)
+        with mp.workdps(50):
+            rate = float(mp.log((1 + mp.mpf(slope.p) ** 2 / slope.q**2) / 2 * mp.mpf(sigma_w) ** 2))
         assert run.status == "ok"
         assert np.abs(np.log(run.q) - rate * run.layers).max() <= 1e-12 * max(1.0, abs(rate * DEPTH))
         assert abs(run.log_apjn[0] - rate * DEPTH) <= 1e-12 * max(1.0, abs(rate * DEPTH))

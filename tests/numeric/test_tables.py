@@ -26,6 +26,10 @@ OWN = mf.Activation(sp.atan(mf.x) + sp.exp(-(mf.x**2)) / 3 + mf.x / 5)
 KINKED = mf.Activation(sp.Max(sp.tanh(mf.x), mf.x / 3 - sp.Rational(1, 5)) + sp.Abs(mf.x - 1) / 4)
 
 
+#: variances and 1 - c
+SMALL = [(1e-8 * 1.3**k, 0.05 + 0.1 * k) for k in range(10)]
+
+
 def read(table: Table, kind: str, v: float, d: float) -> float:
     """a moment from the table, which grows for it"""
     place = lookup.SCRATCH
@@ -68,6 +72,17 @@ def test_against_many_digits(phi: mf.Activation) -> None:
         assert abs(read(table, "cross", v, v - p) - true) < 1e-12 * second
 
 
+def test_tables_are_not_off_one_way() -> None:
+    """what they are off by on average adds up over layers: of gaps a unit in the last place or two, where it was 20"""
+    f = sp.tanh(mf.x)
+    table = Table(f, regular(f))
+    small = [1 - read(table, "gap", v, v * e) / (v * e * (1 - 2 * v + v * v * (21 - 6 * e + 2 * e * e) / 3)) for v, e in SMALL]
+    assert abs(np.mean(small)) < 2.0**-52
+    gap = mf.Activation(f).gap(mf.q, mf.delta)
+    large = [1 - read(table, "gap", v, v) / float(mf.evaluate(gap, q=v, delta=v, digits=20)) for v in (0.4, 0.7, 1.1, 1.7, 2.9)]
+    assert abs(np.mean(large)) < 2.0**-51
+
+
 def test_kinks_of_near_inputs() -> None:
     """inputs nearer to each other, or to each other's opposite, than two kinks are, and further apart"""
     f = sp.Abs(mf.x) / 2 + sp.Max(mf.x - 1, 0)
@@ -96,6 +111,46 @@ def test_beyond_the_last_panel_a_function_is_what_it_is_far_out_and_near_0(v: fl
         assert abs(read(pair, "gap", v, v * e) - true[0]) < 5e-14 * true[0]
         assert abs(read(slope, "cross", v, v * e) - true[1]) < 5e-14 * true[1]
     assert read(square, "mean", v, 0.0) == pytest.approx(float(mf.evaluate(phi.second_moment(mf.q), q=v)), rel=1e-14)
+
+
+@pytest.mark.parametrize("v", [2.0**41, 1e30])
+def test_beyond_the_last_panel_what_falls_like_a_third_power_is_near_0(v: float) -> None:
+    """x atan(x), whose slope is a constant but for 2/(3 x^3), and whose square is a sum of powers"""
+    phi = mf.Activation(mf.x * sp.atan(mf.x))
+    f = phi.expression
+    pair, slope, square = Table(f, regular(f)), Table(regular(f), None), Table(f**2, None)
+    for e in (1e-40, 1 / v, 300 / v, 3e7 / v, 1e9 / v, 1e-4, 0.3, 1.7):
+        moments = (phi.gap(mf.q, mf.delta), phi.derivative.kernel(mf.q, mf.q - mf.delta))
+        true = [float(mf.evaluate(m, q=v, delta=v * e)) for m in moments]
+        assert abs(read(pair, "gap", v, v * e) - true[0]) < 5e-14 * true[0]
+        assert abs(read(slope, "cross", v, v * e) - true[1]) < 5e-14 * math.pi**2 / 4
+    assert read(square, "mean", v, 0.0) == pytest.approx(float(mf.evaluate(phi.second_moment(mf.q), q=v)), rel=1e-14)
+
+
+@pytest.mark.parametrize("f", [mf.x * sp.atan(mf.x), mf.silu.expression, mf.squareplus.expression], ids=str)
+def test_one_panel_has_the_means_of_all_variances_beyond(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
+    """of squares that grow, sums of many powers among them; what is made for one variance is not made again"""
+    square = Table(f**2, None)
+    read(square, "mean", 2.0**41, 0.0)
+    monkeypatch.setattr(Table, "_panel", None)
+    for v in (2.0**40.5, 1e15, 1e22, 1e60, 1e290):
+        true = float(mf.evaluate(mf.Activation(f).second_moment(mf.q), q=v))
+        assert read(square, "mean", v, 0.0) == pytest.approx(true, rel=1e-14)
+
+
+def test_what_changes_beyond_all_nodes_has_no_such_panel() -> None:
+    """which the nodes do not see: at the last of them it is the other power yet"""
+    square = Table(mf.x**2 * (2 + sp.tanh(mf.x**2 / sp.Integer(10) ** 46)), None)
+    assert math.isnan(read(square, "mean", 1e30, 0.0))
+
+
+def test_a_network_that_grows_beyond_the_panels_takes_no_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """until its variance is no double"""
+    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    run = mf.propagate(mf.mlp(mf.Activation(mf.x * sp.atan(mf.x))), 1000, q=1e10, p=5e9, sigma_w=1.3, sigma_b=0.0)
+    assert run.status == "overflow"
+    growth = run.q[200:400] / run.q[199:399]
+    assert np.abs(growth / (1.3 * math.pi / 2) ** 2 - 1).max() < 1e-14
 
 
 @pytest.mark.parametrize("f", [mf.squareplus.expression, mf.x**2 * sp.tanh(mf.x), 10 * mf.silu.expression.subs(mf.x, mf.x / 10 - 3)])

@@ -34,6 +34,7 @@ from cases import (
 
 import meanfield as mf
 from meanfield.numeric import jobs, trajectory, work
+from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
 RELU = mf.mlp(mf.relu, sigma_b=0)
@@ -631,3 +632,39 @@ def test_a_state_that_parameters_alone_decide(free: dict[str, float]) -> None:
         run = mf.propagate(net, 3, 2.0, **start, **free)
         assert run.q[..., 1:] == pytest.approx(1.21 / 2 + 0.09, rel=1e-14)
         assert run.p[..., 1:] == pytest.approx(1.21 / (2 * np.pi) + 0.09, rel=1e-13)
+
+
+@pytest.mark.parametrize("phi", [mf.Activation(mf.x**2), mf.Activation(sp.Abs(mf.x)), mf.gauss], ids=str)
+def test_opposite_inputs_are_one_behind_an_even_function(phi: mf.Activation) -> None:
+    """q - p = 0 is exact there, and no underflow as that of inputs next to each other is"""
+    net = mf.mlp(phi)
+    run = mf.propagate(net, 3, 1.0, c=np.array([-1.0, -0.5]), sigma_w=1.0, sigma_b=0.1)
+    assert run.status.tolist() == ["ok", "ok"]
+    assert run.gap[0].tolist() == [2.0, 0.0, 0.0, 0.0]
+    behind = mf.Activate(mf.tanh) >> mf.Linear() >> net
+    odd = mf.propagate(behind, 1, 1.0, c=-1.0, sigma_w=1.0, sigma_b=np.array([0.0, 0.1]))
+    assert odd.gap[0, -1] == 0.0 < odd.gap[1, -1]
+    assert odd.status.tolist() == ["ok", "ok"]
+    assert mf.propagate(mf.mlp(mf.tanh), 9, 1.0, gap=1e-299, sigma_w=0.1, sigma_b=0.1).status == "gap underflow"
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [sp.tanh(mf.x), mf.x - sp.tanh(mf.x), mf.x / (1 + sp.Abs(mf.x)), sp.Max(-1, sp.Min(1, mf.x)), sp.tanh(known("alpha") * mf.x)],
+    ids=str,
+)
+def test_opposite_inputs_of_an_odd_function_stay_opposite(phi: sp.Expr) -> None:
+    """to the bit, from tables and by quadrature"""
+    draw = np.random.default_rng(1)
+    alpha = {"alpha": draw.uniform(0.1, 2, 50)} if phi.free_symbols != {mf.x} else {}
+    run = mf.propagate(mf.mlp(mf.Activation(phi), sigma_b=0), 3, draw.uniform(0.01, 5, 50), c=-1.0, sigma_w=1.3, **alpha)
+    assert (run.status == "ok").all()
+    assert (run.gap == 2).all()
+
+
+@pytest.mark.parametrize("phi", [sp.Abs(mf.x), sp.Abs(mf.x) ** 3, mf.x * sp.erf(mf.x), mf.x * sp.tanh(mf.x)], ids=str)
+def test_opposite_inputs_of_an_even_function_are_one(phi: sp.Expr) -> None:
+    """to the bit, whatever the variance: closed forms left 3e-16 to 2e-15"""
+    run = mf.propagate(mf.mlp(mf.Activation(phi), sigma_b=0), 1, np.random.default_rng(1).uniform(0.01, 5, 200), c=-1.0, sigma_w=1.0)
+    assert (run.status == "ok").all()
+    assert (run.gap[:, 1] == 0).all()

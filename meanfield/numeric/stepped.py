@@ -1,0 +1,129 @@
+r"""E g(u) g(v) for g that is analytic in a strip about the real axis and constant far out on either side, under wide Gaussians.
+
+With \Phi(x/d) for the step, whose means are known, what is left of g is local:
+
+    g(x) = a_- + (a_+ - a_-) \Phi(x/d) + r(x),   E \Phi(u/d) \Phi(v/d) = 1/2 - \arcsin(\sqrt{(1 - \rho)/2})/\pi,  \rho = c v/(v + d^2),
+    E \Phi(u/d) r(v) = E r(v) \Phi(\kappa v),    \kappa = c/\sqrt{v (1 - c^2) + d^2}.
+
+Means of r are trapezoidal sums over one lattice, whatever the variance: r and its products are tabulated once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials, transform
+from meanfield.numeric.smooth import LATTICE, NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, support_of, within_steps
+
+__all__ = ["Stepped"]
+
+Floats = NDArray[np.float64]
+Real = Callable[[Floats], Floats]
+
+#: of the larger constant, what is nothing beside it; of the largest coefficient, what the last ones may be
+NOTHING, LEFT = 4e-16, 1e-15
+SLOPES = (48, 96, 192)  # nodes in \kappa
+_share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), otypes=[np.float64])  # \Phi
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A function that is analytic in a strip of half-width d about the real axis, and constant to all digits on the left and on the right.
+
+    Mirrored it stands for g(u) g(-v), whose correlation is the opposite.
+    """
+
+    value: Real
+    d: float
+    left: float
+    right: float
+    mirrored: bool = False
+
+    def products(self, v: Floats) -> Products:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
+        if math.sqrt(0.5 * v.min()) < SHARE * self.d:
+            raise Impossible("the variance is too small")
+        return _Means(self, _Rest.of(self.value, self.d, self.left, self.right), v).at
+
+
+@dataclass(frozen=True, eq=False)
+class _Rest:
+    """What is local, on its lattice."""
+
+    value: Real
+    d: float
+    h: float
+    n: int
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(value: Real, d: float, left: float, right: float) -> _Rest:
+        def rest(x: Floats) -> Floats:
+            return np.asarray(value(x) - (left + (right - left) * _share(x / d)))
+
+        h = 2.0 * math.pi * SHARE * d / (NATS + 0.5)
+        support = support_of(rest, NOTHING * max(abs(left), abs(right)))
+        if support > h * LATTICE:
+            raise Impossible("too little is constant")
+        return _Rest(rest, d, h, math.ceil(support / h))
+
+    @cached_property
+    def x(self) -> Floats:
+        return np.asarray(self.h * np.arange(-self.n, self.n + 1.0))
+
+    @cached_property
+    def alone(self) -> Floats:
+        return np.asarray(self.value(self.x))
+
+    @cached_property
+    def shares(self) -> Floats:
+        r"""Chebyshev coefficients in \kappa d, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
+        for n in SLOPES:
+            found = transform(n) @ (_share(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
+            if np.abs(found[-2:]).max() <= LEFT * np.abs(found).max():
+                return np.asarray(found)
+        raise Impossible("too many slopes")
+
+    @cached_property
+    def products(self) -> tuple[Floats, Floats]:
+        """Its products along z, in front the narrow ones: a row for each, not mirrored and mirrored"""
+        own = [Smooth(self.value, self.d, 0.0, math.inf, mirrored) for mirrored in (False, True)]
+        first, second = (np.concatenate([within_steps(g, self.x, self.h), on_lattice(g, self.h, self.n)]) for g in own)
+        return first, second
+
+
+class _Means:
+    """The means over a range of variances."""
+
+    def __init__(self, g: Stepped, rest: _Rest, v: Floats) -> None:
+        self.g, self.v, self.rest, self.deviations = g, v, rest, Deviations(v)
+        bells = rest.h * density(rest.x, self.deviations.sigma[:, None])
+        self.series = self.deviations.series(bells @ rest.products[g.mirrored].T)
+        bells = rest.h * density(rest.x, np.sqrt(v)[:, None])
+        self.alone, self.shares = bells @ rest.alone, bells @ rest.shares.T
+
+    def at(self, y: Floats, some: slice = slice(None)) -> Floats:
+        """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
+        v, d, g = self.v[some][:, None], self.g.d, self.g
+        kappa = (1.0 - y**2) * d / np.sqrt(v * y**2 * (2.0 - y**2) + d * d)
+        slopes = polynomials((-kappa if g.mirrored else kappa).ravel(), self.shares.shape[1]).reshape(*kappa.shape, -1)
+        beside = np.einsum("ijk,ik->ij", slopes, self.shares[some])
+        apart = np.arcsin(np.sqrt((v * y**2 + d * d) / (2.0 * (v + d * d)))) / math.pi
+        step = g.right - g.left
+        steps = g.left * (g.left + step) + step * step * (apart if g.mirrored else 0.5 - apart)
+        local = self.deviations.at(y, some, self.series, self._outer)
+        return np.asarray(steps + 2.0 * (g.left * self.alone[some][:, None] + step * beside) + local)
+
+    def _outer(self, s: Floats) -> Floats:
+        """of each deviation s, polynomials where it is narrow, else weights of the lattice"""
+        h, n = self.rest.h, self.rest.n
+        out, wide = np.zeros((s.size, NARROW + n + 1)), s >= WIDE * h
+        out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * h) - 1.0, NARROW)
+        out[wide, NARROW:] = h * density(h * np.arange(0, n + 1.0), s[wide][:, None])
+        return out

@@ -1,0 +1,93 @@
+"""A billion layers next to criticality, where q rests and c drifts by 1e-8 a layer: leaps against every layer, or many digits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath as mp
+import pytest
+
+import meanfield as mf
+
+DEPTH = 10**9
+
+#: q, 1 - c and ln J after 1e9 layers of sin from q = 1, c = 0.5: each of them in C with 64 bits, sums compensated, of
+#: q' = sigma^2 (1 - e^{-2q})/2, c' = sinh(q c)/sinh(q), chi = sigma^2 (1 + e^{-2q})/2, the excess sigma^2 - 1 in 113 bits
+SINES = {
+    1.0: (9.9999999203352205666e-10, 0.58602225670673122211, -20.285013170575156889),
+    1.00001: (1.9999966667242132013e-05, 0.6085212007215132019, -10.248131598097184064),
+    1.0001: (0.00019999666711106167988, 0.99942124469326060741, 5.2544060415523000428),
+    1.001: (0.0019996671108370438129, 1.0, 1327.1149619413899454),
+}
+
+
+@pytest.mark.parametrize("sigma_w", SINES)
+def test_a_billion_layers_of_sines_are_what_one_by_one_gives(sigma_w: float) -> None:
+    run = mf.propagate(mf.mlp(mf.activations["sin"]), DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0, record="last")
+    assert [run.q[0], run.gap[0], run.log_apjn[0]] == pytest.approx(SINES[sigma_w], rel=1e-12)
+
+
+def test_a_billion_layers_of_tanh() -> None:
+    """from tables, to 1 - c of two other ways that agree to 2e-15"""
+    run = mf.propagate(mf.mlp(mf.tanh), DEPTH, 1.0, c=0.5, sigma_w=1.0001, sigma_b=0, record="last")
+    assert run.gap[0] == pytest.approx(0.99937428754045, rel=1e-13)
+
+
+@pytest.mark.parametrize("excess", [0.01, 0.03, 0.1])
+def test_a_product_that_grows_slowly_at_rest(excess: float) -> None:
+    """ln chi is 1e-4 to 1e-2: to 40 digits 6,000 layers of q' = sigma^2 (2/pi) asin(2q/(1 + 2q)), the others at its fixed point"""
+    sigma = (1 + excess) * math.sqrt(math.pi) / 2
+    run = mf.propagate(mf.mlp(mf.erf), DEPTH, 1.0, c=0.5, sigma_w=sigma, sigma_b=0, record="last")
+    with mp.workdps(40):
+        square, q, log = mp.mpf(sigma) ** 2, mp.mpf(1), mp.mpf(0)
+        for _ in range(6000):
+            chi = square * 4 / mp.pi / mp.sqrt(1 + 4 * q)
+            log, q = log + mp.log(chi), square * 2 / mp.pi * mp.asin(2 * q / (1 + 2 * q))
+        log += (DEPTH - 6000) * mp.log(square * 4 / mp.pi / mp.sqrt(1 + 4 * q))
+        expected = [float(q), float(log)]
+    assert [run.q[0], run.log_apjn[0]] == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize(("phi", "critical"), [(mf.tanh, 1.0), (mf.erf, math.sqrt(math.pi) / 2)], ids=["tanh", "erf"])
+def test_a_single_input_is_one_of_two(phi: mf.Activation, critical: float) -> None:
+    """q and J do not know of another token, whose gap would have leaps of its own"""
+    given: dict[str, Any] = {"sigma_w": 1.0001 * critical, "sigma_b": 0}
+    alone, two = (mf.propagate(mf.mlp(phi), DEPTH, 1.0, record="last", **given, **c) for c in ({}, {"c": 0.5}))
+    assert [alone.q[0], alone.log_apjn[0]] == pytest.approx([two.q[0], two.log_apjn[0]], rel=1e-12)
+
+
+def test_what_moves_by_less_than_rounding_is_not_at_rest() -> None:
+    """q next to its fixed point 2e-9, c falling by q^2 (1 - c^2)/6 a layer: 2.5e-10 after a billion, no layer of which moves a double"""
+    sigma = 1 + 1e-9
+    run = mf.propagate(mf.mlp(mf.activations["sin"]), DEPTH, 2e-9, c=0.5, sigma_w=sigma, sigma_b=0, record="last")
+    with mp.workdps(30):
+        rate, rest = mp.mpf(sigma) ** 2 - 1, mp.mpf(sigma) ** 2 - 1  # q' = q (1 + rate - q) to 1e-18
+        squares = mp.quad(lambda n: (rest / (1 + (rest / mp.mpf(2e-9) - 1) * mp.exp(-rate * n))) ** 2, [0, DEPTH])
+        gap = mp.mpf(0.5) + mp.mpf(0.5) * mp.mpf(0.75) / 6 * squares
+    assert run.gap[0] - 0.5 == pytest.approx(float(gap - mp.mpf(0.5)), rel=1e-5)
+
+
+def test_a_skip_below_one_next_to_criticality() -> None:
+    """0.8 x + tanh behind weights 0.60006: the drift of c is that of two settings of leaps, and ln J - ln q what q alone says"""
+    net = mf.Residual(mf.Activate(mf.tanh) >> mf.Linear(0.60006, 0), skip=0.8)
+    last = mf.propagate(net, DEPTH, 1.0, c=0.4, record="last")
+    kept = mf.propagate(net, DEPTH, 1.0, c=0.4, record=[0, 10**7])
+    assert last.status == "ok"
+    assert [last.q[0], last.gap[0], last.log_apjn[0]] == pytest.approx([kept.q[-1], kept.gap[-1], kept.log_apjn_forward[-1]], rel=1e-12)
+    assert kept.log_apjn[1] + kept.log_apjn_forward[1] == pytest.approx(kept.log_apjn[0], rel=1e-11)
+
+
+def test_a_single_input_at_critical_weights_has_a_product() -> None:
+    """an eigenvalue that is 1 but for rounding, twice: ln J was no number"""
+    run = mf.propagate(mf.mlp(mf.gelu), DEPTH, 1.0, sigma_w=1.4811144127083482, sigma_b=0.2592135696788147, record="last")
+    assert run.status == "ok"
+    assert abs(run.log_apjn[0]) < 1e-6
+
+
+def test_a_line_is_nothing_beside_itself() -> None:
+    """q' = sigma_w^2 q: what a line is beside itself has no mean, and 10^12 repeats are one power"""
+    weight = 1 + 1e-12
+    run = mf.propagate(mf.mlp(mf.linear), 10**12, q=1.0, c=0.5, sigma_w=weight, sigma_b=0, record="last")
+    assert run.q[-1] == pytest.approx(float(mp.mpf(weight) ** (2 * 10**12)), rel=1e-12)
+    assert run.c[-1] == pytest.approx(0.5, rel=1e-15)
