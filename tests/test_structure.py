@@ -65,6 +65,9 @@ LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 #: what nobody below may import while it is imported itself; __init__ may import those that register how things are shown
 FACES = {"reporting", "reference", "plotting", "reproduction", "cli", "commands", "overview"}
 
+#: libraries that are always here, and the package itself as its outer parts import it
+KNOWN = {"sympy", "numpy", "mpmath", "math", "scipy", "numba", "click", "meanfield", "signal", "threading", "functools", "itertools"}
+
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
     """dotted name below meanfield and syntax tree"""
@@ -177,6 +180,21 @@ def test_all_lists_what_there_is() -> None:
         module = importlib.import_module(f"meanfield.{name}") if "reference" not in name else None
         for public in getattr(module, "__all__", []):
             assert hasattr(module, public), (name, public)
+
+
+def test_names_asked_of_a_library_exist() -> None:
+    """also where only a rare exception asks for them, and no test or type checker would"""
+    for name, tree in modules():
+        asked = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.Attribute))]
+        libraries = {a.asname or a.name: a.name for node in asked if isinstance(node, ast.Import) for a in node.names}
+        known = {bound: importlib.import_module(full) for bound, full in libraries.items() if full in KNOWN}
+        missing = [
+            f"{node.value.id}.{node.attr} in line {node.lineno}"
+            for node in asked
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known
+            if not hasattr(known[node.value.id], node.attr)
+        ]
+        assert not missing, (name, missing)
 
 
 def test_no_patches_of_sympy_and_no_exec() -> None:

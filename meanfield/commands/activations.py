@@ -11,6 +11,7 @@ import meanfield as mf
 from meanfield import arguments
 from meanfield.commands.networks import grid_of, read_settings
 from meanfield.commands.output import JSON, LATEX, formula, print_json, print_table
+from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expectation import Node
 from meanfield.parsing import parse_activation, parse_expression, parse_values
 
@@ -64,7 +65,7 @@ def derive(expression: str, steps: str | None, as_latex: bool, as_json: bool) ->
             click.echo(f"{TITLES[name][1]:<{width}} = {e}")
 
 
-def _print_steps(d: mf.Derivation, as_latex: bool, as_json: bool) -> None:
+def _print_steps(d: Derivation, as_latex: bool, as_json: bool) -> None:
     if as_latex:
         click.echo(d.latex())
     elif as_json:

@@ -11,6 +11,7 @@ from functools import cache
 
 import sympy as sp
 from sympy import S
+from sympy.core.function import ArgumentIndexError
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
 from meanfield.gaussian.series import (
@@ -244,7 +245,7 @@ class _Walk(Arithmetic):
         limit = argument.terms.get(S.Zero, S.Zero)
         try:
             slope = exponentials(outer.diff(x))
-        except sp.ArgumentIndexError:
+        except ArgumentIndexError:
             raise NoExpansion(f"no rule for {outer}") from None
         if slope.has(type(outer)) or slope.has(sp.Derivative, sp.Subs):
             raise NoExpansion(f"no rule for {outer}")
