@@ -13,7 +13,7 @@ from meanfield.activation import Activation
 from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 from meanfield.catalogue import activations
-from meanfield.gaussian.either_sign import is_guarded
+from meanfield.gaussian.guards import is_guarded
 
 __all__ = ["MLP", "Activate", "Derf", "Dropout", "DyT", "Identity", "Linear", "Scale"]
 

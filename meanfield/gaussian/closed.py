@@ -14,17 +14,18 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, products
-from meanfield.gaussian.either_sign import in_either_sign, is_guarded
+from meanfield.gaussian.either_sign import in_either_sign
 from meanfield.gaussian.expansions import even_part
 from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
+from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.moments import Weighted, cross_of, mean_of, total
 from meanfield.gaussian.powers import cross_of_powers, mean_of_powers
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.symbols import among_reals, known
 
-__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "guarded", "mean", "product_mean", "stable_cross", "unguarded"]
+__all__ = ["M2", "M", "cross", "cross_unequal", "gap", "mean", "product_mean", "stable_cross"]
 
 x, q, p, q1, q2, delta = (known(name) for name in ("x", "q", "p", "q1", "q2", "delta"))
 
@@ -108,18 +109,8 @@ def _closed(question: Callable[..., Weighted], *functions: sp.Expr) -> sp.Expr |
 
 
 def _by_cases(form: sp.Expr) -> bool:
-    """whether it is one form for each sign of a parameter: what follows from it does so case by case"""
-    return isinstance(form, sp.Piecewise) and not is_guarded(form)
-
-
-def guarded(form: sp.Expr, where: sp.Basic) -> sp.Expr:
-    """A closed form, with its condition where it has one: it is undefined elsewhere."""
-    return form if where == sp.true else sp.Piecewise((form, where))
-
-
-def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
-    """A closed form and where it holds: one with a case for every parameter holds everywhere."""
-    return form.args[0] if is_guarded(form) else (form, sp.true)
+    """whether it is one form for each sign of a parameter, under a condition or not: what follows from it does so case by case"""
+    return isinstance(unguarded(form)[0], sp.Piecewise)
 
 
 @cache

@@ -17,6 +17,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.gaussian.atoms import NotClosed, atoms_of, products
+from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.pieces import UnknownSign, sign_of
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.special import NormalCDF
@@ -24,7 +25,7 @@ from meanfield.gaussian.tidying import NestedRoot, tidy, upright
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
-__all__ = ["Case", "cases", "in_either_sign", "is_guarded", "unsigned"]
+__all__ = ["Case", "cases", "in_either_sign", "unsigned"]
 
 x = known("x")
 
@@ -60,11 +61,6 @@ def _put(e: Any, values: dict[sp.Symbol, sp.Expr]) -> Any:
     if isinstance(e, tuple):
         return tuple(_put(part, values) for part in e)
     return e.xreplace(values) if isinstance(e, sp.Basic) else e
-
-
-def is_guarded(form: sp.Basic) -> bool:
-    """Whether a closed form holds under a condition only."""
-    return isinstance(form, sp.Piecewise) and form.args[-1].cond != sp.true
 
 
 def unsigned(functions: Sequence[sp.Expr]) -> sp.Expr | None:
@@ -162,7 +158,7 @@ def in_either_sign(means: Sequence[sp.Symbol]) -> Callable[[Callable[..., sp.Exp
 
 def _joined(a: sp.Expr, found: dict[Case, sp.Expr], means: Sequence[sp.Symbol]) -> sp.Expr | None:
     """one expression for all cases, None where they hold under different conditions"""
-    parts = {case: form.args[0] if is_guarded(form) else (form, sp.true) for case, form in found.items()}
+    parts = {case: unguarded(form) for case, form in found.items()}
     conditions = {where for case, (form, where) in parts.items() if case.sign != 0 or form != 0}
     (where,) = conditions if len(conditions) == 1 else (sp.false,)
     if any(case.size in where.free_symbols for case in found) or where == sp.false:
@@ -175,7 +171,7 @@ def _joined(a: sp.Expr, found: dict[Case, sp.Expr], means: Sequence[sp.Symbol]) 
     whole, zero = _nonzero(a, forms, of, means), of.get(0)
     if zero is not None:
         whole = _with_zero(a, whole, zero, forms[zero])
-    return whole if where == sp.true else sp.Piecewise((whole, where))
+    return guarded(whole, where)
 
 
 def _lowest(e: sp.Expr, parameters: set[sp.Basic]) -> sp.Expr:
@@ -210,18 +206,20 @@ def _with_zero(a: sp.Expr, whole: sp.Expr, zero: Case, there: sp.Expr) -> sp.Exp
         return whole if _continues(last, zero, there) else sp.Piecewise((first, a > 0), (last, a < 0), (there, True))
     if _continues(whole, zero, there):
         return whole
-    if _divides(whole, zero):
+    if not _has_value(whole, zero):
         return sp.Piecewise((whole, sp.Ne(a, 0)), (there, True))
     return there + sp.sign(a) ** 2 * (whole - there)  # the function jumps there
 
 
 def _continues(form: sp.Expr, zero: Case, there: sp.Expr) -> bool:
-    return not _divides(form, zero) and _same(zero.put(form), there)
+    return _has_value(form, zero) and _same(zero.put(form), there)
 
 
-def _divides(form: sp.Expr, zero: Case) -> bool:
-    """whether it is divided by the parameter that is zero"""
-    return any(zero.put(t.base) == 0 for t in form.atoms(sp.Pow) if not t.exp.is_nonnegative)
+def _has_value(form: sp.Expr, zero: Case) -> bool:
+    """whether it has a value where the parameter is zero: it is not divided by that, and no logarithm is of it"""
+    if any(zero.put(t.base) == 0 for t in form.atoms(sp.Pow) if not t.exp.is_nonnegative):
+        return False
+    return not zero.put(form).has(S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity)
 
 
 def _for_both(a: sp.Expr, size: sp.Symbol, above: sp.Expr, below: sp.Expr, means: Sequence[sp.Symbol]) -> sp.Expr | None:

@@ -22,6 +22,7 @@ from meanfield.gaussian.finite_parts import over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import beyond, falls, finite_below, left_at_bound, left_of
+from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
@@ -123,7 +124,7 @@ class Node(sp.Expr):
     def _beyond_form(self) -> sp.Basic | None:
         """The condition under which the closed form holds, where that is known not to hold."""
         form, values = self._apart()
-        where = sp.true if form is None else closed.unguarded(form)[1]
+        where = sp.true if form is None else unguarded(form)[1]
         return where if where.subs(values, simultaneous=True) == sp.false else None
 
     def infinite_beyond(self) -> sp.Basic | None:
@@ -255,9 +256,9 @@ class Expectation(Node):
             bound = finite_below(f)
             if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
                 form = closed.mean(f) if f.free_symbols != {x} else None
-                return closed.guarded(S.Zero, sp.true if form is None else closed.unguarded(form)[1]), {q: self.variance}
+                return guarded(S.Zero, sp.true if form is None else unguarded(form)[1]), {q: self.variance}
             within = q <= bound if left_at_bound(above) is not None else q < bound
-            return (closed.guarded(S.Zero, within) if bound else None), {q: self.variance}
+            return (guarded(S.Zero, within) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)

@@ -16,6 +16,7 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S
 
+from meanfield.gaussian.guards import guarded
 from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.symbols import known
 
@@ -82,7 +83,7 @@ def is_steep(f: sp.Expr) -> bool:
 def _guarded(form: sp.Expr, *factors: Powers) -> sp.Expr:
     """a form with the condition that each factor is integrable at 0, where it is not known to be"""
     where = sp.And(*[f.degree > -1 for f in factors])
-    return form if where == sp.true else sp.Piecewise((form, where))
+    return guarded(form, where)
 
 
 def mean_of_powers(f: sp.Expr, variance: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr | None:

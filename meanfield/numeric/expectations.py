@@ -15,6 +15,7 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.growth import finite_below
+from meanfield.gaussian.guards import unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
@@ -295,4 +296,4 @@ def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:
 
 def _ends_early(form: sp.Expr, f: sp.Expr) -> bool:
     """whether a closed form of a mean holds up to some variance only, where the mean of a function without parameters has no such bound"""
-    return bool(closed.unguarded(form)[1] != sp.true and f.free_symbols == {x} and finite_below(f) is None)
+    return bool(unguarded(form)[1] != sp.true and f.free_symbols == {x} and finite_below(f) is None)

@@ -9,9 +9,9 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.coincidence import coincide, may_be_infinite
-from meanfield.gaussian.either_sign import is_guarded
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finiteness import refusal
+from meanfield.gaussian.guards import is_guarded
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.numeric.digits import doubles, point
 
