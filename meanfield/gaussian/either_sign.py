@@ -168,10 +168,8 @@ def _joined(a: sp.Expr, found: dict[Case, sp.Expr], means: Sequence[sp.Symbol]) 
     if endless:
         return endless[0] if len(set(forms.values())) == 1 else None
     of = {case.sign: case for case in forms}
-    whole, zero = _nonzero(a, forms, of, means), of.get(0)
-    if zero is not None:
-        whole = _with_zero(a, whole, zero, forms[zero])
-    return guarded(whole, where)
+    sides, zero = _nonzero(a, forms, of, means), of.get(0)
+    return guarded(_in_one(a, sides) if zero is None else _with_zero(a, sides, zero, forms[zero]), where)
 
 
 def _lowest(e: sp.Expr, parameters: set[sp.Basic]) -> sp.Expr:
@@ -184,26 +182,32 @@ def _lowest(e: sp.Expr, parameters: set[sp.Basic]) -> sp.Expr:
         return e
 
 
-def _nonzero(a: sp.Expr, forms: dict[Case, sp.Expr], of: dict[int, Case], means: Sequence[sp.Symbol]) -> sp.Expr:
-    """an expression that is each of the two forms in its case"""
+def _nonzero(a: sp.Expr, forms: dict[Case, sp.Expr], of: dict[int, Case], means: Sequence[sp.Symbol]) -> tuple[sp.Expr, ...]:
+    """an expression that is each of the two forms in its case; the two where there is none"""
     above, below = of[1], of.get(-1)
     first = above.restored(forms[above])
     if below is None:
-        return first
+        return (first,)
     last = below.restored(forms[below])
     mirrored = above.size is not None and below.back == -above.back
     whole = _for_both(a, above.size, forms[above], forms[below], means) if mirrored else None
     whole = _by_halves(a, first, last) if whole is None else whole
-    return sp.Piecewise((first, a > 0), (last, True)) if whole is None else whole
+    return (first, last) if whole is None else (whole,)
 
 
-def _with_zero(a: sp.Expr, whole: sp.Expr, zero: Case, there: sp.Expr) -> sp.Expr:
+def _in_one(a: sp.Expr, sides: tuple[sp.Expr, ...]) -> sp.Expr:
+    """what holds above 0 and below in one expression"""
+    return sides[0] if len(sides) == 1 else sp.Piecewise((sides[0], a > 0), (sides[1], True))
+
+
+def _with_zero(a: sp.Expr, sides: tuple[sp.Expr, ...], zero: Case, there: sp.Expr) -> sp.Expr:
     """and its value where the parameter is 0"""
-    if isinstance(whole, sp.Piecewise):
-        (first, _), (last, _) = whole.args
+    if len(sides) == 2:
+        first, last = sides
         if _continues(first, zero, there):
             return sp.Piecewise((first, a >= 0), (last, True))
-        return whole if _continues(last, zero, there) else sp.Piecewise((first, a > 0), (last, a < 0), (there, True))
+        return _in_one(a, sides) if _continues(last, zero, there) else sp.Piecewise((first, a > 0), (last, a < 0), (there, True))
+    (whole,) = sides
     if _continues(whole, zero, there):
         return whole
     if not _has_value(whole, zero):

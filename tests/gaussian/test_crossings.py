@@ -22,6 +22,9 @@ FUNCTIONS = {
     sp.Min(sp.Max(x, -a), a) + sp.Max(x, a * x): ({a: 2}, {a: "1/2"}),
     sp.Max(x**2 - r, 0): ({r: 2}, {r: "-1/2"}, {r: 0}),
     sp.erf((a - 1) * x) * x: ({a: 3}, {a: "1/4"}, {a: 1}),
+    # one expression in r, by cases in b
+    sp.Abs(r * x) * sp.Heaviside(x**2 - b): ({r: -1, b: 1}, {r: 2, b: "1/3"}, {r: "-1/2", b: -1}, {r: 0, b: 1}, {r: 0, b: -1}),
+    sp.Abs(r * x) + sp.Min(sp.Max(b * x, -sp.Rational(1, 2)), 1): ({r: -1, b: 1}, {r: 2, b: -1}, {r: 0, b: 1}, {r: -1, b: 0}),
 }
 
 
@@ -31,10 +34,11 @@ def _cases() -> list[tuple[sp.Expr, dict[sp.Symbol, sp.Rational]]]:
 
 @pytest.mark.parametrize(("f", "at"), _cases())
 def test_the_closed_form_has_the_numbers_of_every_order(f: sp.Expr, at: dict[sp.Symbol, sp.Rational]) -> None:
-    phi, v, m = mf.Activation(f), sp.Rational(13, 10), sp.Rational(1, 2)
+    phi, v, cov, m = mf.Activation(f), sp.Rational(13, 10), sp.Rational(-4, 10), sp.Rational(1, 2)
     assert all(phi.is_closed(moment) for moment in ("mean", "second_moment", "kernel"))
     g = f.subs(at)
-    moments = [(phi.mean(v, mean=m), mf.E(g, v, mean=m)), (phi.second_moment(v), mf.E(g**2, v))]
+    kernel = phi.kernel(v, cov), mf.E(g * g.subs(x, mf.y), v, cov)
+    moments = [(phi.mean(v, mean=m), mf.E(g, v, mean=m)), (phi.second_moment(v), mf.E(g**2, v)), kernel]
     for form, asked in moments:
         true = sp.N(asked, 25)
         assert abs(sp.N(form.subs(at), 25) - true) <= sp.Float("1e-22") * (1 + abs(true))
