@@ -9,6 +9,7 @@ from functools import partial
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_faint import faint_laws
 from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
 from meanfield.analysis.growth_merging import merging
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
@@ -101,6 +102,8 @@ def _infinite(stages: Sequence[Stage]) -> Growth | None:
 
 
 def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
+    if move.faint is not None:
+        return faint_laws(repeat, move)
     try:
         approach: Approach | Undetermined = carried(repeat, move, _approach(repeat, move))
     except (Undetermined, NoExpansion) as reason:

@@ -26,7 +26,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, to_the
-from meanfield.analysis.growth_fits_logarithms import logarithmic_fits
+from meanfield.analysis.growth_fits_logarithms import faint_fits, logarithmic_fits
 
 if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
@@ -46,6 +46,8 @@ FIRST, LEAST = 8, -600
 
 def fits(law: GrowthLaw, series: Series, values: Mapping[str, float], deep: bool) -> list[Fit]:
     """The constants of a law that a run tells; of a deep one, also the logarithm that is hidden beside slowly settling powers."""
+    if law.q.kind == "logarithmic":
+        return faint_fits(law, series, values)
     if any(g.log_exponent is not None for g in (law.q, law.apjn)):
         return logarithmic_fits(law, series, values)
     settling = 0.5

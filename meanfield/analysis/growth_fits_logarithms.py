@@ -10,6 +10,13 @@ What is slow is taken from the run itself: with Y = q^{1/exponent}, t = ln Y and
     coefficient     (1 - c)^{1/exponent}       on  T e^{k j/b}, k = 0, 1, 2, l^{-1/2}, l^{-1/2} ln l,
 
 eta = 1 - stretch, k = log_exponent + j eta. The integrals are exact to all orders in 1/ln l; the series in 1/t are not, and change slowly.
+Where q itself goes as a power of ln l, X = 1/q ~ (ln l/b)^{1/c} (see `growth_faint`), the run tells
+
+    coefficient of q       ln l                    on  X^c, ln X, 1, X^-c,
+    exponent of J          ln J                    on  ln X, 1, X^-c, X^-2c,
+    coefficient of 1 - c   Y = (1 - c)^{1/exponent}  on  Z \int dl/Z, Z \int dl/(Y Z), Z,
+
+Z = X^k what the slope of delta, as that of J, and q'/q multiply Y by.
 Where a constant is what carries e = 1 - c ~ t^-b to 0, F e^{1 - j/b} (1 + O(e^{j/b})), and it is in balance with e dY/dl that is lost as q
 grows, T^j = (dY/dl) (1 + d ln e/d ln q)/rate of the run itself ~ t^j in the place of powers of t; where a power of t does, T, 1, 1/t.
 """
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from meanfield.analysis.growth_laws import GrowthLaw
     from meanfield.analysis.growth_records import Growth
 
-__all__ = ["logarithmic_fits"]
+__all__ = ["faint_fits", "logarithmic_fits"]
 
 #: the layer and the t from which on the fits look at a run
 FIRST, LEAST = 64, 1.0
@@ -55,6 +62,28 @@ def logarithmic_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]
             found.append(curve.fit("exponent", number(g.exponent, values), y, [np.log(t), *slow]))
         else:
             found.append(_carried(law, curve, t, series.logs["q"][kept], values))
+    return found
+
+
+def faint_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]) -> list[Fit]:
+    """The constants of a law of which q is a power of ln l."""
+    kept = np.flatnonzero((series.layers >= FIRST) & np.isfinite(series.logs["J"]))
+    l, t, found = series.layers[kept].astype(float), -series.logs["q"][kept], list[Fit]()
+    power = number(-1 / law.q.exponent, values)
+    one, falling = np.ones_like(l), np.exp(-power * t)
+    along = number(law.apjn.exponent, values) * power if law.apjn.kind == "logarithmic" else 0.0  # d ln J/d ln X
+    for g in (law.q, law.gap, law.apjn):
+        curve = Curve(g.quantity, l, series.logs[g.quantity][kept], [], [])
+        if g.quantity == "q":
+            columns, constant = [1 / falling, t, one, falling], to_the(1 / power)
+            found.append(curve.fit("coefficient", number(g.coefficient, values), np.log(l), columns, constant=constant))
+        elif g.kind == "logarithmic":
+            found.append(curve.fit("exponent", along / power, curve.y, [t, one, falling, falling**2], constant=_linear(1 / power)))
+        elif g.kind == "power" and np.isfinite(curve.y).all():
+            exponent = number(g.exponent, values)
+            own, factor = np.exp(curve.y / exponent), np.exp((along + 1) / exponent * t)
+            columns = [factor * c for c in (*integrals(l, [1 / factor, 1 / (own * factor)]), one)]
+            found.append(curve.fit("coefficient", number(g.coefficient, values), own, columns, constant=to_the(exponent)))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.growth_faint import faint_motion
 from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, motion, tidied
 from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
@@ -76,6 +77,8 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
     for side in (1, -1):
         if direction in (None, side):
             repeat, move = _far(stages, side)
+            if side < 0 and move == Motion(side, S.One) and (repeat.faint or repeat.missed):
+                move = faint_motion(repeat)
             if move is not None and (move.slow or not vanishes(move.factor - 1)):
                 return repeat, move
             if direction is not None and GAP in after.free_symbols:

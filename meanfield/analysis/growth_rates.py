@@ -23,7 +23,7 @@ from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit, valued
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
-from meanfield.analysis.repeats import Repeat, Terms, small
+from meanfield.analysis.repeats import Fading, Repeat, Terms, small
 from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation
@@ -78,6 +78,7 @@ class Motion:
     kappa: sp.Expr = S.Zero
     beta: sp.Expr = S.Zero
     logarithms: int = 0  # j
+    faint: Fading | None = None  # with e^(-b X^c) before the drift
 
     @property
     def slow(self) -> bool:

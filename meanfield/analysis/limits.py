@@ -13,7 +13,7 @@ expanded by `gaussian.local_expansions`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 import sympy as sp
@@ -21,6 +21,7 @@ from sympy import Rational, S
 
 from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
+from meanfield.gaussian.faint_means import Faint, faint_mean, faint_pair
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.local_expansions import at_infinity
@@ -60,6 +61,8 @@ class Limit:
         self.values = dict(values)
         self.order = order
         self.fading: list[tuple[sp.Expr, sp.Expr]] = []  # (a, c) of the exponentials e^(c x^a + ...), a > 0, that were met
+        self.faint: dict[tuple[sp.Expr, sp.Expr], sp.Dummy] = {}  # letters for e^(-b x^c), by (b, c): all is linear in them
+        self.missed = ""  # why such an exponential is not given, where one is not
         self._letters: dict[sp.Expr, sp.Dummy] = {}
         self._meaning: dict[sp.Expr, sp.Expr] = {}
 
@@ -70,7 +73,8 @@ class Limit:
 
     def define(self, symbol: sp.Expr, value: sp.Expr) -> None:
         """Give a symbol the first terms of the series of its value: less than one power of x, and that there are more."""
-        self.values[symbol] = self._first(self.terms(value))
+        flat = self._laid_out(value)
+        self.values[symbol] = self._first(self._expanded(self._plain(flat))) + self._faint_part(flat)
 
     def _first(self, terms: Mapping[tuple[sp.Expr, int], sp.Expr]) -> sp.Expr:
         first = next(iter(terms), (S.Zero, 0))[0]
@@ -78,25 +82,41 @@ class Limit:
         return self._sum(kept) + (REST * x ** (first - 1) if len(kept) < len(terms) else 0)
 
     def series(self, e: sp.Expr) -> sp.Expr:
-        """The terms of e that are above x^-order."""
-        return self._sum(self.terms(e))
+        """The terms of e that are above x^-order, and those that are exponentially small."""
+        flat = self._laid_out(e)
+        return self._sum(self._expanded(self._plain(flat))) + self._faint_part(flat)
+
+    def _plain(self, e: sp.Expr) -> sp.Expr:
+        """the expression without what is exponentially small"""
+        return e.xreplace(dict.fromkeys(self.faint.values(), S.Zero)) if self.faint else e
+
+    def _faint_part(self, flat: sp.Expr) -> sp.Expr:
+        """what is exponentially small in it, to first order in that"""
+        slopes = {letter: self._plain(flat.diff(letter)) for letter in self.faint.values() if letter in flat.free_symbols}
+        return sp.Add(*[letter * self._sum(self._expanded(slope)) for letter, slope in slopes.items()])
+
+    def faint_terms(self, e: sp.Expr, letter: sp.Dummy) -> dict[tuple[sp.Expr, int], sp.Expr]:
+        """The terms of what stands before one of the exponentials in `faint`."""
+        return self._expanded(self._plain(self._laid_out(e).diff(letter)))
 
     def _sum(self, terms: Mapping[tuple[sp.Expr, int], sp.Expr]) -> sp.Expr:
         return sp.Add(*[self.letter(c) * x**a * sp.log(x) ** j for (a, j), c in terms.items()])
 
     def terms(self, e: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
         """(exponent of x, power of log x) -> coefficient, the largest first."""
+        return self._expanded(self._plain(self._laid_out(e)))
+
+    def _laid_out(self, e: sp.Expr) -> sp.Expr:
         flat = self._flat(e.replace(lambda t: isinstance(t, Node), self._node).xreplace(self.values))
         # functions of sums are functions of a series: coefficients that are letters do not swell
-        flat = flat.replace(_is_composed, lambda t: t.func(self._argument(t.args[0]), *t.args[1:]))
-        return self._expanded(flat)
+        return flat.replace(_is_composed, lambda t: t.func(self._argument(t.args[0]), *t.args[1:]))
 
     def _argument(self, e: sp.Expr) -> sp.Expr:
         try:
-            terms = self._expanded(e)
+            terms = self._expanded(self._plain(e))
         except NoExpansion:  # it grows faster than every power, which what is made of it may not
             return e
-        return self._first(terms) if len(terms) > 3 else self._sum(terms)
+        return (self._first(terms) if len(terms) > 3 else self._sum(terms)) + self._faint_part(e)
 
     def _expanded(self, flat: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
         for t in flat.atoms(sp.exp):
@@ -112,7 +132,7 @@ class Limit:
 
     def quotient(self, a: sp.Expr, b: sp.Expr) -> dict[tuple[sp.Expr, int], sp.Expr]:
         """The terms of the quotient of two series."""
-        return self._expanded(a / b)
+        return self._expanded(self._plain(a / b))
 
     def letter(self, c: sp.Expr) -> sp.Expr:
         """A letter for a coefficient."""
@@ -156,8 +176,9 @@ class Limit:
 
     def _leading(self, e: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
         """leading exponent and coefficient of an expression, and its series"""
-        terms = self.terms(e)
-        series = self._sum(terms)
+        flat = self._laid_out(e)
+        terms = self._expanded(self._plain(flat))
+        series = self._sum(terms) + self._faint_part(flat)
         if not terms:
             return -S.Infinity, S.Zero, series
         (a, j), c = next(iter(terms.items()))
@@ -178,7 +199,24 @@ class Limit:
             slopes = [node, node.diff(_V), node.diff(_V, 2)]
             return sp.Add(*[d.xreplace({_V: v0}) * (v - v0) ** k / sp.factorial(k) for k, d in enumerate(slopes)]) + REST * (v - v0) ** 3
         found, rest = _wide(f) if a > 0 else _narrow(f, self._taylor)
-        return sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + _left(v, rest)
+        value = sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + _left(v, rest)
+        return value if rest.is_finite or a > 0 else value + self._faintly(v, lambda: faint_mean(f))
+
+    def _faintly(self, v: sp.Expr, find: Callable[[], tuple[Faint, ...]]) -> sp.Expr:
+        """what expectations have beside Taylor series that end, of a variance that is one power of x"""
+        v0, power = self._plain(v).as_coeff_exponent(x)
+        try:
+            found = find()
+        except NoExpansion as reason:
+            self.missed, found = str(reason), ()
+        if found and v0.has(x, REST):
+            self.missed, found = "the exponent of what is exponentially small is a series", ()
+        total = S.Zero
+        for own in found:
+            key = self.whole(own.rate * v0**-own.power), -power * own.power
+            letter = self.faint.setdefault(key, sp.Dummy("faint", positive=True))
+            total += letter * (self.letter(own.coefficient) * v**own.exponent + REST * v ** (own.exponent + own.step))
+        return total
 
     def _conditioned(self, node: sp.Expr) -> sp.Expr:
         value = node.conditioned()
@@ -206,6 +244,8 @@ class Limit:
         put = {p: rho, q: S.One}
         terms = [(self.letter(c.xreplace(put)) + self._moved(c, put, shift, a * (rest - e))) * v**e * sp.log(v) ** j for c, e, j in found]
         value = sp.Add(*terms) + _left(v, rest)
+        if a < 0 and not rest.is_finite:
+            value += self._faintly(v, lambda: faint_pair(f, g, rho))
         return self._single(f * g, variance) - value if gap else value
 
     def _moved(self, c: sp.Expr, put: dict[sp.Expr, sp.Expr], shift: sp.Expr, least: sp.Expr) -> sp.Expr:

@@ -14,7 +14,7 @@ from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["Repeat", "Terms", "expanded", "small", "stepped"]
+__all__ = ["Fading", "Repeat", "Terms", "expanded", "small", "stepped"]
 
 x, p, q, delta = (known(name) for name in ("x", "p", "q", "delta"))
 
@@ -22,16 +22,30 @@ Terms = dict[tuple[sp.Expr, int], sp.Expr]
 
 
 @dataclass(frozen=True)
+class Fading:
+    """What stands before e^(-rate x^power) in q', e' and the transfer of J."""
+
+    rate: sp.Expr
+    power: sp.Expr
+    q: Terms
+    gap: Terms
+    transfer: Terms
+
+
+@dataclass(frozen=True)
 class Repeat:
     """Series in x, coefficients by (exponent of x, power of log x): q' in all, e' and the entries of the transfer.
 
     fading: (a, c) of the exponentials e^(c x^a) that are left out beside powers, or by which 1 is divided, where c depends on e.
+    faint: what is exponentially small as q goes to 0; missed: why something that may be is not among it.
     """
 
     q: Terms
     gap: Terms
     transfer: tuple[Terms, Terms, Terms, Terms]
     fading: tuple[tuple[sp.Expr, sp.Expr], ...] = ()
+    faint: tuple[Fading, ...] = ()
+    missed: str = ""
 
 
 def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: int) -> Repeat:
@@ -60,7 +74,11 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
     t00, t01, t10, t11 = (whole(limit.terms(t)) for t in transfer)
     fading = {(a, c) for a, letters in limit.fading if GAP in (c := limit.whole(letters)).free_symbols}
     series = whole(limit.terms(after_q)), whole(limit.quotient(after_gap, after_q))
-    return Repeat(*series, (t00, t01, t10, t11), tuple(fading))
+    faint = tuple(
+        Fading(*key, *(whole(limit.faint_terms(e, letter)) for e in (after_q, after_gap / after_q, transfer[0, 0])))
+        for key, letter in limit.faint.items()
+    )
+    return Repeat(*series, (t00, t01, t10, t11), tuple(fading), faint, limit.missed)
 
 
 def _views(stage: Stage) -> dict[sp.Expr, sp.Expr]:

@@ -19,6 +19,7 @@ import sympy as sp
 from sympy import Rational, S
 
 from meanfield.faces import latex
+from meanfield.gaussian.faint_means import Faint, one_sided
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.half_line import pieces
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
@@ -31,6 +32,8 @@ __all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scal
 
 x, q = known("x"), known("q")
 
+#: orders of a Taylor series that have no term where it may end
+_FLAT = 4
 #: how many orders beyond the last term are searched for the one that states the remainder
 _BEYOND = 12
 
@@ -141,20 +144,26 @@ def taylor(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...],
         terms = tuple(t for t in found if t[1] <= order)
         if len(found) > len(terms):
             return terms, q ** found[len(terms)][1]
-    return terms, taylor_rest(even_part(f), 2 * order + _BEYOND)
+    return terms, taylor_rest((even_part(f),), 2 * order + _BEYOND)
 
 
-def taylor_rest(f: sp.Expr, reach: int) -> sp.Expr:
-    """What is left of E f(u) as q -> 0 where no power up to q^(reach/2) is: nothing, or what happens beyond the first kink."""
-    kinks: set[sp.Expr] = set()
-    for side in (f, f.xreplace({x: -x})):
+def taylor_rest(sides: tuple[sp.Expr, ...], reach: int) -> sp.Expr:
+    """What is left of E f(u) as q -> 0 where no power up to q^(reach/2) is, f given by its sides x > 0: nothing, or what happens beyond
+    the first kink, or what is flat at 0."""
+    kinks, flat = set[sp.Expr](), list[Faint]()
+    for side in sides:
         try:
             first, *more = pieces(side)
+            if not sp.expand(first[2]).is_polynomial(x):
+                if any(a > reach - _FLAT for a in at_zero(side, reach + 1)):
+                    raise NoExpansion("it does not end")
+                flat += one_sided(side)
+                continue
         except NoExpansion:
             return q ** Rational(reach + 1, 2)
-        if not sp.expand(first[2]).is_polynomial(x):
-            return q ** Rational(reach + 1, 2)
         kinks |= {first[1]} if more else set()
+    if flat:
+        return sp.Add(*[sp.exp(-part.rate * q**-part.power) for part in flat])
     return sp.exp(-(sp.Min(*kinks) ** 2) / (2 * q)) if kinks else S.Zero
 
 

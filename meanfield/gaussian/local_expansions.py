@@ -30,7 +30,7 @@ from meanfield.gaussian.series import (
 from meanfield.gaussian.special import NormalCDF, NormalDensity, Reciprocal, exponentials
 from meanfield.symbols import known
 
-__all__ = ["at_infinity", "at_zero", "fades", "mean_near"]
+__all__ = ["at_infinity", "at_zero", "exponential_at_zero", "fades", "mean_near"]
 
 x = known("x")
 
@@ -74,6 +74,25 @@ def fades(f: sp.Expr) -> bool:
         return bool(series.rate) and leading_sign(series.rate, f) < 0
     except NoExpansion:
         return False
+
+
+@cache
+def exponential_at_zero(f: sp.Expr) -> Series | None:
+    """f(x) = e^P(1/x) (series in x) as x -> 0+; None where f is 0, NoExpansion where it is a series without an exponential.
+
+    >>> exponential_at_zero(x * sp.exp(-2 / x**2) - x**2 * sp.exp(-3 / x**2)).rate
+    {-2: -2}
+    """
+    for form in (sp.expand, lambda e: sp.cancel(sp.together(exponentials(e)))):
+        g = form(f)
+        if g == 0:
+            return None
+        series = _Walk(2, Series({S.One: S.One})).of(g)
+        if series.rate:
+            return series
+        if not series.faint:
+            break
+    raise NoExpansion(f"{f} is not exponentially small or large at 0")
 
 
 def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:

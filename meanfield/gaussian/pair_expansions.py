@@ -96,7 +96,9 @@ def pair_taylor(f: sp.Expr, g: sp.Expr, order: int, equal: bool) -> tuple[Parts,
                     else:
                         parts.setdefault(degree, []).append(c * d * _monomial(k, first, j, second))
     found = [(_collected(sp.Add(*parts[degree]), equal), degree) for degree in sorted(parts)]
-    remainder = q ** min(beyond) if beyond else max(taylor_rest(h, reach) for h in (f, g))
+    rests = {taylor_rest((h, h.xreplace({x: -x})), reach) for h in (f, g)}
+    powers = [q ** min(beyond)] if beyond else [rest for rest in rests if rest != 0 and not rest.has(sp.exp)]
+    remainder = powers[0] if powers else sp.Add(*rests)
     return tuple((c, e) for c, e in found if c != 0), remainder
 
 
