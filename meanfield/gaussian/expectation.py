@@ -18,10 +18,10 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
-from meanfield.gaussian.finite_parts import over_the_line
+from meanfield.gaussian.finite_parts import FinitePart, over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import beyond, falls, finite_below, left_at_bound, left_of
+from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, untold
 from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.precise import mean_of
@@ -130,13 +130,13 @@ class Node(sp.Expr):
     def infinite_beyond(self) -> sp.Basic | None:
         """The condition under which the expectation is finite, where it is known not to hold."""
         where = self._beyond_form()
-        if where is None or self._is_finite():
+        if where is None or self._is_finite() is not False:
             return None
         whole = self.where_finite()
         return where if whole is None else whole
 
-    def _is_finite(self) -> bool:
-        """Whether it is known to be finite, where its closed form does not hold."""
+    def _is_finite(self) -> bool | None:
+        """Whether it is known to be finite, where its closed form does not hold; None at a bound of which it is not known."""
         return False
 
     def where_finite(self) -> sp.Basic | None:
@@ -257,19 +257,21 @@ class Expectation(Node):
             if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
                 form = closed.mean(f) if f.free_symbols != {x} else None
                 return guarded(S.Zero, sp.true if form is None else unguarded(form)[1]), {q: self.variance}
-            within = q <= bound if left_at_bound(above) is not None else q < bound
+            within = q <= bound if met_at_bound(above) else q < bound
             return (guarded(S.Zero, within) if bound else None), {q: self.variance}
         result = closed.mean(f, centred)
         if result is None:
             result = closed.product_mean(*_halves(f), centred)
         left = left_of(f, self.mean, self.variance) if result is None else None
         whole = None if left is None else over_the_line(left)
-        if whole is not None:
+        if whole is not None and not whole.has(FinitePart):
             return whole / sp.sqrt(2 * sp.pi * self.variance), {}
         return result, {q: self.variance, closed.M: self.mean}
 
-    def _is_finite(self) -> bool:
-        return falls(self.integrand, self.variance) is True or left_of(self.integrand, self.mean, self.variance) is not None
+    def _is_finite(self) -> bool | None:
+        if falls(self.integrand, self.variance) is True or left_of(self.integrand, self.mean, self.variance) is not None:
+            return True
+        return None if untold(self.integrand.xreplace({x: self.mean + x}), self.variance) else False
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()

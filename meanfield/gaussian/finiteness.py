@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import sympy as sp
+from sympy import S
+from sympy.core.logic import fuzzy_and
 
+from meanfield.gaussian.at_bound import integrable, integrable_across, integrable_along
 from meanfield.gaussian.atoms import Atom
-from meanfield.gaussian.growth import left_at_bound, rates
+from meanfield.gaussian.growth import rates
 from meanfield.gaussian.moments import Covariance, Weighted
 from meanfield.symbols import known
 
@@ -21,6 +24,12 @@ _LONG = 10**6
 
 #: a relation, its two sides, and whether it tells where these are equal
 _Limit = tuple[type[sp.Basic], sp.Expr, sp.Expr, bool]
+
+#: of the lines of u and of v
+Ends = tuple[int, int]
+
+#: whether what f and g leave is integrable on a ray: their rates, the ends and the slope of the ray
+_Met = Callable[[sp.Expr, sp.Expr, tuple[sp.Expr, sp.Expr], Ends, sp.Expr], bool | None]
 
 
 def finite(weighted: Weighted) -> sp.Basic:
@@ -74,13 +83,14 @@ def _holds(relation: type[sp.Basic], less: sp.Expr, more: sp.Expr, told: bool) -
     return True if room.is_positive else False if room.is_negative else None
 
 
-def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance) -> sp.Basic | None:
-    """What must hold for E f(u) g(v) to be finite; None where it always is, or it cannot be told."""
-    found = _inequalities(f, g, cov)
+def where_finite_pair(f: sp.Expr, g: sp.Expr, cov: Covariance, sign: sp.Expr | None = None) -> sp.Basic | None:
+    """What must hold for E f(u) g(v) to be finite, for a covariance of some sign if that is given; None where it always is, or it cannot be
+    told."""
+    found = _inequalities(f, g, cov, sign)
     return sp.And(*[relation(less, more) for relation, less, more, _ in found]) if found else None
 
 
-def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[_Limit] | None:
+def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance, sign: sp.Expr | None = None) -> list[_Limit] | None:
     r"""What is less than what where E f(u) g(v) is finite, S^{-1} - 2 diag(a, b) positive on every quadrant that f and g leave: for their
     ends i and j and rates a and b, 2 a |S| <= S_22, 2 b |S| <= S_11 and i j S_12 < \sqrt{(S_22 - 2 a |S|) (S_11 - 2 b |S|)}; and whether
     it is told where both sides are equal."""
@@ -88,32 +98,54 @@ def _inequalities(f: sp.Expr, g: sp.Expr, cov: Covariance) -> list[_Limit] | Non
     if first is None or second is None or any(not a.is_real for _, a in (*first, *second)):
         return None
     rest = (s11 - s12) * (s11 + s12) if s11 == s22 else s11 * s22 - s12**2
-    quadrants = [(i * j * s12, a, b) for (i, a), (j, b) in itertools.product(first, second)]
+    if s12 == 0:
+        return [limit for h, ends, size in ((f, first, s11), (g, second, s22)) for limit in _alone(h, ends, size)]
+    quadrants = [(i * j * s12, a, b, [(i, j)]) for (i, a), (j, b) in itertools.product(first, second)]
     if rest == 0:  # v is a multiple of u
-        relation = sp.Le if s11 == s22 and _met(f, g, s12) else sp.Lt
-        return [(relation, 2 * (a * s11 + b * s22), sp.S.One, True) for towards, a, b in quadrants if towards.is_positive]
+        along = S.One if s11 == s22 else sp.Abs(s12) / s11
+        return [
+            _limit(2 * (a * s11 + b * s22), S.One, _all_met(f, g, (a, b), rays, along, integrable_along))
+            for towards, a, b, rays in quadrants
+            if towards.is_positive
+        ]
     # each grows beside whatever the other is where that is not large; if as fast as the density falls, the rest of them decides
     found = [(sp.Le, 2 * a * rest, size, False) for ends, size in ((first, s22), (second, s11)) for _, a in ends if not a.is_nonpositive]
     if all(len(ends) == 2 and ends[0][1] == ends[1][1] for ends in (first, second)):
-        quadrants = [(sp.Abs(s12), *quadrants[0][1:])]
+        rays = [(i, j) for i, j in itertools.product((1, -1), repeat=2) if not (i * j * (s12 if sign is None else sign)).is_nonpositive]
+        quadrants = [(sp.Abs(s12), *quadrants[0][1:3], rays)]
         if s11 == s22 and first[0][1] == second[0][1]:
             found = []  # s_11 + |s_12| < 1/(2 a) is more than that
-    for towards, a, b in quadrants:
+    for towards, a, b, rays in quadrants:
         if s11 == s22 and a == b and a.is_positive:
-            found.append((sp.Le if _met(f, g, s12) else sp.Lt, s11 + towards, 1 / (2 * a), True))
+            found.append(_limit(s11 + towards, 1 / (2 * a), _all_met(f, g, (a, b), rays, S.One, integrable_across)))
         elif not (a.is_nonpositive and b.is_nonpositive):
-            found.append((sp.Lt, towards, sp.sqrt((s22 - 2 * a * rest) * (s11 - 2 * b * rest)), True))
+            slack = s22 - 2 * a * rest  # along the ray that is flat v is this, where u is |S_12|
+            scale = slack / sp.Abs(s12) if slack.is_positive and s12.is_number else None
+            limit = sp.sqrt(slack * (s11 - 2 * b * rest))
+            found.append(_limit(towards, limit, _all_met(f, g, (a, b), rays, scale, integrable_across)))
     return found
 
 
-def _met(f: sp.Expr, g: sp.Expr, covariance: sp.Expr) -> bool:
-    """whether f(u) g(v) has a mean where it grows along u = v, or along u = -v if their covariance may be negative, as fast as their
-    density falls: what f(x) g(x) or f(x) g(-x) leaves of its exponential is integrable; what f and g leave of theirs, if u and v are
-    independent"""
-    if covariance == 0:
-        return all(left_at_bound(h) is not None for h in (f, g))
-    ways = [way for way, never in ((1, covariance.is_negative), (-1, covariance.is_positive)) if not never]
-    return all(left_at_bound(f * g.xreplace({x: way * x})) is not None for way in ways)
+def _limit(less: sp.Expr, more: sp.Expr, met: bool | None) -> _Limit:
+    """an inequality that decides, and whether the mean is finite where both sides are equal"""
+    return (sp.Lt if met is False else sp.Le, less, more, met is not None)
+
+
+def _alone(f: sp.Expr, ends: tuple[tuple[int, sp.Expr], ...], size: sp.Expr) -> list[_Limit]:
+    """what f(u) needs of its own variance where v is independent of it"""
+    a = sp.Max(S.Zero, *[rate for _, rate in ends])
+    if a.is_nonpositive:
+        return []
+    met = integrable(f, a)
+    return [_limit(size, 1 / (2 * a), met) if a.is_positive else _limit(2 * a * size, S.One, met)]
+
+
+def _all_met(f: sp.Expr, g: sp.Expr, rates: tuple[sp.Expr, sp.Expr], rays: list[Ends], scale: sp.Expr | None, met: _Met) -> bool | None:
+    """whether what f and g leave on the rays along which their density falls as fast as they grow is integrable there; of rays that one
+    sign of their covariance has and of those that the other has, where both agree"""
+    ways = [[met(f, g, rates, ray, scale) for ray in rays if ray[0] * ray[1] == way] for way in (1, -1)]
+    found = {fuzzy_and(way) for way in ways if way}
+    return found.pop() if len(found) == 1 else None
 
 
 def _definite(cov: Covariance, first: sp.Expr, second: sp.Expr) -> list[sp.Basic]:

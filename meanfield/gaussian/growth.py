@@ -16,7 +16,7 @@ from sympy import S
 from sympy.codegen.cfunctions import expm1, log1p
 from sympy.core.logic import fuzzy_and
 
-from meanfield.gaussian.at_bound import left_at
+from meanfield.gaussian.at_bound import integrable, left_at
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
@@ -31,11 +31,13 @@ __all__ = [
     "grows",
     "left_at_bound",
     "left_of",
+    "met_at_bound",
     "places",
     "pole_of",
     "rates",
     "sampled",
     "unbounded_at",
+    "untold",
 ]
 
 x = known("x")
@@ -296,10 +298,23 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
 
 
 @cache
+def met_at_bound(f: sp.Expr) -> bool | None:
+    """Whether E f(u) is finite at `finite_below` itself; None where that is not known."""
+    bound = finite_below(f)
+    return integrable(f, 1 / (2 * bound)) if bound else None
+
+
+@cache
 def left_at_bound(f: sp.Expr) -> sp.Expr | None:
     """What a function without parameters leaves of its fastest exponential, where E f(u) is finite at `finite_below` itself; None else."""
     bound = finite_below(f) if f.free_symbols == {x} else None
     return left_at(f, 1 / (2 * bound)) if bound else None
+
+
+def untold(f: sp.Expr, variance: sp.Expr) -> bool:
+    """Whether a density of that variance falls just as fast as a function grows, and it is not known if E f(u) is finite."""
+    bound = finite_below(f)
+    return bool(bound and (bound - variance).is_zero and met_at_bound(f) is None)
 
 
 def left_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr | None:
@@ -314,7 +329,7 @@ def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Basic | None:
     bound = finite_below(f)
     if bound is None or not (variance - bound).is_nonnegative:
         return None
-    if left_at_bound(f) is None:
+    if met_at_bound(f) is False or bound == 0:
         return known("q") < bound
     return None if (variance - bound).is_zero else known("q") <= bound
 
@@ -343,7 +358,7 @@ def divergence(f: sp.Expr) -> str | None:
     if (
         (fastest - sp.Rational(1, 4)).is_negative
         or fastest.free_symbols
-        or (fastest == sp.Rational(1, 4) and left_at_bound(f**2) is not None)
+        or (fastest == sp.Rational(1, 4) and met_at_bound(f**2) is not False)
     ):
         return None
     grows = f"f grows like exp({fastest * x**2})"

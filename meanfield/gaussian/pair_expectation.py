@@ -103,9 +103,12 @@ class PairExpectation(Node):
             return closed.cross(*parts, means), {q: v1, p: cov, **values}
         return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
 
-    def _is_finite(self) -> bool:
+    def _is_finite(self) -> bool | None:
         parts = self._about_the_means()
-        return parts is not None and pair_falls(*parts, self.args[1:4]) is True
+        if parts is None:
+            return False
+        told = pair_falls(*parts, self.args[1:4])
+        return False if told is None and where_finite_pair(*parts, self.args[1:4]) is None else told
 
     def _about_the_means(self) -> tuple[sp.Expr, sp.Expr] | None:
         """the two functions of what is left of the variables beside their means, where the integrand is a product of two"""
@@ -116,9 +119,10 @@ class PairExpectation(Node):
         parts, (v1, cov, v2) = self._about_the_means(), self.args[1:4]
         if parts is None:
             return None
+        sign = cov
         if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
             v1, cov, v2 = (q, p, q) if v1 == v2 else (q1, p, q2)
-        return where_finite_pair(*parts, (v1, cov, v2))
+        return where_finite_pair(*parts, (v1, cov, v2), sign)
 
     def infinite_beyond(self) -> sp.Basic | None:
         where, parts = super().infinite_beyond(), self._about_the_means()
@@ -253,6 +257,9 @@ class Gap(Node):
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
         return beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else where
+
+    def _is_finite(self) -> bool | None:
+        return Expectation(self.integrand**2, self.args[1])._is_finite()
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

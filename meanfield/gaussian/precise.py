@@ -30,7 +30,7 @@ from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
 from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
-from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates
+from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates, untold
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
@@ -111,7 +111,7 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     numbers = numbers_for(f)
     if (left := left_of(f, mean, variance)) is not None:
         return certified(lambda nats: along_the_line(left, variance, nats, numbers), numbers, prec, f"E[{f}]")
-    if mean == 0 and beyond(f, variance) is None:
+    if mean == 0 and beyond(f, variance) is None and not untold(f, variance):
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
         if f == 0 or _odd(f):
             return mp.mpf(0)

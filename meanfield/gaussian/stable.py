@@ -117,16 +117,22 @@ def _complement(e: sp.Add) -> sp.Expr:
         whole = _nearly(constant, c)
         if whole is None or c == 0:
             continue
-        rest = e - term - whole
-        if head.is_Pow and isinstance(head.base, sp.tanh) and head.exp == 2 and whole == -c:
-            return rest + whole / sp.cosh(head.base.args[0]) ** 2
         if isinstance(head, exp) and whole == -c:
-            return rest + c * expm1(head.args[0])
-        if isinstance(head, sp.tanh):
-            return rest + 2 * whole / (1 + exp(-2 * c / whole * head.args[0]))
-        if isinstance(head, sp.erf):
-            return rest + 2 * whole * NormalCDF(sp.sqrt(2) * c / whole * head.args[0])
+            return e - term - whole + c * expm1(head.args[0])
+        step, n = head.as_base_exp()
+        if isinstance(step, (sp.tanh, sp.erf)) and n.is_Integer and n > 0 and (n.is_odd or whole == -c):
+            return e - term - whole + whole * _lacking(step, int(n), sp.Integer(c / whole))
     return e
+
+
+def _lacking(step: sp.Expr, n: int, sign: sp.Integer) -> sp.Expr:
+    """1 + sign s^n of a step s from -1 to 1, without a cancellation: of an even n the sign is -1"""
+    (z,) = step.args
+    if n % 2:
+        end = 2 / (1 + exp(-2 * sign * z)) if isinstance(step, sp.tanh) else 2 * NormalCDF(sp.sqrt(2) * sign * z)
+        return end * sp.Add(*[(-sign * step) ** k for k in range(n)])
+    both = 1 / sp.cosh(z) ** 2 if isinstance(step, sp.tanh) else 4 * NormalCDF(sp.sqrt(2) * z) * NormalCDF(-sp.sqrt(2) * z)
+    return both * sp.Add(*[step**k for k in range(0, n, 2)])
 
 
 def _angle(z: sp.Expr, right: sp.Expr) -> sp.Expr:

@@ -11,6 +11,8 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.at_bound import left_at
+from meanfield.gaussian.finiteness import pair_falls
+from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.precise import law_of, product_mean_of
 
 x, q, R = mf.x, mf.q, sp.Rational
@@ -98,6 +100,13 @@ def test_beyond_its_bound_or_without_a_mean_there_a_kernel_is_refused_with_the_c
         mf.Activation(sp.exp(x**2 / 5) / (1 + x**2) ** R(1, 4)).kernel(R(3, 2), 1)
 
 
+@pytest.mark.parametrize(("place", "width"), [(50, 100), (300, 1000)])
+def test_a_narrow_bump_far_along_the_rest_counts(place: int, width: int) -> None:
+    rest = sp.exp(-((x - place) ** 2) * width**2) + 1 / (1 + x**2)
+    true = (sp.pi + sp.sqrt(sp.pi) / width) / sp.sqrt(5 * sp.pi)
+    assert abs(mf.E(sp.exp(x**2 / 5) * rest, R(5, 2)).evalf(15) / true.evalf(20) - 1) < sp.Float("1e-14")
+
+
 def test_a_bump_far_along_the_flat_direction_counts() -> None:
     """the density is flat there: each bump has the same share, the product of the two is below e^-70"""
     bump, law = sp.exp(x**2 / 4), law_of(R(3, 2), R(1, 2), R(3, 2), sp.S.Zero, sp.S.Zero)
@@ -124,7 +133,8 @@ def test_only_the_direction_in_which_a_kernel_is_flat_has_to_be_integrable() -> 
     phi = mf.Activation(sp.exp(x**2 / 5) * sp.Piecewise((1, x < 0), (1 / (1 + x**2), True)))
     with pytest.raises(ValueError, match="is infinite"):
         phi.kernel(R(5, 4), R(5, 4))
-    assert mp.isfinite(mp.mpf(str(phi.kernel(R(5, 4), -R(5, 4)).evalf(8))))
+    value = phi.kernel(R(5, 4), -R(5, 4)).evalf(20)  # the integral of 1/(1 + x^2) from 0 on, and the same again, over sqrt(2 pi q)
+    assert abs(value / sp.sqrt(2 * sp.pi / 5).evalf(25) - 1) < sp.Float("1e-18")
 
 
 def test_a_gap_whose_second_moment_is_at_the_bound_is_the_difference_of_the_two() -> None:
@@ -164,3 +174,60 @@ def test_a_float_at_the_bound_is_the_bound() -> None:
 def test_what_oscillates_is_not_told_by_two_places() -> None:
     """cos(27 x)^2/|x| is not integrable"""
     assert left_at(sp.exp(x**2 / 2) * sp.cos(27 * x) ** 2 / sp.sqrt(1 + x**2), R(1, 2)) is None
+    assert left_at(sp.exp(x**2 / 2) * sp.cos(27 * x) ** 2 / (1 + x**2), R(1, 2)) is not None
+
+
+FAR = sp.Abs(x)
+#: what e^{x^2/4} leaves of two functions, and whether their product has a mean along the ray of covariance 1/2 beside variances of 3/2
+ON_A_RAY = {
+    "exponentials": (sp.exp(-FAR), sp.exp(FAR) / (1 + x**2), True),
+    "exponentials and a first power": (sp.exp(-FAR), sp.exp(FAR) / (1 + FAR), False),
+    "logarithm and its square": (1 / sp.log(3 + x**2) ** 2, 1 / (1 + FAR), True),
+    "logarithm": (1 / sp.log(3 + x**2), 1 / (1 + FAR), False),
+    "between powers": (sp.exp(-(sp.log(1 + x**2) ** 2)), sp.exp(sp.log(1 + x**2) ** 2) / (1 + x**2), True),
+    "steep falls": (sp.exp(-(FAR ** R(3, 2))), sp.S.One, True),
+    "steep growth": (sp.exp(FAR ** R(3, 2)), sp.S.One, False),
+    "steep growth beside as steep a fall": (sp.exp(-(FAR ** R(3, 2))), sp.exp(FAR ** R(3, 2)) / (1 + x**2), None),
+    "wave": (sp.cos(x) / (1 + x**2), sp.S.One, True),
+    "waves": (2 + sp.cos(x), sp.sin(3 * x), False),
+    "chirp": (sp.cos(x**2), sp.S.One, None),
+}
+
+
+@pytest.mark.parametrize("name", ON_A_RAY)
+def test_where_a_density_falls_as_fast_as_both_grow_a_mean_is_finite_infinite_or_not_told(name: str) -> None:
+    r, s, met = ON_A_RAY[name]
+    law = (R(3, 2), R(1, 2), R(3, 2))
+    assert pair_falls(sp.exp(x**2 / 4) * r, sp.exp(x**2 / 4) * s, law) is met
+
+
+def test_a_fall_and_a_growth_that_are_steep_need_not_balance() -> None:
+    """at u = s + t, v = s - t they are e^{-3 t sqrt(s)}, of mean e^{9 s/(4 k)} under e^{-k t^2}: far out the mean over t grows"""
+    with mp.workdps(30):
+
+        def across(s: mp.mpf) -> mp.mpf:
+            return mp.quad(lambda t: mp.exp(-(abs(s + t) ** 1.5) + abs(s - t) ** 1.5 - t * t / 2), [-200, -s / 2, 0, 30]) / (1 + s**2)
+
+        assert across(mp.mpf(40)) > 1e20 * across(mp.mpf(20))
+    f, g = sp.exp(x**2 / 4 - FAR ** R(3, 2)), sp.exp(x**2 / 4 + FAR ** R(3, 2)) / (1 + x**2)
+    with pytest.raises(ArithmeticError, match="cannot be told"):
+        mf.E(f * g.xreplace({x: mf.y}), R(3, 2), R(1, 2)).evalf(10)
+
+
+def test_a_ray_between_unequal_variances_counts_the_slopes_of_both() -> None:
+    """S^{-1} - 2 diag(1/4, 1/5) is flat along (2, 1) alone: e^{-2 w} beside e^{c w}"""
+    law = (R(7, 4), R(5, 8), R(15, 16))
+    for c, met in ((R(3, 2), True), (R(5, 2), False)):
+        assert pair_falls(sp.exp(x**2 / 4 - FAR), sp.exp(x**2 / 5 + c * FAR), law) is met
+    assert pair_falls(sp.exp(x**2 / 10) / (1 + x**2), sp.exp(x**2 / 10), (sp.S.One, sp.Integer(2), sp.Integer(4))) is True
+
+
+def test_a_wave_at_the_bound_is_not_called_infinite() -> None:
+    wave = sp.exp(x**2 / 4) * sp.cos(x) / (1 + x**2)
+    assert divergence(wave) is None
+    with pytest.raises(ValueError, match=r"is infinite: it is finite only for q <= 2$"):
+        mf.E(wave, R(5, 2)).evalf(12)
+    assert divergence(sp.exp(x**2 / 4) * sp.cos(x)) is not None
+    for absolute_or_not in (wave, sp.exp(x**2 / 4) * sp.cos(x**2)):  # a wave without end in all that counts: there is no rule for it
+        with pytest.raises(ArithmeticError, match=r"no rule is certain|cannot tell"):
+            mf.E(absolute_or_not, 2).evalf(12)

@@ -187,6 +187,18 @@ def test_a_narrow_bump_far_out(q_: float, p_: float) -> None:
     assert mf.evaluate(bump.second_moment(q), q=q_) == pytest.approx(float(mf.evaluate(bump.second_moment(1), digits=15)), rel=1e-12, abs=0)
 
 
+@pytest.mark.parametrize("step", [sp.erf(x), sp.tanh(x), sp.erf(-2 * x + 1)], ids=str)
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_what_powers_of_a_step_lack_of_1_keeps_its_digits(step: sp.Expr, n: int) -> None:
+    """1 - s^n beside an exponential that grows: 1 - s is below the rounding of 1 where that is large"""
+    mean = mf.E((1 - step**n) * exp(step.args[0]), q)
+    for v in (1e-12, 0.5, 100.0, 1e6):
+        found, bound = mf.evaluate(mean, q=v, error=True)
+        true = float(mf.evaluate(mean, q=v, digits=17))
+        assert abs(found - true) <= 1e-13 * true
+        assert bound <= 1e-12 * true
+
+
 @pytest.mark.parametrize("f", [x * (sp.atan(x) + sp.pi / 2), 1 - exp(-exp(x)), exp(-exp(-x))], ids=str)
 def test_what_cancels_or_is_infinite_times_0_far_out(f: sp.Expr) -> None:
     """atan(x) + pi/2 and e^x exp(-e^x), which are -1/x and 0 there: moments and gaps for all variances, beside digits and their limits"""
