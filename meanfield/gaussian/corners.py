@@ -6,12 +6,21 @@ Above a corner at which \alpha = (h - r k)/d^2 and \beta = (k - r h)/d^2 are not
     p = (\alpha - i a) \cos\phi + (\beta - i b) \sin\phi,   c = (1 - r \sin 2\phi)/d^2,   G(u) = 1 - \sqrt\pi u e^{u^2} erfc(u).
 
 G is the integral over the radius: no wave is left, Re u >= 0 and |G| is about 1 or below 1/|u|^2, so that nothing cancels at any wave
-number. Of the four quadrants about a point one has no negative \alpha or \beta; the others are what half waves and a whole wave leave of
+number. Where both wave numbers are large it is the series (the same integral, the exponential of squares expanded; Watson's lemma)
+
+    \sum_{i, j, l} \frac{(-1)^{i + l} r^j (2 i + j)! (2 l + j)!}{i! j! l! 2^{i + l} d^{2 (i + j + l)} A^{2 i + j + 1} B^{2 l + j + 1}},   A = \alpha - i a,
+    B = \beta - i b
+
+whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are
+turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the waves fall at least like s |A| and s |B|.
+
+Of the four quadrants about a point one has no negative \alpha or \beta; the others are what half waves and a whole wave leave of
 it. The integrand changes near the zeros of p and c, which are known, and panels are as long as the distance to them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import mpmath as mp
@@ -20,6 +29,8 @@ from meanfield.gaussian.panels import gauss_legendre
 
 __all__ = ["half_wave", "quadrant_wave"]
 
+#: terms up to which a series is tried
+_MOST_TERMS = 40
 #: half of a panel as a part of the distance to the next place at which the integrand changes, and bits that a node then adds
 _SHARE, _BITS_OF_A_NODE = mp.mpf(0.5), 4
 
@@ -50,6 +61,36 @@ def _corner(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.m
     square = (1 - r) * (1 + r)
     along, up = mp.mpc((h - r * k) / square, -a), mp.mpc((k - r * h) / square, -b)
 
+    found = _series(along, up, r, square) or _quadrature(along, up, r, square)
+    form = ((h - k) ** 2 + 2 * (1 - r) * h * k) / square
+    density = mp.exp(-form / 2) / (2 * mp.pi * mp.sqrt(square))
+    return mp.expj(a * h + b * k) * density * found[0], density * found[1]
+
+
+def _series(along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> tuple[mp.mpc, mp.mpf] | None:
+    """the integral over the angle by inverse powers of both wave numbers, and the error; None where these do not reach the precision"""
+    total, size, turned, last = mp.mpc(0), mp.mpf(0), (1 - abs(r)) / 2, mp.inf
+    for n in range(_MOST_TERMS):
+        terms = [_term(i, j, n - i - j, along, up, r) / square**n for j in range(n + 1) for i in range(n + 1 - j)]
+        rest = mp.fsum(terms, absolute=True)
+        bound = rest / turned ** (n + 1)
+        if bound <= mp.eps * size:
+            return total, bound + 64 * mp.eps * size
+        if bound > last:
+            return None
+        total, size, last = total + mp.fsum(terms), size + rest, bound
+    return None
+
+
+def _term(i: int, j: int, l: int, along: mp.mpc, up: mp.mpc, r: mp.mpf) -> mp.mpc:
+    number = mp.mpf((-1) ** (i + l) * math.factorial(2 * i + j) * math.factorial(2 * l + j))
+    number /= math.factorial(i) * math.factorial(j) * math.factorial(l) << (i + l)
+    return number * r**j / (along ** (2 * i + j + 1) * up ** (2 * l + j + 1))
+
+
+def _quadrature(along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
+    """the integral over the angle by panels, and the error"""
+
     def width(angle: mp.mpf) -> mp.mpf:
         return ((1 - r) + r * (mp.cos(angle) - mp.sin(angle)) ** 2) / square
 
@@ -68,9 +109,7 @@ def _corner(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.m
             else:
                 fine += total
                 size += mp.fsum(w * abs(v) for w, v in values)
-    form = ((h - k) ** 2 + 2 * (1 - r) * h * k) / square
-    density = mp.exp(-form / 2) / (2 * mp.pi * mp.sqrt(square))
-    return mp.expj(a * h + b * k) * density * fine, density * (abs(fine - coarse) + 64 * mp.eps * size)
+    return fine, abs(fine - coarse) + 64 * mp.eps * size
 
 
 def _places(along: mp.mpc, up: mp.mpc, r: mp.mpf, width: Callable[[mp.mpf], mp.mpf]) -> list[tuple[mp.mpc, mp.mpf]]:
