@@ -44,6 +44,9 @@ FOR_READING = (
 #: what the letters of a law are called where the integrand uses them too
 _APART = {s: sp.Symbol(f"given {s.name}", **s._assumptions_orig) for s in (q, p, q1, q2, delta)}
 
+#: radians in a standard deviation from which on panels are too many for a wave
+_FAST = 20
+
 _STATED: dict[sp.Expr, sp.Expr] = {}
 
 
@@ -68,6 +71,15 @@ def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
             del _STATED[next(iter(_STATED))]
         _STATED[result] = e
     return result
+
+
+def _is_for_numbers(form: sp.Expr) -> bool:
+    """Whether a closed form is faster than its integral: sums of bivariate normals cancel, and those of waves that the panels follow; at
+    correlation 1 or -1 a form may be 0/0."""
+    if form.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
+        return False
+    waves = form.atoms(BivariateCosineCDF, BivariateSineCDF)
+    return not waves or any(abs(rate.evalf(15)) > _FAST for wave in waves for rate in wave.args[2:4])
 
 
 class Node(sp.Expr):
@@ -158,8 +170,7 @@ class Node(sp.Expr):
             return result
         if self.integrand.has(sp.DiracDelta):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
-        # sums of bivariate normals cancel: the integral is faster; at correlation 1 or -1 a form may be 0/0
-        if result is not None and not result.has(BivariateNormalCDF, BivariateCosineCDF, BivariateSineCDF, S.NaN, S.ComplexInfinity):
+        if result is not None and _is_for_numbers(result):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
                 return settled(result, prec)
         try:

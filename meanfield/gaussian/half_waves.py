@@ -46,12 +46,13 @@ class _HalfWave(Elementary):
                 value = self._part(tail, h, k)
                 if value and mp.mag(tail) - mp.mag(value) <= extra - 10:
                     return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
-        return None
+        digits = mp.libmp.prec_to_dps(prec)
+        raise ArithmeticError(f"{self} cannot be told from 0 to {digits} digits: it is less than 2^-{extra - 10} of the whole half wave")
 
     @staticmethod
     def _part(tail: mp.mpc, h: mp.mpf, k: mp.mpf) -> mp.mpf:
         r"""The value, by that of e^{-k^2/2} \Phi(-|h| - i k)."""
-        raise TypeError("neither the real nor the imaginary part")
+        raise TypeError("half a wave is a CosineNormalCDF or a SineNormalCDF: this one states no part")
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         h, k = (printer._print(a) for a in self.args)

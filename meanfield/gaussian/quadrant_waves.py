@@ -19,6 +19,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S, sqrt
 
+from meanfield.gaussian.corners import quadrant_wave
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalDensity
 
@@ -89,13 +90,16 @@ class _QuadrantWave(sp.Function):
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
+        sizes = [mp.mag(sp.N(e, 15)._to_mpmath(53)) for e in (*self.args[:4], 1 / (1 - self.args[4] ** 2))]
+        lost = 2 * max(0, *sizes[:4]) + max(0, sizes[4])  # bits of an exponent
         for more in (40, 160, 640):
-            with mp.workprec(prec + more):
-                value, error = _quadrant_wave(*(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for e in self.args))
+            with mp.workprec(prec + more + lost):
+                value, error = quadrant_wave(*(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for e in self.args))
                 found = (value.real, value.imag)[self.part]
                 if found and mp.mag(error) < mp.mag(found) - prec - 4:
                     return sp.Float._new(mp.libmp.mpf_pos(found._mpf_, prec, "n"), prec)
-        return None
+        digits = mp.libmp.prec_to_dps(prec)
+        raise ArithmeticError(f"{self} cannot be told from 0 to {digits} digits: it is less than 2^-{more} of the whole wave")
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         h, k, a, b, r = (printer._print(e) for e in self.args)
@@ -129,17 +133,3 @@ def _at_an_end(h: sp.Expr, k: sp.Expr, a: sp.Expr, b: sp.Expr, r: sp.Expr) -> Co
         return S.Zero, S.Zero
     high, low = _half_wave(h, a - b), _half_wave(-k, a - b)
     return high[0] - low[0], high[1] - low[1]
-
-
-def _quadrant_wave(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-    r"""W and a bound on the error of quadrature: Plackett's integral over the angle \arcsin r."""
-    damping = mp.exp(-(a * a + 2 * r * a * b + b * b) / 2)
-    z, w = mp.mpc(h, -a - r * b), mp.mpc(k, -b - r * a)
-
-    def density(t: mp.mpf) -> mp.mpc:
-        s, c = mp.sin(t), mp.cos(t)
-        return damping * mp.exp(-(z * z - 2 * z * w * s + w * w) / (2 * c * c))
-
-    integral, error = mp.quad(density, mp.linspace(0, mp.asin(r), 5), error=True, maxdegree=10)
-    apart = damping * mp.erfc(-z / mp.sqrt(2)) * mp.erfc(-w / mp.sqrt(2)) / 4
-    return apart + integral / (2 * mp.pi), abs(error) + mp.eps * (abs(apart) + abs(integral))

@@ -78,6 +78,50 @@ def test_a_quadrant_wave_is_the_integral_of_the_wave_over_the_quadrant() -> None
     assert float(sp.N(BivariateSineCDF(h, k, c, d, r), 20)) == pytest.approx(float(true.imag), abs=1e-14)
 
 
+@pytest.mark.parametrize(
+    "at",
+    [
+        (R(1), R(2), R(8), R(9), R(99, 100)),
+        (R(-6), R(63, 10), R(2), R(-3), R(-99, 100)),
+        (R(2), R(-1), R(1, 7), R(4), R(-1, 2)),
+        (R(1, 2), R(1, 3), R(12), R(-12), R(3, 10)),
+    ],
+    ids=str,
+)
+def test_digits_of_a_quadrant_wave_are_those_of_the_integral_of_half_waves(at: tuple[sp.Rational, ...]) -> None:
+    with mp.workdps(30):
+        h, k, c, d, r = (mp.mpf(e.p) / e.q for e in at)
+        rest = mp.sqrt(1 - r * r)
+
+        def inner(z: mp.mpf) -> mp.mpc:
+            tail = mp.erfc(mp.mpc((r * z - k) / rest, d * rest) / mp.sqrt(2)) / 2
+            return mp.npdf(z) * mp.expj((c + d * r) * z) * mp.exp(-((d * rest) ** 2) / 2) * tail
+
+        true = mp.quad(inner, mp.linspace(min(h, mp.mpf(0)) - 13, h, 30))
+        for head, part in ((BivariateCosineCDF, true.real), (BivariateSineCDF, true.imag)):
+            assert abs(mp.mpf(sp.N(head(*at), 25)) - part) < mp.mpf(10) ** -20 * abs(true)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_fast_quadrant_waves_are_those_of_the_corner(sign: int) -> None:
+    """-e^{i (a h + b k)} phi_2(h, k)/(a b) up to the square of a wave length"""
+    fast, r = 10**11, R(1, 3)
+    at = (R(1, fast), R(2, fast), R(fast), R(sign * fast), r)
+    with mp.workdps(40):
+        peak = -sign / (2 * mp.pi * mp.sqrt(1 - mp.mpf(1) / 9) * mp.mpf(fast) ** 2)
+        true = peak * mp.expj(1 + 2 * sign)
+        for head, part in ((BivariateCosineCDF, true.real), (BivariateSineCDF, true.imag)):
+            assert abs(mp.mpf(sp.N(head(*at), 30)) - part) < 1e-19 * abs(part)
+
+
+def test_a_wave_that_cannot_be_told_from_nothing_is_an_error() -> None:
+    with pytest.raises(ArithmeticError, match=r"cannot be told from 0 to 1\d digits"):
+        SineNormalCDF(sp.Integer(2), sp.asin(R(1, 3)) - sp.atan(sp.sqrt(2) / 4)).evalf(15)
+    one = sp.Integer(1)
+    with pytest.raises(ArithmeticError, match=r"cannot be told from 0 to 1\d digits"):
+        BivariateSineCDF(one, one, sp.asin(R(1, 3)), -sp.atan(sp.sqrt(2) / 4), R(1, 2)).evalf(15)
+
+
 def test_limits_have_their_own_names() -> None:
     h, k, r = sp.symbols("h k r", real=True)
     assert CosineNormalCDF(h, 0) == NormalCDF(h)
