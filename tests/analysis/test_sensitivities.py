@@ -16,6 +16,8 @@ from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.singularities import standardised
+from meanfield.numeric import pointwise
+from meanfield.numeric.duals import Dual
 
 STEP = sp.Rational(1, 10**20)
 
@@ -355,6 +357,16 @@ def test_two_inputs_have_a_word_for_each_setting() -> None:
         assert [d[name][2] for d in (slopes.dq, slopes.dgap, slopes.dlog_apjn)] == [
             d[name] for d in (alone.dq, alone.dgap, alone.dlog_apjn)
         ]
+
+
+def test_what_is_infinite_is_not_differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E phi'^2 of what jumps: its derivative holds delta(x) delta'(x), at which sympy failed in some processes"""
+    law = sp.Symbol("sigma_w", positive=True) ** 2 * mf.E(sp.DiracDelta(mf.x) ** 2, mf.q)
+    monkeypatch.setattr(pointwise, "_slope", lambda e, name: pytest.fail("there is nothing to differentiate"))
+    found = pointwise.number_at(law, {"sigma_w": Dual(np.ones(2), np.ones((3, 2))), "q": np.array([0.5, 1.0])})
+    assert found.value.tolist() == [math.inf, math.inf]
+    assert found.dots.shape == (3, 2)
+    assert np.isnan(found.dots).all()
 
 
 def test_two_inputs_where_a_function_jumps() -> None:
