@@ -31,8 +31,8 @@ RULES = (
     "meanfield.plotting",
 )
 
-#: a letter with primes, a star, what it is a derivative by, and an exponent
-_FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*)(\*?)(?:/d([A-Za-z]))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*(])")
+#: a letter with primes, a star, what it is a derivative by or a number that it is taken at, and an exponent
+_FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*+)(\*?)(?:/d([A-Za-z])|(\(\d+\)))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*('])")
 #: a quantity or a parameter that stands alone, with what stands below it
 _LETTER = re.compile(r"(?<![\w\\.^$'`])(?:([qpcJlL]|phi|chi|rho|mu|alpha|sigma|zeta|tau|eta)(?:_(\w+))?)(?![\w*(=`'^$]|\.\w)")
 #: what LaTeX has its own way of writing
@@ -55,10 +55,12 @@ def worded(sentence: str) -> str:
     """
     said, end = "", 0
     for found in _FORMULA.finditer(sentence):
-        letter, primes, star, below, power = found.group(2, 3, 4, 5, 6)
-        if primes or star or below or power:
+        letter, primes, star, below, place, power = found.group(2, 3, 4, 5, 6, 7)
+        if primes or star or below or place or power:
             above = ("*" if star else "") + (power or "").strip("()")
-            formula = found[1] + (rf"\{letter}" if len(letter) > 1 else letter) + primes + (f"^{{{above}}}" if above else "")
+            formula = (
+                found[1] + (rf"\{letter}" if len(letter) > 1 else letter) + primes + (place or "") + (f"^{{{above}}}" if above else "")
+            )
             said += f"{_lettered(sentence[end : found.start()])}${formula}{f'/d{below}' if below else ''}$"
             end = found.end()
     return said + _lettered(sentence[end:])

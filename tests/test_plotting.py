@@ -127,8 +127,23 @@ def test_critical_lines_and_sensitivities():
     empty = nowhere.plot(new_axes())
     assert (nowhere.status, len(empty.lines)) == ("none", 0)
     assert empty.get_title().replace("\n", " ") == nowhere.reason
+    negative = mf.critical(mf.mlp(mf.softplus), q=mf.q).plot(new_axes())  # E phi^2 > q E phi'^2
+    assert (len(negative.lines), negative.get_title().replace("\n", " ")) == (
+        0,
+        "the square of a parameter is negative for each q from 0.01 to 10",
+    )
     slopes = mf.sensitivity(mf.mlp(mf.relu), 5, 1.0, sigma_w=1.3, sigma_b=0.2)
     assert [bar.get_width() for bar in slopes.plot(new_axes(), "q").patches] == list(slopes.dq.values())
+    some = mf.sensitivity(mf.mlp(mf.erf), 5, 1.0, c=0.3, sigma_w=np.array([0.0, 1.0, 1.2]), sigma_b=0.0, with_respect_to="sigma_w")
+    assert np.isnan(some.dgap["sigma_w"][0])  # of nothing
+    (bar,) = some.plot(new_axes(), "gap").patches
+    assert (bar.get_x(), bar.get_x() + bar.get_width()) == pytest.approx(sorted(some.dgap["sigma_w"][1:]))
+
+
+def test_a_map_at_a_variance_that_does_not_stay_has_no_star():
+    gone = mf.fixed_points(mf.mlp(mf.erf), sigma_w=0.5, sigma_b=0).plot(new_axes())
+    each = mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0).plot(new_axes())
+    assert [ax.get_legend().get_texts()[0].get_text() for ax in (gone, each)] == ["$q = 1$", "$q^* = 1$"]
 
 
 def python(code: str) -> str:

@@ -19,6 +19,13 @@ def test_letters_that_stand_alone_are_formulas() -> None:
     assert said == r"$\chi$ = 1 is a line: $\sigma_{b}$ in terms of $\sigma_{w}$, for any $\mu$; bind q=mf.q, or law.q.kind"
 
 
+def test_a_derivative_at_a_number_is_one_formula() -> None:
+    """of C''(1) one prime was left outside"""
+    said = worded("C''(1) is infinite, Q'(1) = 0.9, C(0) = 0 and f'' of Price's, not f(x) or chi(a)")
+    assert said == "$C''(1)$ is infinite, $Q'(1)$ = 0.9, $C(0)$ = 0 and $f''$ of Price's, not f(x) or chi(a)"
+    assert "$C''(1)$ is infinite" in mf.tailored(mf.relu, 5).latex()
+
+
 def test_a_critical_line_has_no_minus_in_front_that_its_terms_can_take() -> None:
     text = mf.critical(mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=sp.Symbol("mu"))).latex()
     assert "= -" not in text.replace("&= ", "= ")

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.analysis.exact_correlations import exact_correlations
+from meanfield.analysis.exact_correlations import OPPOSITE, exact_correlations
 from meanfield.analysis.moved import Moved
 from meanfield.analysis.points import MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
@@ -113,7 +113,8 @@ class Correlations:
 
     def _place(self, r: Root) -> tuple[float, float]:
         gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # which of what rounding cannot tell apart, where formulas do not say either
-        return gap, float(self._moved(np.array([gap]))[2][0])
+        odd = gap == OPPOSITE and OPPOSITE in self._exact and not self.steps.step.coupled  # c'(-c) = -c'(c): alike at both ends
+        return gap, self.chi if odd else float(self._moved(np.array([gap]))[2][0])
 
     def growth(self, gap: float) -> Floats:
         """q'/q at that 1 - c, at this variance and at a larger one"""

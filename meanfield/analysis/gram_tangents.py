@@ -39,10 +39,16 @@ def starts(ready: Gram) -> dict[str, Floats]:
 
 
 def gram_tangents(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
-    """q, ln J and their derivatives by each of the names, and of more than one token the same of 1 - c; over the points of the grid.
+    """q, ln J and their derivatives by each of the names, and of more than one token the same of 1 - c; over the points of the grid, each
+    for itself: what is not finite at one is so there.
 
     Of tokens that are told apart, means over tokens; of two inputs q and ln J are those of the first.
     """
+    with np.errstate(all="ignore"):
+        return _marched(ready, names)
+
+
+def _marched(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
     n, unit, begun = ready.gram.shape[-1], np.eye(len(names)), starts(ready)
     whole = (*ready.grid, n, n)
     dots = np.array([begun.get(name, np.zeros(whole)) for name in names])
@@ -58,6 +64,7 @@ def gram_tangents(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
         flow = step(G, {**values, "l": np.full(ready.grid, float(l)), "L": np.full(ready.grid, float(ready.depth))})
         G, X = flow.gram, flow.push(X)
         size = np.abs(plain(X)).max((-1, -2))
+        size = np.where((size > 0) & np.isfinite(size), size, 1.0)  # where J is 0 or infinite ln J is
         X, scale = X / size[..., None, None], scale + np.log(size)
     own = np.diagonal(G, axis1=-2, axis2=-1)
     if ready.pair:
@@ -70,6 +77,4 @@ def gram_tangents(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
     for some in ((variance, np.log(J) + scale), (gaps,) * (n > 1)):
         found += [plain(a) for a in some]
         found += [a.dots if isinstance(a, Dual) else np.zeros((len(names), *a.shape)) for a in some]
-    if not all(np.isfinite(a).all() for a in found):
-        raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
     return found

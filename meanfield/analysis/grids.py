@@ -19,18 +19,20 @@ from meanfield.analysis.moved import Rate
 from meanfield.analysis.stepping import BESIDE
 from meanfield.analysis.table_steps import TableSteps
 
-__all__ = ["HIGHEST", "LOWEST", "Grid", "Variances"]
+__all__ = ["HIGHEST", "LOWEST", "Grid", "Variances", "edged"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: between which variances a fixed point is one
-LOWEST, HIGHEST = 1e-12, 1e12
+#: between which variances a flow is followed, and where one that leaves them towards 0 has to go down still
+LOWEST, HIGHEST, LEAST = 1e-12, 1e12, 1e-150
 STEPS = 80
 #: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c), against the terms of which they are the sum
 ZERO = 1.5e-15
 #: ln (1 - c') at c = 0 that may be nothing but the error of a table
 SMALL = 1e-9
+#: the least 1 - c, times q, that is a number
+FAINTEST = 1e-300
 #: how many times that a rate is when it has faded into rounding, the sign of which then tells nothing: a quadrature is right to 5e-15, and
 #: its table again; how nearly in ln q its slope tells a root that is touched from that, and at how many places beyond it is looked for
 FADED, NEAR, BEYOND = 4, 1e-2, 12
@@ -51,6 +53,11 @@ class Variances:
     q: Floats
     chi_parallel: Rate
     chi: Rate
+
+
+def edged(at: Floats) -> Floats:
+    """variances, and in the place of 0 and infinite ones the edges they leave by"""
+    return np.where(at == 0, LOWEST, np.minimum(at, HIGHEST))
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class Grid:
         """The first fixed point in the direction of flow from each start."""
         with np.errstate(all="ignore"):
             at = self._roots(start)
-            return Variances(at, *self.steps.identical(np.clip(at, LOWEST, HIGHEST))[1:])
+            return Variances(at, *self.steps.identical(edged(at))[1:])
 
     def _roots(self, start: Floats) -> Floats:
         begin = np.log(start)
@@ -105,7 +112,11 @@ class Grid:
             done = zero | (bounded & (rounding | (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at)))))
             last[active] = away
             faded = (np.abs(value) <= FADED * level) & ~bounded & ~told & (np.abs(at - begin[active]) > 0)
-            above, below = at > np.log(HIGHEST), at < np.log(LOWEST)
+            above, below = at > np.log(HIGHEST), (at < np.log(LOWEST)) & ~np.isfinite(low[active])
+            turns = np.flatnonzero(below & ~up)
+            if turns.size:
+                back = turns[self.take(active[turns])._grows_at_least()]
+                low[active[back]], below[back] = np.log(LEAST), False
             done &= ~(faded & (above | below))
             faint = np.flatnonzero(faded & ~above & ~below)
             if faint.size:  # no root, but a rate that fades on the way
@@ -119,6 +130,10 @@ class Grid:
             if not active.size:
                 break
         return result
+
+    def _grows_at_least(self) -> Bools:
+        """Where next to 0 a variance is far more after a repeat: a bias, however small, or a mean keeps it from 0."""
+        return self.steps.identical(np.full(self.size, LEAST))[0].growth > 1
 
     def _across(self, at: Floats, begin: Floats) -> tuple[Floats, Bools]:
         """Where flows go on from points at which their rate has faded into rounding, and whether they end there: at the edge if nothing
@@ -146,7 +161,7 @@ class Grid:
         result, active, jumps = np.full(at.size, np.nan), np.arange(at.size), np.isposinf(chi.value)
         asked = parts | jumps  # what is next to c = 1 is not chi
         low, high = np.full(at.size, np.log(1e-14)), np.zeros(at.size)
-        low[parts], low[jumps] = np.log(BESIDE), np.log(AT_JUMPS)
+        low[parts], low[jumps] = np.log(BESIDE), np.log(np.maximum(AT_JUMPS, FAINTEST / at[jumps]))
         with np.errstate(all="ignore"):
 
             def rise(part: NDArray[np.int64], u: Floats) -> tuple[Floats, Floats]:

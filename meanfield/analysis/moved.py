@@ -86,7 +86,8 @@ class Rate:
         return Rate(self.value * other.value, both + other.less_1)
 
     def __matmul__(self, other: Rate) -> Rate:
-        return Rate(self.value @ other.value, self.less_1 + other.less_1 + self.less_1 @ other.less_1)
+        with np.errstate(invalid="ignore"):
+            return Rate(self.value @ other.value, self.less_1 + other.less_1 + self.less_1 @ other.less_1)
 
     @property
     def log(self) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.contours import ZERO, Steep, zero_curves
-from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances
+from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances, edged
 from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.moved import Rate
@@ -46,9 +46,9 @@ class PhaseDiagram(faces.Labelled):
     ----------
     axes : the two parameters that vary, by name, and their values.
     parameters : the others.
-    q, c, gap : q* that the variance `start` flows to (infinite or 0 where it leaves 1e-12 ... 1e12), c* that pairs flow to, 1 - c*; nan
-        where each c is left as it is, and where q leaves the range and c does not go to 1: "bounded" in `growth` then, what it stays at is
-        not looked for.
+    q, c, gap : q* that the variance `start` flows to (infinite where it leaves 1e12 behind, 0 where it goes below 1e-12 and no fixed point
+        above 1e-150 holds it), c* that pairs flow to, 1 - c*; nan where each c is left as it is, and where q leaves the range and c does
+        not go to 1: "bounded" in `growth` then, what it stays at is not looked for.
     chi, chi_parallel : dp'/dp at p = q, which is dc'/dc at c = 1 where q = q*, and dq'/dq; where q leaves the range those at its edge,
         infinite where they still grow there. So chi is that of the point (q*, c = 1) of `mf.fixed_points`, in the chaotic phase too,
         where pairs leave it for a c* < 1, which has a slope of its own there: its sign of chi - 1 is the phase. Where c = 1 is no fixed
@@ -252,7 +252,7 @@ def _at_origin(grid: Grid, found: Variances) -> Floats:
 def _parts(grid: Grid, found: Variances) -> NDArray[np.bool_]:
     """where c = 1 is no fixed point, at q* or the edge that q leaves by"""
     with np.errstate(all="ignore"):
-        return grid.steps.parts(np.clip(found.q, LOWEST, HIGHEST))
+        return grid.steps.parts(edged(found.q))
 
 
 def _settled(grid: Grid, found: Variances, parts: NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -144,7 +144,9 @@ def sensitivity(
         else:
             ready = prepared_tokens(net, depth, q, p, c, gap, start, "last", parameters)
         names = _names([name for name in ready.parameters if name not in sizes_of(net)], with_respect_to, starts(ready))
-        return _shaped(ready.grid, names, depth, *gram_tangents(ready, names))
+        found = _shaped(ready.grid, names, depth, *gram_tangents(ready, names))
+        gone = np.ravel(np.asarray(found.q) == 0)
+        return _judged(found, gone, np.zeros(gone.size, dtype=bool), "")
     rec = recursion(net)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
@@ -179,23 +181,60 @@ def sensitivity(
             a[..., points] = part
     lost &= np.isnan(out[2])
     q_last, delta_last, log_last, dq, ddelta, dlog = (np.where(lost, np.nan, a) for a in out)
-    first, gap_too, rate = (np.all([np.isfinite(a.reshape(-1, count)).all(0) for a in out[k::3]], axis=0) for k in range(3))
-    state = first & (gap_too | dumb)  # of nothing there is no gap
-    there = state & (q_last >= FAINT)
-    cases = [there & rate, state & dumb & (depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last), lost]
-    status = np.select(cases, STATUS[:-1], STATUS[-1])
-    if np.isin(status, STATUS[-2:]).all():
-        if lost.all():
-            raise ArithmeticError(f"net: {_UNDEFINED}")
-        if state.all():
-            raise ArithmeticError(f"ln J is not finite: {_INFINITE}")
-        raise ArithmeticError("the recursion or a derivative leaves the range of doubles at this depth: run propagate for its status")
     numbers = [q_last, log_last, dq, dlog]
     if delta0 is not None:
         with np.errstate(all="ignore"):
             numbers += [delta_last / q_last, ddelta / q_last - delta_last / q_last * (dq / q_last)]
-    found = _shaped(grid, names, depth, *numbers)
-    return found if (status == "ok").all() else replace(found, status=status.reshape(grid) if grid else str(status[0]))
+    zeros = sorted(_needed(rec, frozenset(name for name, v in values.items() if (v == 0).any()))) if lost.all() else []
+    return _judged(_shaped(grid, names, depth, *numbers), dumb, lost, " and ".join(f"{name} = 0" for name in zeros))
+
+
+def _needed(rec: Recursion, zero: frozenset[str]) -> frozenset[str]:
+    """those of some parameters that are 0 without which a norm would not divide by 0"""
+    for name in sorted(zero):
+        if undefined(rec, zero - {name}):
+            zero = zero - {name}
+    return zero
+
+
+def _judged(found: Sensitivity, dumb: NDArray[np.bool_], lost: NDArray[np.bool_], zeros: str) -> Sensitivity:
+    """With a word for each point: of nothing left, of nothing defined, since so many parameters are 0, or of what is not finite.
+
+    Raises ArithmeticError where nothing has derivatives.
+    """
+    quantities: dict[str, list[Any]] = {
+        "q": [found.q, *found.dq.values()],
+        "1 - c": [] if found.dgap is None else [found.gap, *found.dgap.values()],
+        "ln J": [found.log_apjn, *found.dlog_apjn.values()],
+    }
+    known = {name: np.isfinite(np.reshape(rows, (len(rows), -1))).all(0) if rows else np.True_ for name, rows in quantities.items()}
+    first, gap_too, rate = known.values()
+    state = first & (gap_too | dumb)  # of nothing there is no gap
+    last, log_last = np.ravel(found.q), np.ravel(found.log_apjn)
+    there = state & (last >= FAINT)
+    cases = [there & rate, state & dumb & (found.depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last), lost]
+    status = np.select(cases, STATUS[:-1], STATUS[-1])
+    if np.isin(status, STATUS[-2:]).all():
+        if lost.all():
+            raise ArithmeticError(f"{zeros or 'net'}: {_UNDEFINED}")
+        if state.all():
+            raise ArithmeticError(f"ln J is not finite: {_INFINITE}")
+        raise ArithmeticError(_out_of_range(found, quantities))
+    if (status == "ok").all():
+        return found
+    grid = np.shape(found.q)
+    return replace(found, status=status.reshape(grid) if grid else str(status[0]))
+
+
+def _out_of_range(found: Sensitivity, quantities: Mapping[str, list[Any]]) -> str:
+    """which value or derivative is finite nowhere, or leaves something of each point that is not"""
+    for name, (value, *slopes) in ((name, rows) for name, rows in quantities.items() if rows):
+        if not np.isfinite(value).any():
+            return f"{name} is not finite at depth = {found.depth}: run propagate for its status"
+        bad = [wanted for wanted, slope in zip(found.dq, slopes, strict=True) if not np.isfinite(slope).all()]
+        if bad:
+            return f"with_respect_to = {', '.join(bad)}: the derivative of {name} at depth = {found.depth} is not finite"
+    return f"q = {np.max(found.q):g} at depth = {found.depth}: below {FAINT:g} it has no derivatives in doubles"
 
 
 def _run(
@@ -236,7 +275,7 @@ def _shaped(grid: tuple[int, ...], names: tuple[str, ...], depth: int, *numbers:
 
 
 #: why nothing has a value
-_UNDEFINED = "a norm divides by a variance that is 0, as weights and biases before it are: nothing behind it is defined"
+_UNDEFINED = "a norm divides by a variance that is 0 there, and nothing behind it is defined"
 #: why ln J has no value where q and c have theirs
 _INFINITE = (
     "J is infinite from this start, where statistics of a batch divide by the difference of inputs that are identical (c = 1), "

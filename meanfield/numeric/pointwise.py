@@ -50,6 +50,8 @@ def number_at(e: sp.Expr, values: Mapping[str, Varied]) -> Varied:
     moved = {name: v for name, v in values.items() if name in names and isinstance(v, Dual) and v.dots.any()}
     if not moved:
         return value
+    if value.size and not np.isfinite(value).any():  # E phi'^2 where phi jumps: nothing to differentiate
+        return Dual(value, np.full((len(next(iter(moved.values())).dots), *value.shape), np.nan))
     dots = sum(
         _floats(_slope(e, name), {s: at[s] for s in _letters(_slope(e, name))[0]}) * v.dots_in(value.ndim) for name, v in moved.items()
     )

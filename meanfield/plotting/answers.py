@@ -157,9 +157,10 @@ def plot_fixed_points(found: FixedPoints, ax: matplotlib.axes.Axes | None = None
     if quantity == "c":
         low = min([0.0, *(f.c for f in inside)])
         ends, gaps = (low, 1.0), np.concatenate([np.geomspace(1e-12, 1e-2, 40), np.linspace(0.01, 1 - low, 200)])
+        name = "q^*" if inside or found.status == "continuum" else "q"
         for i, variance in enumerate(sorted({f.q for f in inside}) or [1.0]):
             new, delta, *_ = found.steps.pair(np.full(gaps.size, variance), variance * gaps)
-            (line,) = ax.plot(1 - gaps, 1 - delta.at / new.at, color=DISTINCT[1 + i % 6], label=rf"$q^* = {variance:.4g}$", linewidth=1.4)
+            (line,) = ax.plot(1 - gaps, 1 - delta.at / new.at, color=DISTINCT[1 + i % 6], label=f"${name} = {variance:.4g}$", linewidth=1.4)
             if i == 0:
                 ax.plot(*_steps(found, variance).T, color=line.get_color(), linewidth=0.7)
     else:
@@ -196,7 +197,7 @@ def _steps(found: FixedPoints, at: float) -> NDArray[np.float64]:
 @plot.register(Critical)
 def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
     """The critical line: two parameters for all q, with some values of q marked, or parameters over the letter that is left; where there
-    is none an empty figure that says why.
+    is none, or none among the values drawn, an empty figure that says why.
 
     Raises
     ------
@@ -206,11 +207,10 @@ def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> ma
         matplotlib is not installed.
     """
     if not found:
-        ax = given(ax)
-        ax.set_title(textwrap.fill(found.reason, 60), fontsize="medium")
-        ax.set(xticks=[], yticks=[])
-        return ax
+        return _empty(ax, found.reason)
     over, at, curves = found.curve()
+    if np.isnan([*curves.values()]).all():
+        return _empty(ax, f"the square of a parameter is negative for each {over} from {at[0]:g} to {at[-1]:g}")
     ax = given(ax)
     names = [name for name in curves if name in found.squares]
     if over == "q" and len(names) == 2:
@@ -232,9 +232,17 @@ def plot_critical(found: Critical, ax: matplotlib.axes.Axes | None = None) -> ma
     return ax
 
 
+def _empty(ax: matplotlib.axes.Axes | None, reason: str) -> matplotlib.axes.Axes:
+    """a figure of nothing, that says why"""
+    ax = given(ax)
+    ax.set_title(textwrap.fill(reason, 60), fontsize="medium")
+    ax.set(xticks=[], yticks=[])
+    return ax
+
+
 @plot.register(Sensitivity)
 def plot_sensitivity(found: Sensitivity, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
-    """Derivatives of one quantity at the last layer, a bar for each; over a grid from the least to the largest.
+    """Derivatives of one quantity at the last layer, a bar for each; over a grid from the least to the largest where there are any.
 
     Raises
     ------
@@ -248,7 +256,9 @@ def plot_sensitivity(found: Sensitivity, ax: matplotlib.axes.Axes | None = None,
         raise ValueError(f"quantity = {quantity!r}: expected one of {', '.join(slopes)}")
     ax = given(ax)
     names = list(slopes[quantity])
-    low, high = (np.array([float(end(v)) for v in slopes[quantity].values()]) for end in (np.min, np.max))
+    known = [v[np.isfinite(v)] if np.isfinite(v).any() else np.zeros(1) for v in map(np.atleast_1d, slopes[quantity].values())]
+    low, high = (np.array([float(end(v)) for v in known]) for end in (np.min, np.max))
+    ax.use_sticky_edges = False
     if np.ndim(found.q):
         ax.barh(names, np.maximum(high - low, 1e-3 * np.ptp([low, high])), left=low, color=DISTINCT[6])
     else:

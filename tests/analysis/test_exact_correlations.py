@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -65,3 +67,11 @@ def test_pairs_of_a_diagram_come_to_exactly_0_without_bias(phi: mf.Activation) -
     assert (diagram.phase[:, 0] == "chaotic").all()
     assert (diagram.c[:, 0] == 0).all()
     assert (diagram.c[:, 1] > 1e-6).all()
+
+
+@pytest.mark.parametrize("net", [mf.MLP(mf.sign), mf.Residual(mf.MLP(mf.sign), skip=sp.Rational(1, 3))], ids=["plain", "skip"])
+def test_the_slope_at_opposite_inputs_is_that_at_equal_ones(net: mf.Block) -> None:
+    """c' = (2/pi) asin c beside what a skip carries: its slope is infinite at both ends, and was - oo at c = -1, 1/sqrt(-0.0)"""
+    one, *_, opposite = mf.fixed_points(net, sigma_1=0.5, sigma_2=0.5)
+    assert (one.c, one.chi) == (1.0, math.inf)
+    assert (opposite.c, opposite.chi, opposite.stable) == (-1.0, math.inf, False)

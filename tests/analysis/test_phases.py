@@ -384,6 +384,31 @@ def test_a_broken_continuum() -> None:
     assert diagram.growth["apjn"][1].tolist() == ["bounded", "unresolved", "bounded", "bounded"]
 
 
+@pytest.mark.parametrize(
+    ("phi", "slope", "at_0"), [(mf.tanh, 1, 0), (mf.relu, 1 / 2, 0), (mf.silu, 1 / 4, 0), (mf.sigmoid, 1 / 16, 1 / 2)], ids=repr
+)
+def test_a_bias_or_a_mean_however_small_keeps_a_variance_from_0(phi: mf.Activation, slope: float, at_0: float) -> None:
+    """q* = (sigma_w^2 phi(0)^2 + sigma_b^2)/(1 - sigma_w^2 s) as q -> 0, s = phi'(0)^2 or the mean of both sides: below 1e-12 it was 0,
+    with no c* at sigma_w = 0"""
+    weights, biases = np.array([0.0, 1e-8, 0.5]), np.array([1e-70, 1e-30, 1e-8])
+    diagram = mf.phase_diagram(mf.mlp(phi), sigma_w=weights, sigma_b=biases)
+    inside = np.ones((3, 3), dtype=bool) if at_0 == 0 else (weights[:, None] < 0.5) & (biases > 0)
+    wanted = ((weights[:, None] * at_0) ** 2 + biases**2) / (1 - weights[:, None] ** 2 * slope)
+    assert diagram.q[inside] == pytest.approx(wanted[inside], rel=1e-6)
+    assert (diagram.gap == 0).all()
+    assert (diagram.phase == "ordered").all()
+    assert (diagram.growth["q"] == "bounded").all()
+    assert diagram.chi[inside] == pytest.approx((np.broadcast_to(weights[:, None] ** 2 * slope, (3, 3)))[inside], rel=1e-6)
+
+
+def test_jumps_at_next_to_no_variance() -> None:
+    """sign: q* = sigma_w^2, of any size, and pairs become independent"""
+    diagram = mf.phase_diagram(mf.mlp(mf.sign), sigma_w=[1e-60, 1e-9, 1.0], sigma_b=[0.0, 1e-70])
+    assert diagram.q[:, 0] == pytest.approx([1e-120, 1e-18, 1.0], rel=1e-12)
+    assert diagram.c == pytest.approx(0.0, abs=1e-9)
+    assert (diagram.phase == "chaotic").all()
+
+
 def test_slopes_where_the_variance_leaves_its_range() -> None:
     """of relu^2 they grow with q; c has no depth scale there, and none to go to where each is left as it is"""
     grows = mf.phase_diagram(mf.mlp(mf.relu_squared), q=0.5, sigma_w=[0.5, 0.6], sigma_b=[0.1, 1.0])

@@ -16,6 +16,8 @@ from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.singularities import standardised
+from meanfield.numeric import pointwise
+from meanfield.numeric.duals import Dual
 
 STEP = sp.Rational(1, 10**20)
 
@@ -341,3 +343,50 @@ def test_mish_against_differences_of_thirty_digits() -> None:
             up, down = (last(at[0] + sign * side[0], at[1] + sign * side[1]) for sign in (1, -1))
             wanted = [float((a - b) / (2 * h)) for a, b in zip(up, down, strict=True)]
             assert [found.dq[name], found.dlog_apjn[name]] == pytest.approx(wanted, rel=1e-13)
+
+
+def test_two_inputs_have_a_word_for_each_setting() -> None:
+    """one setting without derivatives took those of all others along; at sigma_w = 0, q = sigma_b^2 and c = 1"""
+    given = {"q2": 2.0, "c": 0.3, "sigma_w": np.array([0.0, 0.0, 1.1]), "sigma_b": np.array([0.4, 0.0, 0.2])}
+    slopes = mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, **given)
+    assert slopes.status.tolist() == ["zero APJN", "out of range", "ok"]
+    assert (slopes.q[0], slopes.dq["sigma_b"][0], slopes.log_apjn[0]) == pytest.approx((0.16, 0.8, -math.inf))
+    assert slopes.dgap["sigma_w"][0] == 0
+    alone = mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, q2=2.0, c=0.3, sigma_w=1.1, sigma_b=0.2)
+    for name in ("sigma_w", "sigma_b"):
+        assert [d[name][2] for d in (slopes.dq, slopes.dgap, slopes.dlog_apjn)] == [
+            d[name] for d in (alone.dq, alone.dgap, alone.dlog_apjn)
+        ]
+
+
+def test_what_is_infinite_is_not_differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E phi'^2 of what jumps: its derivative holds delta(x) delta'(x), at which sympy failed in some processes"""
+    law = sp.Symbol("sigma_w", positive=True) ** 2 * mf.E(sp.DiracDelta(mf.x) ** 2, mf.q)
+    monkeypatch.setattr(pointwise, "_slope", lambda e, name: pytest.fail("there is nothing to differentiate"))
+    found = pointwise.number_at(law, {"sigma_w": Dual(np.ones(2), np.ones((3, 2))), "q": np.array([0.5, 1.0])})
+    assert found.value.tolist() == [math.inf, math.inf]
+    assert found.dots.shape == (3, 2)
+    assert np.isnan(found.dots).all()
+
+
+def test_two_inputs_where_a_function_jumps() -> None:
+    """J is infinite, and c' = [(2/pi) asin c + b]/(1 + b), b = sigma_b^2, has its derivatives all the same"""
+
+    def last(b: mp.mpf) -> mp.mpf:
+        c = mp.mpf("0.3")
+        for _ in range(3):
+            c = (2 / mp.pi * mp.asin(c) + b**2) / (1 + b**2)
+        return c
+
+    slopes = mf.sensitivity(mf.mlp(mf.sign), 3, 1.0, q2=2.0, c=0.3, sigma_w=1.0, sigma_b=0.1)
+    with mp.workdps(30):
+        assert slopes.c == pytest.approx(float(last(mp.mpf("0.1"))), rel=1e-13)
+        assert slopes.dc["sigma_b"] == pytest.approx(float(mp.diff(last, mp.mpf("0.1"))), rel=1e-12)
+    assert (slopes.status, slopes.log_apjn, slopes.dq["sigma_b"]) == ("infinite APJN", math.inf, pytest.approx(0.2))
+
+
+def test_what_is_not_finite_is_named() -> None:
+    with pytest.raises(ArithmeticError, match=r"with_respect_to = sigma_1: the derivative of 1 - c at depth = 2 is not finite"):
+        mf.sensitivity(mf.MLP(mf.step), 2, 1.0, c=0.4, sigma_1=0.0, sigma_2=0.5, with_respect_to="sigma_1")
+    with pytest.raises(ArithmeticError, match="q is not finite at depth = 40: run propagate"):
+        mf.sensitivity(mf.mlp(mf.relu_squared), 40, 9.0, sigma_w=3.0, sigma_b=0.0)
