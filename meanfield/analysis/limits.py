@@ -7,8 +7,8 @@ or vanishes; Price's theorem about the limit where V and D settle; and, where D 
                            = C D - (4/3) S D^{3/2}/\sqrt{4 \pi} + ...   if f' does,   C = E f'^2,  S = \sum_j (jump of f')^2 n_V(x_j),
                            = C D - E f''^2 D^2/2 + ...                  if neither does,
 
-n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D)). The sum of powers and logarithms that is left is
-expanded by `gaussian.local_expansions`.
+n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D); of roots see `near_coincidence`). The sum of powers and
+logarithms that is left is expanded by `gaussian.local_expansions`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S
 
+from meanfield.analysis.near_coincidence import finite, small_gap
 from meanfield.analysis.signs import sign
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.faint_means import Faint, faint_mean, faint_pair
@@ -30,10 +31,9 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.power_moments import power_near_one
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.gaussian.shared_parts import put_in
-from meanfield.gaussian.slopes import deltas, slope
 from meanfield.symbols import known
 
-__all__ = ["REST", "Limit", "NoExpansion", "check_expandable", "small_gap"]
+__all__ = ["REST", "Limit", "NoExpansion", "check_expandable"]
 
 x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
@@ -266,47 +266,6 @@ class Limit:
         return node.xreplace(put) + node.diff(_V).xreplace(put) * (v - v0) + node.diff(_D).xreplace(put) * (d - d0) + REST * second
 
 
-def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
-    """E f(u) g(v) - E f g to two orders in the gap d."""
-    jump = _edges(f, g, v)
-    if jump != 0:
-        return -2 * jump * sp.sqrt(d / (4 * sp.pi)) + REST * d
-    f1, g1 = slope(f), slope(g)
-    if f1.has(sp.DiracDelta) or g1.has(sp.DiracDelta):
-        product = PairExpectation(f1 * g1.xreplace({x: y}), v, v, v)
-        raise NoExpansion(f"{product} near its diagonal")
-    first = -_finite(Expectation(f1 * g1, v)) * d
-    kink = _edges(f1, g1, v)
-    if kink != 0:
-        return first + Rational(4, 3) * kink * d ** Rational(3, 2) / sp.sqrt(4 * sp.pi)
-    f2, g2 = slope(f1), slope(g1)
-    return first + _finite(Expectation(f2 * g2, v)) * d**2 / 2
-
-
-def _finite(e: sp.Expr) -> sp.Expr:
-    """the same, if it is a number and none of the expectations in it is known to be infinite"""
-    if e is S.NaN:
-        raise NoExpansion("a slope is infinite in a way that is no delta")
-    for node in e.atoms(Node):
-        form = node.closed()
-        if form is not None and form.has(sp.oo, sp.zoo):
-            raise NoExpansion(f"the mean of {node.integrand} is infinite")
-    return e
-
-
-def _edges(f: sp.Expr, g: sp.Expr, v: sp.Expr) -> sp.Expr:
-    """sum over common jumps of the product of their heights and the density there"""
-    heights: list[dict[sp.Expr, sp.Expr]] = []
-    for h in (f, g):
-        own: dict[sp.Expr, sp.Expr] = {}
-        for jump in deltas(slope(h))[1]:
-            if jump.order == 0:
-                own[jump.place] = own.get(jump.place, S.Zero) + jump.factor.xreplace({x: jump.place})
-        heights.append(own)
-    first, second = heights
-    return sp.Add(*[c * second[at] * sp.exp(-(at**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v) for at, c in first.items() if at in second])
-
-
 def _is_composed(e: sp.Expr) -> bool:
     """a function or a power other than a polynomial, of a sum in x"""
     return (
@@ -324,7 +283,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
     constant, node = node.as_independent(q) if not isinstance(node, Node) else (S.One, node)
     if not isinstance(node, Node):
         return ((constant * node, S.Zero, 0),), -S.Infinity
-    form = _finite(node).closed()
+    form = finite(node).closed()
     if form is not None and not form.has(*FOR_READING):
         try:
             found = at_infinity(form.xreplace({q: x}), ORDER)
