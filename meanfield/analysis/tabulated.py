@@ -36,7 +36,6 @@ def tabulated(e: sp.Expr, tables: dict[str, Table]) -> sp.Expr | None:
     def replaced(node: Node) -> sp.Expr:
         if isinstance(node, Expectation) and node.integrand.has(sp.DiracDelta):  # what jumps: its deltas take no quadrature
             plain = bounded_or_weighed(node.conditioned())
-            assert plain is not None
             return plain.replace(lambda t: isinstance(t, Node), replaced).replace(NormalDensity, lambda z: NormalDensity(z).definition())
         return sp.Add(*[c * one(term) for c, term in _without_parameters(node)])
 

@@ -41,7 +41,7 @@ _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
 _NEARBY = 20.0
 _SMALLEST = 1e-7  # relative length of the shortest panel
-_PARTS = 128  # of a panel on which what is left over may be rounding, which stays on some of them
+_PARTS, _AT_ONCE = 128, 16  # of a panel on which what is left over may be rounding, which stays on some of them; looked at together
 _RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
 
@@ -104,9 +104,10 @@ _TO_FIT = np.linalg.pinv(np.polynomial.chebyshev.chebvander(_POINTS, _RESOLVED))
 
 
 def _coefficients(values: Floats) -> Floats:
-    """moduli of the Chebyshev coefficients of the function with these values at the Chebyshev points"""
+    """moduli of the Chebyshev coefficients of functions with these values at the Chebyshev points, along the last axis"""
     with np.errstate(all="ignore"):
-        return np.abs(np.fft.rfft(np.concatenate((values, values[-2:0:-1]))).real) / (len(values) - 1)
+        coefficients = np.fft.rfft(np.concatenate((values, values[..., -2:0:-1]), axis=-1)).real / (values.shape[-1] - 1)
+    return np.asarray(np.abs(coefficients))
 
 
 def _rounding(here: float) -> float:
@@ -116,34 +117,43 @@ def _rounding(here: float) -> float:
 
 def _values(f: Real, a: float, b: float) -> Floats:
     """f at the Chebyshev points of [a, b], at an end where it is 0/0 just inside of it"""
-    points = a + (b - a) * (0.5 + 0.5 * _POINTS)
-    values = f(points)
-    if np.isnan(values[[0, -1]]).any():
-        inward = 1e-15 * max(abs(a), abs(b)) * math.copysign(1.0, b - a)
-        values[[0, -1]] = f(points[[0, -1]] + [-inward, inward])
+    return np.asarray(_rows(f, np.array([a]), np.array([b]))[0])
+
+
+def _rows(f: Real, a: Floats, b: Floats) -> Floats:
+    """the same of several intervals, a row for each"""
+    points = a[:, None] + (b - a)[:, None] * (0.5 + 0.5 * _POINTS)
+    values = f(points.ravel()).reshape(points.shape)
+    for k in np.flatnonzero(np.isnan(values[:, [0, -1]]).any(axis=1)).tolist():
+        inward = 1e-15 * max(abs(a[k]), abs(b[k])) * math.copysign(1.0, b[k] - a[k])
+        values[k, [0, -1]] = f(points[k, [0, -1]] + [-inward, inward])
     return values
 
 
 def resolves(f: Real, size: float, a: float, b: float) -> bool:
     """whether 20 nodes are enough on [a, b]: relative to f there, or on a short panel to rounding of what f is near 0"""
-    rest, rounding = _left_over(f, size, a, b)
+    rest, rounding = (float(one[0]) for one in _left_over(f, size, np.array([a]), np.array([b])))
     if rest <= rounding or not abs(b - a) <= 0.5 * max(1.0, abs(a)) or not rest <= 2e-15 * size:
         return rest <= rounding
-    for ends in itertools.pairwise(np.linspace(a, b, _PARTS + 1)):
-        less, least = _left_over(f, size, *map(float, ends))
-        if less > least:
-            return math.isfinite(less)
+    ends = np.linspace(a, b, _PARTS + 1)
+    for first in range(0, _PARTS, _AT_ONCE):
+        less, least = _left_over(f, size, ends[first : first + _AT_ONCE], ends[first + 1 : first + _AT_ONCE + 1])
+        shown = np.flatnonzero(less > least)
+        if shown.size:
+            return math.isfinite(less[shown[0]])
     return False  # what is left over is a wave that is as small as rounding
 
 
-def _left_over(f: Real, size: float, a: float, b: float) -> tuple[float, float]:
-    """what 20 coefficients leave of f on [a, b], and what rounding may make of that"""
-    values = _values(f, a, b)
-    if not np.isfinite(values).all():
-        return math.inf, 0.0
-    here = max(float(np.abs(values).max()), 1e-40 * size)
-    moved = 1e-15 * abs(a) / abs(b - a) * float(np.ptp(values))  # by the rounding of the points
-    return float(_coefficients(values)[_RESOLVED:].max()), _rounding(here) * here + moved
+def _left_over(f: Real, size: float, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """what 20 coefficients leave of f on each [a, b], and what rounding may make of that"""
+    values = _rows(f, a, b)
+    finite = np.asarray(np.isfinite(values).all(axis=1))
+    values = np.where(finite[:, None], values, 0.0)
+    here = np.maximum(np.abs(values).max(axis=1), 1e-40 * size)
+    moved = 1e-15 * np.abs(a) / np.abs(b - a) * np.ptp(values, axis=1)  # by the rounding of the points
+    rounding = np.array([_rounding(one) for one in here.tolist()]) * here + moved
+    rest = _coefficients(values)[:, _RESOLVED:].max(axis=1)
+    return np.where(finite, rest, math.inf), np.where(finite, rounding, 0.0)
 
 
 def rounding_shows(functions: list[Real], cuts: tuple[float, ...], breaks: list[float], graded: set[float], size: float) -> bool:

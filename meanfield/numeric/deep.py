@@ -19,9 +19,10 @@ from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, leap_to
 from meanfield.numeric.readers import Reader
+from meanfield.numeric.rest import precise_rates
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, table_of
-from meanfield.numeric.waypoints import LN_BIG, MARGINAL, Trail, powered
+from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
 from meanfield.recurrence import Recursion
 
 __all__ = ["DEEP", "Ends", "end_of"]
@@ -132,7 +133,7 @@ def _end_of(
     m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
     m.begin(s, 0, 0.0)
     trail = Trail(m, marks, pooled, reading[0], s)
-    trouble: Exception = Beyond("")
+    trouble: Exception = Beyond(f"{depth} repeats are too few to leap over")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
             before = (s[m.Q], s[m.DELTA])
@@ -141,7 +142,7 @@ def _end_of(
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
                 if (s[m.Q], s[m.DELTA]) == before:
-                    return _standing(trail, period, delta, steps[0], ends.increments.fine)
+                    return _standing(ends, values, trail, period, delta, steps[0])
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
             if step is not steps[0] and isinstance(trouble, Rough) and not isinstance(trouble, Beyond):
@@ -199,35 +200,63 @@ def _found(trail: Trail, records: dict[str, Floats], state: State, chi: float, d
     return {**_rows(records), "status": status, "good": layers}
 
 
-def _standing(trail: Trail, period: int, delta: float, step: Step, fine: bool) -> dict[str, Any]:
+def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: float, step: Step) -> dict[str, Any]:
     """The state repeats itself to the bit: it is at rest, or moves by less than rounding, or nearly so does the product of transfers."""
     if trail.s[trail.module.A] <= 0.0:
         return _at_rest(trail, period, delta)
-    rate = _slowest(trail, *step(), fine)
+    added, lenient = step()
+    fine = ends.increments.fine
+    rate = _slowest(trail, added, fine)
+    if not fine:
+        _check_rest(ends, values, trail, added)
     if rate < SLOW:
         try:
-            return _leapt(trail, delta, *step())
+            return _leapt(trail, delta, added, lenient)
         except TROUBLE:
             if rate < LOST:
                 raise
     return _at_rest(trail, period, delta)
 
 
-def _slowest(trail: Trail, added: Added, _: float, fine: bool) -> float:
-    """What is slow where the state stands still, so that rounding of a repeat counts so many times as much: the least of the logarithms
-    of the factors of the product, but for one that is 0 as far as rounding shows, and of what q and delta/q are pulled to rest by where
-    they are not there. That delta/q moves by less than rounding, increments that are `fine` tell."""
+def _nudged(trail: Trail, added: Added) -> Floats:
+    """what a repeat adds where the state stands, and next to it in q and in delta/q"""
     m, s = trail.module, trail.s
     y = np.array([s[m.Q], s[m.DELTA], s[m.B] / s[m.A]])
-    nudged = np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0], y * [1.0, 1.0 + NUDGE, 1.0]]).T
-    found = added(nudged)
+    return added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0], y * [1.0, 1.0 + NUDGE, 1.0]]).T)
+
+
+def _slowest(trail: Trail, added: Added, fine: bool) -> float:
+    """What is slow where the state stands still, so that rounding of a repeat counts so many times as much: the least of the logarithms
+    of the factors of the product, but for one that is 0, as far as rounding shows, and of what q and delta/q are pulled to rest by where
+    they are not there. In increments that are `fine` no rounding shows, nor hides that delta/q moves by less."""
+    found = _nudged(trail, added)
     rates = [abs(float(found[0, 0] + found[k, 0])) for k in (3, 4)]
-    slow = [rate for rate in rates if not rate < MARGINAL]
-    for k in range(1 + (fine and y[1] > 0.0)):
+    slow = [rate for rate in rates if rate > 0.0 and (fine or not rate < MARGINAL)]
+    for k in range(1 + (fine and trail.s[trail.module.DELTA] > 0.0)):
         pull = abs(float(found[k, 1 + k] - found[k, 0])) / NUDGE
         if abs(float(found[k, 0])) > MOVED * pull:
             slow.append(pull)
     return min(slow, default=math.inf)
+
+
+def _check_rest(ends: Ends, values: Floats, trail: Trail, added: Added) -> None:
+    """Refuse what rounding of a repeat makes of the product, or of delta/q, times the depth, where more digits of both show it."""
+    m, s, depth = trail.module, trail.s, trail.depth
+    found = _nudged(trail, added)
+    log, apart = float(found[0, 0] + found[3, 0]), float(found[1, 0])
+    pull = abs(float(found[1, 2] - found[1, 0])) / NUDGE
+    if abs(log) >= LOST and (s[m.DELTA] == 0.0 or pull >= LOST):
+        return
+    try:
+        exact = precise_rates(ends.rec, ends.paired, values, depth, (s[m.Q], s[m.DELTA], s[m.B] / s[m.A]))
+    except ArithmeticError as reason:
+        raise Rough(str(reason)) from reason
+    taken = 0.0 if abs(log) < MARGINAL else log
+    true = exact.log if exact.held or abs(exact.log) >= MARGINAL else 0.0  # what is marginal is so but for the rounding of the state
+    if abs(taken - true) * depth > AGREED * max(1.0, abs(true) * depth):
+        raise Rough(f"the logarithm of a factor of the product is {log}, to more digits {exact.log}")
+    if abs(exact.apart) * min(depth, 1.0 / pull if pull > 0.0 else math.inf) > AGREED:
+        raise Rough(f"the logarithm of delta/q changes by {exact.apart}, in doubles by {apart}")
 
 
 def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:

@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 Wide = NDArray[np.longdouble]
 
 NODES = 28  # in \sigma^2
-WIDTHS, WIDEST = 36, 4.5  # nodes in s^2 over deviations of z within that factor: 3^-36 = 7e-18
+#: nodes in s^2 over deviations of z within a factor W: analytic in |x| < R = (W + 1)/(W - 1), (R + \sqrt{R^2 - 1})^-36 = 2.78^-36 = 1e-16
+WIDTHS, WIDEST = 36, 4.5
 
 
 class Impossible(ArithmeticError):

@@ -6,7 +6,7 @@ homogeneous of degree k: quadrature, whose own numbers would leave the doubles, 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -33,7 +33,7 @@ _LEFT, _FALLING = 1e-15, 3.0
 _NEAR, _NARROW = np.linspace(-40.0, 40.0, 8001), 500.0
 
 
-@cache
+@lru_cache(maxsize=512)
 def far_power(f: sp.Expr) -> int | None:
     """k <= 2, where f is a power on both sides; None where it is none."""
     if len(f.free_symbols) != 1:
@@ -62,7 +62,7 @@ def far_sides(f: sp.Expr) -> tuple[int, float, float] | None:
     return k, left, right
 
 
-@cache
+@lru_cache(maxsize=512)
 def power_and_sides(f: sp.Expr) -> tuple[int, float, float] | None:
     """k, a_- and a_+ of the same."""
     found = far_sides(f)

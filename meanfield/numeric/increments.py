@@ -87,11 +87,12 @@ class Increments:
 def holds(rec: Recursion, letter: str) -> bool:
     """Whether what a repeat does to (q, delta) holds that letter: l, of which it is the repeat, or L, of how many."""
     found = (_expressions(rec, True, k) for k in range(len(rec.stages)))
-    return any(known(letter) in e.free_symbols for wanted, named in found for e in (*wanted, *named.values()))
+    return any(known(letter) in e.free_symbols for wanted, named, _ in found for e in (*wanted, *named.values()))
 
 
-def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], dict[sp.Symbol, sp.Expr]]:
-    """what a stage adds to q, how delta and the entries of the transfer and chi differ from q'/q, and the quantities it names"""
+def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], dict[sp.Symbol, sp.Expr], bool]:
+    """what a stage adds to q, how delta and the entries of the transfer and chi differ from q'/q, the quantities it names, and whether
+    nothing cancels in them"""
     law = rec.stages[k].law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta}
     view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
@@ -100,9 +101,15 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
     mixed = [T[0, 1], T[1, 0]] if paired else [sp.S.Zero, sp.S.Zero]
     entries = [e.xreplace(view) for e in (T[0, 0], *mixed, T[1, 1], law.chi)]
     split = added_to_variance(output, gap)
+    fine = True
     if split is None:
         more, rate = output - q, (output - q) / q
         one, beside = [e - 1 - rate for e in (entries[0], entries[3], entries[4])], (gap - delta) / delta - rate
+        fine = output.is_number
+        if fine:  # behind a norm
+            together = [_together(e) for e in (*one, beside)]
+            fine = all(map(_is_of_one_sign, [*together, *mixed] if paired else together[::2]))
+            *one, beside = together if fine else (*one, beside)
     else:
         more, names = split
         named |= names
@@ -110,7 +117,20 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
         beside = beyond_growth(gap / delta, output, gap)
     if not paired:
         beside = one[1] = sp.S.Zero
-    return [more, beside, one[0], *entries[1:3], one[1], one[2]], named
+    return [more, beside, one[0], *entries[1:3], one[1], one[2]], named, fine
+
+
+def _together(e: sp.Expr) -> sp.Expr:
+    """a rational function as one quotient, of which what cancels is gone"""
+    return sp.cancel(e) if e.is_rational_function() else e
+
+
+def _is_of_one_sign(e: sp.Expr) -> bool:
+    """whether it is a quotient of polynomials in which no term takes away from another"""
+    if not e.is_rational_function():
+        return False
+    signs = [{t.is_nonnegative for t in sp.Add.make_args(sp.expand(part))} for part in sp.fraction(e)]
+    return all(len(found) == 1 and found != {None} for found in signs)
 
 
 @lru_cache(maxsize=64)
@@ -128,8 +148,10 @@ def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increment
     given |= {s: parameter_name(s.name, taken) for s in rec.parameters}
     names = [given[s] for s in rec.parameters]
     numbers: dict[str, sp.Expr] = {}
+    fine = True
     for k in range(len(rec.stages)):
-        wanted, named = _expressions(rec, paired, k)
+        wanted, named, each = _expressions(rec, paired, k)
+        fine = fine and each
         for symbol, value in _numbers(named, {*rec.parameters, known("L")}).items():
             given[symbol] = source_name(symbol.name, taken)
             numbers[given[symbol]] = value
@@ -152,7 +174,6 @@ def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increment
     )
     text = "\n\n".join([header, lowering.helpers(), *stages]) + repeat
     symbols = (*rec.parameters, known("L"))
-    fine = all(added_to_variance(stage.law.output.q, stage.law.output.delta) is not None for stage in rec.stages)
     return Increments(text, symbols, tuple(numbers.values()), fine, tuple(lowering.integrands.values()), lowering.tabulated)
 
 

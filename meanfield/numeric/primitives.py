@@ -253,9 +253,12 @@ def faddeeva(x: float, y: float) -> tuple[float, float]:
     Trapezoidal sums of w(z) = 2 i z/pi int_0^oo exp(-t^2)/(z^2 - t^2) dt that keep away from the pole, which is put in where it counts
     (Al Azah and Chandler-Wilde 2021, SIAM J. Numer. Anal. 59, 2346).
     """
+    longer = max(x, y)
+    if longer > 1e8:  # i/(sqrt(pi) z) but for 1/(2 z^2)
+        part = min(x, y) / longer
+        one = 0.5641895835477563 / (longer + part * min(x, y))
+        return (one, one * part) if y >= x else (one * part, one)
     size = x * x + y * y
-    if size > 1e16:
-        return y / size * 0.5641895835477563, x / size * 0.5641895835477563
     rate = 2.0 * math.pi / FADDEEVA_STEP
     turn = x / FADDEEVA_STEP - math.floor(x / FADDEEVA_STEP)
     far = y >= max(x, 0.5 * rate)

@@ -71,9 +71,11 @@ def within_steps(g: Smooth, X: Floats, h: float) -> Floats:
 
 
 def support_of(value: Real, least: float) -> float:
-    """Beyond which it is less than that."""
+    """Beyond which it is less than that; infinite where it is no number."""
+    if not math.isfinite(least):
+        return math.inf
     far = np.linspace(0.0, 200.0, 20001)
-    last = np.flatnonzero(np.maximum(np.abs(value(far)), np.abs(value(-far))) > least)
+    last = np.flatnonzero(~(np.maximum(np.abs(value(far)), np.abs(value(-far))) <= least))
     return 0.0 if not last.size else (math.inf if last[-1] > 19000 else float(far[last[-1]]) + 1.0)
 
 

@@ -2,9 +2,13 @@ r"""Infinite expectations with a weight, as \sigma_w^2 E \phi'(u)^2 where \phi j
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import sympy as sp
 
 __all__ = ["Unbounded", "bounded_or_weighed", "weighed"]
+
+Form = TypeVar("Form")
 
 
 class Unbounded(sp.Function):
@@ -14,8 +18,8 @@ class Unbounded(sp.Function):
     is_extended_real = True
 
 
-def bounded_or_weighed(form: sp.Expr | None) -> sp.Expr | None:
-    """A closed form, an infinite one with the weight 1."""
+def bounded_or_weighed(form: Form) -> Form:
+    """A closed form or none, an infinite one with the weight 1."""
     return sp.sign(form) * Unbounded(sp.S.One) if form in (sp.oo, -sp.oo) else form
 
 

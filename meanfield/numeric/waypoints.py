@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.leaps import Added, Column, Leap, Rough, State, back_over
 
-__all__ = ["LN_BIG", "MARGINAL", "Trail", "powered"]
+__all__ = ["AGREED", "LN_BIG", "MARGINAL", "Trail", "powered"]
 
 Floats = NDArray[np.float64]
 LN_BIG = 500 * math.log(2.0)

@@ -91,3 +91,28 @@ def test_a_line_is_nothing_beside_itself() -> None:
     run = mf.propagate(mf.mlp(mf.linear), 10**12, q=1.0, c=0.5, sigma_w=weight, sigma_b=0, record="last")
     assert run.q[-1] == pytest.approx(float(mp.mpf(weight) ** (2 * 10**12)), rel=1e-12)
     assert run.c[-1] == pytest.approx(0.5, rel=1e-15)
+
+
+@pytest.mark.parametrize("norm", [mf.RMSNorm(), mf.LayerNorm()], ids=["RMSNorm", "LayerNorm"])
+@pytest.mark.parametrize(("sigma_b", "depth"), [(2e-8, 10**15), (1e-8, 10**15), (1e-5, 10**10), (3e-4, 10**8)])
+def test_behind_a_norm_biases_take_their_part_of_every_layer(norm: mf.Block, sigma_b: float, depth: int) -> None:
+    """ln J = ln(1 - c)/(1 - c_0) = -depth ln(1 + sigma_b^2/sigma_w^2), a layer of which may be less than the rounding of 1"""
+    run = mf.propagate(mf.Linear() >> norm, depth, 1.0, c=0.5, sigma_w=1.3, sigma_b=sigma_b, record="last")
+    with mp.workdps(40):
+        log = -depth * mp.log1p(mp.mpf(sigma_b) ** 2 / mp.mpf(1.3) ** 2)
+        gap = mp.exp(log) / 2
+    assert run.status == "ok"
+    assert [run.log_apjn[0], run.gap[0]] == pytest.approx([float(log), float(gap)], rel=1e-12)
+
+
+def test_behind_a_norm_without_biases_nothing_is_lost() -> None:
+    run = mf.propagate(mf.Linear() >> mf.RMSNorm(), 10**15, 1.0, c=0.5, sigma_w=1.3, sigma_b=0, record="last")
+    assert (run.log_apjn[0], run.gap[0], run.status) == (0.0, 0.5, "ok")
+
+
+@pytest.mark.parametrize("sigma_w", [1e-8, 1e-3])
+def test_a_factor_that_only_digits_tell_from_1_is_refused(sigma_w: float) -> None:
+    """tanh is nearly a line: a layer's ln J is about sigma_w^4, what cancels in doubles counts 1e12 times"""
+    net = mf.Linear() >> mf.Activate(mf.tanh) >> mf.RMSNorm()
+    with pytest.raises(ArithmeticError, match="rounding shows"):
+        mf.propagate(net, 10**12, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0, record="last")
