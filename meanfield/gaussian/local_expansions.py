@@ -57,13 +57,21 @@ def mean_near(f: sp.Expr, mean: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     >>> from sympy import Abs, cos
     >>> mean_near(cos(x), sp.S(0)), mean_near(Abs(x), sp.S(0))
     ((1, -1/2), (0, oo))
+    >>> mean_near(sp.log(Abs(x)), sp.S(0))[0], mean_near(1 - x**2 * sp.log(Abs(x)), sp.S(0))
+    (-oo, (1, oo))
     """
     shifted = f.xreplace({x: x + mean})
     sides = [at_zero(g, 3) for g in (shifted, shifted.xreplace({x: -x}))]
     means = {k: sp.Add(*[s.get(k, S.Zero) for s in sides]) / 2 for s in sides for k in s}
-    lowest = min((k for k, c in means.items() if c != 0 and k != 0), default=sp.Integer(2))
-    constant = means.get(S.Zero, S.Zero) if lowest > 0 else S.Infinity
-    return constant, means.get(sp.Integer(2), S.Zero) if lowest >= 2 else S.Infinity
+    means = {k: c for k, c in means.items() if c != 0}
+    varying = {k: c for k, c in means.items() if k != 0 or c.has(LOG)}
+    return _coefficient(means, S.Zero, f), _coefficient(varying, sp.Integer(2), f)
+
+
+def _coefficient(terms: dict[sp.Rational, sp.Expr], power: sp.Rational, f: sp.Expr) -> sp.Expr:
+    """of a power of x in a series at 0; infinite where a term before it is"""
+    before = {k: c for k, c in terms.items() if k < power or (k == power and c.has(LOG))}
+    return leading_sign(before, f) * S.Infinity if before else terms.get(power, S.Zero)
 
 
 @cache
