@@ -8,10 +8,9 @@ Above a corner at which \alpha = (h - r k)/d^2 and \beta = (k - r h)/d^2 are not
 G is the integral over the radius: no wave is left, Re u >= 0 and |G| is about 1 or below 1/|u|^2, so that nothing cancels at any wave
 number. Where both wave numbers are large it is the series (the same integral, the exponential of squares expanded; Watson's lemma)
 
-    \sum_{i, j, l} \frac{(-1)^{i + l} r^j (2 i + j)! (2 l + j)!}{i! j! l! 2^{i + l} d^{2 (i + j + l)} A^{2 i + j + 1} B^{2 l + j + 1}},   A = \alpha - i a,
-    B = \beta - i b
+    \sum_{i, j, l} \frac{(-1)^{i + l} r^j (2 i + j)! (2 l + j)!}{i! j! l! 2^{i + l} d^{2 (i + j + l)} A^{2 i + j + 1} B^{2 l + j + 1}},
 
-whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are
+A = \alpha - i a, B = \beta - i b, whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are
 turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the waves fall at least like s |A| and s |B|.
 
 Of the four quadrants about a point one has no negative \alpha or \beta; the others are what half waves and a whole wave leave of

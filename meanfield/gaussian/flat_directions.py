@@ -15,6 +15,7 @@ exponentially. The mean over e is analytic in w, so that the trapezoidal rule er
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -22,8 +23,8 @@ import sympy as sp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers, precise_number
 from meanfield.gaussian.landmarks import Landmarks, landmarks
-from meanfield.gaussian.lines import mean_of_function, normal_density
-from meanfield.gaussian.panels import Unresolved
+from meanfield.gaussian.lines import least_reach, mean_of_function, normal_density
+from meanfield.gaussian.panels import Unresolved, gauss_hermite
 from meanfield.symbols import known
 
 __all__ = ["Brink", "Ridge", "along_the_line"]
@@ -37,6 +38,8 @@ Feature = tuple[mp.mpf, mp.mpf]
 FIRST, HALVES, MOST = mp.mpf(0.5), 8, 4000
 #: values in a row that do not count, and by how many nats more
 QUIET = 3
+#: nodes of the rules that are tried across
+RULES = (2, 3, 5, 8, 13, 21)
 
 
 def along_the_line(rest: sp.Expr, variance: sp.Expr, nats: float, numbers: Numbers) -> Number:
@@ -120,7 +123,7 @@ class Ridge:
             def product(t: Number) -> Number:
                 return first(w + across * t) * second(self.sign * (w - across * t))
 
-            return mean_of_function(product, lambda bound: _marks(sides, spread, middle, bound), nats, numbers)
+            return _across(product, lambda bound: _marks(sides, spread, middle, bound), nats, numbers)
 
         seen = [feature for r, sign, _ in sides for feature in _stretched_features(r, sign, spread)]
         return _trapezoidal(_stretched(beside, numbers), seen, nats, numbers) / _root(self.covariance, numbers)
@@ -150,12 +153,27 @@ class Brink:
 
             def both(t: Number) -> Number:
                 right, left = r(w + across * t), r(w - across * t)
-                return (right - left) ** 2 / 2 + right * left * lost
+                apart = right - left  # a ball about 0, which has no power
+                return apart * apart / 2 + right * left * lost
 
-            return mean_of_function(both, lambda bound: _marks(sides, spread, middle, bound), nats, numbers)
+            return _across(both, lambda bound: _marks(sides, spread, middle, bound), nats, numbers)
 
         seen = _stretched_features(self.rest, 1, spread)
         return _trapezoidal(_stretched(beside, numbers), seen, nats, numbers) / _root(self.variance, numbers)
+
+
+def _across(f: Function, marks: Callable[[mp.mpf], list[Landmarks]], nats: float, numbers: Numbers) -> Number:
+    """the mean over a standard normal variable: by two Gauss-Hermite rules that agree, where no kink and nothing narrow is in reach"""
+    reach = least_reach(mp.mpf(0), nats)
+    near = [(abs(c), width) for m in marks(reach) for c, width in (*m.features, *((k, mp.mpf(0)) for k in m.kinks))]
+    before = None
+    for m in RULES if all(place > 2 * reach or width > 1 for place, width in near) else ():
+        value = sum((numbers.of(w) * f(numbers.of(t)) for t, w in gauss_hermite(m, mp.mp.prec)), numbers.of(0))
+        size = numbers.log_size(value)
+        if before is not None and size > -mp.inf and numbers.log_size(value - before) <= size - nats - QUIET:
+            return value
+        before = value
+    return mean_of_function(f, marks, nats, numbers)
 
 
 def _stretched_features(rest: sp.Expr, sign: int, spread: mp.mpf) -> list[Feature]:

@@ -209,3 +209,20 @@ def test_what_two_gates_of_one_input_leave_of_a_wave_in_a_kernel_is_refused_with
     assert not phi.is_closed("kernel")
     with pytest.raises(ValueError, match="orthant in more than two dimensions"):
         phi.derive("kernel")
+
+
+@pytest.mark.parametrize(("f", "moment"), [(RELU * sp.sin(x), -2), (sp.Heaviside(x, R(1, 2)) * sp.cos(x), -1)], ids=str)
+def test_kernels_of_fast_waves_are_those_of_the_corner(f: sp.Expr, moment: int) -> None:
+    """Abel's sums int_0^oo x f(x) dx, of u v in the exponential of the density; that of f itself is 0"""
+    for variance, rho in ((10**12, R(1, 2)), (10**10, R(-9, 10))):
+        kernel = sp.N(mf.E(f * f.xreplace({x: mf.y}), variance, rho * variance), 20)
+        with mp.workdps(30):
+            rest = 1 - mp.mpf(rho.p) ** 2 / rho.q**2
+            true = moment**2 * mp.mpf(rho.p) / rho.q / (2 * mp.pi * mp.mpf(variance) ** 2 * mp.sqrt(rest) * rest)
+            assert abs(mp.mpf(kernel) - true) < 1e-7 * abs(true)
+
+
+def test_kernels_of_waves_that_panels_follow_have_the_digits_of_their_closed_forms() -> None:
+    node = mf.E(RELU * sp.sin(x) * (RELU * sp.sin(x)).xreplace({x: mf.y}), 500, 300)
+    with mp.workdps(25):
+        assert abs(mp.mpf(sp.N(node, 20)) / node._integrate(70) - 1) < 1e-18
