@@ -8,6 +8,8 @@ the square of ln l), or not; it is infinite where E phi'^2 is. These are the kin
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,8 @@ CRITICAL = 1e-9
 ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
 PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
+#: where it is looked whether that of q, which falls there, comes to a limit
+FARTHER = (1e13, 1e16)
 #: by how much more than its bound a difference of rates has to be seen
 SEEN = 30
 #: where they are taken of what is beyond doubles there, as E exp(x)^2 = exp(2q) is
@@ -96,6 +100,11 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
         return np.asarray(np.log(np.abs(a / b)) / np.abs(np.log(far / near)))
 
     (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
+    falls = exponent(moved.growth, further.growth)
+    levels = _level_off(grid, side, told & (falls > APART), falls)
+    if levels.any():
+        near, far = (np.where(levels, place**side, v) for place, v in zip(FARTHER, (near, far), strict=True))
+        (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
     first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
     kappa, speed = exponent(first[0], last[0]), np.abs(last[0])
     slow = kappa > APART
@@ -152,6 +161,17 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
     words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
     signs = np.where(gone, -1, np.nan_to_num(np.sign(rates[1]))).astype(np.int8)
     return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}, signs
+
+
+def _level_off(grid: Grid, side: int, wanted: Bools, falls: Floats) -> Bools:
+    """Where ln q'/q, that falls with a power of q, where wanted, does so with less than half of it farther out: it comes to a limit"""
+    result, own = np.zeros(wanted.size, dtype=bool), np.flatnonzero(wanted)
+    if own.size:
+        part = grid.take(own)
+        here, there = (part.steps.identical(np.full(own.size, place**side))[0] for place in FARTHER)
+        power = np.log(np.abs(here.growth / there.growth)) / math.log(FARTHER[1] / FARTHER[0])
+        result[own] = (np.abs(there.growth) > TOLD * ROUNDING * there.noise) & (power < falls[own] / 2)
+    return result
 
 
 def _are_held(grid: Grid, at: Floats, wanted: Bools) -> Bools:

@@ -120,7 +120,9 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     def drift(v: sp.Expr) -> sp.Expr:
         try:
             value = moved(v) / v
-        except ValueError:  # sympy 1.14 fails to factor some large integers under roots
+        except ValueError as reason:
+            if not _is_of_sympy(reason):
+                raise
             value = moved(sp.Float(v, _EXACT)) / v
         if value is S.NaN:
             raise Undetermined(f"E phi(u)^2 is infinite at q = {v}, and q comes there")
@@ -133,6 +135,14 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     signs = [sp.sign(drift(v**side)) for v in _FAR] if side else []
     seen = list(itertools.takewhile(lambda s: s == side, signs))  # beyond, it may be too small to be seen
     return side if side and not any(signs[len(seen) :]) else 0
+
+
+def _is_of_sympy(reason: Exception) -> bool:
+    """whether sympy raised it: 1.14 fails to factor some large integers under roots, and nothing else is to be tried again in digits"""
+    trace = reason.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("sympy.")
 
 
 def _seen(change: sp.Expr) -> sp.Expr:

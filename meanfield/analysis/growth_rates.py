@@ -116,8 +116,10 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
     grows = 0 if is_one(factor) else sign((factor - 1) * direction)
-    if grows is None and factor.free_symbols == {GAP} and (own := gap_fixed(coefficient(repeat.gap, 0)).limit) is not None:
-        grows = sign((at_gap(factor, own) - 1) * direction)  # c has come to its limit there long before q is gone
+    if grows is None and factor.free_symbols == {GAP} and (own := gap_fixed(coefficient(repeat.gap, 0))).limit is not None:
+        grows = sign((at_gap(factor, own.limit) - 1) * direction)  # c comes to its limit, on the way to which q has a finite share
+        if grows == 0 and own.limit == 0:
+            _check_sum(factor, own.theta)
     if grows is None and len(repeat.q) > 1:
         raise Undetermined(Reason("whether ", tidied(factor), " is above 1 decides whether q is bounded", bind=_names(factor)), factor - 1)
     if grows != 0:
@@ -132,6 +134,13 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)
     return Motion(direction, S.One, direction - a, direction * c, j) if ahead > 0 else None
+
+
+def _check_sum(factor: sp.Expr, theta: sp.Expr) -> None:
+    """refuse a factor 1 + O(e^mu) of q that adds up over repeats: with e' = e - h e^theta, theta > 1, e ~ l^(-1/(theta - 1))"""
+    (mu, _), c = next(iter(small(factor - 1).items()), ((S.Infinity, 0), S.Zero))
+    if theta > 1 and (c.has(REST) or mu <= theta - 1):
+        raise Undetermined(f"q is multiplied by 1 + O((1 - c)^{mu}), which adds up on the way of c to 1: where q goes is not told")
 
 
 def _never_falls(q: Terms) -> bool:
