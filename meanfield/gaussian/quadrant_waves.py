@@ -121,7 +121,14 @@ class BivariateSineCDF(_QuadrantWave):
 
 
 def _at_an_end(h: sp.Expr, k: sp.Expr, a: sp.Expr, b: sp.Expr, r: sp.Expr) -> Complex | None:
-    """W where Y is X, or -X; None at other correlations, and where it is not known which threshold is met first"""
+    """W where a threshold is infinite, and where Y is X, or -X; None elsewhere, and where it is not known which threshold is met first"""
+    if S.NegativeInfinity in (h, k):
+        return S.Zero, S.Zero
+    if S.Infinity in (h, k):
+        left, own, other = (k, b, a) if h is S.Infinity else (h, a, b)
+        damped = sp.exp(-(other**2) * (1 - r**2) / 2)
+        cosine, sine = _half_wave(left, own + r * other)
+        return damped * cosine, damped * sine
     if r not in (S.One, S.NegativeOne):
         return None
     apart = h - r * k

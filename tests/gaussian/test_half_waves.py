@@ -135,6 +135,15 @@ def test_limits_have_their_own_names() -> None:
     assert BivariateSineCDF(h, k, a, m, r) == -BivariateSineCDF(k, h, -m, -a, r)
 
 
+@pytest.mark.parametrize("part", [BivariateCosineCDF, BivariateSineCDF])
+def test_without_a_threshold_a_quadrant_is_a_half_plane(part) -> None:  # type: ignore[no-untyped-def]
+    k, a, b, r = (sp.Rational(n, 10) for n in (7, 15, -5, 4))
+    for at, far in (((sp.oo, k), (60, k)), ((k, sp.oo), (k, 60))):
+        limit, value = part(*at, a, b, r).evalf(25), part(*far, a, b, r).evalf(25)
+        assert abs(limit - value) <= sp.Float("1e-23") * abs(value)
+    assert part(-sp.oo, k, a, b, r) == part(k, -sp.oo, a, b, r) == 0
+
+
 def test_the_kernels_of_half_waves_are_right_to_rounding() -> None:
     draws = np.random.default_rng(5)
     for h, k in zip(draws.choice([-1, 1], 400) * 10 ** draws.uniform(-5, 1.2, 400), draws.normal(0, 6, 400), strict=True):
