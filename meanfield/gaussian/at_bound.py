@@ -17,6 +17,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import sympy as sp
 from sympy import S
@@ -71,9 +72,10 @@ def left_at(f: sp.Expr, a: sp.Expr) -> sp.Expr | None:
 def integrable(f: sp.Expr, a: sp.Expr) -> bool | None:
     """Whether f(x) exp(-a x^2) is integrable at both ends of the line; None where that is not known."""
     try:
-        return fuzzy_and(_tail(f, a, end).integrable() for end in (1, -1))
+        found: bool | None = fuzzy_and(_tail(f, a, end).integrable() for end in (1, -1))
     except NotClosed:
         return None
+    return found
 
 
 @cache
@@ -95,10 +97,13 @@ def integrable_across(f: sp.Expr, g: sp.Expr, rates: tuple[sp.Expr, sp.Expr], en
     if scale is None and not all(r is not None and _like_a_power(r) for t in tails for r in (t.above, t.below)):
         return None
     both = tails[0].times(tails[1].at(S.One if scale is None else scale))
-    slopes = [[None if r is None else _steepness(r) for r in pair] for pair in zip(*((t.above, t.below) for t in tails), strict=True)]
-    if None not in slopes[0] and ((max(slopes[0]) == 0 and (min(slopes[0]) < 0 or both.integrable())) or max(slopes[0]) < 0):
+    above, below = (
+        [s for r in pair if r is not None and (s := _steepness(r)) is not None]
+        for pair in zip(*((t.above, t.below) for t in tails), strict=True)
+    )
+    if len(above) == 2 and ((max(above) == 0 and (min(above) < 0 or both.integrable())) or max(above) < 0):
         return True
-    if None not in slopes[1] and ((min(slopes[1]) == 0 and (max(slopes[1]) > 0 or both.integrable() is False)) or min(slopes[1]) > 0):
+    if len(below) == 2 and ((min(below) == 0 and (max(below) > 0 or both.integrable() is False)) or min(below) > 0):
         return False
     return None
 
@@ -140,7 +145,7 @@ def _of_waves(r: sp.Expr) -> _Tail:
         if rest.has(*_OSCILLATING):
             return _Tail(None, None)
         waves[rest] = waves.get(rest, S.Zero) + sp.Mul(number, *turning)
-    sizes = {rest: [_size(rest, k) for k in _PLACES[::2]] for rest in waves}
+    sizes: dict[sp.Expr, list[Any]] = {rest: [_size(rest, k) for k in _PLACES[::2]] for rest in waves}
     above = sp.Add(*map(sp.Abs, waves))
     if any(size is None for both in sizes.values() for size in both):
         return _Tail(above, None)
@@ -176,7 +181,7 @@ def _falls(r: sp.Expr) -> bool | None:
     """whether it falls fast enough to be integrable: x^a (ln x)^b does for a < -1, and for a = -1 and b < -1"""
     if r.is_polynomial(x):
         return bool(r == 0)
-    sizes = [_size(r, k) for k in _PLACES]
+    sizes: list[Any] = [_size(r, k) for k in _PLACES]
     if all(size == -S.Infinity for size in sizes):
         return True
     if any(size is None or size == -S.Infinity for size in sizes):

@@ -10,8 +10,9 @@ number. Where both wave numbers are large it is the series (the same integral, t
 
     \sum_{i, j, l} \frac{(-1)^{i + l} r^j (2 i + j)! (2 l + j)!}{i! j! l! 2^{i + l} d^{2 (i + j + l)} A^{2 i + j + 1} B^{2 l + j + 1}},
 
-A = \alpha - i a, B = \beta - i b, whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are
-turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the waves fall at least like s |A| and s |B|.
+A = \alpha - i a, B = \beta - i b, whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over
+s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the
+waves fall at least like s |A| and s |B|.
 
 Of the four quadrants about a point one has no negative \alpha or \beta; the others are what half waves and a whole wave leave of
 it. The integrand changes near the zeros of p and c, which are known, and panels are as long as the distance to them.

@@ -259,7 +259,8 @@ class Gap(Node):
         return beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else where
 
     def _is_finite(self) -> bool | None:
-        return Expectation(self.integrand**2, self.args[1])._is_finite()
+        second = Expectation(self.integrand**2, self.args[1])
+        return second._is_finite() if isinstance(second, Expectation) else False
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]
