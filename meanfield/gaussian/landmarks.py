@@ -6,6 +6,7 @@ Panels end at kinks. Centres and widths are hints: panels start graded towards t
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +15,7 @@ import sympy as sp
 
 from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.kinks import zeros_near
+from meanfield.gaussian.pieces import KINKED
 from meanfield.gaussian.smoothness import edges, is_smooth
 from meanfield.symbols import known
 
@@ -22,6 +24,7 @@ __all__ = ["Landmarks", "features", "landmarks"]
 x = known("x")
 
 _SCAN = 2000
+_MOST_BRANCHES = 64  # of an argument with kinks, that are looked at
 _FAR, _STEP = mp.mpf(1000), mp.mpf("1.03")  # beyond, as where a function begins that is 0 far around 0
 
 
@@ -86,7 +89,7 @@ def features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
     inner |= {t.exp for t in f.atoms(sp.Pow) if t.exp.has(x)}
     found: dict[mp.mpf, mp.mpf] = {}
     with mp.workdps(20):
-        for e in inner:
+        for e in {branch for argument in inner for branch in _branches(argument)}:
             if e.free_symbols != {x} or not is_smooth(e):
                 continue
             for root in _roots(e, 15) if e.is_polynomial(x) else map(mp.mpc, zeros_near(e)):
@@ -96,6 +99,32 @@ def features(f: sp.Expr) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
                 near = next((c for c in found if abs(c - centre) <= width / 8), centre)
                 found[near] = min(width, found.get(near, width))
     return tuple(sorted(found.items()))
+
+
+def _branches(e: sp.Expr) -> set[sp.Expr]:
+    """expressions without kinks, one of which e is at each point: tanh(Max(0, x)) is as narrow as tanh(x)"""
+    done: set[sp.Expr] = set()
+    todo = {e}
+    while todo and len(done) + len(todo) <= _MOST_BRANCHES:
+        here = todo.pop()
+        kinked = [t for t in here.atoms(*KINKED) if not any(a.has(*KINKED) for a in t.args)]
+        if not kinked:
+            done.add(here)
+            continue
+        node = min(kinked, key=sp.default_sort_key)
+        todo |= {here.xreplace({node: value}) for value in _values(node)}
+    return done
+
+
+def _values(node: sp.Expr) -> Iterable[sp.Expr]:
+    """what a node with kinks may be"""
+    if isinstance(node, sp.Piecewise):
+        return [value for value, _ in node.args]
+    if isinstance(node, (sp.Max, sp.Min)):
+        return tuple(node.args)
+    if isinstance(node, sp.Abs):
+        return node.args[0], -node.args[0]
+    return (sp.S.One, sp.S.NegativeOne) if isinstance(node, sp.sign) else (sp.S.One, sp.S.Zero)
 
 
 def _width(e: sp.Expr, centre: mp.mpf) -> mp.mpf:

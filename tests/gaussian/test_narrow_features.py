@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -80,3 +82,25 @@ def _gap_of_steps(slope: float, place: float, variance: float, d: float) -> floa
         inner = (own * w).ravel() @ (square * np.exp(-(((place + m) / s) ** 2) / 2))
         total += 2 * weight * np.exp(-((b / r) ** 2) / 2) * inner
     return float(total / (4 * np.pi * s * r))
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "kink"),
+    [
+        (sp.tanh(sp.Max(0, x)), lambda t: mp.tanh(max(t, 0)), 0),
+        (sp.atan(5 * sp.Max(x - 2, 0)), lambda t: mp.atan(5 * max(t - 2, 0)), 2),
+        (sp.tanh(sp.Piecewise((x / 2, x < 1), (3 * x - 2, True))), lambda t: mp.tanh(t / 2 if t < 1 else 3 * t - 2), 1),
+        (sp.erf(sp.Min(sp.Abs(x - 1), sp.Abs(x) + sp.Max(1, x))), lambda t: mp.erf(min(abs(t - 1), abs(t) + max(1, t))), 1),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("variance", ["1e9", "1e12"])
+def test_digits_of_what_saturates_next_to_its_kink(f: sp.Expr, value: Callable[[mp.mpf], mp.mpf], kink: int, variance: str) -> None:
+    """the argument of a function has the kink: where it is about 1 was no feature, and all nodes lay where the function is flat"""
+    found = [mf.evaluate(mf.E(f**n, q), q=mp.mpf(variance), digits=30) for n in (1, 2)]
+    with mp.workdps(45):
+        s = mp.sqrt(mp.mpf(variance))
+        far = [mp.mpf(2) ** k for k in range(-3, 50) if mp.mpf(2) ** k < 14 * s]
+        ends = sorted({kink, 0, kink - 14 * s, kink + 14 * s, *(kink + side * a for a in far for side in (-1, 1))})
+        for n, number in enumerate(found, 1):
+            true = mp.quad(lambda t, n=n: value(t) ** n * mp.npdf(t, 0, s), ends)
+            assert abs(number - true) < mp.mpf(10) ** -29 * abs(mp.mpf(true)), n
