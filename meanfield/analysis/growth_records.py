@@ -37,11 +37,11 @@ class Growth:
     Attributes
     ----------
     quantity : "q", "1 - c" or "J"
-    kind : "bounded", "power", "stretched", "exponential", "logarithmic" (not q), "quasi-polynomial" (J only: ln J ~ ln^2 l, beyond every
+    kind : "bounded", "power", "stretched", "exponential", "logarithmic", "quasi-polynomial" (J only: ln J ~ ln^2 l, beyond every
         power and below every stretched exponential), "infinite" (J only: E phi'^2 is), or "undetermined", these two with the reason.
     exponent, rate : power: q ~ (rate l)^exponent, which is rate l at exponent 1 alone and rate^2 l^2 at exponent 2, 1 - c and
         J ~ l^exponent; exponential: ln ~ rate l; stretched: ln ~ sign (rate l)^stretch, stretch = 1/2 for saturating norms; logarithmic:
-        1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
+        q and 1 - c ~ coefficient (ln l)^exponent, J ~ (ln l)^exponent.
     sign : -1 of a stretched law that decays, as that of 1 - c; else 1.
     log_exponent : of power and stretched laws, what q, 1 - c, J or ln J has beside its power of l: (ln l)^log_exponent, where branches
         grow like logarithms. With it a law is reached slowly: q, and ln J of a stretched law, up to a factor 1 + O(ln ln l/ln l).

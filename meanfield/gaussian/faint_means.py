@@ -42,8 +42,8 @@ class Faint:
 
 
 @cache
-def _ended(f: sp.Expr) -> tuple[sp.Expr, tuple[sp.Expr, sp.Expr, sp.Expr, sp.Expr] | None]:
-    """the polynomial that f is for small x > 0, and (A, m, beta, gamma) of what is flat beside it, with the exponent of what follows"""
+def _ended(f: sp.Expr) -> tuple[sp.Expr, tuple[sp.Expr, ...] | None]:
+    """the polynomial that f is for small x > 0, and (A, m, beta, gamma, s) of what is flat beside it up to x^s"""
     first = pieces(f)[0][2]
     found = at_zero(first, _DEGREE + 1)
     if any(not a.is_Integer or a < 0 or c.has(LOG) or a > _DEGREE for a, c in found.items()):
