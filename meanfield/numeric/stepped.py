@@ -29,7 +29,14 @@ Real = Callable[[Floats], Floats]
 #: of the larger constant, what is nothing beside it; of the largest coefficient, what the last ones may be
 NOTHING, LEFT = 4e-16, 1e-15
 SLOPES = (48, 96, 192)  # nodes in \kappa
-_share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), otypes=[np.float64])  # \Phi
+CERTAIN = 40.0  # from there on \Phi is 1, and before the opposite of it 0, to the bit
+_share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), otypes=[np.float64])
+
+
+def _normal_cdf(z: Floats) -> Floats:
+    share, near = np.where(z > 0.0, 1.0, 0.0), np.abs(z) < CERTAIN
+    share[near] = _share(z[near])
+    return share
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class _Rest:
     @lru_cache(maxsize=64)
     def of(value: Real, d: float, left: float, right: float) -> _Rest:
         def rest(x: Floats) -> Floats:
-            return np.asarray(value(x) - (left + (right - left) * _share(x / d)))
+            return np.asarray(value(x) - (left + (right - left) * _normal_cdf(x / d)))
 
         h = 2.0 * math.pi * SHARE * d / (NATS + 0.5)
         support = support_of(rest, NOTHING * max(abs(left), abs(right)))

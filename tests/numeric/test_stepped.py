@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import lookup
+from meanfield.numeric import lookup, stepped
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.stepped import Stepped
@@ -70,3 +71,12 @@ def test_under_narrow_gaussians_the_lattice_is_no_sum() -> None:
     step, _ = ways(regular(mf.silu.expression), False)
     with pytest.raises(Impossible, match="too small"):
         step.products(variances(0))
+
+
+def test_shares_that_are_certain_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """the support of what is local is looked for far out, where Phi is 0 or 1 to the bit"""
+    z = np.array([-300.0, -40.0, -39.0, -5.0, 0.0, 3.0, 39.5, 40.0, 1e3])
+    share, asked = stepped._share, []
+    monkeypatch.setattr(stepped, "_share", lambda a: (asked.append(a.size), share(a))[1])
+    assert (stepped._normal_cdf(z) == [0.5 * math.erfc(-a / math.sqrt(2.0)) for a in z]).all()
+    assert asked == [5]
