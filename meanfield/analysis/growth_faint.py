@@ -10,6 +10,8 @@ de/d ln X = G(e) X^{g + \kappa}/\beta:  where g < -\kappa it stops on the way, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sympy as sp
 from sympy import S
 
@@ -58,14 +60,16 @@ def _leading(terms: Terms, what: str) -> tuple[tuple[sp.Expr, int], sp.Expr]:
 def faint_laws(repeat: Repeat, move: Motion) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J where q goes to 0 like that."""
     own = move.faint
+    assert own is not None
     q = Growth("q", "logarithmic", exponent=-1 / own.power, coefficient=tidied(own.rate ** (1 / own.power)))
-    laws = list[Growth]()
-    for name, law in (("1 - c", _gap_law), ("J", _apjn_law)):
-        try:
-            laws.append(law(repeat, move, own))
-        except (Undetermined, NoExpansion) as reason:
-            laws.append(unknown_law(name, as_undetermined(reason)))
-    return q, *laws
+    return q, _said("1 - c", _gap_law, repeat, move, own), _said("J", _apjn_law, repeat, move, own)
+
+
+def _said(quantity: str, law: Callable[[Repeat, Motion, Fading], Growth], repeat: Repeat, move: Motion, own: Fading) -> Growth:
+    try:
+        return law(repeat, move, own)
+    except (Undetermined, NoExpansion) as reason:
+        return unknown_law(quantity, as_undetermined(reason))
 
 
 def _gap_law(repeat: Repeat, move: Motion, own: Fading) -> Growth:
