@@ -69,6 +69,8 @@ def _corner(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.m
 
 def _series(along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> tuple[mp.mpc, mp.mpf] | None:
     """the integral over the angle by inverse powers of both wave numbers, and the error; None where these do not reach the precision"""
+    if along == 0 or up == 0:
+        return None
     total, size, turned, last = mp.mpc(0), mp.mpf(0), (1 - abs(r)) / 2, mp.inf
     for n in range(_MOST_TERMS):
         terms = [_term(i, j, n - i - j, along, up, r) / square**n for j in range(n + 1) for i in range(n + 1 - j)]
