@@ -25,6 +25,7 @@ from sympy.core.logic import fuzzy_and
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.stable import complemented
 from meanfield.symbols import known
 
 __all__ = ["integrable", "integrable_across", "integrable_along", "left_at", "rest_of"]
@@ -203,7 +204,7 @@ def _slope(r: sp.Expr) -> sp.Expr:
         return r.args[0].diff(x)
     if r.is_Pow and not r.exp.has(x):
         return r.exp * _slope(r.base)
-    return r.diff(x) / r if r != 0 else S.Zero
+    return complemented(r.diff(x)) / r if r != 0 else S.Zero
 
 
 def _slopes(r: sp.Expr) -> list[sp.Expr] | None:
