@@ -7,6 +7,7 @@ asked, where leaps can make it, or one of 20000 where they cannot and it takes n
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,9 +21,7 @@ from meanfield.analysis.growth_fits import fits
 from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
-from meanfield.numeric.readers import reader_of
 from meanfield.numeric.runs import Run
-from meanfield.numeric.trajectory import kernel_of
 from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
-#: for how many seconds one goes deeper than was asked for, and by how much compiled layers are faster than plain Python
-PATIENCE, COMPILED = 30.0, 20.0
+#: repeats by which it is seen what more of them cost, and for how many seconds one goes deeper than was asked for
+SEEN, PATIENCE = 50, 30.0
 #: factors of e in q after which what depends on it has settled
 QUIET = 30
 #: depth at which what settles slowly has settled, and a logarithm is told from powers of l that are nearly as slow
@@ -120,9 +119,10 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     found = fits(law, series, free, depth >= FAR)
     far = isinstance(run, LongRun)
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
-    asks = depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found))
-    if asks and (far or _takes(rec, not single, {**given, **fixed}) <= PATIENCE):
-        found = _deeper(law, rec, start, {**given, **fixed}, free, found, far)
+    if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
+        ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
+        if far or _takes(rec, ended, {**given, **fixed}) * ONE_BY_ONE / SEEN <= PATIENCE:
+            found = _deeper(law, rec, start, {**given, **fixed}, free, found, far)
     return Check(law, free, tuple(found), run)
 
 
@@ -161,12 +161,8 @@ def _deeper(
     return [settled.get((f.quantity, f.name), f) for f in fits(law, _series(run, gap is None), free, far)]
 
 
-def _takes(rec: Recursion, paired: bool, values: dict[str, Any]) -> float:
-    """seconds that ONE_BY_ONE repeats are taken to cost, the same on every machine: by what their quadrature, or tables, are known to"""
-    kernel, reader = kernel_of(rec, paired), reader_of(rec, paired)
-    if reader is not None and reader.tables:
-        cost = reader.kernel.work.looked_up
-    else:
-        table = np.array([[float(values[name])] for name in (s.name for s in rec.parameters)])
-        cost = kernel.work.milliseconds([i.shapes(kernel.parameters, table) for i in kernel.integrands])
-    return ONE_BY_ONE * kernel.layers * cost / COMPILED / 1000
+def _takes(rec: Recursion, state: tuple[float, float | None], values: dict[str, Any]) -> float:
+    """seconds of work of SEEN more repeats from where a run has ended"""
+    begin = time.process_time()
+    _run(rec, SEEN, *state, values, True)
+    return time.process_time() - begin

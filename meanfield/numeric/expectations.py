@@ -15,7 +15,7 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.growth import finite_below
-from meanfield.gaussian.guards import unguarded
+from meanfield.gaussian.guards import is_guarded, unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
@@ -53,7 +53,7 @@ class Expectations(Calls):
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
         e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
         e = e.replace(lambda t: isinstance(t, Node), self._node)
-        e = e.replace(lambda t: isinstance(t, sp.Piecewise) and t.args[-1].cond != sp.true, lambda t: t.func(*t.args, (sp.nan, True)))
+        e = e.replace(is_guarded, lambda t: t.func(*t.args, (sp.nan, True)))
         e = e.replace(_is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1])) if self.stepping else without_hints(e)
         return weighed(angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition))
 

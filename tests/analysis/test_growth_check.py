@@ -9,9 +9,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.analysis.growth_check import PATIENCE, _takes
 from meanfield.analysis.growth_curves import Curve
-from meanfield.recurrence import recursion
 
 x, R = mf.x, sp.Rational
 
@@ -138,15 +136,3 @@ def test_a_move_that_is_small_by_chance_counts_as_what_the_one_before_falls_to(c
     steps = iter([1.0, 1.0 + 1e-12, 1.008])
     fit = Curve("q", l, np.log(l), [], [], **curve).fit("exponent", 1.0, np.log(l), [np.log(l)], constant=lambda _: next(steps))
     assert fit.error == pytest.approx(fallen, rel=1e-3)
-
-
-def test_how_deep_a_check_goes_is_no_matter_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """what repeats cost is known before they are run: of closed forms little, of quadrature more"""
-    clock = iter(range(0, 10**9, 1000))
-    monkeypatch.setattr("time.process_time", lambda: next(clock))
-    closed, tanh = (recursion(mf.mlp(phi)) for phi in (mf.erf, mf.tanh))
-    at = {"sigma_w": 1.3, "sigma_b": 0.1}
-    assert _takes(closed, True, at) == _takes(closed, True, at) < 1
-    assert _takes(tanh, True, at) < PATIENCE
-    monkeypatch.setattr("meanfield.analysis.growth_check.reader_of", lambda *_: None)
-    assert _takes(closed, True, at) < _takes(tanh, False, at) < _takes(tanh, True, at)
