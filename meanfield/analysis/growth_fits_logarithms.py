@@ -69,7 +69,7 @@ def faint_fits(law: GrowthLaw, series: Series, values: Mapping[str, float]) -> l
     """The constants of a law of which q is a power of ln l."""
     kept = np.flatnonzero((series.layers >= FIRST) & np.isfinite(series.logs["J"]))
     l, t, found = series.layers[kept].astype(float), -series.logs["q"][kept], list[Fit]()
-    power = -1 / number(sp.sympify(law.q.exponent), values)
+    power = -1 / number(law.q.exponent, values)
     one, falling = np.ones_like(l), np.exp(-power * t)
     along = number(law.apjn.exponent, values) * power if law.apjn.kind == "logarithmic" else 0.0  # d ln J/d ln X
     for g in (law.q, law.gap, law.apjn):

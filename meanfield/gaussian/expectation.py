@@ -18,7 +18,7 @@ from meanfield.gaussian import closed, expansions
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.expansions import Expansion
-from meanfield.gaussian.finite_parts import FinitePart, over_the_line
+from meanfield.gaussian.finite_parts import over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, untold
@@ -275,7 +275,7 @@ class Expectation(Node):
             result = closed.product_mean(*_halves(f), centred)
         left = left_of(f, self.mean, self.variance) if result is None else None
         whole = None if left is None else over_the_line(left)
-        if whole is not None and not whole.has(FinitePart):
+        if whole is not None:
             return whole / sp.sqrt(2 * sp.pi * self.variance), {}
         return result, {q: self.variance, closed.M: self.mean}
 

@@ -206,9 +206,10 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
         return _at_rest(trail, period, delta)
     added, lenient = step()
     fine = ends.increments.fine
-    rate = _slowest(trail, added, fine)
+    found = _nudged(trail, added)
+    rate = _slowest(trail, found, fine)
     if not fine:
-        _check_rest(ends, values, trail, added)
+        _check_rest(ends, values, trail, found)
     if rate < SLOW:
         try:
             return _leapt(trail, delta, added, lenient)
@@ -225,11 +226,10 @@ def _nudged(trail: Trail, added: Added) -> Floats:
     return added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0], y * [1.0, 1.0 + NUDGE, 1.0]]).T)
 
 
-def _slowest(trail: Trail, added: Added, fine: bool) -> float:
+def _slowest(trail: Trail, found: Floats, fine: bool) -> float:
     """What is slow where the state stands still, so that rounding of a repeat counts so many times as much: the least of the logarithms
     of the factors of the product, but for one that is 0, as far as rounding shows, and of what q and delta/q are pulled to rest by where
     they are not there. In increments that are `fine` no rounding shows, nor hides that delta/q moves by less."""
-    found = _nudged(trail, added)
     rates = [abs(float(found[0, 0] + found[k, 0])) for k in (3, 4)]
     slow = [rate for rate in rates if rate > 0.0 and (fine or not rate < MARGINAL)]
     for k in range(1 + (fine and trail.s[trail.module.DELTA] > 0.0)):
@@ -239,10 +239,9 @@ def _slowest(trail: Trail, added: Added, fine: bool) -> float:
     return min(slow, default=math.inf)
 
 
-def _check_rest(ends: Ends, values: Floats, trail: Trail, added: Added) -> None:
+def _check_rest(ends: Ends, values: Floats, trail: Trail, found: Floats) -> None:
     """Refuse what rounding of a repeat makes of the product, or of delta/q, times the depth, where more digits of both show it."""
     m, s, depth = trail.module, trail.s, trail.depth
-    found = _nudged(trail, added)
     log, apart = float(found[0, 0] + found[3, 0]), float(found[1, 0])
     pull = abs(float(found[1, 2] - found[1, 0])) / NUDGE
     if abs(log) >= LOST and (s[m.DELTA] == 0.0 or pull >= LOST):
