@@ -30,8 +30,9 @@ CRITICAL = 1e-9
 ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
 PLACES, TOLD = ((1e6, 1e10), (1e3, 1e5), (1e2, 1e3)), 1e3
-#: where it is looked whether that of q, which falls there, comes to a limit
-FARTHER = (1e13, 1e16)
+#: where it is looked whether a rate that falls there comes to a limit: next to a part that is linear one of height h leaves h^2/q to q and
+#: h^2/(w sqrt q) to J, w its width
+FARTHER = (1e20, 1e26)
 #: by how much more than its bound a difference of rates has to be seen
 SEEN = 30
 #: where they are taken of what is beyond doubles there, as E exp(x)^2 = exp(2q) is
@@ -101,7 +102,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
 
     (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
     falls = exponent(moved.growth, further.growth)
-    levels = _level_off(grid, side, told & (falls > APART), falls)
+    levels = _level_off(grid, side, told & (np.maximum(falls, exponent(chi.log, later.log)) > APART), falls)
     if levels.any():
         near, far = (np.where(levels, place**side, v) for place, v in zip(FARTHER, (near, far), strict=True))
         (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
@@ -164,13 +165,14 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
 
 
 def _level_off(grid: Grid, side: int, wanted: Bools, falls: Floats) -> Bools:
-    """Where ln q'/q, that falls with a power of q, where wanted, does so with less than half of it farther out: it comes to a limit"""
+    """Where ln q'/q, that falls with a power of q (or not at all), where wanted, does so with less than half of it farther out: it comes to
+    a limit"""
     result, own = np.zeros(wanted.size, dtype=bool), np.flatnonzero(wanted)
     if own.size:
         part = grid.take(own)
         here, there = (part.steps.identical(np.full(own.size, place**side))[0] for place in FARTHER)
         power = np.log(np.abs(here.growth / there.growth)) / math.log(FARTHER[1] / FARTHER[0])
-        result[own] = (np.abs(there.growth) > TOLD * ROUNDING * there.noise) & (power < falls[own] / 2)
+        result[own] = (np.abs(there.growth) > TOLD * ROUNDING * there.noise) & (power < np.maximum(falls[own] / 2, APART))
     return result
 
 

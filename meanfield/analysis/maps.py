@@ -72,10 +72,12 @@ class Program:
 
 
 @lru_cache(maxsize=256)
-def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool = False) -> Program:
+def program(
+    expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False
+) -> Program:
     """The program of expressions in the symbols of `order`, moments of many tokens among them; an earlier process may have made it."""
-    description = f"table {by_quadrature} {_written(expressions, order)}"
-    return remembered(description, lambda: _program(expressions, order, by_quadrature))
+    description = f"table {by_quadrature} {careful} {_written(expressions, order)}"
+    return remembered(description, lambda: _program(expressions, order, by_quadrature, careful))
 
 
 def _written(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...]) -> str:
@@ -86,8 +88,8 @@ def _written(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...]) -> 
     return without_numbers([*parts, *(text(e, found) for e in (*(symbol.value for symbol in (*held, *names)), *expressions))])
 
 
-def _program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool) -> Program:
-    lowering = Lowering(by_quadrature)
+def _program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool, careful: bool) -> Program:
+    lowering = Lowering(by_quadrature, careful)
     taken = {"math", "np", "expressions", "table"}
     given = {s: parameter_name(s.name, taken) for s in order}
     lowered = [lowering.numeric(e) for e in expressions]
@@ -128,7 +130,7 @@ def values_of(
     """Values (one row each) over arrays of their symbols, by name, with a rounding bound on the first.
 
     Where a closed form cancels, to less than 12 digits of its value or of `scale`, it is evaluated by quadrature, as everything is if
-    `by_quadrature`.
+    `by_quadrature`; where that is not enough either, as of a mean that is all tail, with the rounding of what is summed counted.
     """
     order = _order(expressions)
     arrays = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in given.values()))
@@ -137,10 +139,13 @@ def values_of(
     rows |= _moments(tuple(s for s in order if isinstance(s, Moment)), columns)
     table = np.array([rows[s] for s in order]).reshape(len(order), arrays[0].size)
     out = program(expressions, order, by_quadrature)(table)
-    poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
-    if not by_quadrature and poor.any() and any(e.has(Node) for e in (*expressions, *(name.value for name in ordered(expressions)[1]))):
+    sums = not by_quadrature and any(e.has(Node) for e in (*expressions, *(name.value for name in ordered(expressions)[1])))
+    for careful in (False, True) if sums else ():
+        poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
+        if not poor.any():
+            break
         with suppress(ValueError):  # what has no quadrature, as what grows faster than every exp(c x^2): it is nan where it is infinite
-            again = program(expressions, order, by_quadrature=True)(table[:, poor])
+            again = program(expressions, order, True, careful)(table[:, poor])
             better = ~(again[-1] >= out[-1][poor])
             out[:, poor] = np.where(better, again, out[:, poor])
     return out[:-1], out[-1]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from meanfield.analysis.maps import values_of
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.slopes import slope
+from meanfield.numeric.evaluation import evaluate
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
@@ -152,19 +153,22 @@ class Table:
 
     def _panel(self, i: int) -> Floats | None:
         if i not in self.panels:
-            values = self._values(i)
-            self.steep[i] = _is_steep(values)
-            self.panels[i] = _coefficients(np.log(values) if self.steep[i] else values) if np.isfinite(values).all() else None
+            name = f"means_{fingerprint(f'{makers()} {POINTS} {sp.srepr(self.node)} {i}')}"  # computed once for all processes
+            if (found := kept(name)) is None:
+                keep(name, found := np.append(*self._shown(i)).tobytes())
+            steep, *values = np.frombuffer(found)
+            self.steep[i] = bool(steep)
+            self.panels[i] = _coefficients(np.array(values)) if np.isfinite(values).all() else None
         return self.panels[i]
 
-    def _values(self, i: int) -> Floats:
-        """at the points of a panel, computed once for all processes"""
-        name = f"panel_{fingerprint(f'{makers()} {POINTS} {sp.srepr(self.node)} {i}')}"
-        if (found := kept(name)) is not None:
-            return np.frombuffer(found)
+    def _shown(self, i: int) -> tuple[bool, Floats]:
+        """whether values on a panel span many decades, and they at its points, their logarithms if so"""
         (values,), _ = values_of((self.node,), {"q": _variances(i)})
-        keep(name, values.tobytes())
-        return np.asarray(values)
+        if _is_steep(values):
+            return True, np.log(values)
+        if values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades on this panel into what is no double
+            return True, np.asarray(evaluate(self.node, log=True, q=_variances(i)))
+        return False, values
 
     def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
         """what is tabulated, and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""

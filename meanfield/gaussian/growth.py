@@ -7,6 +7,7 @@ a P of degree above 2 is never integrable, and a x^2 in P only for q < 1/(4 a).
 from __future__ import annotations
 
 import itertools
+import sys
 from functools import cache
 from typing import Final
 
@@ -205,6 +206,18 @@ def beside(g: sp.Expr, at: sp.Expr) -> sp.Expr:
     return (side(g, 1 if at > 0 else -1) if g.has(sp.tanh) else g).xreplace({x: at})
 
 
+def _tower_at(f: sp.Expr) -> sp.Expr | None:
+    """A point next to which an exponential in f has a power beyond doubles, which takes more digits than there is room for."""
+    g = f.xreplace(sampled(f))
+    kinds = sp.exp, sp.cosh, sp.sinh
+    powers = sorted({t.args[0] for t in g.atoms(*kinds) if t.args[0].has(*kinds)}, key=sp.count_ops)
+    for e, r, way in itertools.product(powers, places(g) if powers else (), (1, -1)):
+        size = abs(e.xreplace({x: r + way * sp.Rational(1, 10**14)}).evalf(_DIGITS))
+        if size.is_Float and size > sys.float_info.max:
+            return r
+    return None
+
+
 def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr, float]:
     """the point next to which f grows fastest at these parameters, and the a of its growth |x - r|^a there, on one side or both"""
     g, worst = f.xreplace(values), (S.Zero, 0.0)
@@ -336,7 +349,11 @@ def beyond(f: sp.Expr, variance: sp.Expr) -> sp.Basic | None:
 
 @among_reals
 def divergence(f: sp.Expr) -> str | None:
-    """Why E f(u)^2 is infinite at variance 1, and for which variances; None where it is finite, or where the growth cannot be told."""
+    """Why E f(u)^2 is infinite at variance 1, and for which variances, or why it has no numbers; None where it is finite, or where the
+    growth cannot be told."""
+    tower = _tower_at(f)
+    if tower is not None:
+        return f"f = {f}: next to x = {tower} an exponential of an exponential has no value in any number of digits"
     pole = _pole(f)
     if pole is not None:
         return f"f = {f}: E f(u)^2 is infinite for every variance, {pole}"

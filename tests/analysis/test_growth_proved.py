@@ -58,7 +58,7 @@ def test_a_refusal_of_ones_own_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
         _direction(q**2 + q, q)
 
 
-@pytest.mark.parametrize("large", [100, 1000])
+@pytest.mark.parametrize("large", [100, 1000, 20_000])
 def test_a_bounded_part_however_large_does_not_hide_that_q_grows_exponentially(large: int) -> None:
     """q' = sigma_w^2 E(u + K tanh(u/9))^2 = sigma_w^2 q (1 + O(K q^(-1/2)))"""
     net = mf.mlp(mf.Activation(x + large * sp.tanh(x / 9)))

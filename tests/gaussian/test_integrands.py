@@ -368,6 +368,8 @@ def test_quotients_of_zeros_anywhere(f: sp.Expr, given: dict[str, float]) -> Non
         (1 / sp.sin(x - 1), "pole at x = 1"),
         (1 / sp.sqrt(sp.Abs(x)), "not square-integrable at x = 0"),
         (sp.gamma(1 + x**2), "faster than"),
+        (x * (1 - sp.exp(-sp.exp(1 / x**2))), "next to x = 0 an exponential of an exponential"),
+        (sp.exp(-sp.cosh(sp.exp(sp.exp(1 / (x - 2) ** 2)))), "next to x = 2 an exponential of an exponential"),
     ],
     ids=str,
 )
