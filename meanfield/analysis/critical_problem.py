@@ -39,6 +39,8 @@ q = known("q")
 
 #: variances among which critical points are looked for
 LOWEST, HIGHEST = 1e-10, 1e10
+#: and those at which it is seen whether a line is one of numbers
+OUTWARD = (1.0, 10.0, 0.1, 100.0, 0.01, 1e3, 1e-3)
 #: a square below this part of its terms is 0
 ZERO = 1e-18
 #: parameters this close to those of a degenerate point are its own
@@ -214,13 +216,16 @@ class Problem:
         return point
 
     def _every(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical:
-        here, there = (self._point(squares, mp.mpf(k)) for k in (1, 2))
-        if here.status == "none":
-            return here
-        if any(abs(here[name] - there[name]) > 1e-12 * abs(here[name]) for name in here):
+        asked = ((mp.mpf(at), self._point(squares, mp.mpf(at))) for at in OUTWARD)
+        at, here = next(((at, point) for at, point in asked if point.status != "none"), (mp.mpf(1), None))
+        if here is None:
+            return self._point(squares, at)
+        there, part = self._point(squares, 2 * at), at != 1
+        if part or any(abs(here[name] - there[name]) > 1e-12 * abs(here[name]) for name in here):
             shown = _shown(squares)
             line = {name: sp.sqrt(square) for name, square in shown.items()}
-            return Critical(line, "line", "each q is fixed and critical with these parameters", q=q, chi=1, squares=shown)
+            where = f", where the squares are not negative, as at q = {mp.nstr(at)} but not at q = 1" if part else ""
+            return Critical(line, "line", f"each q is fixed and critical with these parameters{where}", q=q, chi=1, squares=shown)
         here.status, here.reason, here.q = "every q", "chi = 1 and q' = q at each variance", q
         return here
 

@@ -13,9 +13,11 @@ import sympy as sp
 from meanfield import arguments
 from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.critical_problem import Problem
+from meanfield.analysis.derivatives import infinite
 from meanfield.analysis.elimination import equations
 from meanfield.analysis.maps import map_of
 from meanfield.blocks.algebra import Block
+from meanfield.gaussian.expectation import Expectation
 
 __all__ = ["critical"]
 
@@ -96,8 +98,10 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     if any(gap.subs(dict(bound), simultaneous=True) != 0 for gap in step.parted):
         return Critical({}, "none", APART)
     problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
-    if problem.equations.chi.has(sp.oo, sp.zoo):
-        return Critical({}, "none", "an activation jumps: chi is infinite for any parameters")
+    chi = problem.equations.chi
+    why = "the activation jumps" if chi.has(sp.oo, sp.zoo) else next(filter(None, map(infinite, chi.atoms(Expectation))), None)
+    if why is not None:
+        return Critical({}, "none", f"{why}: chi is infinite for any parameters")
     if problem.equations.chi == -1:
         return Critical({}, "none", "chi = 0 for any parameters: weights are 0, or an activation has no slope")
     if q is None:

@@ -62,7 +62,16 @@ def _value(block: Block, x: Any, r: LayerMap) -> Any:
     raise ValueError(f"{type(block).__name__} has no map of correlations that composes: shaping is of Activate, Linear, norms and skips")
 
 
-@_value.register(Linear)
+@_value.register
+def _(block: Linear, x: Any, r: LayerMap) -> Any:
+    for value, name, needed in ((block.sigma_w, "sigma_w", 1), (block.sigma_b, "sigma_b", 0)):
+        if value.is_number and value != needed:
+            raise ValueError(
+                f"{name} = {value}: an activation is shaped for q = 1, which weights keep with {name} = {needed} or a letter for it"
+            )
+    return x
+
+
 @_value.register(Identity)
 @_value.register(LayerNorm)
 @_value.register(RMSNorm)

@@ -19,7 +19,7 @@ from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_slopes
 from meanfield.symbols import known
 
-__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "ordered", "shortened"]
+__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "ordered", "shortened"]
 
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
 
@@ -142,6 +142,15 @@ def _same_moment(node: Exchangeable, along: int) -> sp.Expr:
         return sp.S.Zero
     own = sp.Dummy("variance", positive=True)
     return derivative(Expectation(sp.Mul(*factors), own), own).xreplace({own: variance})
+
+
+def infinite(mean: Expectation) -> str | None:
+    """why the mean of a squared slope is infinite at every variance; None where it is not, or where that is not known"""
+    jumps = mean.integrand.has(sp.DiracDelta)
+    value = mean.conditioned() if jumps else mean.closed()
+    if value is None or not value.has(sp.oo, sp.zoo):
+        return None
+    return "the activation jumps" if jumps else "the square of the slope is not integrable"
 
 
 def at_variance(e: sp.Expr, variance: sp.Expr) -> sp.Expr:

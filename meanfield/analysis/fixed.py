@@ -304,7 +304,7 @@ def _beyond(found: Roots) -> str:
     parts = []
     if found.last > 0:
         where = "beyond the last fixed point" if found.roots else "for every variance"
-        parts.append(f"q' > q {where}: q grows without bound")
+        parts.append(f"q' > q {where} up to {HIGHEST:g}: q leaves that behind")
     if found.unresolved:
         ends = [(f"{low:.3g}", f"{high:.3g}") for low, high in sorted(found.unresolved)]
         where = " and ".join(low if low == high else f"from {low} to {high}" for low, high in ends)

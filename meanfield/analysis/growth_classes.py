@@ -1,9 +1,10 @@
 r"""How q, 1 - c and J grow, in a word for each of many settings, from the map of a repeat where they go.
 
 At a fixed point the slopes decide. Where q goes to infinity or to 0, ln q'/q ~ q^{-\kappa}, ln J'/J ~ q^{-\eta} and the rate of 1 - c at
-c = 1 are taken far out at two variances: q grows exponentially (\kappa = 0) or as a power of l, and J exponentially (\eta = 0), with a
-stretched exponent (\eta < \kappa), as a power (\eta = \kappa), beyond each power but below those (the same with a logarithm: ln J goes as
-the square of ln l), or not; it is infinite where E phi'^2 is. These are the kinds of `mf.growth`, without its constants.
+c = 1 are taken far out at two variances: q grows exponentially (\kappa = 0), faster where the rate rises, be it as ln q, or as a power of
+l, and J exponentially (\eta = 0), with a stretched exponent (\eta < \kappa), as a power (\eta = \kappa), beyond each power but below
+those (the same with a logarithm: ln J goes as the square of ln l), or not; it is infinite where E phi'^2 is. These are the kinds of
+`mf.growth`, without its constants.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SEEN = 30
 NEARER = (1e1, 1e2)
 #: exponents, and rates in units of that of q, that are told apart
 APART = 0.05
-#: relative change over which d ln J/d ln q is no constant, and by how much two steps of it differ that are the same
+#: relative change over which d ln J/d ln q is no constant, and a rate grows, and by how much two steps of it differ that are the same
 FLAT, EVEN = 1e-2, 0.15
 #: settings whose value stands for those of many
 SAMPLES = 64
@@ -65,7 +66,7 @@ def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts:
                 own, signs[moves] = _moving(grid.take(moves), side, parts[moves])
                 for name, values in own.items():
                     words[name][moves] = values
-    signs[np.isin(words["apjn"], ("bounded", "unresolved"))] = 0
+    signs[np.isin(words["apjn"], ("bounded", "infinite", "unresolved"))] = 0
     return words, signs
 
 
@@ -101,16 +102,18 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
         return np.asarray(np.log(np.abs(a / b)) / np.abs(np.log(far / near)))
 
     (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
-    falls = exponent(moved.growth, further.growth)
-    levels = _level_off(grid, side, told & (np.maximum(falls, exponent(chi.log, later.log)) > APART), falls)
+    pairs = (moved.growth, further.growth), (chi.log, later.log)
+    changes = np.any([_falls(*pair) | _rises(*pair) for pair in pairs], axis=0)
+    levels, unsteady = _level_off(grid, side, told & changes, exponent(*pairs[0]))
+    told &= ~unsteady
     if levels.any():
         near, far = (np.where(levels, place**side, v) for place, v in zip(FARTHER, (near, far), strict=True))
         (moved, _, chi), (further, _, later) = (grid.steps.identical(v) for v in (near, far))
     first, last = ((m.growth, rate.log, rate) for m, rate in ((moved, chi), (further, later)))
     kappa, speed = exponent(first[0], last[0]), np.abs(last[0])
-    slow = kappa > APART
+    slow = _falls(first[0], last[0])
     gone = (moved.at == 0) & (further.at == 0)
-    variance = np.select([gone, ~np.isfinite(speed) | (kappa < -APART), slow], ["exponential", "faster", "power"], "exponential")
+    variance = np.select([gone, ~np.isfinite(speed) | _rises(first[0], last[0]), slow], ["exponential", "faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = exponent(away, there)
     level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
@@ -149,7 +152,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
             gone,
             ~np.isfinite(rates[1]),
             np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
-            eta < -APART,
+            _rises(*rates),
             eta < APART,
             squared,
             ~slow,
@@ -159,21 +162,36 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
         ["infinite", "exponential", "faster", "bounded", "faster", "exponential", "quasi-polynomial", "bounded", "stretched", "power"],
         "bounded",
     )
-    words = {"q": (variance, told | gone), "gap": (correlation, told), "apjn": (gradient, told | infinite | gone)}
+    compared = told & ~(slow & (kappa < APART))  # others are no more than that apart
+    alike = ~_falls(*rates) | (eta > APART)
+    words = {"q": (variance, told | gone), "gap": (correlation, compared), "apjn": (gradient, compared & alike | infinite | gone)}
     signs = np.where(gone, -1, np.nan_to_num(np.sign(rates[1]))).astype(np.int8)
     return {name: np.where(seen, own, "unresolved") for name, (own, seen) in words.items()}, signs
 
 
-def _level_off(grid: Grid, side: int, wanted: Bools, falls: Floats) -> Bools:
-    """Where ln q'/q, that falls with a power of q (or not at all), where wanted, does so with less than half of it farther out: it comes to
-    a limit"""
-    result, own = np.zeros(wanted.size, dtype=bool), np.flatnonzero(wanted)
+def _falls(a: Floats, b: Floats) -> Bools:
+    """whether a rate does so from one place to the next, by less than which 1/ln q does not either"""
+    return np.asarray(np.log(np.abs(a / b)) > APART)
+
+
+def _rises(a: Floats, b: Floats) -> Bools:
+    """whether a rate does so, be it as ln ln q"""
+    return np.asarray(np.log(np.abs(b / a)) > FLAT)
+
+
+def _level_off(grid: Grid, side: int, wanted: Bools, falls: Floats) -> tuple[Bools, Bools]:
+    """Farther out, where wanted: whether ln q'/q does not fall there, so that what it does there is its limit; and whether it neither
+    does so nor goes on as the power of q that it has fallen with"""
+    levels, unsteady = np.zeros((2, wanted.size), dtype=bool)
+    own = np.flatnonzero(wanted)
     if own.size:
         part = grid.take(own)
         here, there = (part.steps.identical(np.full(own.size, place**side))[0] for place in FARTHER)
+        seen = np.abs(there.growth) > TOLD * ROUNDING * there.noise
+        drops = _falls(here.growth, there.growth)
         power = np.log(np.abs(here.growth / there.growth)) / math.log(FARTHER[1] / FARTHER[0])
-        result[own] = (np.abs(there.growth) > TOLD * ROUNDING * there.noise) & (power < np.maximum(falls[own] / 2, APART))
-    return result
+        levels[own], unsteady[own] = seen & ~drops, seen & drops & (power < falls[own] / 2)
+    return levels, unsteady
 
 
 def _are_held(grid: Grid, at: Floats, wanted: Bools) -> Bools:

@@ -9,6 +9,7 @@ from functools import partial
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.derivatives import infinite
 from meanfield.analysis.growth_faint import faint_laws
 from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
 from meanfield.analysis.growth_merging import merging
@@ -90,10 +91,7 @@ def _infinite(stages: Sequence[Stage]) -> Growth | None:
     """the law of J where the square of a slope has no mean: that of a delta, or of a root too steep"""
     for s in stages:
         for t in s.law.transfer.atoms(Expectation):
-            jumps = t.integrand.has(sp.DiracDelta)
-            value = t.conditioned() if jumps else t.closed()
-            if value is not None and value.has(sp.oo, sp.zoo):
-                why = "the activation jumps" if jumps else "the square of the slope is not integrable"
+            if (why := infinite(t)) is not None:
                 return Growth("J", "infinite", reason=f"{t} is infinite, as {why}: J is so from the first repeat on")
     return None
 

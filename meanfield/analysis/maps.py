@@ -72,9 +72,7 @@ class Program:
 
 
 @lru_cache(maxsize=256)
-def program(
-    expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False
-) -> Program:
+def program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_quadrature: bool = False, careful: bool = False) -> Program:
     """The program of expressions in the symbols of `order`, moments of many tokens among them; an earlier process may have made it."""
     description = f"table {by_quadrature} {careful} {_written(expressions, order)}"
     return remembered(description, lambda: _program(expressions, order, by_quadrature, careful))
@@ -183,12 +181,14 @@ def _name_at_zero(name: Name) -> sp.Expr:
 
 def slope_at_zero(e: sp.Expr) -> sp.Expr:
     """The derivative by q at q = 0: expectations over vanishing variances to first order."""
+    without_bound = sp.Dummy("infinite", positive=True)  # to sympy infinity times q has no derivative
 
     def linear(node: Expectation) -> sp.Expr:
         constant, rate = mean_near(node.integrand, node.mean)
-        return constant + rate * node.variance
+        return constant + (rate if rate.is_finite else sp.sign(rate) * without_bound) * node.variance
 
-    return at_zero(derivative(e.replace(lambda t: isinstance(t, Expectation) and t.variance.subs(q, 0) == 0, linear), q))
+    slope = at_zero(derivative(e.replace(lambda t: isinstance(t, Expectation) and t.variance.subs(q, 0) == 0, linear), q))
+    return slope.xreplace({without_bound: sp.oo})
 
 
 def _explicit(law: Law) -> tuple[sp.Expr, ...]:

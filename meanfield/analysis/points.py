@@ -108,7 +108,7 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
     >>> points.status, [(round(point.q, 4), round(point.c, 4)) for point in points if point.stable]
     ('ok', [(0.6476, 0.062)])
     >>> mf.fixed_points(mf.mlp(mf.relu), sigma_w=1.5, sigma_b=0.1)
-    FixedPoints(none: q' > q for every variance: q grows without bound)
+    FixedPoints(none: q' > q for every variance up to 1e+12: q leaves that behind)
     """
 
     status: str

@@ -10,6 +10,8 @@ published program (github.com/google-deepmind/dks) keeps what its random starts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +25,7 @@ from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess
 from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
 from meanfield.analysis.shaped import NoShape, Shaped, answered
 from meanfield.catalogue import activations
+from meanfield.gaussian.landmarks import features
 from meanfield.symbols import known
 
 __all__ = ["deep_kernel_shaping", "tailored", "tailored_leaky_relu"]
@@ -64,9 +67,28 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
 
     def solve() -> Shaped:
         psi = increasing(lambda t: compose(mp.mpf(1), lambda y: t * y), zeta, mp.mpf(1), "zeta")
-        return by_shape(phi, psi, zeta) if homogeneous(phi) else _steep(phi, psi, zeta)
+        return by_shape(phi, psi, zeta) if homogeneous(phi) else _anywhere(phi, lambda own: _steep(own, psi, zeta))
 
     return answered(phi, zeta, solve)
+
+
+def _anywhere(phi: Activation, solve: Callable[[Activation], Shaped]) -> Shaped:
+    """The shape of phi, found about a place where something happens and in units of its width where it is not about 0 and of size 1."""
+    try:
+        return solve(phi)
+    except NoShape:
+        for place, width in (tuple(sp.nsimplify(v, rational=True) for v in feature) for feature in features(phi.expression)):
+            if (place, width) == (0, 1):
+                continue
+            with suppress(NoShape):
+                return _put_back(solve(Activation(phi.expression.xreplace({x: place + width * x}))), phi, float(place), float(width))
+        raise
+
+
+def _put_back(found: Shaped, phi: Activation, place: float, width: float) -> Shaped:
+    """the shape of phi that is one of x -> phi(place + width x)"""
+    others = tuple(_put_back(other, phi, place, width) for other in found.others)
+    return replace(found, phi=phi, input_scale=width * found.input_scale, input_shift=place + width * found.input_shift, others=others)
 
 
 def _steep(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
@@ -117,7 +139,7 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
 
     def solve() -> Shaped:
         kappa = increasing(lambda t: compose(mp.mpf(0), lambda y: y + t), tau, mp.mpf(0), "tau")
-        return _curved(phi, kappa, tau)
+        return _anywhere(phi, lambda own: _curved(own, kappa, tau))
 
     return answered(phi, tau, solve)
 

@@ -166,7 +166,7 @@ class Table:
         (values,), _ = values_of((self.node,), {"q": _variances(i)})
         if _is_steep(values):
             return True, np.log(values)
-        if values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades on this panel into what is no double
+        if values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades here into what is no double
             return True, np.asarray(evaluate(self.node, log=True, q=_variances(i)))
         return False, values
 

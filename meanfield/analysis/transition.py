@@ -23,6 +23,8 @@ from meanfield.recurrence import Stage
 __all__ = ["transition_depth"]
 
 Floats = NDArray[np.float64]
+#: of the rule for the depth, and its relative error at which that is known
+DEGREE, TOLERANCE = 6, 1e-6
 
 
 def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float) -> float:
@@ -38,7 +40,7 @@ def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float
     scales = {sp.sqrt(t.variance / v) * _scale(t.integrand) for t in after.atoms(Expectation) if not (t.variance / v).has(v)}
     if not scales:
         raise ValueError("no activation acts on the residual stream itself: there is no transition")
-    end = float(1 / sp.Max(*scales) ** 2)
+    end = float(1 / sp.Max(*map(sp.Abs, scales)) ** 2)
     if end <= q:
         return 0.0
     if after.free_symbols - {v}:
@@ -48,11 +50,16 @@ def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float
         at = sp.exp(sp.Float(t, 20))
         return mp.mpf(str(sp.N(after.subs(v, at) / at - 1, 17)))
 
+    def slowness(t: mp.mpf) -> mp.mpf:
+        if (rate := speed(t)) <= 0:
+            raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {float(mp.exp(t)):g}")
+        return 1 / rate
+
     with mp.workdps(15):
-        ends = [mp.log(q), mp.log(end)]
-        if min(speed(t) for t in ends) <= 0:
-            raise ValueError(f"q does not grow from {q:g} to {end:g}")
-        return float(mp.quad(lambda t: 1 / speed(t), ends, maxdegree=4))
+        depth, error = mp.quad(slowness, [mp.log(q), mp.log(end)], maxdegree=DEGREE, error=True)
+        if not error < TOLERANCE * depth:
+            raise ValueError(f"q all but stands still on its way from {q:g} to {end:g}: no depth is known")
+        return float(depth)
 
 
 def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
@@ -64,7 +71,7 @@ def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
         new, d, _ = steps.pair(at, at * state[1])
         rise = float(new.added[0] / at[0])
         if rise <= 0:
-            raise ValueError(f"q does not grow from {q:g} to {end:g}")
+            raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {at[0]:g}")
         return np.array([1.0, float(d.at[0] / new.at[0]) - state[1]]) / rise
 
     path = solve_ivp(speeds, (math.log(q), math.log(end)), np.array([0.0, gap]), rtol=1e-8, atol=1e-10)

@@ -56,7 +56,7 @@ def _since(moment: float) -> bool:
 
 @cache
 def _sources() -> list[Path]:
-    return [f for folder in ("gaussian", "numeric") for f in sorted((_PACKAGE / folder).rglob("*.py"))]
+    return [f for folder in ("analysis", "gaussian", "numeric") for f in sorted((_PACKAGE / folder).rglob("*.py"))]
 
 
 def source_of(made: ModuleType | Callable[..., Any]) -> str:

@@ -226,6 +226,15 @@ def test_the_gradient_through_the_softmax_adds_to_g() -> None:
     assert seen.agrees, seen
 
 
+def test_no_transition_depth_beyond_a_fixed_point() -> None:
+    """q' - q is positive at both ends, and negative between the fixed points .10209 and .78899"""
+    f = sp.sqrt(sp.Rational(3, 5)) * x * sp.exp(-(x**2) / 2) + sp.sqrt(sp.Rational(3, 20)) * x**2
+    net = mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0), skip=sp.sqrt(sp.Rational(1, 2)))
+    assert [round(point.q, 5) for point in mf.fixed_points(net) if point.q > 0 and point.c == 1] == [0.10209, 0.78899]
+    with pytest.raises(ValueError, match=r"q does not grow from 0\.01 to 1: not at"):
+        mf.growth(net).transition_depth(0.01)
+
+
 def test_transition_depth_with_attention() -> None:
     """alpha^2 q reaches 1 where a run does, up to what a repeat is beside a differential equation"""
     law = mf.growth(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(16, 1, 1, None, 1), mlp=mf.MLP(mf.relu, 1, 1)))

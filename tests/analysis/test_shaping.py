@@ -232,3 +232,30 @@ def test_published_shapes_of_rectified_functions() -> None:
     assert (relu.input_shift, relu.input_scale, relu.output_shift, relu.output_scale) == pytest.approx(
         (shift, scale, centre, factor), rel=3e-5
     )
+
+
+@pytest.mark.parametrize(("place", "width"), [(0, 100), (0, 5000), (60, 1), (-300, 7)])
+def test_shapes_of_what_is_wide_or_far_away(place: int, width: int) -> None:
+    """tanh((x - b)/w) has the shape of tanh at w alpha, b + w beta, and its program's search is about 0"""
+    phi = mf.Activation(sp.tanh((mf.x - place) / sp.Integer(width)))
+    for found, known in (
+        (mf.deep_kernel_shaping(phi, 100), mf.deep_kernel_shaping(mf.tanh, 100)),
+        (mf.tailored(phi, 50), mf.tailored(mf.tanh, 50)),
+    ):
+        assert found.status == "ok"
+        assert found.input_scale == pytest.approx(width * known.input_scale, rel=1e-12)
+        assert abs(found.input_shift - place) == pytest.approx(width * known.input_shift, rel=1e-12)  # of a pair of shapes either
+        assert found.output_scale == pytest.approx(known.output_scale, rel=1e-12)
+        assert found.activation.second_moment(1).evalf() == pytest.approx(1, abs=1e-12)
+
+
+def test_weights_that_do_not_keep_the_variance_are_refused() -> None:
+    """with a bias of 1/2 the slope for eta = 0.8 would end at c = 0.918"""
+    for linear, named in ((mf.Linear(1, sp.Rational(1, 2)), "sigma_b = 1/2"), (mf.Linear(2, 0), "sigma_w = 2")):
+        net = mf.Repeat(mf.Activate(mf.relu) >> linear, 10)
+        for ask in (mf.tailored_leaky_relu, lambda net: mf.deep_kernel_shaping(mf.tanh, net), lambda net: mf.tailored(mf.tanh, net)):
+            with pytest.raises(ValueError, match=named):
+                ask(net)
+    shape = mf.tailored_leaky_relu(mf.Repeat(mf.Activate(mf.relu) >> mf.Linear(1, 0), 10), eta=0.8)
+    run = mf.propagate(mf.Repeat(mf.Activate(shape.activation) >> mf.Linear(1, 0), 10), 1, 1.0, c=0.0)
+    assert run.c[-1] == pytest.approx(0.8, rel=1e-9)

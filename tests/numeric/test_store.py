@@ -157,3 +157,9 @@ def test_whether_machine_code_is_kept_is_known_by_a_name(monkeypatch: pytest.Mon
     assert store.is_kept(text, "fill")
     store.compiled.cache_clear()
     assert store.is_kept(text, "fill")  # as a later process finds it
+
+
+def test_tables_of_the_analysis_are_named_by_their_own_sources() -> None:
+    """a table whose layout has changed is not read as one of the layout before"""
+    made = {f.relative_to(fingerprint._PACKAGE).as_posix() for f in fingerprint._sources()}
+    assert {"analysis/tables.py", "analysis/maps.py", "numeric/lowering.py", "gaussian/panels.py"} <= made
