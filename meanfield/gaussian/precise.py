@@ -28,6 +28,7 @@ from meanfield.gaussian.at_bound import rest_of
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
+from meanfield.gaussian.fast_waves import Normal, are_fast, mean_of_waves, product_mean_of_waves
 from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
 from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates, untold
@@ -115,6 +116,8 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
         if f == 0 or _odd(f):
             return mp.mpf(0)
+    if are_fast((f, variance)):
+        return mean_of_waves(Normal(f, mean, variance), prec)
     line = Line(f, mean, variance)
     return certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
 
@@ -183,9 +186,13 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         factor, rest, parts = tilted
         with mp.workprec(prec + 20):
             return precise_number(factor) * product_mean_of(*parts, rest, prec + 20)
+    if law.eps == 0 and are_fast((f, law.v1), (g, law.v2)):
+        return mean_of(f * g.xreplace({x: law.m2 + law.sign * sp.sqrt(law.v2 / law.v1) * (x - law.m1)}), law.m1, law.v1, prec)
     if law.eps == 1:
         with mp.workprec(prec + 10):
             return mean_of(f, law.m1, law.v1, prec + 10) * mean_of(g, law.m2, law.v2, prec + 10)
+    if are_fast((f, law.v1), (g, law.v2)):
+        return product_mean_of_waves(Normal(f, law.m1, law.v1), Normal(g, law.m2, law.v2), law.eps, law.sign, prec)
     first, second = Line(f, law.m1, law.v1), Line(g, law.m2, law.v2, law.sign)
     if law.eps == 0 and _vanishes(first, second, prec):
         return mp.mpf(0)
@@ -259,6 +266,8 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
         far = product_mean_of(odd, odd, Law(variance, variance, eps_exact, 1, sp.S.Zero, sp.S.Zero), prec + 2) if odd != 0 else mp.mpf(0)
         with mp.workprec(prec + 10):
             return near + 2 * far
+    if are_fast((f, variance)):
+        return _difference(f, law_of(variance, variance - delta, variance, sp.S.Zero, sp.S.Zero), prec)
     numbers = numbers_for(f)
     line = Line(f, sp.S.Zero, variance)
     other = line.mirrored() if negative else line
