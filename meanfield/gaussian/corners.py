@@ -3,8 +3,8 @@ r"""Polynomials times waves beyond thresholds, to any number of digits: of one s
 With X = U - h and Y = V - k, standard normals of correlation r, and complex rates s and t,
 
     E \sum c_{mn} X^m Y^n e^{s X + t Y} 1[X > 0, Y > 0]
-        = \frac{e^{-Q/2}}{2\pi} \int_0^\omega \sum c_{mn} \sin^m(\omega - \psi) \sin^n\psi R_{m + n + 1}(A \sin(\omega - \psi) + B \sin\psi) d\psi,
-    R_j(p) = \int_0^\infty z^j e^{-p z - z^2/2} dz,
+        = \frac{e^{-Q/2}}{2\pi} \int_0^\omega \sum c_{mn} x^m y^n R_{m + n + 1}(A x + B y) d\psi,
+    x = \sin(\omega - \psi), y = \sin\psi, R_j(p) = \int_0^\infty z^j e^{-p z - z^2/2} dz,
 
 with A = (h - r k)/d^2 - s, B = (k - r h)/d^2 - t, d^2 = 1 - r^2, \cos\omega = -r, Q = (h^2 - 2 r h k + k^2)/d^2: polar coordinates in which
 the density is round and the quadrant a wedge of angle \omega. R is the integral over the radius: no wave is left, and where A and B fall,

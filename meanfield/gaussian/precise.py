@@ -174,9 +174,9 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
-    if law.eps == 0 and law.m1 == law.m2 == 0 and law.v1 == law.v2:
-        one = f * g.xreplace({x: law.sign * x})
-        if left_of(one, law.m1, law.v1) is not None:
+    if law.eps == 0:
+        one = f * g.xreplace({x: law.m2 + law.sign * sp.sqrt(law.v2 / law.v1) * (x - law.m1)})
+        if left_of(one, law.m1, law.v1) is not None or are_fast((one, law.v1)):
             return mean_of(one, law.m1, law.v1, prec)
     ridge = _ridge(f, g, law)
     if ridge is not None:
@@ -186,8 +186,6 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         factor, rest, parts = tilted
         with mp.workprec(prec + 20):
             return precise_number(factor) * product_mean_of(*parts, rest, prec + 20)
-    if law.eps == 0 and are_fast((f, law.v1), (g, law.v2)):
-        return mean_of(f * g.xreplace({x: law.m2 + law.sign * sp.sqrt(law.v2 / law.v1) * (x - law.m1)}), law.m1, law.v1, prec)
     if law.eps == 1:
         with mp.workprec(prec + 10):
             return mean_of(f, law.m1, law.v1, prec + 10) * mean_of(g, law.m2, law.v2, prec + 10)
