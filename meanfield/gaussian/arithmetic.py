@@ -20,7 +20,7 @@ from sympy.printing.lambdarepr import LambdaPrinter
 
 from meanfield.symbols import known
 
-__all__ = ["Function", "Number", "Numbers", "numbers_for", "precise_number"]
+__all__ = ["Function", "Number", "Numbers", "complex_balls", "numbers_for", "precise_number"]
 
 x, y = known("x"), known("y")
 
@@ -196,6 +196,9 @@ class FlintNumbers(Numbers):
         man, exponent = value.rad().man_exp()
         return mp.ldexp(mp.mpf(int(man)), int(exponent))
 
+    def complex(self, value: mp.mpc) -> Any:
+        return self.flint.acb(value.real, value.imag)
+
 
 @cache
 def _mpmath() -> Numbers:
@@ -220,6 +223,12 @@ def numbers_for(*functions: sp.Expr) -> Numbers:
         if foreign:
             raise ArithmeticError(f"E[{f}] has no closed form, and {', '.join(foreign)} no rule for any number of digits")
     return numbers
+
+
+def complex_balls() -> FlintNumbers | None:
+    """Complex numbers as balls, where python-flint is installed."""
+    numbers = _flint()
+    return numbers if isinstance(numbers, FlintNumbers) else None
 
 
 def precise_number(e: Any) -> mp.mpf:

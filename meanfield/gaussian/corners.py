@@ -1,154 +1,226 @@
-r"""Waves in a quadrant, to any number of digits: E e^{i (a X + b Y)} over X < h, Y < k, standard normals of correlation r.
+r"""Polynomials times waves beyond thresholds, to any number of digits: of one standard normal, and of two in a quadrant.
 
-Above a corner at which \alpha = (h - r k)/d^2 and \beta = (k - r h)/d^2 are not negative, d^2 = 1 - r^2, in polar coordinates about it
+With X = U - h and Y = V - k, standard normals of correlation r, and complex rates s and t,
 
-    E e^{i (a X + b Y)} 1[X > h, Y > k] = e^{i (a h + b k)} \frac{\varphi_2(h, k; r)}{d} \int_0^{\pi/2} G(p/\sqrt{2 c})/c \, d\phi,
-    p = (\alpha - i a) \cos\phi + (\beta - i b) \sin\phi,   c = (1 - r \sin 2\phi)/d^2,   G(u) = 1 - \sqrt\pi u e^{u^2} erfc(u).
+    E \sum c_{mn} X^m Y^n e^{s X + t Y} 1[X > 0, Y > 0]
+        = \frac{e^{-Q/2}}{2\pi} \int_0^\omega \sum c_{mn} x^m y^n R_{m + n + 1}(A x + B y) d\psi,
+    x = \sin(\omega - \psi), y = \sin\psi, R_j(p) = \int_0^\infty z^j e^{-p z - z^2/2} dz,
 
-G is the integral over the radius: no wave is left, Re u >= 0 and |G| is about 1 or below 1/|u|^2, so that nothing cancels at any wave
-number. Where both wave numbers are large it is the series (the same integral, the exponential of squares expanded; Watson's lemma)
+with A = (h - r k)/d^2 - s, B = (k - r h)/d^2 - t, d^2 = 1 - r^2, \cos\omega = -r, Q = (h^2 - 2 r h k + k^2)/d^2: polar coordinates in which
+the density is round and the quadrant a wedge of angle \omega. R is the integral over the radius: no wave is left, and where A and B fall,
+their real parts not negative, nothing cancels at any wave number. The integrand has no singularity and changes near the zero of its
+argument only: panels are as long as the distance to it. Where both waves are fast it is the series (the same integral, the exponential of
+squares expanded; Watson's lemma)
 
-    \sum_{i, j, l} \frac{(-1)^{i + l} r^j (2 i + j)! (2 l + j)!}{i! j! l! 2^{i + l} d^{2 (i + j + l)} A^{2 i + j + 1} B^{2 l + j + 1}},
+    \sum_{i, j, l} \frac{(-1)^{i + l} r^j}{i! j! l! 2^{i + l} d^{2 (i + j + l)}}
+        (2 i + j + m)! A^{-2 i - j - m - 1} (2 l + j + n)! B^{-2 l - j - n - 1},
 
-A = \alpha - i a, B = \beta - i b, whose rest after the terms of i + j + l < n is at most the sum of the absolute terms of n over
-s^{2 n + 2}, s^2 = (1 - |r|)/2: x and y are turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the
-waves fall at least like s |A| and s |B|.
+whose rest after the terms of i + j + l < N is at most the sum of the absolute terms of N with \sigma A and \sigma B for A and B,
+\sigma^2 = (1 - |r|)/2: x and y are turned by angles up to which the exponential of squares falls, \cos 2\theta = |r|, and the waves fall
+at least like \sigma |A| and \sigma |B|.
 
-Of the four quadrants about a point one has no negative \alpha or \beta; the others are what half waves and a whole wave leave of
-it. The integrand changes near the zeros of p and c, which are known, and panels are as long as the distance to them.
+A quadrant into which a wave grows is a half plane without the quadrant beside it: without the one in whose direction it grows most, so that
+neither is much larger than what is asked.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import mpmath as mp
 
+from meanfield.gaussian.arithmetic import FlintNumbers, complex_balls
+from meanfield.gaussian.half_moments import half_moments, half_moments_of_ball, lost_of_ball
 from meanfield.gaussian.panels import gauss_legendre
 
-__all__ = ["half_wave", "quadrant_wave"]
+__all__ = ["Bounded", "corner", "half_line", "half_plane", "half_wave", "line", "quadrant_wave"]
 
-#: terms up to which a series is tried
-_MOST_TERMS = 40
+#: a value, and a bound on its error: of quadrature, by a rule that is finer, and of rounding
+Bounded = tuple[mp.mpc, mp.mpf]
+Row = Sequence[mp.mpc]
+#: nodes and weights
+Rule = Sequence[tuple[mp.mpf, mp.mpf]]
+
+#: orders up to which a series is summed: a thousand terms
+_MOST_TERMS = 17
 #: half of a panel as a part of the distance to the next place at which the integrand changes, and bits that a node then adds
-_SHARE, _BITS_OF_A_NODE = mp.mpf(0.5), 4
-
-
-def quadrant_wave(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-    """Its value, and a bound on the error: of quadrature, by a rule that is finer, and of rounding."""
-    square = (1 - r) * (1 + r)
-    beyond, over = (1 if h >= r * k else -1), (1 if k >= r * h else -1)
-    corner, error = _corner(beyond * h, over * k, beyond * a, over * b, beyond * over * r)
-    parts = [corner if beyond == over else -corner]
-    if beyond > 0:
-        parts.append(mp.exp(-a * a * square / 2) * half_wave(k, b + r * a))
-    if over > 0:
-        parts.append(mp.exp(-b * b * square / 2) * half_wave(h, a + r * b))
-    if beyond > 0 and over > 0:
-        parts.append(-mp.exp(-(a * a + 2 * r * a * b + b * b) / 2))
-    return mp.fsum(parts), error + 64 * mp.eps * mp.fsum(parts, absolute=True)
+_SHARE, _BITS_OF_A_NODE = mp.mpf(0.5), 5
 
 
 def half_wave(h: mp.mpf, k: mp.mpf) -> mp.mpc:
     r"""\int_{-\infty}^h \varphi(z) e^{i k z} dz."""
-    tail = mp.exp(mp.mpc(-h * h / 2, -abs(h) * k)) * _scaled(mp.mpc(abs(h), k) / mp.sqrt(2))[0] / 2
-    return tail if h <= 0 else mp.exp(-k * k / 2) - mp.conj(tail)
+    return mp.expj(k * h) * half_line([mp.mpc(1)], -h, mp.mpc(0, -k))[0]
 
 
-def _corner(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-    """the same above a corner that is not below the directions in which the density falls, and the error of quadrature"""
-    square = (1 - r) * (1 + r)
-    along, up = mp.mpc((h - r * k) / square, -a), mp.mpc((k - r * h) / square, -b)
-
-    found = _series(along, up, r, square) or _quadrature(along, up, r, square)
-    form = ((h - k) ** 2 + 2 * (1 - r) * h * k) / square
-    density = mp.exp(-form / 2) / (2 * mp.pi * mp.sqrt(square))
-    return mp.expj(a * h + b * k) * density * found[0], density * found[1]
+def quadrant_wave(h: mp.mpf, k: mp.mpf, a: mp.mpf, b: mp.mpf, r: mp.mpf) -> Bounded:
+    """E e^{i (a X + b Y)} over X < h, Y < k, standard normals of correlation r."""
+    value, error = corner([[mp.mpc(1)]], (-h, -k), (mp.mpc(0, -a), mp.mpc(0, -b)), r)
+    return mp.expj(a * h + b * k) * value, error
 
 
-def _series(along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> tuple[mp.mpc, mp.mpf] | None:
-    """the integral over the angle by inverse powers of both wave numbers, and the error; None where these do not reach the precision"""
-    if along == 0 or up == 0:
+def line(c: Row, h: mp.mpf, s: mp.mpc) -> Bounded:
+    r"""E \sum c_j X^j e^{s X}, X = U - h."""
+    return _sum(mp.exp(s * (s - 2 * h) / 2), c, _powers(s - h, mp.mpf(1), len(c)))
+
+
+def half_line(c: Row, h: mp.mpf, s: mp.mpc) -> Bounded:
+    r"""E \sum c_j X^j e^{s X} 1[X > 0], X = U - h."""
+    if mp.re(h) >= mp.re(s):
+        return _sum(mp.npdf(h), c, half_moments(mp.mpc(h - s), len(c) - 1))
+    whole, below = line(c, h, s), half_line(_mirrored(c), -h, -s)
+    return whole[0] - below[0], whole[1] + below[1]
+
+
+def half_plane(c: Sequence[Row], at: tuple[mp.mpf, mp.mpf], rates: tuple[mp.mpc, mp.mpc], r: mp.mpf, whole: bool = False) -> Bounded:
+    r"""E \sum c_{mn} X^m Y^n e^{s X + t Y} 1[Y > 0], X of any sign; over the whole plane if asked."""
+    (h, k), (s, t), square = at, rates, (1 - r) * (1 + r)
+    over = r * k - h  # the mean of X at Y = 0
+    powers = _powers(over + s * square, mp.sqrt(square), len(c))
+    given = [mp.mpc(0)] * (len(c) + len(c[0]) - 1)
+    for m, row in enumerate(c):
+        for a in range(m + 1):
+            factor = math.comb(m, a) * r**a * powers[m - a]
+            for n, value in enumerate(row):
+                given[n + a] += factor * value
+    factor = mp.exp(s * over + s * s * square / 2)
+    value, error = (line if whole else half_line)(given, k, t + r * s)
+    return factor * value, abs(factor) * error
+
+
+def corner(c: Sequence[Row], at: tuple[mp.mpf, mp.mpf], rates: tuple[mp.mpc, mp.mpc], r: mp.mpf, spare: int = 0) -> Bounded:
+    r"""E \sum c_{mn} X^m Y^n e^{s X + t Y} 1[X > 0, Y > 0], X = U - h and Y = V - k, at = (h, k), rates = (s, t);
+    `spare` bits of the precision are those that exponents lose."""
+    (h, k), (s, t), square = at, rates, (1 - r) * (1 + r)
+    along, up = (h - r * k) / square - s, (k - r * h) / square - t
+    x, y = mp.re(along), mp.re(up)
+    if x < 0 and (y >= 0 or x + r * y <= y + r * x):  # without a threshold the largest is at -(x + r y), -(y + r x)
+        other = [[(-1) ** m * value for value in row] for m, row in enumerate(c)]
+        whole, beside = half_plane(c, at, rates, r), corner(other, (-h, k), (-s, t), -r, spare)
+        return whole[0] - beside[0], whole[1] + beside[1]
+    if y < 0:
+        return corner(list(zip(*c, strict=True)), (k, h), (t, s), r, spare)
+    density = mp.exp(-((h - k) ** 2 / (1 - r) + (h + k) ** 2 / (1 + r)) / 4) / (2 * mp.pi)
+    with mp.workprec(mp.mp.prec - spare):
+        value, error = _series(c, along, up, r, square) or _quadrature(c, along, up, r, mp.sqrt(square))
+        return density * value, density * error
+
+
+def _mirrored(c: Row) -> Row:
+    return [(-1) ** j * v for j, v in enumerate(c)]
+
+
+def _sum(factor: mp.mpc, c: Row, values: Row) -> Bounded:
+    terms = [factor * a * b for a, b in zip(c, values, strict=True)]
+    return mp.fsum(terms), 64 * mp.eps * mp.fsum(terms, absolute=True)
+
+
+def _powers(mean: mp.mpc, deviation: mp.mpf, count: int) -> list[mp.mpc]:
+    """E (mean + deviation Z)^j, j < count"""
+    found = [mp.mpc(1), mean]
+    for j in range(1, count - 1):
+        found.append(mean * found[j] + j * deviation**2 * found[j - 1])
+    return found[:count]
+
+
+def _series(c: Sequence[Row], along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> Bounded | None:
+    """the integral over the angle by inverse powers of both rates, and the error; None where these do not reach the precision"""
+    turned, orders, last = (1 - abs(r)) / 2, len(c) + len(c[0]) - 2, 2 * _MOST_TERMS
+    least = min(abs(along), abs(up)) ** 2 * square * turned
+    if least <= 2 * last or _MOST_TERMS * (mp.log(least, 2) - math.log2(last)) < mp.mp.prec:  # of (last/least)^n, about the last term
         return None
-    total, size, turned, last = mp.mpc(0), mp.mpf(0), (1 - abs(r)) / 2, mp.inf
+    firsts, seconds = _inverse(along, last + len(c)), _inverse(up, last + len(c[0]))
+    total, size, root = mp.mpc(0), mp.mpf(0), mp.sqrt(square)
     for n in range(_MOST_TERMS):
-        terms = [_term(i, j, n - i - j, along, up, r) / square**n for j in range(n + 1) for i in range(n + 1 - j)]
+        terms = []
+        for i, j, l in _orders(n):
+            factor = (-1) ** (i + l) * r**j / (math.factorial(i) * math.factorial(j) * math.factorial(l) << (i + l)) / square**n
+            for m, row in enumerate(c):
+                rise = factor * firsts[2 * i + j + m]
+                terms += [rise * v * seconds[2 * l + j + o] for o, v in enumerate(row) if v]
         rest = mp.fsum(terms, absolute=True)
-        bound = rest / turned ** (n + 1)
+        bound = rest / turned ** (n + 1 + mp.mpf(orders) / 2)
         if bound <= mp.eps * size:
-            return total, bound + 64 * mp.eps * size
-        if bound > last:
-            return None
-        total, size, last = total + mp.fsum(terms), size + rest, bound
+            return total / root, (bound + 64 * mp.eps * size) / root
+        total, size = total + mp.fsum(terms), size + rest
     return None
 
 
-def _term(i: int, j: int, l: int, along: mp.mpc, up: mp.mpc, r: mp.mpf) -> mp.mpc:
-    number = mp.mpf((-1) ** (i + l) * math.factorial(2 * i + j) * math.factorial(2 * l + j))
-    number /= math.factorial(i) * math.factorial(j) * math.factorial(l) << (i + l)
-    return number * r**j / (along ** (2 * i + j + 1) * up ** (2 * l + j + 1))
+def _orders(n: int) -> list[tuple[int, int, int]]:
+    return [(i, j, n - i - j) for j in range(n + 1) for i in range(n + 1 - j)]
 
 
-def _quadrature(along: mp.mpc, up: mp.mpc, r: mp.mpf, square: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-    """the integral over the angle by panels, and the error"""
-
-    def width(angle: mp.mpf) -> mp.mpf:
-        return ((1 - r) + r * (mp.cos(angle) - mp.sin(angle)) ** 2) / square
-
-    def radial(angle: mp.mpf) -> mp.mpc:
-        c = width(angle)
-        return _scaled((along * mp.cos(angle) + up * mp.sin(angle)) / mp.sqrt(2 * c))[1] / c
-
-    nodes = mp.mp.prec // _BITS_OF_A_NODE + 4
-    coarse, fine, size = mp.mpc(0), mp.mpc(0), mp.mpf(0)
-    for middle, half in _panels(_places(along, up, r, width)):
-        for m in (nodes, nodes + nodes // 3):
-            values = [(half * w, radial(middle + half * t)) for t, w in gauss_legendre(m, mp.mp.prec)]
-            total = mp.fsum(w * v for w, v in values)
-            if m == nodes:
-                coarse += total
-            else:
-                fine += total
-                size += mp.fsum(w * abs(v) for w, v in values)
-    return fine, abs(fine - coarse) + 64 * mp.eps * size
-
-
-def _places(along: mp.mpc, up: mp.mpc, r: mp.mpf, width: Callable[[mp.mpf], mp.mpf]) -> list[tuple[mp.mpc, mp.mpf]]:
-    """the angles near which the integrand changes, complex ones, and over what distance at least: the zeros of p and of c"""
-    found = []
-    slope = mp.sqrt(along**2 + up**2)  # of p at its zero
-    if abs(slope) > mp.sqrt(mp.eps) * (abs(along) + abs(up)):
-        zero = mp.atan(-along / up) if up != 0 else mp.mpc(mp.pi / 2)
-        zero += mp.pi * mp.ceil((-mp.pi / 4 - zero.real) / mp.pi)  # the one next to the quadrant
-        blur = mp.sqrt(width(min(max(zero.real, mp.mpf(0)), mp.pi / 2)))
-        found.append((zero, blur / abs(slope)))
-    if r != 0:
-        found.append((mp.mpc(mp.sign(r) * mp.pi / 4, mp.acosh(1 / abs(r)) / 2), mp.mpf(0)))
+def _inverse(rate: mp.mpc, count: int) -> list[mp.mpc]:
+    """n! / rate^(n + 1)"""
+    found = [1 / rate]
+    for n in range(1, count):
+        found.append(found[-1] * n / rate)
     return found
 
 
-def _panels(places: list[tuple[mp.mpc, mp.mpf]]) -> Iterator[tuple[mp.mpf, mp.mpf]]:
-    """middles and halves of the panels of a right angle"""
-    waiting = [(mp.pi / 4, mp.pi / 4)]
+def _quadrature(c: Sequence[Row], along: mp.mpc, up: mp.mpc, r: mp.mpf, d: mp.mpf) -> Bounded:
+    """the integral over the angle by panels, and the error"""
+    angle, balls = mp.atan2(d, -r), complex_balls()
+    nodes = mp.mp.prec // _BITS_OF_A_NODE + 4
+    coarse, fine, size = mp.mpc(0), mp.mpc(0), mp.mpf(0)
+    for middle, half in _panels(angle, along * d, up + r * along):
+        rules = [[(middle + half * t, half * w) for t, w in gauss_legendre(m, mp.mp.prec)] for m in (nodes, nodes + nodes // 3)]
+        if balls is None:
+            first, second = (_on_panel(c, along, up, angle, rule) for rule in rules)
+        else:
+            first, second = (_on_panel_by_balls(c, along, up, angle, rule, balls) for rule in rules)
+        coarse, fine, size = coarse + first[0], fine + second[0], size + second[1]
+    return fine, abs(fine - coarse) + 64 * mp.eps * size
+
+
+def _on_panel(c: Sequence[Row], along: mp.mpc, up: mp.mpc, angle: mp.mpf, rule: Rule) -> Bounded:
+    """the sum of the terms of a rule, and that of their sizes"""
+    terms = []
+    for psi, weight in rule:
+        left, right = mp.sin(angle - psi), mp.sin(psi)
+        moments = half_moments(along * left + up * right, len(c) + len(c[0]) - 1)
+        terms.append(weight * _mixed(c, left, right, moments))
+    return mp.fsum(terms), mp.fsum(terms, absolute=True)
+
+
+def _on_panel_by_balls(c: Sequence[Row], along: mp.mpc, up: mp.mpc, angle: mp.mpf, rule: Rule, balls: FlintNumbers) -> Bounded:
+    """the same, with what the balls lost in place of the sizes"""
+    top = len(c) + len(c[0]) - 1
+    with balls.precision(mp.mp.prec + lost_of_ball(abs(along) + abs(up), top)):
+        whole, first, second = balls.of(angle), balls.complex(along), balls.complex(up)
+        rows, total = [[balls.complex(v) for v in row] for row in c], balls.complex(mp.mpc(0))
+        for psi, weight in rule:
+            at = balls.of(psi)
+            left, right = (whole - at).sin(), at.sin()
+            total += balls.of(weight) * _mixed(rows, left, right, half_moments_of_ball(first * left + second * right, top))
+        value = mp.mpc(balls.middle(total.real), balls.middle(total.imag))
+        return value, abs(value) + (balls.error(total.real) + balls.error(total.imag)) / mp.eps
+
+
+def _mixed(c: Sequence[Sequence[Any]], left: Any, right: Any, moments: Sequence[Any]) -> Any:
+    total, rise = 0, 1
+    for m, row in enumerate(c):
+        power = rise
+        for n, value in enumerate(row):
+            total, power = total + value * power * moments[m + n + 1], power * right
+        rise = rise * left
+    return total
+
+
+def _panels(angle: mp.mpf, cosine: mp.mpc, sine: mp.mpc) -> Iterator[tuple[mp.mpf, mp.mpf]]:
+    """middles and halves of the panels of an angle on which cosine cos + sine sin is the argument"""
+    slope = mp.sqrt(cosine**2 + sine**2)  # of the argument at its zeros
+    if abs(slope) > mp.sqrt(mp.eps) * (abs(cosine) + abs(sine)):
+        zero, blur = mp.atan(-cosine / sine) if sine != 0 else mp.mpc(mp.pi / 2), 1 / abs(slope)
+        places = [(zero.real + k * mp.pi, abs(zero.imag)) for k in (-1, 0, 1, 2)]
+    else:
+        places, blur = [], mp.inf
+    waiting = [(angle / 2, angle / 2)]
     while waiting:
         middle, half = waiting.pop()
-        away = [mp.hypot(max(abs(middle - place.real) - half, 0), place.imag) + blur for place, blur in places]
+        away = [mp.hypot(max(abs(middle - place) - half, 0), height) + blur for place, height in places]
         if half <= _SHARE * min([mp.mpf(2), *away]):
             yield middle, half
         else:
             waiting += [(middle - half / 2, half / 2), (middle + half / 2, half / 2)]
-
-
-def _scaled(u: mp.mpc) -> tuple[mp.mpc, mp.mpc]:
-    r"""e^{u^2} erfc(u) and G(u), Re u >= 0, the second without its cancellation where u is large (Abramowitz and Stegun 1964, 7.1.23)"""
-    square = abs(u) ** 2
-    if square < mp.mp.prec + 40:  # the least term of the series is e^-square
-        with mp.workprec(mp.mp.prec + 30 + 2 * max(0, mp.mag(u))):
-            first = mp.exp(u * u) * mp.erfc(u)
-            return first, 1 - mp.sqrt(mp.pi) * u * first
-    step, term, rest, n = -1 / (2 * u * u), mp.mpf(1), mp.mpf(0), 1
-    while mp.mag(term) > -mp.mp.prec - 10 + min(0, mp.mag(rest)):
-        term *= step * (2 * n - 1)
-        rest, n = rest - term, n + 1
-    return (1 - rest) / (mp.sqrt(mp.pi) * u), rest

@@ -44,9 +44,6 @@ FOR_READING = (
 #: what the letters of a law are called where the integrand uses them too
 _APART = {s: sp.Symbol(f"given {s.name}", **s._assumptions_orig) for s in (q, p, q1, q2, delta)}
 
-#: radians in a standard deviation from which on panels are too many for a wave
-_FAST = 20
-
 _STATED: dict[sp.Expr, sp.Expr] = {}
 
 
@@ -74,12 +71,9 @@ def _remembered(result: sp.Expr, e: sp.Expr) -> sp.Expr:
 
 
 def _is_for_numbers(form: sp.Expr) -> bool:
-    """Whether a closed form is faster than its integral: sums of bivariate normals cancel, and those of waves that the panels follow; at
-    correlation 1 or -1 a form may be 0/0."""
-    if form.has(BivariateNormalCDF, S.NaN, S.ComplexInfinity):
-        return False
-    waves = form.atoms(BivariateCosineCDF, BivariateSineCDF)
-    return not waves or any(abs(rate.evalf(15)) > _FAST for wave in waves for rate in wave.args[2:4])
+    """Whether a closed form is faster than its integral: sums of bivariate normals and of waves in quadrants cancel; at correlation 1 or -1
+    a form may be 0/0."""
+    return not form.has(BivariateNormalCDF, BivariateCosineCDF, BivariateSineCDF, S.NaN, S.ComplexInfinity)
 
 
 class Node(sp.Expr):

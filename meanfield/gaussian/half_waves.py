@@ -14,6 +14,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S, exp, sqrt
 
+from meanfield.gaussian.corners import half_wave
 from meanfield.gaussian.special import Elementary, NormalCDF, NormalDensity
 
 __all__ = ["CosineNormalCDF", "SineNormalCDF"]
@@ -42,16 +43,15 @@ class _HalfWave(Elementary):
         for extra in (30, 300, 3000):  # bits that the parts lose against each other where one is small
             with mp.workprec(prec + 2 * large + extra):  # and those that an argument loses in an exponent
                 h, k = (sp.N(a, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for a in self.args)
-                tail = mp.exp(-k * k / 2) * mp.erfc(mp.mpc(abs(h), k) / mp.sqrt(2)) / 2
-                value = self._part(tail, h, k)
-                if value and mp.mag(tail) - mp.mag(value) <= extra - 10:
+                whole, value = self._part(h, k)
+                if value and mp.mag(whole) - mp.mag(value) <= extra - 10:
                     return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
         digits = mp.libmp.prec_to_dps(prec)
         raise ArithmeticError(f"{self} cannot be told from 0 to {digits} digits: it is less than 2^-{extra - 10} of the whole half wave")
 
     @staticmethod
-    def _part(tail: mp.mpc, h: mp.mpf, k: mp.mpf) -> mp.mpf:
-        r"""The value, by that of e^{-k^2/2} \Phi(-|h| - i k)."""
+    def _part(h: mp.mpf, k: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
+        """A half wave, and the part of it that is asked for."""
         raise TypeError("half a wave is a CosineNormalCDF or a SineNormalCDF: this one states no part")
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
@@ -83,8 +83,9 @@ class CosineNormalCDF(_HalfWave):
         return sp.Add(*self._conjugates())
 
     @staticmethod
-    def _part(tail: mp.mpc, h: mp.mpf, k: mp.mpf) -> mp.mpf:
-        return mp.exp(-k * k / 2) - tail.real if h > 0 else tail.real
+    def _part(h: mp.mpf, k: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
+        found = half_wave(h, k)
+        return found, found.real
 
 
 class SineNormalCDF(_HalfWave):
@@ -113,5 +114,6 @@ class SineNormalCDF(_HalfWave):
         return (first - second) / sp.I
 
     @staticmethod
-    def _part(tail: mp.mpc, h: mp.mpf, k: mp.mpf) -> mp.mpf:
-        return tail.imag
+    def _part(h: mp.mpf, k: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
+        found = half_wave(-abs(h), k)  # beside which the odd part of the wave is not small
+        return found, found.imag

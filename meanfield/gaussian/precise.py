@@ -28,6 +28,7 @@ from meanfield.gaussian.at_bound import rest_of
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
+from meanfield.gaussian.fast_waves import Normal, are_fast, mean_of_waves, product_mean_of_waves
 from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
 from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates, untold
@@ -47,6 +48,8 @@ x, y = known("x"), known("y")
 
 #: 1 - |correlation| below which the covariance given x is what is summed
 NEAR = 1e-3
+#: powers of a correlation that is little beside the digits asked of which the first may be the one that counts
+_POWERS = 8
 #: share of the second moment from which on a gap next to it is a difference: of functions that are 0 far around 0
 _APART = 0.5
 _LN2 = math.log(2)
@@ -115,6 +118,8 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
         f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
         if f == 0 or _odd(f):
             return mp.mpf(0)
+    if are_fast((f, variance)):
+        return mean_of_waves(Normal(f, mean, variance), prec)
     line = Line(f, mean, variance)
     return certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
 
@@ -171,9 +176,9 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     numbers = numbers_for(f, g)
     if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
         return mp.mpf(0)
-    if law.eps == 0 and law.m1 == law.m2 == 0 and law.v1 == law.v2:
-        one = f * g.xreplace({x: law.sign * x})
-        if left_of(one, law.m1, law.v1) is not None:
+    if law.eps == 0:
+        one = f * g.xreplace({x: law.m2 + law.sign * sp.sqrt(law.v2 / law.v1) * (x - law.m1)})
+        if left_of(one, law.m1, law.v1) is not None or are_fast((one, law.v1)):
             return mean_of(one, law.m1, law.v1, prec)
     ridge = _ridge(f, g, law)
     if ridge is not None:
@@ -186,6 +191,10 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     if law.eps == 1:
         with mp.workprec(prec + 10):
             return mean_of(f, law.m1, law.v1, prec + 10) * mean_of(g, law.m2, law.v2, prec + 10)
+    if are_fast((f, law.v1), (g, law.v2)):
+        return product_mean_of_waves(Normal(f, law.m1, law.v1), Normal(g, law.m2, law.v2), law.eps, law.sign, prec)
+    if not _steep(f, g, law) and _is_little(law, prec):
+        return _little(f, g, law, prec)
     first, second = Line(f, law.m1, law.v1), Line(g, law.m2, law.v2, law.sign)
     if law.eps == 0 and _vanishes(first, second, prec):
         return mp.mpf(0)
@@ -207,6 +216,32 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
 def _steep(f: sp.Expr, g: sp.Expr, law: Law) -> bool:
     """whether one of them grows so fast that its square has no mean"""
     return falls(f, 2 * law.v1) is False or falls(g, 2 * law.v2) is False
+
+
+def _is_little(law: Law, prec: int) -> bool:
+    """whether all but one power of the correlation are beyond the digits asked, as a rule"""
+    with mp.workprec(60):
+        return -int(mp.mag(precise_number(1 - law.eps))) > prec
+
+
+def _little(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
+    r"""\sum_n r^n/n! E[f(u) He_n] E[g(v) He_n] (Mehler 1866): what is left from n on is at most |r|^n/(1 - |r|) (E f^2 E g^2)^{1/2}"""
+    with mp.workprec(prec + 20):
+        parts = ((f, law.m1, law.v1), (g, law.m2, law.v2))
+        most = mp.sqrt(mp.fprod(mean_of(h**2, mean, v, 60) for h, mean, v in parts))
+        r, total = law.sign * precise_number(1 - law.eps), mp.mpf(0)
+        for n in range(_POWERS):
+            if total and 2 * abs(r) ** n * most <= mp.ldexp(abs(total), -prec - 2):
+                return total
+            hermite = sp.hermite_prob(n, x)
+            total += (
+                r**n
+                / mp.factorial(n)
+                * mp.fprod(mean_of(h * hermite.xreplace({x: (x - mean) / sp.sqrt(v)}), mean, v, prec + 20) for h, mean, v in parts)
+            )
+    raise ArithmeticError(
+        f"E[{f * g.xreplace({x: y})}] cannot be told from 0 beside powers of the correlation, of which {_POWERS} are counted"
+    )
 
 
 def _ridge(f: sp.Expr, g: sp.Expr, law: Law) -> Ridge | None:
@@ -259,6 +294,8 @@ def gap_of_pair(f: sp.Expr, variance: sp.Expr, delta: sp.Expr, prec: int) -> mp.
         far = product_mean_of(odd, odd, Law(variance, variance, eps_exact, 1, sp.S.Zero, sp.S.Zero), prec + 2) if odd != 0 else mp.mpf(0)
         with mp.workprec(prec + 10):
             return near + 2 * far
+    if are_fast((f, variance)):
+        return _difference(f, law_of(variance, variance - delta, variance, sp.S.Zero, sp.S.Zero), prec)
     numbers = numbers_for(f)
     line = Line(f, sp.S.Zero, variance)
     other = line.mirrored() if negative else line

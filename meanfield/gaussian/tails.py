@@ -75,7 +75,7 @@ class _Corner:
         """Between which s the smallest at s is at most so much above the smallest."""
         most = self.least() + nats
         low, high = max(self.a, self.r * self.b), mp.sqrt(2 * most)
-        if self.along(high) > most:  # t = b there
+        if self.r * high < self.b:  # t = b there, and the exponent above the most
             high = self.r * self.b + mp.sqrt(2 * self.rest * (most - self.b**2 / 2))
         spread = mp.sqrt(2 * self.rest * max(most - self.b**2 / 2, 0))
         return max(self.a, min(low, self.r * self.b - spread)), high

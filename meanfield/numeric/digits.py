@@ -21,7 +21,7 @@ from meanfield.gaussian.underflows import is_below, is_odd
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
-__all__ = ["digits_of", "doubles", "has_a_sign", "point", "too_small", "vanishing"]
+__all__ = ["DIGITS", "digits_of", "doubles", "has_a_sign", "point", "too_small", "vanishing"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -29,6 +29,8 @@ Order = tuple[sp.Symbol, ...]
 
 x = known("x")
 
+#: digits of a number that differs from another one by little
+DIGITS = 50
 #: digits of a rounded argument beyond those asked
 _SPARE = 400
 #: digits of a value that becomes a double

@@ -15,6 +15,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.expectation import Node
+from meanfield.numeric.digits import DIGITS
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.linear_parts import added_to_variance, beyond_growth
 from meanfield.numeric.lowering import Lowering
@@ -28,8 +29,6 @@ __all__ = ["Increments", "added_by", "holds", "increments_of"]
 Floats = NDArray[np.float64]
 
 q, p, delta = known("q"), known("p"), known("delta")
-#: digits of a number that is a difference
-DIGITS = 50
 
 _REPEAT = '''
 

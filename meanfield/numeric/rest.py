@@ -9,14 +9,11 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.numeric.digits import digits_of
+from meanfield.numeric.digits import DIGITS, digits_of
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
 __all__ = ["Rates", "precise_rates"]
-
-#: digits of what differs from 1 by little
-DIGITS = 40
 
 
 @dataclass(frozen=True)

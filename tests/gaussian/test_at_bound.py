@@ -128,6 +128,16 @@ def test_a_kernel_of_equal_or_opposite_inputs_at_its_bound_is_the_second_moment(
     assert float(phi.kernel(R(5, 4), sign * R(5, 4)).evalf(15)) == pytest.approx(float(phi.second_moment(R(5, 4))), rel=1e-14)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_kernel_of_multiples_of_one_variable_at_its_bound_is_the_integral_of_the_rest(sign: int) -> None:
+    f = sp.exp(x**2 / 5) / (1 + x**2)
+    e = mf.E(f * f.xreplace({x: mf.y}), 1, sign * sp.sqrt(sp.Rational(3, 2)), sp.Rational(3, 2))
+    true = sp.pi / (1 + sp.sqrt(sp.Rational(3, 2))) / sp.sqrt(2 * sp.pi)  # of 1/((1 + x^2) (1 + 3 x^2/2)), by residues
+    value, bound = mf.evaluate(e, error=True)
+    assert abs(value - float(true)) <= bound + 1e-16
+    assert abs(mf.evaluate(e, digits=30) - sp.N(true, 35)._to_mpmath(120)) < 1e-29
+
+
 def test_only_the_direction_in_which_a_kernel_is_flat_has_to_be_integrable() -> None:
     """what is left is 1 at one end of the line: its square is not integrable, its product with what is left at the other end is"""
     phi = mf.Activation(sp.exp(x**2 / 5) * sp.Piecewise((1, x < 0), (1 / (1 + x**2), True)))

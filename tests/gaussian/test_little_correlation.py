@@ -119,3 +119,18 @@ def test_a_covariance_below_the_rounding_of_the_variance_counts(phi: mf.Activati
     value = mf.evaluate(phi.kernel(q, p), q=variance, p=covariance)
     slope = mf.evaluate(phi.derivative.mean(q), q=variance)
     assert abs(value - independent - covariance * slope**2) <= 4e-16 * value < value - independent
+
+
+@pytest.mark.parametrize("power", [40, 306, 323])
+def test_digits_and_doubles_next_to_the_smallest_covariance(power: int) -> None:
+    """tanh: the covariance times the square of E[1 - tanh^2], the rest is beyond; what is no normal double says so"""
+    little = sp.Rational(1, 10**power)
+    with mp.workdps(40):
+        slope = mp.quad(lambda z: mp.sech(z) ** 2 * mp.npdf(z), mp.linspace(-14, 14, 57))
+        true = mp.mpf(10) ** -power * slope**2
+        assert abs(mf.evaluate(mf.tanh.kernel(1, p), p=little, digits=20) - true) <= mp.mpf("1e-19") * true
+    if power < 307:
+        assert mf.evaluate(mf.tanh.kernel(1, p), p=float(little)) == pytest.approx(float(true), rel=1e-14)
+    else:
+        with pytest.raises(OverflowError, match="no normal double"):
+            mf.evaluate(mf.tanh.kernel(1, p), p=float(little))
