@@ -30,6 +30,7 @@ _ALIASES = {
     "bent_identity": "bentid",
     "arctan": "atan",
     "arcsinh": "asinh",
+    "relu2": "relu_squared",
     "Gaussian": "gauss",  # without the capital it is a package
 }
 

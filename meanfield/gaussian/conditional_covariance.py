@@ -8,18 +8,23 @@ import math
 import mpmath as mp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers
+from meanfield.gaussian.correlated import mean_of_pair, points_within
 from meanfield.gaussian.landmarks import Landmarks
-from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, least_reach, normal_density
+from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, least_reach, mean_of_lines, normal_density
 from meanfield.gaussian.panels import CAP, Unresolved, degree, gauss_hermite, panel, resolved
 
 __all__ = ["mean_covariance"]
 
 _LN2 = math.log(2)
+#: nodes of panels, times points at which they are seen
 _MOST_PAIRS = 2_000_000
 
 
 def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: Numbers) -> Number:
-    """E_x Cov_xi(f, g): smooth pieces, longer than the spread of xi, apart from the zones around kinks and narrow features"""
+    """E_x Cov_xi(f, g): smooth pieces, longer than the spread of xi, apart from the zones around kinks and narrow features.
+
+    Where zones are most of the line the points of `mean_of_pair` are fewer, and it is the difference of two means.
+    """
     lines = list(dict.fromkeys((first, second)))
     functions = [line.function(numbers) for line in lines]
     marks = [line.marks(mp.mpf(4 * nats) ** 0.5 * 2) for line in lines]
@@ -31,6 +36,12 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
     smooth = resolved(functions, breaks, mp.mpf(CAP), nats, numbers, fall)
     ends = [(numbers.middle(p.low), numbers.middle(p.high)) for p in smooth]
     zones = _zones(ends, [k for m in marks for k in m.kinks if -reach < k < reach], s, within)
+    pieces, points = [_pieces(a, b, s) for a, b in zones], 2 * points_within(reach, eps, nats)
+    if min(sum(pieces) * degree(nats), points) * degree(nats) > _MOST_PAIRS:
+        raise Unresolved("the function varies everywhere on the scale of the difference of u and v")
+    if sum(pieces) * degree(nats) > points:
+        more = nats - math.log(eps)  # the difference is at least about eps of either
+        return mean_of_lines((first, second), more, numbers) - mean_of_pair(first, second, eps, more, numbers)
     density = normal_density(numbers, numbers.of(1 - eps))
     total = numbers.of(0)
     lengths = [math.log(float((high - low) / s)) if high - low < s * mp.mpf(2) ** 900 else 900 * _LN2 for low, high in ends]
@@ -38,8 +49,8 @@ def mean_covariance(first: Line, second: Line, eps: mp.mpf, nats: float, numbers
         count = _hermite_count(min(lengths[max(0, j - 1) : j + 2]) - _LN2, nats)
         for a, b in _parts(_outside(low, high, zones), cap):
             total += _smooth_part(functions, a, b, s, count, density, nats, numbers)
-    for a, b in zones:
-        total += _rough_part(functions, marks, a, b, s, within, density, nats, numbers)
+    for (a, b), count in zip(zones, pieces, strict=True):
+        total += _rough_part(functions, marks, (a, b), count, s, within, density, nats, numbers)
     return total
 
 
@@ -54,6 +65,12 @@ def _zones(ends: list[tuple[mp.mpf, mp.mpf]], kinks: list[mp.mpf], s: mp.mpf, wi
         else:
             zones.append((low, high))
     return zones
+
+
+def _pieces(low: mp.mpf, high: mp.mpf, s: mp.mpf) -> int:
+    """panels that resolve what the spread of xi makes of a function there"""
+    length = CAP / mp.sqrt(1 + 2 / (s * s))
+    return int(mp.ceil((high - low) / length))
 
 
 def _outside(low: mp.mpf, high: mp.mpf, zones: list[tuple[mp.mpf, mp.mpf]]) -> list[tuple[mp.mpf, mp.mpf]]:
@@ -108,8 +125,8 @@ def _covariance_of(values: list[list[Number]], weights: list[Number], numbers: N
 def _rough_part(
     functions: list[Function],
     marks: list[Landmarks],
-    low: mp.mpf,
-    high: mp.mpf,
+    zone: tuple[mp.mpf, mp.mpf],
+    pieces: int,
     s: mp.mpf,
     within: mp.mpf,
     density: Function,
@@ -117,11 +134,7 @@ def _rough_part(
     numbers: Numbers,
 ) -> Number:
     """a zone: one set of panels for y serves all x, each of which sees a window of it"""
-    bits, m = mp.mp.prec, degree(nats)
-    length = CAP / mp.sqrt(1 + 2 / (s * s))
-    pieces = int(mp.ceil((high - low) / length))
-    if pieces > _MOST_PAIRS // (8 * m * m):
-        raise Unresolved("the function varies everywhere on the scale of the difference of u and v")
+    bits, m, (low, high) = mp.mp.prec, degree(nats), zone
     middle = numbers.of((low + high) / 2)
     shifted = [_shifted(f, _finite(f, middle, numbers.of(low + (high - low) / 3), numbers)) for f in functions]
     margin = within * s

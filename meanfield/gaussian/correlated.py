@@ -16,9 +16,15 @@ from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, norm
 from meanfield.gaussian.panels import CAP, Panel, resolved
 from meanfield.gaussian.tails import mean_of_tails
 
-__all__ = ["mean_of_pair"]
+__all__ = ["mean_of_pair", "points_within"]
 
 Floats = NDArray[np.float64]
+
+
+def points_within(reach: mp.mpf, eps: mp.mpf, nats: float) -> int:
+    """On how many points in x on either side of 0 `mean_of_pair` sums."""
+    longest = 2 * mp.pi / mp.sqrt(2 * (nats + 4) * (2 - eps) / eps)
+    return int(mp.ceil(reach / longest))
 
 
 def mean_of_pair(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: Numbers) -> Number:
@@ -27,16 +33,15 @@ def mean_of_pair(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: N
     Whatever f is, |E_xi f(t + i eta)| <= e^{eta^2 / (2 eps)} E |f|: the trapezoidal rule in x errs by exp(-2 pi^2 / (h^2 g)),
     g = (1 + r)/(1 - r).
     """
-    r = 1 - eps
     lines = list(dict.fromkeys((first, _unsigned(second, first))))
     functions = [line.function(numbers) for line in lines]
     marks = [line.marks(mp.mpf(4 * nats) ** 0.5 * 2) for line in lines]
     start, reach = extent_of(functions, marks, 2, nats, numbers)
     if start:
         return mean_of_tails(first, second, eps, nats, numbers)
-    h = 2 * mp.pi / mp.sqrt(2 * (nats + 4) * (1 + r) / eps)
-    h = reach / int(mp.ceil(reach / h))
-    points = _Points(h, int(reach / h + 1), eps)
+    count = points_within(reach, eps, nats)
+    h = reach / count
+    points = _Points(h, count, eps)
     sampled = [_sampled(f, m, points, reach, nats, numbers) for f, m in zip(functions, marks, strict=True)]
     turn = slice(None) if _unsigned(second, first) == second else slice(None, None, -1)
     f, g = sampled[0], sampled[-1]

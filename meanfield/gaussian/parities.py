@@ -1,4 +1,4 @@
-"""The odd part of a function, which tells what it is at x from what it is at -x."""
+"""The even and the odd part of a function, what it has in common with its mirror image and what tells it from that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meanfield.gaussian.pieces import KINKED, NotClosed, with_its_mirror
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
-__all__ = ["odd_part"]
+__all__ = ["even_part", "odd_part"]
 
 x = known("x")
 
@@ -24,18 +24,32 @@ def odd_part(f: sp.Expr) -> sp.Expr:
     >>> odd_part(x * (sp.tanh(x) + sp.Rational(1, 10)))
     x/10
     """
+    return _part(f, -1)
+
+
+@cache
+def even_part(f: sp.Expr) -> sp.Expr:
+    """(f(x) + f(-x))/2, in the same way: 0 of an odd function.
+
+    >>> even_part(sp.tanh(x) + sp.Heaviside(x))
+    1/2
+    """
+    return _part(f, 1)
+
+
+def _part(f: sp.Expr, sign: int) -> sp.Expr:
     if f.has(*KINKED) and not f.has(sp.DiracDelta):
         try:
             cuts, pairs = with_its_mirror(f)
         except NotClosed:
-            return _half_difference(f, f.xreplace({x: -x}))
-        values = [_half_difference(*pair) for pair in pairs]
+            return _half(f, sign * f.xreplace({x: -x}))
+        values = [_half(value, sign * other) for value, other in pairs]
         return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true))
-    return _half_difference(f, f.xreplace({x: -x}))
+    return _half(f, sign * f.xreplace({x: -x}))
 
 
-def _half_difference(value: sp.Expr, other: sp.Expr) -> sp.Expr:
-    """in products or in terms, whichever is shorter: what cancels is gone there"""
-    half = (value - other) / 2
+def _half(value: sp.Expr, other: sp.Expr) -> sp.Expr:
+    """of their sum, in products or in terms, whichever is shorter: what cancels is gone there"""
+    half = (value + other) / 2
     shorter = min((half, sp.expand(half, power_base=False, power_exp=False, log=False)), key=sp.count_ops)
     return sp.S.Zero if is_zero(shorter) else shorter

@@ -11,6 +11,8 @@ from sympy import S
 
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.hermite_means import hermite_mean
+from meanfield.gaussian.parities import even_part, odd_part
+from meanfield.gaussian.pieces import KINKED
 from meanfield.gaussian.slopes import derivative_in, gathered
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import exponentials
@@ -82,18 +84,24 @@ class Projection(Node):
 
 def projection(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:
     """E[f(u) He_n(u/sqrt(v))], in closed form where it closes."""
+    if n > 0 and _of_lower_degree(f, n):
+        return S.Zero
     if not is_smooth(f):  # no n-th derivative to speak of
         if f.has(sp.DiracDelta) or n < _FEW or not Expectation(f * x ** (n % 2), variance).doit().has(Node):
             form = _by_polynomial(f, n, variance)
             return form if f.has(sp.DiracDelta) or not form.has(Node) else Projection(f, variance, n)
         return Projection(f, variance, n)
-    if n > 0 and is_zero((f + (-1) ** n * f.xreplace({x: -x})).diff(x, min(n, 2))):
-        return S.Zero  # the part of f of the parity of He_n is a polynomial of a lower degree
     if n < _FEW or not _by_derivative(f, 2 - n % 2, variance).has(Node):
         form = _by_derivative(f, n, variance)
         if not form.has(S.NaN) and (n < _FEW or not form.has(Node)):
             return form
     return Projection(f, variance, n)
+
+
+def _of_lower_degree(f: sp.Expr, n: int) -> bool:
+    """whether the part of f of the parity of He_n is 0, or constant or linear where He_n is of a higher degree"""
+    part = odd_part(f) if n % 2 else even_part(f)
+    return not part.has(*KINKED, sp.DiracDelta) and is_zero(part.diff(x, min(n, 2)))
 
 
 def _by_polynomial(f: sp.Expr, n: int, variance: sp.Expr) -> sp.Expr:

@@ -127,3 +127,14 @@ def test_series_of_which_terms_are_missing(f: sp.Expr, n: int, v: float) -> None
         truth = mp.quad(lambda z: own(s * z) * hermite(z) * mp.npdf(z), ends)
         size = mp.quad(lambda z: abs(own(s * z) * hermite(z)) * mp.npdf(z), ends)
     assert abs(mf.evaluate(mf.Activation(f).hermite(n, q), q=v) - truth) < 1e-12 * size
+
+
+@pytest.mark.parametrize("n", [2, 3, 32])
+def test_what_parity_forbids_is_zero_of_a_function_with_kinks_too(n: int) -> None:
+    """1/2 and an odd function, x/2 and an even one, neither of which closes"""
+    jump = mf.Activation(sp.Heaviside(x) + sp.tanh(x) / 3)
+    corner = mf.Activation(sp.Abs(x) + sp.log(1 + sp.exp(x)))
+    assert (jump.hermite(n, mf.q) == 0) is (n % 2 == 0)
+    assert (corner.hermite(n, mf.q) == 0) is (n % 2 == 1)
+    assert jump.hermite(0, mf.q) == sp.Rational(1, 2)
+    assert corner.hermite(1, mf.q) == sp.sqrt(mf.q) / 2
