@@ -244,8 +244,8 @@ def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     jumping = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1)
     assert not Table(jumping, regular(jumping)).promising
     f = OWN.expression + mf.x / 7
-    panel = tables.pair_panel
-    monkeypatch.setattr(tables, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))
+    panel = table_panels.pair_panel
+    monkeypatch.setattr(table_panels, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))
     monkeypatch.setattr(tables, "keep", lambda name, content: None)
     table = Table(f, regular(f))
     assert math.isnan(read(table, "cross", 1.0, 0.3))
