@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
-from meanfield.gaussian.derivation import Derivation, derivation, quantity
 from meanfield.gaussian.domains import declared, filled, written_in_known
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
@@ -23,6 +22,9 @@ from meanfield.gaussian.powers import powers
 from meanfield.gaussian.projections import projection
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    from meanfield.gaussian.derivation import Derivation
 
 __all__ = ["Activation"]
 
@@ -199,6 +201,8 @@ class Activation:
         >>> mf.exp.derive("mean", mean=sp.Symbol("m", real=True)).result
         exp(m + q/2)
         """
+        from meanfield.gaussian.derivation import derivation
+
         cov = self._law(moment, tuple(arguments.law(a, "law") for a in law))
         return derivation(self.expression, moment, (cov, _fixed(mean, cov)))
 
@@ -220,8 +224,7 @@ class Activation:
         >>> mf.sin.taylor("mean", 1, mean=sp.Symbol("m", real=True))
         Expansion(E(sin(x), q, m) = sin(m) - q*sin(m)/2 + O(q**2), q -> 0)
         """
-        cov = self._law(moment)
-        return _expanded(quantity(self.expression, moment, (cov, _fixed(mean, cov))), "taylor", order)
+        return _expanded(self._quantity(moment, mean), "taylor", order)
 
     def asymptotic(self, moment: str, terms: int = 3, mean: Any = 0) -> Expansion:
         r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first terms, at a fixed mean.
@@ -239,8 +242,14 @@ class Activation:
         >>> mf.silu.asymptotic("mean", 2)
         Expansion(E(x/(1 + exp(-x)), q) = sqrt(2)*sqrt(q)/(2*sqrt(pi)) - sqrt(2)*pi**(3/2)/(12*sqrt(q)) + O(q**(-3/2)), q -> oo)
         """
+        return _expanded(self._quantity(moment, mean), "asymptotic", terms)
+
+    def _quantity(self, moment: str, mean: Any) -> sp.Expr:
+        """a moment at a fixed mean"""
+        from meanfield.gaussian.derivation import quantity
+
         cov = self._law(moment)
-        return _expanded(quantity(self.expression, moment, (cov, _fixed(mean, cov))), "asymptotic", terms)
+        return quantity(self.expression, moment, (cov, _fixed(mean, cov)))
 
     def hermite(self, n: int, q: Any) -> sp.Expr:
         r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
+import sys
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -44,6 +44,8 @@ _SHORT = 40
 
 def meant(name: str, names: Iterable[str]) -> str:
     """ " (did you mean a or b?)" of the names that are near one that is none of them, capitals and underscores apart; "" of none."""
+    import difflib
+
     own = {folded(n): n for n in names}
     near = difflib.get_close_matches(folded(name), own, n=3)
     return f" (did you mean {' or '.join(own[n] for n in near)}?)" if near else ""
@@ -184,7 +186,7 @@ def symbol_array(value: Any, symbol: sp.Symbol) -> np.ndarray:
 def _finite_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, (bool, str)) or value is None:
         raise TypeError(f"{name} = {value!r}: expected a number or an array of numbers")
-    if np.ma.is_masked(value):
+    if "numpy.ma" in sys.modules and np.ma.is_masked(value):  # what else takes a while to import
         raise TypeError(
             f"{name} is a masked array with masked entries, which have no numbers: pass {name}.compressed() or {name}.filled(...)"
         )

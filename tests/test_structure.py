@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
 import pkgutil
 import re
 import subprocess
@@ -154,6 +155,32 @@ def test_import_loads_little(statement: str) -> None:
     loaded = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "meanfield" in loaded
     assert not set(loaded) & set(HEAVY)
+
+
+#: what makes kernels, machine code, tables and derivations, and runs of other kinds
+MAKERS = {
+    *(f"numeric.{m}" for m in ("kernels", "lowering", "table_panels", "evaluation", "increments", "deep", "silence")),
+    *(f"numeric.{m}" for m in ("compilation.machine", "cuda_runs", "gram_march", "gram_laws", "sweeps", "sweep_store")),
+    *("gaussian.derivation", "gaussian.certificates", "gaussian.quadrature"),
+}
+
+
+@pytest.mark.parametrize("network", ["mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))", "mf.mlp(mf.tanh)"])
+def test_a_trajectory_with_a_warm_cache_imports_what_runs_it(network: str, tmp_path: Path) -> None:
+    code = f"""if True:
+        import sys, meanfield as mf
+        net = {network}
+        run = mf.propagate(net, 1000, 1.0, p=0.5, **dict.fromkeys([s.name for s in mf.recursion(net).parameters], 2.0))
+        print(run.status, *sys.modules)
+    """
+    for _ in range(2):
+        environment = {**os.environ, "MEANFIELD_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        status, *loaded = done.stdout.split()
+        assert status == "ok"
+    assert not {f"meanfield.{name}" for name in MAKERS} & set(loaded)
+    assert not {"numpy.ma", "difflib", "secrets", *HEAVY} & set(loaded)
+    assert all(importlib.util.find_spec(f"meanfield.{name}") for name in MAKERS)
 
 
 def test_no_submodule_bears_the_name_of_a_public_function() -> None:

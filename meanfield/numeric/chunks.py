@@ -8,15 +8,17 @@ import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.gram_march import Gram, prepared_pair, prepared_tokens
 from meanfield.numeric.runs import Moments, prepared_moments
 from meanfield.recurrence import recursion
+
+if TYPE_CHECKING:
+    from meanfield.numeric.gram_march import Gram
 
 __all__ = ["Chunks", "Recipe", "prepared"]
 
@@ -46,11 +48,13 @@ def prepared(
     """A run with every argument checked, in whichever way answers the network; `points` are in memory at a time, if not all."""
     if device != "cpu" and (q2 is not None or not net.closes):
         raise ValueError(f"device = {device!r} is for runs in (q, p): this one keeps Gram matrices, on the processor: leave device out")
+    if q2 is None and net.closes:
+        return prepared_moments(recursion(net), depth, q, p, c, gap, start, record, device, out, values, points)
+    from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
+
     if q2 is not None:
         return prepared_pair(net, depth, q, q2, p, c, gap, record, values, points)
-    if not net.closes:
-        return prepared_tokens(net, depth, q, p, c, gap, start, record, values, points)
-    return prepared_moments(recursion(net), depth, q, p, c, gap, start, record, device, out, values, points)
+    return prepared_tokens(net, depth, q, p, c, gap, start, record, values, points)
 
 
 @dataclass(frozen=True)

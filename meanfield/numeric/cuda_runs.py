@@ -30,17 +30,15 @@ _TURN = threading.Lock()
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is unknown, or that this machine does not have.
+    """Refuse a device other than the processor that is unknown, or that this machine does not have.
 
     >>> check_device("gpu")
     Traceback (most recent call last):
         ...
     ValueError: device = 'gpu': expected 'cpu' or 'cuda'
     """
-    if device not in ("cpu", "cuda"):
+    if device != "cuda":
         raise ValueError(f"device = {device!r}: expected 'cpu' or 'cuda'")
-    if device == "cpu":
-        return
     if importlib.util.find_spec("numba_cuda") is None:
         raise ImportError(f"device = 'cuda' needs numba-cuda: {install('numba_cuda')}", name="numba_cuda")
     cuda = numba_cuda()

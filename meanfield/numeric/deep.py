@@ -25,14 +25,12 @@ from meanfield.numeric.tables import ASKED, Table, table_of
 from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
 from meanfield.recurrence import Recursion
 
-__all__ = ["DEEP", "Ends", "end_of"]
+__all__ = ["Ends", "end_of"]
 
 Floats = NDArray[np.float64]
 #: what a repeat adds, and how much rougher than a double that is
 Step = Callable[[], tuple[Added, float]]
 
-#: layers from which on this is faster than one by one, compiled
-DEEP = 1 << 22
 #: repeats after which a fixed point is looked for and leaps are tried
 TRIED = (256, 1024, 4096, 16384, 65536)
 #: repeats between two looks at whether the state stands still

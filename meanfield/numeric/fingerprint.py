@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import secrets
+import os
 import time
 from collections.abc import Callable
 from functools import cache
@@ -41,7 +41,7 @@ def fingerprint(text: str) -> str:
 def makers() -> str:
     """16 digits for the sources that make kernels and their numbers: what they made is made anew where one of them has changed."""
     content = hashlib.sha256(b"".join([sp.__version__.encode(), *(f.read_bytes() for f in _sources())])).hexdigest()[:16]
-    return content if as_imported() else secrets.token_hex(8)
+    return content if as_imported() else os.urandom(8).hex()
 
 
 def as_imported() -> bool:

@@ -10,11 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.cuda_runs import run_on_device
-from meanfield.numeric.deep import DEEP, Ends, end_of
-from meanfield.numeric.increments import holds
 from meanfield.numeric.readers import Reader, reader_of
-from meanfield.numeric.silence import deaf_points, joining_points, silent_points, undefined_points
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, kernel_of
@@ -26,6 +22,8 @@ __all__ = ["Job", "Output", "done", "lanes_of"]
 
 Floats = NDArray[np.float64]
 
+#: layers from which on `deep` is faster than one by one, compiled
+DEEP = 1 << 22
 #: layer-points that a thread does at a time
 CHUNK = 250_000
 #: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
@@ -156,6 +154,8 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:
+        from meanfield.numeric.silence import silent_points
+
         out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
     out.finish()
     return out
@@ -165,6 +165,8 @@ def _settle_odd(job: Job, out: Output, points: NDArray[np.int64]) -> None:
     """What is 0/0 or 0 times infinity to a kernel, or 0 where it cannot tell why, by what expressions say of it."""
     if not job.depth:
         return
+    from meanfield.numeric.silence import deaf_points, joining_points, undefined_points
+
     table = job.table[:, points]
     nothing = np.isnan(out.forward[-1, points]) & undefined_points(job.rec, table)
     out.deafen(points[deaf_points(job.rec, table)], job.marks)
@@ -225,10 +227,18 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _sparing(job: Job) -> Reader | None:
     """What spares layers, where few are kept, each repeat is like the next, and moments are in closed form or in tables."""
-    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and not holds(job.rec, "l") else None
+    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and not _holds(job.rec, "l") else None
+
+
+def _holds(rec: Recursion, letter: str) -> bool:
+    from meanfield.numeric.increments import holds
+
+    return holds(rec, letter)
 
 
 def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
+    from meanfield.numeric.deep import Ends, end_of
+
     ends, count = Ends.of(job.rec, job.paired, reader), job.q0.shape[0]
     left = []
     for g in track(range(count), "propagate", count):
@@ -244,7 +254,7 @@ def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
 
 def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those of the points that do not go bad soon; the others are answered by that."""
-    if not points.size or holds(job.rec, "L"):  # which would be another network
+    if not points.size or _holds(job.rec, "L"):  # which would be another network
         return points
     soon = min(SOON, job.depth)
     before = job.marks[job.marks < soon]
@@ -300,7 +310,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
             pass
     more = run(job, out)
     left = out.unanswered
-    if more and left.size and not holds(job.rec, "L"):  # which would be another network
+    if more and left.size and not _holds(job.rec, "L"):  # which would be another network
         some = job.of(left[np.linspace(0, left.size - 1, min(PROBES, left.size)).astype(np.int64)])
         for depth in (d for d in SHALLOW if d < job.depth):
             few = replace(some, depth=depth, marks=np.array([depth]))
@@ -330,6 +340,8 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
     if job.device == "cuda":
         given = (job.table, job.q0, job.delta0)
+        from meanfield.numeric.cuda_runs import run_on_device
+
         run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
         out.flush()
         return

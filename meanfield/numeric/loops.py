@@ -115,6 +115,14 @@ def attend(s, m):
         settle(s, i)
 
 
+def lives(s):
+    """Whether there is a point in the block that has not gone bad."""
+    for i in range(LANES):
+        if s[ALIVE + i] > 0.0:
+            return True
+    return False
+
+
 def attend_back(s):
     """The same of products on the way back."""
     for i in range(LANES):
@@ -229,19 +237,24 @@ def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out
     copy(PRODUCT, s, SAVED, s, A)
     several = marks.shape[0] > 1
     r = row_of(marks, start // LAYERS) if several else 0
+    alive = lives(s)
+    moves = alive  # to the end of a repeat, whose chi is one number
     for m in range(start, stop):
         if halt[0] > 0:
             return
         position = m % LAYERS
+        moves = alive if position == 0 else moves
         l = m // LAYERS
         kept = several and not again and marks[r] == l
         if kept and position == 0:
             keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward)
         at = FIRST_KEPT + ((m - start) * KEPT if several else 0)
-        calm = 0
-        {advance}
+        calm = 0 if moves else LANES
+        if moves:
+            {advance}
         if calm < LANES:
             attend(s, m)
+            alive = lives(s)
         if kept and position == LAYERS - 1:
             chi_row = chi_out[r, origin : origin + lanes]
             for i in range(lanes):

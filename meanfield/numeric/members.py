@@ -17,24 +17,23 @@ __all__ = ["Members", "pattern_of", "wanted_of"]
 
 Floats = NDArray[np.float64]
 
-#: the numbers of a pattern
-PATTERN = 2 * MOST + 1
 #: highest power of a derivative in a moment of the pass
 STEEPEST = 2
 
 _SOURCE = '''
+PATTERNS_{name} = np.array({patterns})
+WANTED_{name} = np.array({wanted})
+
+
 def {name}(shape, slope, bend, scratch, q, delta, k):
     """The moments of one law, of which k is wanted: those of the law before are at hand."""
     kept = scratch[{own} : {own} + {size}]
     if kept[0] != q or kept[1] != delta:
-        patterns = np.zeros({pattern} * {count})
-        wanted = np.zeros({powers} * {powers})
-        {assignments}
         means = np.empty(5 * {powers})
-        spreads = np.empty(3 * wanted.size)
+        spreads = np.empty(3 * WANTED_{name}.size)
         rows = np.empty(3 * {powers} * CAPACITY)
         out = np.empty(3 * {count})
-        {family}(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, 0, 1)
+        {family}(shape, slope, bend, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1)
         kept[0] = q
         kept[1] = delta
         for i in range({count}):
@@ -72,16 +71,14 @@ class Members:
         """The function of that name, which keeps its numbers from there on in scratch."""
         patterns = np.array(self.patterns)
         wanted = wanted_of(patterns)
-        arrays = (("patterns", patterns.ravel()), ("wanted", wanted.ravel()))
-        lines = [f"{array}[{i}] = {float(values[i])}" for array, values in arrays for i in np.flatnonzero(values).tolist()]
         return _SOURCE.format(
             name=name,
             own=own,
             size=self.size,
-            pattern=PATTERN,
+            patterns=patterns.ravel().tolist(),
+            wanted=wanted.ravel().tolist(),
             count=len(self.patterns),
             powers=len(wanted),
-            assignments="\n        ".join(lines),
             family="_".join(["family", *(str(i.index) for i in self.functions)]),
         ).lstrip("\n")
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import sympy as sp
@@ -26,21 +26,24 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.chunks import prepared
-from meanfield.numeric.cuda_runs import check_device
-from meanfield.numeric.gram_laws import parameters_of
-from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.outlines import Axes, is_lazy, unlabelled
 from meanfield.numeric.runs import Moments, Run
-from meanfield.numeric.sweep_store import check_path, stored
-from meanfield.numeric.sweeps import Sweep, planned
 from meanfield.recurrence import recursion
+
+if TYPE_CHECKING:
+    from meanfield.numeric.gram_runs import GramRun, PairRun
+    from meanfield.numeric.sweeps import Sweep
 
 __all__ = ["parameters", "propagate"]
 
 
 def parameters(net: Block) -> tuple[sp.Symbol, ...]:
     """What has to be bound before numbers come out, with or without a recursion in (q, p)."""
-    return recursion(net).parameters if net.closes else parameters_of(net)
+    if net.closes:
+        return recursion(net).parameters
+    from meanfield.numeric.gram_laws import parameters_of
+
+    return parameters_of(net)
 
 
 @overload
@@ -157,7 +160,10 @@ def propagate(
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
     begin = {"q": q, "p": p, "c": c, "gap": gap, "q2": q2}
     given, axes = unlabelled(begin | values)
-    check_device(device)
+    if device != "cpu":
+        from meanfield.numeric.cuda_runs import check_device
+
+        check_device(device)
     if isinstance(out, (str, Path)) or any(map(is_lazy, given.values())):
         return _swept(net, depth, start, record, device, out, axes, given)
     if out is not None and (q2 is not None or not net.closes):
@@ -171,6 +177,9 @@ def propagate(
 def _swept(net: Block, depth: int, start: str, record: Any, device: str, out: Any, axes: Axes | None, given: Mapping[str, Any]) -> Sweep:
     if out is not None and not isinstance(out, (str, Path)):
         raise TypeError(f"out = {type(out).__name__}: of dask arrays, expected the path of a Zarr store, or nothing for a lazy result")
+    from meanfield.numeric.sweep_store import check_path, stored
+    from meanfield.numeric.sweeps import planned
+
     path = None if out is None else check_path(out)
     plan = planned(net, depth, start, record, device, axes, given)
     return plan.sweep() if path is None else stored(plan, path)

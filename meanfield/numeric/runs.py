@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.fingerprint import fingerprint
-from meanfield.numeric.gradients import gradient_correlations
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of
@@ -115,6 +114,8 @@ class Run(faces.Labelled):
         delta = self._two("gradient_correlation")
         if len(self.layers) != self.depth + 1:
             raise AttributeError("gradient_correlation: this run kept some of its layers; give propagate record='all'")
+        from meanfield.numeric.gradients import gradient_correlations
+
         return gradient_correlations(self.recursion, self.parameters, self.q, delta, self.start == "pooled")
 
     def __repr__(self) -> str:

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from meanfield.gaussian import quadrature
-from meanfield.numeric import elementary, plain_lookup
+from meanfield.numeric import plain_lookup
 from meanfield.numeric.fingerprint import as_imported, fingerprint, makers
 
 __all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "remembered"]
@@ -194,6 +193,9 @@ class Compiled:
             name = f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
             code = kept(name)
             if code is None:
+                from meanfield.gaussian import quadrature
+                from meanfield.numeric import elementary
+
                 module = loaded(self._text, "compiled")
                 rules = {rule.__name__ for rule in quadrature.RULES}
                 shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())

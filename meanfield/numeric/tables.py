@@ -2,42 +2,25 @@ r"""Tables of the Gaussian moments of one integrand, filled panel by panel as ke
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from threading import Lock
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.mending import mended_function
-from meanfield.gaussian.power_sums import QUIET, series_mean
-from meanfield.gaussian.shape_rows import ANALYTIC, GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
-from meanfield.numeric import lookup
-from meanfield.numeric.deviations import Impossible
-from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
+from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.numeric.fingerprint import fingerprint, makers
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, CROSS, DIRECTORY, EVEN, FIRST, GAP, HOME, LEADING, ORDER, PANELS
-from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
-from meanfield.numeric.smooth import Smooth, support_of
-from meanfield.numeric.stepped import Stepped
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS
 from meanfield.numeric.store import keep, kept
-from meanfield.numeric.tabulation import Function, far_panel, gap_panel, mean_panel, pair_panel
 
-__all__ = ["ASKED", "Table", "table_of"]
+__all__ = ["ASKED", "Table", "blank", "table_of"]
 
 Floats = NDArray[np.float64]
-Real = Callable[[Floats], Floats]
 
 LINE = 8  # numbers of a line of the processor's cache, across which loads take twice as long
 ASKED, NONE = -1.0, -2.0  # what the directory says of a panel that a kernel needs, and of one that there cannot be
-#: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
-AGREED, ROUNDED = 1e-12, 1e-15
-#: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
-EXACT, _MIDDLE = 2e-15, np.cos(0.5 * np.pi * np.arange(lookup.X_TERMS))
 
 
 @lru_cache(maxsize=256)
@@ -52,7 +35,7 @@ class Table:
     def __init__(self, f: sp.Expr, slope: sp.Expr | None) -> None:
         self.f, self.slope = f, slope
         found = kept(self._name)
-        self.numbers = _empty() if found is None else _joined(np.frombuffer(found))
+        self.numbers = blank() if found is None else _joined(np.frombuffer(found))
         self._lock = Lock()
 
     @property
@@ -73,11 +56,14 @@ class Table:
 
     def _with(self, entry: int) -> Floats:
         """the numbers, one panel more, or without hope of it"""
+        from meanfield.numeric.table_panels import Impossible, Panels
+
         numbers = self.numbers.copy()
         numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
-        numbers[ORDER : ORDER + 3], numbers[LEADING] = self._orders, self._leading
+        made = Panels(self.f, self.slope)
+        numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
         try:
-            coefficients = self._panel(entry)
+            coefficients = made.coefficients(entry)
         except (Impossible, ValueError):
             numbers[entry] = NONE
             return _joined(numbers)
@@ -85,142 +71,10 @@ class Table:
         numbers[entry] = numbers.size + gap.size
         return _joined(numbers, gap, coefficients)
 
-    @cached_property
-    def _orders(self) -> tuple[int, ...]:
-        """the powers of v that its mean, products and gaps begin with, where these are more than the first: from one end of a panel to the
-        other they change too much to be exact at both"""
-        n = _Integrand.of(self.f).start
-        powers = (n // 2, n, n - 1)
-        return tuple(k if k > 1 else 0 for k in powers)
-
-    @cached_property
-    def _leading(self) -> float:
-        """the first panel, counted from 1, that reaches beyond the circle where f is its series at 0: there these powers lead no more"""
-        reach = _Integrand.of(self.f).row[RADIUS] ** 2 / 2.0
-        return 2.0 - FIRST + math.floor(math.log(reach, 4.0)) if 0.0 < reach < math.inf else math.inf
-
     @property
     def promising(self) -> bool:
         """Whether there are panels, or can be: the gap of a function that jumps has none."""
         return self.numbers.size > DIRECTORY or self.slope is None or not jumps_of(shape_row(self.f)).any()
-
-    def _panel(self, entry: int) -> Floats:
-        if entry >= HOME:
-            return self._home(entry - HOME)
-        part, k = entry // PANELS, entry % PANELS + FIRST
-        orders = self._orders if entry % PANELS + 1 < self._leading else (0, 0, 0)
-        if part == 0:
-            return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
-        mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
-        if entry < GAP:
-            make, g = pair_panel, _Integrand.of(self.f)
-        else:
-            if self.slope is None or not self.promising:
-                raise Impossible("a jump")
-            make, g = gap_panel, _Integrand.of(self.slope)
-        order = orders[1 if entry < GAP else 2]
-        coefficients = _first(make, g.ways(mirrored), k, order)
-        self._verify(coefficients, entry, k, mirrored)
-        return coefficients
-
-    def _home(self, part: int) -> Floats:
-        """What a part is beyond the panels, see `lookup`."""
-        if part == 0:
-            sides = far_sides(self.f)
-            if sides is None:
-                raise Impossible("no power far out")
-            return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
-        gap = part >= GAP // PANELS
-        f = self.slope if gap else self.f
-        found = None if f is None else power_and_limit(f)
-        if f is None or found is None or found[0] != 0:
-            raise Impossible("no constant far out")
-        h, high = _Integrand.of(found[1]), np.array([lookup.HIGH])
-        mean = float(h.means(high)[0])
-        mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
-        panel = (gap_panel if gap else pair_panel)(h.pieces(mirrored), PANELS - 1 + FIRST, EXACT)[0]
-        rows = panel[1:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
-        beside = 2.0 * mean * (float(_Integrand.of(f).means(high)[0]) - mean)
-        return np.concatenate([[beside, panel[0]], np.einsum("j,pjk->pk", _MIDDLE, rows).ravel()])
-
-    def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool) -> None:
-        """one point of the panel by another method"""
-        alone, scratch = _empty(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
-        alone[entry] = DIRECTORY
-        alone[ORDER : ORDER + 3], alone[LEADING] = self._orders, self._leading
-        v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
-        d = v * (2.0 - near if mirrored else near)
-        table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
-        product, gap, second, variance = pair_of(f.value, f.breaks, v, 1.0 - d / v)
-        if entry < GAP:
-            found, true, allowed = lookup.cross_in(table, v, d, 2.0 * v - d, scratch, lookup.SCRATCH), product, AGREED * second
-        else:
-            found, true = lookup.gap_in(table, v, d, scratch, lookup.SCRATCH), gap
-            allowed = AGREED * gap + ROUNDED * math.sqrt(second * variance)
-        if not abs(found - true) <= allowed:
-            raise Impossible(f"the table says {found}, a Hermite series {true}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Integrand:
-    """A function as tables are made of it."""
-
-    g: sp.Expr
-    value: Real
-    row: Floats
-
-    @staticmethod
-    @lru_cache(maxsize=256)
-    def of(g: sp.Expr) -> _Integrand:
-        return _Integrand(g, mended_function(g), shape_row(g))
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        return tuple(breaks_of(self.row).tolist())
-
-    @property
-    def start(self) -> int:
-        """the power of x that it begins with at 0 where it is analytic there, else 0"""
-        terms = np.flatnonzero(right_of(self.row)) if self.row[ANALYTIC] > 0.0 else np.zeros(1, dtype=np.int64)
-        return int(terms[0]) if terms.size else 0
-
-    def means(self, v: Floats) -> Floats:
-        """E g(u) at each variance"""
-        if self.row[PARITY] < 0.0:
-            return np.zeros(v.size)
-        if math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
-            return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
-        return mean_of(self.value, self.breaks, v)
-
-    def pieces(self, mirrored: bool) -> Pieces:
-        kinks = breaks_of(self.row)[sharp_of(self.row) > 0.0]
-        d, growth = self.row[[WIDTH, GROWTH]].tolist()
-        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
-
-    def ways(self, mirrored: bool) -> Iterator[Function]:
-        """What panels can be made of, the cheapest first"""
-        if self.row[SMOOTH]:
-            d, growth = self.row[[WIDTH, GROWTH]].tolist()
-            yield Smooth(self.value, d, growth, self.support, mirrored)
-            found = power_and_sides(self.g)
-            if found is not None and found[0] == 0:
-                yield Stepped(self.value, d, found[1], found[2], mirrored)
-        yield self.pieces(mirrored)
-
-    @cached_property
-    def support(self) -> float:
-        """beyond which it is 0 to all digits"""
-        return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
-
-
-def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int, order: int) -> Floats:
-    """the panel about 4^k in the first way that makes it"""
-    for way in ways:
-        try:
-            return make(way, k, order=order)[0]
-        except Impossible as reason:
-            found = reason
-    raise found
 
 
 def _joined(*parts: Floats) -> Floats:
@@ -231,7 +85,8 @@ def _joined(*parts: Floats) -> Floats:
     return np.concatenate(parts, out=memory[first : first + size])
 
 
-def _empty() -> Floats:
+def blank() -> Floats:
+    """The numbers of a table without panels."""
     numbers = np.zeros(DIRECTORY)
     numbers[CENTRES : CENTRES + PANELS] = 4.0 ** np.arange(FIRST, FIRST + PANELS)
     return numbers

@@ -1,6 +1,6 @@
 """What the first numbers of a process cost: CPU seconds after importing sympy and numpy, medians of processes of their own.
 
-    python tests/benchmarks/start.py [repeats]
+    python tests/benchmarks/start.py [repeats] [name of a network ...]
 
 "cold" has an empty cache folder, "warm" that of the process before; "one" is a trajectory of 1,000 repeats at one setting, "grid" the
 first compiled kernel: 100 settings of 4 repeats. All processes have the library's bytecode.
@@ -22,8 +22,25 @@ NETWORKS = {
     "DyT": "mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
     "DeepNorm": "mf.deep_norm(attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
     "SwiGLU": "mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.GLU(mf.silu))",
+    "DyT, SiLU": "mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(), mlp=mf.MLP(mf.silu))",
+    "DyT, SwiGLU": "mf.pre_norm(norm=mf.DyT(), attention=mf.Attention(), mlp=mf.GLU(mf.silu))",
+    "post-LN, GELU": "mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu))",
+    "sandwich": "mf.sandwich_norm(norm=mf.RMSNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu))",
+    "parallel": "mf.parallel_block(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu))",
+    "LayerScale": "mf.layer_scale(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu))",
+    "ReZero": "mf.rezero(attention=mf.Attention(), mlp=mf.MLP(mf.relu))",
+    "shaped attention": "mf.shaped_attention()",
+    "value SkipInit": "mf.value_skipinit()",
+    "GAU": "mf.GAU(mf.silu)",
+    "GAU, ReLU": "mf.GAU(mf.relu)",
+    "LN, GAU": "mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu))",
+    "LN, GAU, MLP": "mf.pre_norm(norm=mf.LayerNorm(), attention=mf.GAU(mf.silu), mlp=mf.MLP(mf.relu))",
     "ReLU MLP": "mf.mlp(mf.relu)",
     "tanh MLP": "mf.mlp(mf.tanh)",
+    "SiLU MLP": "mf.mlp(mf.silu)",
+    "Mish MLP": "mf.mlp(mf.mish)",
+    "residual SiLU": "mf.residual_mlp(mf.silu)",
+    "x atan x MLP": "mf.mlp(mf.Activation(mf.x * sp.atan(mf.x)))",
     "kinked MLP": "mf.mlp(mf.Activation(sp.Max(sp.tanh(mf.x), 0)))",
 }
 PROCESS = """
@@ -36,7 +53,7 @@ imported = time.process_time()
 net = {net}
 names = [s.name for s in mf.recursion(net).parameters]
 derived = time.process_time()
-values = {{name: {{"n": 197.0, "sigma_w": 1.3}}.get(name, 0.6) for name in names}}
+values = {{name: {{"n": 197.0, "s": 128.0, "d": 768.0, "e": 1536.0, "sigma_w": 1.3}}.get(name, 0.6) for name in names}}
 if "{job}" == "one":
     mf.propagate(net, 1000, 1.0, p=0.5, **values)
 else:
@@ -54,9 +71,9 @@ def seconds(job: str, net: str, folder: str) -> list[float]:
     return [float(t) for t in done.stdout.split()]
 
 
-def main(repeats: int) -> None:
+def main(repeats: int, names: list[str]) -> None:
     print(f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers = total")
-    for name, net in NETWORKS.items():
+    for name, net in ((n, NETWORKS[n]) for n in names or NETWORKS):
         for job in ("one", "grid"):
             found: dict[str, list[list[float]]] = {"cold": [], "warm": []}
             for _ in range(repeats):
@@ -70,4 +87,4 @@ def main(repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2:])

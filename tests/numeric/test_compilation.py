@@ -182,7 +182,7 @@ def test_once_for_each_structure_and_only_in_the_first_process(made: list[str], 
     first = [run(net) for net in networks]
     assert made == ["trajectories"] * len(networks)
     forget()
-    monkeypatch.setattr(trajectory, "_kernel_of", lambda *arguments: pytest.fail("lowered again"))
+    monkeypatch.setattr(trajectory, "_made", lambda *arguments: pytest.fail("lowered again"))
     assert [run(net) for net in networks] == first
     assert len(made) == len(networks)
 

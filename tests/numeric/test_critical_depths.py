@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.numeric import deep, jobs
+from meanfield.numeric import jobs
 
 PLAIN, DEPTH = 5_000_000, 10**9
 #: a few units in the last place for each layer: what one by one they are good for
@@ -29,7 +29,6 @@ def test_leaps_at_criticality(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     phi, sigma_w = CRITICAL[name]
     net = mf.mlp(phi, sigma_w=sigma_w, sigma_b=0)
     leapt = mf.propagate(net, DEPTH, 1.0, c=0.5, record=[0, PLAIN, DEPTH])
-    monkeypatch.setattr(deep, "DEEP", DEPTH)
     monkeypatch.setattr(jobs, "DEEP", DEPTH)
     plain = mf.propagate(net, PLAIN, 1.0, c=0.5, record="last")
     assert abs(leapt.q[1] / plain.q[-1] - 1) < ROUNDED
@@ -83,7 +82,6 @@ def test_leaps_of_what_is_piecewise_linear() -> None:
 def test_leaps_of_what_is_piecewise_linear_against_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     net, given = mf.mlp(mf.relu), {"c": 0.5, "sigma_w": math.sqrt(2.0) * (1 - 1e-7), "sigma_b": 1e-3}
     leapt = mf.propagate(net, PLAIN, 1.0, **given, record="last")
-    monkeypatch.setattr(deep, "DEEP", DEPTH)
     monkeypatch.setattr(jobs, "DEEP", DEPTH)
     plain = mf.propagate(net, PLAIN, 1.0, **given, record="last")
     for name in ("q", "gap", "log_apjn"):

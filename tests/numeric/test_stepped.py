@@ -15,7 +15,8 @@ from meanfield.numeric import lookup, stepped
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.stepped import Stepped
-from meanfield.numeric.tables import ASKED, Table, _Integrand
+from meanfield.numeric.table_panels import _Integrand
+from meanfield.numeric.tables import ASKED, Table
 from meanfield.numeric.tabulation import variances
 
 x = mf.x

@@ -134,7 +134,7 @@ def test_kernels_are_kept_by_what_the_laws_are(monkeypatch: pytest.MonkeyPatch, 
     rec = mf.recursion(mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
     trajectory.kernel_of.cache_clear()
     first = trajectory.kernel_of(rec, True)
-    monkeypatch.setattr(trajectory, "_kernel_of", lambda *arguments: pytest.fail("lowered again"))
+    monkeypatch.setattr(trajectory, "_made", lambda *arguments: pytest.fail("lowered again"))
     trajectory.kernel_of.cache_clear()
     assert trajectory.kernel_of(rec, True) == first
     (kept,) = tmp_path.glob("made_*.bin")

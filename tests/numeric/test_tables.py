@@ -17,7 +17,7 @@ from cases import ACTIVATIONS, pair_moments
 
 import meanfield as mf
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import jobs, lookup, store, tables, trajectory
+from meanfield.numeric import jobs, lookup, store, table_panels, tables, trajectory
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -132,7 +132,7 @@ def test_one_panel_has_the_means_of_all_variances_beyond(f: sp.Expr, monkeypatch
     """of squares that grow, sums of many powers among them; what is made for one variance is not made again"""
     square = Table(f**2, None)
     read(square, "mean", 2.0**41, 0.0)
-    monkeypatch.setattr(Table, "_panel", None)
+    monkeypatch.setattr(table_panels.Panels, "coefficients", None)
     for v in (2.0**40.5, 1e15, 1e22, 1e60, 1e290):
         true = float(mf.evaluate(mf.Activation(f).second_moment(mf.q), q=v))
         assert read(square, "mean", v, 0.0) == pytest.approx(true, rel=1e-14)
@@ -244,8 +244,8 @@ def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     jumping = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1)
     assert not Table(jumping, regular(jumping)).promising
     f = OWN.expression + mf.x / 7
-    panel = tables.pair_panel
-    monkeypatch.setattr(tables, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))
+    panel = table_panels.pair_panel
+    monkeypatch.setattr(table_panels, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))
     monkeypatch.setattr(tables, "keep", lambda name, content: None)
     table = Table(f, regular(f))
     assert math.isnan(read(table, "cross", 1.0, 0.3))

@@ -33,7 +33,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import jobs, trajectory, work
+from meanfield.numeric import jobs, store, trajectory, work
 from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
@@ -357,6 +357,20 @@ def test_chi_is_that_of_the_kept_layers() -> None:
     assert np.abs(np.log(every.chi).sum() - every.log_chi_product[0]) < 1e-14
     sums = np.concatenate([np.cumsum(np.log(every.chi)[::-1])[::-1], [0.0]])
     assert np.abs(sums - every.log_chi_product).max() < 1e-13
+
+
+def test_a_point_that_goes_bad_takes_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """to the end of the repeat, whose chi is one number; not on the way back either"""
+    monkeypatch.setattr(work, "PATIENCE", 10**9)
+    net = mf.mlp(mf.relu, sigma_b=0) >> mf.mlp(mf.relu, sigma_b=0)
+    text = trajectory.kernel_of(mf.recursion(net), True).interpreted
+    module, steps = store.interpreted(text), []
+    step = module.step_0
+    monkeypatch.setattr(module, "step_0", lambda *law: (steps.append(law[0]), step(*law))[1])
+    run = mf.propagate(net, 1000, 1.0, p=0.5, sigma_w=1e20)  # q grows by 5e39 a layer
+    assert run.status == "overflow"
+    assert np.isfinite(run.q).sum() <= 5
+    assert len(steps) <= 12
 
 
 def test_tiers_agree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,16 +107,24 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
-        thorough = exact or lanes > 0  # quadrature at a point is no faster for what makes its code a quarter longer to make
-        tuning = binding.create_pipeline_tuning_options(speed_level=2 if thorough else 1)
-        tuning.loop_vectorization = thorough
+        tuning = binding.create_pipeline_tuning_options(speed_level=2 if exact else 1)  # else quadrature, which is no faster for more
+        tuning.loop_vectorization = tuning.loop_unrolling = exact
         tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
-        tuning.loop_unrolling = exact
         passes = binding.create_pass_builder(machine, tuning)
-        passes.getModulePassManager().run(optimised, passes)
+        long = lanes > 0 and not exact  # of all that a layer asks for, each of which is called a few times
+        (_few() if long else passes.getModulePassManager()).run(optimised, passes)
         planted(optimised, passes)
         code: bytes = machine.emit_object(optimised)
         return code
+
+
+def _few() -> Any:
+    """the passes that count most, in a tenth of the time: variables in registers, and no steps that do nothing"""
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    return passes
 
 
 def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., Callable[..., None]]:
