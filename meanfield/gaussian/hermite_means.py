@@ -34,7 +34,8 @@ def hermite_mean(f: sp.Expr, n: int, variance: sp.Expr, prec: int) -> mp.mpf:
     shape = _strip(f)
     s = math.sqrt(float(variance))
     if shape is None or not s or shape.d < _NARROW * s:
-        return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(variance))), S.Zero, variance, prec)
+        lost = n * max(0.0, -math.log2(s)) if s and is_smooth(f) else 0.0  # where f is near a polynomial on the scale of s
+        return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(variance))), S.Zero, variance, prec, int(lost))
     if shape.parity == -((-1) ** n):
         return mp.mpf(0)
     lost = max(0.0, n * math.log(shape.d / s) - math.lgamma(n + 1) / 2)

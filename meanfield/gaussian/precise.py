@@ -108,8 +108,8 @@ def _even(f: sp.Expr) -> bool:
     return bool(f == f.xreplace({x: -x}) or _odd(x * f))
 
 
-def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
-    """E f(u), u ~ N(mean, variance), to prec bits."""
+def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int, lost_bits: int = 0) -> mp.mpf:
+    """E f(u), u ~ N(mean, variance), to prec bits, of which its terms are known to lose some more."""
     f = complemented(almost_everywhere(f))
     numbers = numbers_for(f)
     if (left := left_of(f, mean, variance)) is not None:
@@ -121,7 +121,8 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int) -> mp.mpf:
     if are_fast((f, variance)):
         return mean_of_waves(Normal(f, mean, variance), prec)
     line = Line(f, mean, variance)
-    return certified(lambda nats: mean_of_lines((line,), nats, numbers), numbers, prec, f"E[{f}]")
+    lost = lost_bits * _LN2
+    return certified(lambda nats: mean_of_lines((line,), nats + lost, numbers), numbers, prec, f"E[{f}]", lost_bits)
 
 
 @dataclass(frozen=True)

@@ -138,3 +138,14 @@ def test_what_parity_forbids_is_zero_of_a_function_with_kinks_too(n: int) -> Non
     assert (corner.hermite(n, mf.q) == 0) is (n % 2 == 1)
     assert jump.hermite(0, mf.q) == sp.Rational(1, 2)
     assert corner.hermite(1, mf.q) == sp.sqrt(mf.q) / 2
+
+
+@pytest.mark.parametrize("n", [12, 27, 35])
+def test_digits_of_what_is_far_below_its_terms(n: int) -> None:
+    """sigma(10 (x - 2)) = sum_k (-1)^(k + 1) exp(10 k (x - 2)) left of 2, beyond which there is e^(-2e12) of the law"""
+    phi, v = mf.Activation(1 / (1 + sp.exp(-10 * (x - 2)))), sp.Rational(1, 10**12)
+    with mp.workdps(40):
+        slope = mp.fsum((-1) ** (k + 1) * (10 * mp.mpf(k)) ** n * mp.exp(-20 * k + 50 * k * k * mp.mpf(10) ** -12) for k in range(1, 80))
+        true = mp.mpf(10) ** (-6 * n) * slope / mp.sqrt(mp.factorial(n))
+        found = mf.evaluate(phi.hermite(n, q), q=v, digits=25)
+        assert abs(found - true) <= mp.mpf(10) ** -25 * abs(true)
