@@ -216,11 +216,14 @@ class Problem:
         return point
 
     def _every(self, squares: dict[sp.Symbol, sp.Expr]) -> Critical:
-        asked = ((mp.mpf(at), self._point(squares, mp.mpf(at))) for at in OUTWARD)
-        at, here = next(((at, point) for at, point in asked if point.status != "none"), (mp.mpf(1), None))
-        if here is None:
-            return self._point(squares, at)
-        there, part = self._point(squares, 2 * at), at != 1
+        tried: list[Critical] = []
+        for at in map(mp.mpf, OUTWARD):
+            tried.append(self._point(squares, at))
+            if tried[-1].status != "none":
+                break
+        else:
+            return tried[0]
+        here, there, part = tried[-1], self._point(squares, 2 * at), len(tried) > 1
         if part or any(abs(here[name] - there[name]) > 1e-12 * abs(here[name]) for name in here):
             shown = _shown(squares)
             line = {name: sp.sqrt(square) for name, square in shown.items()}

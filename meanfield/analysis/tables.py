@@ -10,9 +10,9 @@ here anything is tabulated that can be evaluated: kinks, jumps, products of diff
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -103,8 +103,7 @@ class Table:
     """E g(u) over variances; or a gap, or E f(u) g(v), over variances and differences up to them; or at one variance, over differences."""
 
     node: sp.Expr
-    panels: dict[int, Floats | None] = field(default_factory=dict)
-    steep: dict[int, bool] = field(default_factory=dict)  # panels of logarithms
+    panels: dict[int, Part | None] = field(default_factory=dict)  # None: infinite
     parts: dict[tuple[int, float, float], Part | None] = field(default_factory=dict)  # None: halved
     slopes: dict[tuple[int, float, float], tuple[Floats, Floats]] = field(default_factory=dict)
 
@@ -145,30 +144,35 @@ class Table:
             if panel is None:
                 out[here] = slope[here] = np.inf
                 continue
-            terms = _polynomials(place, POINTS)
-            out[here] = np.exp(terms @ panel) if self.steep[i] else terms @ panel
+            terms, coefficients = _polynomials(place, POINTS), panel.coefficients[:, 0]
+            out[here] = np.exp(terms @ coefficients) if panel.steep else terms @ coefficients
             if sloped:
-                slope[here] = terms[:, :-1] @ chebyshev.chebder(panel, scl=2 / WIDTH) * (out[here] if self.steep[i] else 1.0)
+                slope[here] = terms[:, :-1] @ chebyshev.chebder(coefficients, scl=2 / WIDTH) * (out[here] if panel.steep else 1.0)
         return out, slope
 
-    def _panel(self, i: int) -> Floats | None:
+    def _panel(self, i: int) -> Part | None:
         if i not in self.panels:
-            name = f"means_{fingerprint(f'{makers()} {POINTS} {sp.srepr(self.node)} {i}')}"  # computed once for all processes
-            if (found := kept(name)) is None:
-                keep(name, found := np.append(*self._shown(i)).tobytes())
-            steep, *values = np.frombuffer(found)
-            self.steep[i] = bool(steep)
-            self.panels[i] = _coefficients(np.array(values)) if np.isfinite(values).all() else None
+            self.panels[i] = self._once("means", f"{POINTS}", f"{i}", partial(self._means_made, i))
         return self.panels[i]
 
-    def _shown(self, i: int) -> tuple[bool, Floats]:
-        """whether values on a panel span many decades, and they at its points, their logarithms if so"""
+    def _means_made(self, i: int) -> Part | None:
+        """means on a panel, None where one is infinite"""
         (values,), _ = values_of((self.node,), {"q": _variances(i)})
-        if _is_steep(values):
-            return True, np.log(values)
-        if values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades here into what is no double
-            return True, np.asarray(evaluate(self.node, log=True, q=_variances(i)))
-        return False, values
+        steep = _is_steep(values)
+        if steep:
+            values = np.log(values)
+        elif values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades here into what is no double
+            steep, values = True, np.asarray(evaluate(self.node, log=True, q=_variances(i)))
+        return Part(_coefficients(values)[:, None], steep) if np.isfinite(values).all() else None
+
+    def _once(self, kind: str, sizes: str, place: str, make: Callable[[], Part | None]) -> Part | None:
+        """what is made of this node in that place, once for all processes"""
+        name = f"{kind}_{fingerprint(f'{makers()} {sizes} {sp.srepr(self.node)} {place}')}"
+        if (found := kept(name)) is not None:
+            return Part.read(found)
+        part = make()
+        keep(name, b"" if part is None else part.written())
+        return part
 
     def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
         """what is tabulated, and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
@@ -219,13 +223,7 @@ class Table:
         return found
 
     def _part(self, i: int, low: float, high: float) -> Part | None:
-        """what `_made` makes of a panel between two values of y, made once for all processes"""
-        name = f"table_{fingerprint(f'{makers()} {POINTS} {ACROSS} {sp.srepr(self.node)} {i} {low!r} {high!r}')}"
-        if (found := kept(name)) is not None:
-            return Part.read(found)
-        part = self._made(i, low, high)
-        keep(name, b"" if part is None else part.written())
-        return part
+        return self._once("table", f"{POINTS} {ACROSS}", f"{i} {low!r} {high!r}", partial(self._made, i, low, high))
 
     def _made(self, i: int, low: float, high: float) -> Part | None:
         """what is tabulated between two values of y; infinite where it is; None if there are too few coefficients"""
