@@ -203,12 +203,19 @@ class BivariateNormalCDF(sp.Function):
         return rf"{name}\left({h}, {k}; {r}\right)"
 
 
+def _between(low: mp.mpf, high: mp.mpf) -> mp.mpf:
+    """P(low < X < high), low < 0: two tails, with the digits that are lost in their difference"""
+    near = max(mp.mpf(1), abs(low)) * (high - low)
+    with mp.workprec(mp.mp.prec + max(0, -mp.mag(near))):
+        return mp.ncdf(high) - mp.ncdf(low)
+
+
 def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
     r"""Plackett's integral over the angle \arcsin r, from 0 if r > 0 and from -\pi/2 if not: positive terms, exact in the tails."""
     sign = 1 if r > 0 else -1
     if r >= 1:
         return mp.ncdf(min(h, k))
-    base = mp.ncdf(h) * mp.ncdf(k) if r > 0 else mp.ncdf(h) - mp.ncdf(-k) if h + k > 0 else mp.mpf(0)
+    base = mp.ncdf(h) * mp.ncdf(k) if r > 0 else _between(-max(h, k), min(h, k)) if h + k > 0 else mp.mpf(0)
     if r <= -1:
         return base
     start, end = mp.mpf(0) if r > 0 else -mp.pi / 2, mp.asin(r)

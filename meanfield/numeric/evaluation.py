@@ -36,12 +36,13 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     ----------
     expression : sympy expression
         For example an expectation, a kernel, or an entry of a recursion. Closed forms are lowered in a shape that does not cancel,
-        expectations without one go to quadrature.
+        expectations without one go to quadrature, in long arrays to Chebyshev tables of their moments, kept from call to call, where these
+        hold the value to 1e-11.
     digits : whole number, optional
         Return an mpmath number with that many correct digits; values must then be single numbers. They count exactly: an mpmath number
         as what it is, as does a Fraction or a Decimal, a float or a sympy Float of any precision as the decimal that it prints as.
     error : bool
-        Return (value, bound): a first-order bound on rounding, carried through the lowered expression and through the integrand
+        Return (value, bound), each by itself, without tables of moments: a first-order bound on rounding, carried through the lowered expression and through the integrand
         of a quadrature (whose terms may cancel), and for quadrature the difference from others in more detail.
     log : bool
         Return ln of the value, also where the value itself is no normal double.

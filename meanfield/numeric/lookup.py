@@ -43,6 +43,7 @@ __all__ = [
     "ORDER",
     "PANELS",
     "SCRATCH",
+    "WEIGHTS",
 ]
 
 FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
@@ -261,6 +262,35 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
+def weight(coefficients: np.ndarray) -> float:
+    """What a Chebyshev sum is at most"""
+    a = b = c = d = 0.0
+    for j in range(0, coefficients.size, 4):
+        a += abs(coefficients[j])
+        b += abs(coefficients[j + 1])
+        c += abs(coefficients[j + 2])
+        d += abs(coefficients[j + 3])
+    return (a + b) + (c + d)
+
+
+def slope_weight(table: np.ndarray, part: float, v: float, near: float, scratch: np.ndarray) -> float:
+    """The same of the part of a panel that holds a function of v and near = v (1 - |c|)"""
+    panel = panel_of(table, part, v, scratch) if 0.0 <= near <= v else 0
+    if panel == 0:
+        return math.nan
+    at, _ = part_of(table, panel, X_TERMS * Y_TERMS, math.sqrt(near / v))
+    return scaled(table, ORDER + 2, v, weight(table[at : at + X_TERMS * Y_TERMS]), scratch)
+
+
+def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
+    """What E f(u)^2 - E f(u) f(v) is rounded on the scale of"""
+    if table[EVEN] > 0.0 and d > v:
+        d = 2.0 * v - d
+    if d <= v:
+        return d * slope_weight(table, GAP, v, d, scratch)
+    return d * slope_weight(table, GAP + PANELS, v, 2.0 * v - d, scratch)
+
+
 #: what a generated file holds of this one
 CONSTANTS = (
     "FIRST",
@@ -283,10 +313,12 @@ FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
     *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, gap_in),
 )
+WEIGHTS = (weight, slope_weight, gap_weight)
 
 #: what takes the place of a function of `quadrature`
 CALLS = {
     "mean": "def {name}(table, scratch, mu, q):\n    return mean_in(table, q, scratch, {own})\n",
     "cross": "def {name}(table, scratch, mu, q, delta, total):\n    return cross_in(table, q, delta, total, scratch, {own})\n",
     "gap": "def {name}(table, slope, scratch, q, delta):\n    return gap_in(table, q, delta, scratch, {own})\n",
+    "gapweight": "def {name}(table, slope, scratch, q, delta):\n    return gap_weight(table, q, delta, scratch)\n",
 }

@@ -12,6 +12,7 @@ from meanfield.gaussian.powers import is_steep, powers
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
+from meanfield.numeric.bulk import in_bulk
 from meanfield.numeric.infinite import at_coincidence, refuse_divergent, refuse_infinite
 from meanfield.numeric.programs import program_of
 from meanfield.numeric.summation import by_quadrature
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 CANCELLED = 1e-13
 #: below this a mean may be made of densities that have lost digits, or are 0
 SPARSE = 1e-300
+#: milliseconds that a value by digits takes
+DIGITS = 0.5
 
 
 def answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
@@ -64,7 +67,7 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
         return out, bound
     program = program_of(e, asked.order)
     if program.integrands:
-        return by_quadrature(asked, table)
+        return in_bulk(asked, table, program.milliseconds(table), lambda rest: by_quadrature(asked, rest))
     out, bound = program(table)
     refuse_infinite(e, asked.order, table[:, np.isnan(out)])
     if np.isinf(out).any():
@@ -74,7 +77,8 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     nothing = asked.vanishing(table, out == 0)
     bound[nothing] = 0.0  # whatever the errors of its parts are
     poor &= ~nothing
-    out[poor], bound[poor] = asked.by_digits(table[:, poor])
+    if poor.any():
+        out[poor], bound[poor] = in_bulk(asked, table[:, poor], DIGITS * poor.sum(), asked.by_digits)
     return out, bound
 
 

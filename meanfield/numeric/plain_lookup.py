@@ -38,6 +38,10 @@ def series_at_once(coefficients: np.ndarray, t: float) -> float:
     return float(coefficients.dot(_polynomials(t)))
 
 
+def weight_at_once(coefficients: np.ndarray) -> float:
+    return float(np.abs(coefficients).sum())
+
+
 def _polynomials(x: float) -> np.ndarray:
     return np.cos(math.acos(max(-1.0, min(1.0, x))) * _ORDERS)
 
@@ -50,4 +54,5 @@ AT_ONCE = {
     "summed": summed_at_once,
     "series": series_at_once,
     "series_in_fours": series_at_once,
+    "weight": weight_at_once,
 }

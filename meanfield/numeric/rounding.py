@@ -226,7 +226,7 @@ class _Bound:
 
     @of.register
     def _(self, e: BivariateNormalCDF) -> sp.Expr:
-        return self._through(e) + 10  # absolute
+        return self._through(e) + (FUNCTION_ULPS + EXPONENT_ULPS * (1 + sp.Max(0, -sp.log(e + LEAST)))) * e
 
     @of.register
     def _(self, e: CosineNormalCDF | SineNormalCDF) -> sp.Expr:

@@ -96,7 +96,8 @@ def rule_import() -> str:
 def lookup_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
     """What reads tables, and a function in place of each that sums."""
     constants = "\n".join(f"{name} = {getattr(lookup, name)!r}" for name in lookup.CONSTANTS)
-    sources = [constants, *(source_of(f) for f in lookup.FUNCTIONS)]
+    weighed = any(name.startswith("gapweight_") for name in calls)
+    sources = [constants, *(source_of(f) for f in (*lookup.FUNCTIONS, *lookup.WEIGHTS * weighed))]
     for name, integrands in calls.items():
         own = float(lookup.SCRATCH + lookup.KEPT * integrands[0].index)
         sources.append(lookup.CALLS[name.partition("_")[0]].format(name=name, own=own))

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.shape_rows import COUNT, SMOOTH
 
-__all__ = ["Work", "patient"]
+__all__ = ["Work", "least", "patient"]
 
 #: milliseconds that a compiled kernel costs before its first number, new or on disk
 NEW, KEPT = 600.0, 50.0
+#: by how much a compiled kernel is faster
+FASTER = 20.0
 #: in these costs, how long a job may take as plain Python; -1 compiles everything
 PATIENCE = 1.0
 #: the panels of a function that these costs are of
@@ -36,7 +38,7 @@ CALLS = {
 }  # fmt: skip
 
 #: reading a table, and how long quadrature in plain Python must take for tables to be made
-LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1}
+LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1, "gapweight": 0.01}
 WORTH = 200.0
 
 _spent: dict[str, float] = {}
@@ -70,6 +72,11 @@ class Work:
     def worth_tables(self, layers: int) -> bool:
         """Whether that many layers take longer than making tables."""
         return layers * sum(CALLS[kind][0] for kind, _ in self.calls) > WORTH
+
+
+def least(milliseconds: float) -> float:
+    """What a job takes that takes so many milliseconds as plain Python, compiled if that is quicker."""
+    return min(milliseconds, NEW + milliseconds / FASTER)
 
 
 def patient(milliseconds: float, kept: bool, program: str | None = None) -> bool:

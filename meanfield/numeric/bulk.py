@@ -1,0 +1,72 @@
+"""Values at many points at once: read from tables of moments where these hold them, in a thousandth of the time that a sum takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.numeric.asked import Asked
+from meanfield.numeric.lookup import CENTRES, PANELS
+from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.programs import is_part, over_grid, source_of
+from meanfield.numeric.tables import ASKED, Table, table_of
+
+__all__ = ["in_bulk"]
+
+Floats = NDArray[np.float64]
+
+#: relative error that a value out of a table may have
+TOLD = 1e-11
+#: milliseconds that a panel of two inputs takes to make, beside which one of means takes none
+PANEL = 100.0
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The source of an expression that reads tables, these, and milliseconds of plain Python that a point takes."""
+
+    source: str
+    tables: tuple[Table, ...]
+    each: float
+
+    def __call__(self, table: Floats, otherwise: float) -> tuple[Floats, Floats]:
+        """Values and error bounds, NaN where no table holds one; tables grow where that takes less than the milliseconds otherwise."""
+        while True:
+            read = [t.numbers for t in self.tables]
+            out, bound = over_grid(self.source, [numbers[None] for numbers in read], table, self.each)
+            missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
+            if missing * PANEL > otherwise * np.isnan(out).mean():
+                return out, bound
+            if not any([t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]):
+                return out, bound
+
+
+def in_bulk(asked: Asked, table: Floats, otherwise: float, others: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Values and error bounds at the columns of a table, by `others`, for so many milliseconds, where no table tells them or they are few."""
+    reading = None if asked.bounds or is_part() or otherwise < PANEL else _reading(asked.expression, asked.order)
+    if reading is None:
+        return others(table)
+    out, bound = reading(table, otherwise)
+    left = ~(bound <= TOLD * np.abs(out))
+    if left.any():
+        out[left], bound[left] = others(table[:, left])
+    return out, bound
+
+
+@lru_cache(maxsize=128)
+def _reading(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> _Reading | None:
+    """What reads an expression from tables, None where these do not hold all that it calls to the digits it needs."""
+    lowering = Lowering(by_quadrature=True, from_tables=True)
+    lowering.numeric(e)
+    if not lowering.tabulates:
+        return None
+    shapes = [i.shape for i in lowering.integrands.values()]
+    tables = tuple(table_of(f, slope) for f, slope in lowering.tabulated)
+    if any(s.noisy or s.growth or s.steepening for s in shapes) or not all(t.promising for t in tables):
+        return None
+    return _Reading(source_of(lowering, e, order), tables, lowering.work.looked_up)

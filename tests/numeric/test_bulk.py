@@ -1,0 +1,121 @@
+"""Long arrays of moments, which are read from tables: as good as one by one, and for a small part of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+from numpy.typing import NDArray
+
+import meanfield as mf
+from meanfield.numeric import methods
+
+Floats = NDArray[np.float64]
+
+#: tailed, narrow, kinked, with a cusp, nearly even, steep; none is in the catalogue
+OWN = {
+    "sum": sp.tanh(mf.x) + mf.x * sp.exp(-(mf.x**2)) / 3,
+    "narrow": sp.exp(-50 * mf.x**2) + sp.Max(mf.x, 0) / 20,
+    "kinked": sp.Max(-1, sp.Min(3 * mf.x, 2)) + sp.Abs(mf.x - 1) / 4,
+    "cusp": mf.x / (1 + sp.Abs(mf.x)) ** 2,
+    "nearly even": sp.log(sp.cosh(mf.x)) + sp.tanh(mf.x) / 10**4,
+    "steep": sp.tanh(200 * mf.x),
+}
+
+
+def grid(seed: int, count: int, low: float, high: float) -> tuple[Floats, Floats]:
+    """variances and correlations, some of which are next to 1 and -1"""
+    rng = np.random.default_rng(seed)
+    q, c = 10 ** rng.uniform(low, high, count), rng.uniform(-1, 1, count)
+    c[::7], c[1::7] = 1 - 10 ** rng.uniform(-9, 0, c[::7].size), 10 ** rng.uniform(-6, 0, c[1::7].size) - 1
+    return q, c
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """of how many points a sum was taken, each time"""
+    counts: list[int] = []
+    inner: Callable[..., tuple[Floats, Floats]] = methods.by_quadrature
+
+    def sums(asked: object, table: Floats, closed: bool = False) -> tuple[Floats, Floats]:
+        counts.append(table.shape[1])
+        return inner(asked, table, closed)
+
+    monkeypatch.setattr(methods, "by_quadrature", sums)
+    return counts
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    phi, (q, c) = mf.Activation(OWN[name]), grid(3, 6000, -1.0, 1.0)
+    some = slice(0, None, 250)
+    for expression, given in (
+        (phi.kernel(mf.q, mf.p), {"q": q, "p": q * c}),
+        (phi.gap(mf.q, mf.delta), {"q": q, "delta": q * (1 - c)}),
+        (phi.second_moment(mf.q), {"q": q}),
+    ):
+        counts = counting(monkeypatch)
+        found = mf.evaluate(expression, **given)
+        monkeypatch.undo()
+        assert sum(counts) < 0.15 * q.size or not expression.has(mf.p)
+        value, bound = mf.evaluate(expression, error=True, **{k: v[some] for k, v in given.items()})
+        assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+
+
+def test_what_cancels_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cov(f(u), f(v)), where it is far below E f(u) f(v)"""
+    (q, c), some = grid(8, 4000, -1.0, 1.0), slice(0, None, 250)
+    c[some] = np.linspace(-1e-9, 1e-9, c[some].size)
+    covariance = mf.silu.kernel(mf.q, mf.p) - mf.silu.mean(mf.q) ** 2
+    counts = counting(monkeypatch)
+    found = mf.evaluate(covariance, q=q, p=q * c)
+    assert c[some].size <= sum(counts) < 0.1 * q.size
+    value, bound = mf.evaluate(covariance, error=True, q=q[some], p=(q * c)[some])
+    assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+
+
+@pytest.mark.parametrize("name", ["silu", "gelu_exact", "squareplus", "selu"])
+def test_opposite_inputs_of_wide_gaussians_are_known_to_their_own_size(name: str) -> None:
+    """which is far below that of the second moment"""
+    phi, (_, c) = getattr(mf, name), grid(4, 1500, 0.0, 1.0)
+    c = -1 + np.abs(1 + c) * 1e-4
+    q = np.full(c.size, 7.3e6)
+    found, some = mf.evaluate(phi.kernel(mf.q, mf.p), q=q, p=q * c), slice(0, None, 100)
+    value, bound = mf.evaluate(phi.kernel(mf.q, mf.p), q=q[some], p=(q * c)[some], error=True)
+    assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+
+
+def test_zeros_are_zeros_and_what_underflows_says_so() -> None:
+    q, c = grid(5, 3000, -1.0, 1.0)
+    c[::10] = 0.0
+    found = mf.evaluate(mf.atan.kernel(mf.q, mf.p), q=q, p=q * c)
+    assert (found[::10] == 0).all() and (found[c != 0] != 0).all()
+    q[0] = c[0] = 1e-200
+    with pytest.warns(RuntimeWarning, match="1 of 3000"):
+        assert mf.evaluate(mf.atan.kernel(mf.q, mf.p), q=q, p=q * c)[0] == 0
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_where_a_closed_form_cancels(k: int) -> None:
+    """E relu(u)^k relu(v)^k next to opposite inputs, as an integral of Phi_2(0, 0; t): no term is negative"""
+    phi, c = mf.Activation(sp.Max(mf.x, 0) ** k), -np.linspace(0.6, 0.9999, 4000)
+    q = np.full(c.size, 1.7)
+    found = mf.evaluate(phi.kernel(mf.q, mf.p), q=q, p=q * c)
+    for g in range(0, 4000, 400):
+        with mp.workdps(30):
+            rho = mp.mpf(float(q[g] * c[g])) / mp.mpf(1.7)
+            density = lambda t, rho=rho: (rho + mp.cos(t)) ** k / (2 * mp.pi)  # noqa: E731
+            true = mp.factorial(k) * mp.mpf(1.7) ** k * mp.quad(density, [mp.acos(rho), mp.pi])
+        assert abs(found[g] / float(true) - 1) < 2e-11
+
+
+def test_unequal_variances_and_bounds_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, c = grid(6, 200, -1.0, 1.0)
+    counts = counting(monkeypatch)
+    value, bound = mf.evaluate(mf.softsign.kernel(mf.q, mf.p), q=q, p=q * c, error=True)
+    assert sum(counts) >= q.size
+    assert (bound <= 1e-12 * np.abs(value) + 1e-13).all()
+    unequal = mf.evaluate(mf.softsign.kernel(mf.q1, mf.p, mf.q2), q1=q[:20], p=0.5 * q[:20], q2=q[:20] * 1.5)
+    assert unequal.shape == (20,) and sum(counts) >= q.size + 20
