@@ -65,8 +65,6 @@ def test_one_block_to_thirty_digits(name: str, softmax_derivative: bool) -> None
 def test_one_block_in_floats(name: str) -> None:
     """the expressions of the recursion through mf.evaluate, a grid in one call"""
     found = parts(mf.recursion(transformer(name, True)))
-    if name == "derf":  # its p and JK are the largest expressions: seconds to lower, and exact above
-        found = {key: found[key] for key in ("q", "JJ", "KJ", "KK", "chi")}
     q, p = np.array(POINTS).T
     values = {**VIT, "n": 7, **({"alpha": 0.7} if name == "derf" else {})}
     numbers = {key: bound(e, q=q, p=p, **values) for key, e in found.items()}
@@ -77,6 +75,23 @@ def test_one_block_in_floats(name: str) -> None:
         truth = dict(zip(("q", "p", "JJ", "JK", "KJ", "KK", "chi"), (q1, p1, *T[0], *T[1], chi), strict=True))
         for key, value in numbers.items():
             assert abs(value[i] - truth[key]) <= 1e-12 * max(1.0, abs(truth[key])), (key, i)
+
+
+@pytest.mark.parametrize("alpha", [0.7, 30.0])
+def test_composed_angles_next_to_correlation_one(alpha: float) -> None:
+    """KK and p of two sublayers, an arcsine of a law that itself holds arcsines and exponentials: within the bound that is stated"""
+    found = parts(mf.recursion(transformer("derf", True)))
+    points = [(q, rho * q) for q in (1e-8, 1.0, 1e8) for rho in (1, 1 - 1e-15, 1 - 1e-8, 0, -0.1)]
+    q, p = np.array(points).T
+    with mp.workdps(50):
+        net = oracle_transformer(MPF, derf_norm(mp.mpf(alpha)), True, **{k: mp.mpf(v) for k, v in VIT.items() if k != "n"}, n=7)
+        blocks = [net.block(mp.mpf(a), mp.mpf(b)) for a, b in points]
+        for key, truth in {"KK": [T[1][1] for _, _, T, _ in blocks], "p": [p1 for _, p1, _, _ in blocks]}.items():
+            values, bounds = mf.evaluate(found[key], q=q, p=p, alpha=alpha, error=True, **{**VIT, "n": 7})
+            assert (bounds < 1e-12 * np.abs(values)).all(), key
+            for value, limit, exactly, point in zip(values, bounds, truth, points, strict=True):
+                assert abs(mp.mpf(float(value)) - exactly) <= float(limit), (key, point)
+                assert abs(mp.mpf(float(value)) - exactly) <= 4e-15 * abs(exactly), (key, point)
 
 
 def test_dyt_block() -> None:

@@ -7,6 +7,7 @@ calculus: each rule below gives f(q) - f(q - delta) from the parts of f without 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import sympy as sp
@@ -14,6 +15,7 @@ from sympy import Rational, S, acos, asin, exp, pi, sqrt
 
 from meanfield.gaussian.angle_sines import Joined, joined
 from meanfield.gaussian.half_waves import CosineNormalCDF
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, BivariateNormalCDF, NormalCDF, is_linear
 from meanfield.gaussian.tidying import HEADS, tidy, upright
 from meanfield.symbols import among_reals, known
@@ -109,17 +111,19 @@ def _hyperbolic(e: sp.Expr) -> sp.Expr:
     return sp.Add(*others, *[c * exp(z) for z, c in of.items()])
 
 
-def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
-    """irreducible factors of a polynomial, the constant among them, each with the sign it has at p = 0"""
+def _positive_factors(e: sp.Expr, meant: Mapping[sp.Symbol, sp.Expr] = {}) -> list[tuple[sp.Expr, sp.Rational]]:
+    """irreducible factors of a polynomial in symbols and in letters that are meant for functions of these, the constant among them, each
+    with the sign it has at p = 0"""
     try:
         constant, factors = sp.factor_list(e)
     except sp.PolynomialError:
-        return [(e, S.One)]
+        return [(e.xreplace(meant), S.One)]
     out = []
     for f, k in factors:
+        f = f.xreplace(meant)
         probe = f.xreplace({t: S.Zero if t == p else Rational(1, 1000) for t in f.free_symbols})
         if not probe.is_number:  # a moment, of which no more is known than that the whole is not negative
-            return [(e, S.One)]
+            return [(e.xreplace(meant), S.One)]
         if probe.is_negative:
             f, constant = sp.expand(-f), constant * (-1) ** k
         out.append((f, S(k)))
@@ -129,17 +133,19 @@ def _positive_factors(e: sp.Expr) -> list[tuple[sp.Expr, sp.Rational]]:
 def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
     """e with p = value: radicands factored, polynomials expanded so that q - p is delta itself, arcsines as angles"""
 
+    @cache
     def rebuild(t: sp.Basic) -> sp.Basic:
         if t == p:
             return value
         if isinstance(t, asin):
             a, r, _ = _right_triangle(t.args[0], value)
             return sp.atan2(a, r)
-        if not t.has(p, asin):
-            return t
         if isinstance(t, sp.Pow) and not t.exp.is_Integer and t.base.is_polynomial(p) and sp.degree(t.base, p) > 1:
             return sp.Mul(*[_radicand(f, value) ** (k * t.exp) for f, k in _positive_factors(t.base)])
-        rebuilt = t.func(*[rebuild(a) for a in t.args])
+        parts = tuple(map(rebuild, t.args))
+        if parts == t.args:
+            return t
+        rebuilt = t.func(*parts)
         return sp.expand(rebuilt) if isinstance(t, sp.Add) and t.is_polynomial(p) else rebuilt
 
     return rebuild(e)
@@ -155,11 +161,21 @@ def _radicand(f: sp.Expr, value: sp.Expr) -> sp.Expr:
 
 def _right_triangle(ratio: sp.Expr, value: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     r"""opposite, adjacent and hypotenuse of arcsin(a/m), the adjacent side as \sqrt{(m - a)(m + a)} in factors"""
-    a, m = sp.fraction(sp.together(ratio))
+    meant = {sp.Dummy(f"f{i}"): f for i, f in enumerate(sorted(_functions(ratio), key=sp.default_sort_key))}
+    a, m = sp.fraction(sp.together(ratio.xreplace({f: letter for letter, f in meant.items()})))
     sides = (m - a, m + a) if m.is_polynomial() else (m**2 - a**2,)
-    factors = [factor for side in sides for factor in _positive_factors(sp.expand(side))]
+    factors = [factor for side in sides for factor in _positive_factors(sp.expand(side), meant)]
     adjacent = sp.Mul(*[_radicand(f, value) ** (k / 2) for f, k in factors])
-    return _at(a, value), adjacent, m
+    return _at(a.xreplace(meant), value), adjacent, m.xreplace(meant)
+
+
+def _functions(e: sp.Expr) -> set[sp.Expr]:
+    """the outermost parts of an expression that are neither sums, products nor rational powers"""
+    if e.is_Atom:
+        return set()
+    if e.is_Add or e.is_Mul or (e.is_Pow and e.exp.is_Rational):
+        return set().union(*map(_functions, e.args))
+    return {e}
 
 
 def angles(e: sp.Expr) -> sp.Expr:
@@ -184,9 +200,14 @@ def angles(e: sp.Expr) -> sp.Expr:
                 rest *= f
         return rest * (exp(power + z) + sign * exp(power - z)) / 2
 
-    e = e.replace(waved, opened)
-    e = e.replace(lambda t: isinstance(t, asin) and bool(t.free_symbols), lambda t: sp.atan2(*triangle(t.args[0])))
-    return e.replace(lambda t: isinstance(t, acos) and bool(t.free_symbols), lambda t: sp.atan2(*reversed(triangle(t.args[0]))))
+    def turned(t: sp.Basic) -> bool:
+        return isinstance(t, (asin, acos)) and bool(t.free_symbols)
+
+    def angle(t: sp.Expr) -> sp.Expr:
+        sides = triangle(t.args[0])
+        return sp.atan2(*sides) if isinstance(t, asin) else sp.atan2(*reversed(sides))
+
+    return rewritten(rewritten(e, waved, opened), turned, angle)
 
 
 def shifted(e: sp.Expr) -> sp.Expr:

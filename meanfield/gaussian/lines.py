@@ -11,7 +11,7 @@ import sympy as sp
 
 from meanfield.gaussian.arithmetic import Function, Number, Numbers, precise_number
 from meanfield.gaussian.landmarks import Landmarks, landmarks
-from meanfield.gaussian.panels import CAP, resolved
+from meanfield.gaussian.panels import CAP, Unresolved, resolved
 from meanfield.symbols import known
 
 __all__ = ["Line", "breaks_between", "extent_of", "fall", "least_reach", "mean_of_function", "mean_of_lines", "normal_density"]
@@ -93,7 +93,7 @@ def extent_of(functions: list[Function], marks: list[Landmarks], power: int, nat
         if all(size(side * (start + t * beyond)) <= largest - nats for t in (1, 1.1, 1.3, 1.7, 2.5) for side in (-1, 1)):
             return start if dead else mp.mpf(0), start + beyond
         beyond *= 1.2
-    raise ArithmeticError("the function grows as fast as the normal density falls: the expectation diverges, or panels cannot tell")
+    raise Unresolved("the function grows as fast as the normal density falls: the expectation diverges, or panels cannot tell")
 
 
 def fall(t: mp.mpf) -> float:

@@ -13,6 +13,8 @@ import sympy as sp
 from sympy import Rational, S, asin, erfc, exp, pi, sqrt
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
+from meanfield.gaussian.rewriting import rewritten
+
 __all__ = [
     "FAR",
     "AngleDifference",
@@ -316,8 +318,9 @@ class Whole(Elementary):
 
 def without_hints(e: sp.Expr) -> sp.Expr:
     """What only kernels make use of left out: what stands in several places, sines beside angles."""
-    e = e.replace(AngleMinusSine, lambda theta, *sine: AngleMinusSine(theta))
-    return e.replace(Whole, lambda part: part)
+    return rewritten(
+        e, lambda t: isinstance(t, (AngleMinusSine, Whole)), lambda t: t.args[0] if isinstance(t, Whole) else AngleMinusSine(t.args[0])
+    )
 
 
 def written_out(e: sp.Expr) -> sp.Expr:

@@ -21,6 +21,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.singularities import regular, standardised
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
 from meanfield.numeric.arcs import TangentSegment
@@ -51,11 +52,11 @@ class Expectations(Calls):
     def numeric(self, e: sp.Expr) -> sp.Expr:
         """The expression with every expectation as a safe closed form or a quadrature call, and arcsines as angles."""
         constants = (FinitePart, sp.polylog, sp.zeta, sp.re, sp.im)
-        e = e.replace(lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
-        e = e.replace(lambda t: isinstance(t, Node), self._node)
-        e = e.replace(is_guarded, lambda t: t.func(*t.args, (sp.nan, True)))
-        e = e.replace(_is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1])) if self.stepping else without_hints(e)
-        return weighed(angles(e).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition))
+        e = rewritten(e, lambda t: isinstance(t, constants) and not t.free_symbols, lambda t: t.evalf(25))
+        e = rewritten(e, lambda t: isinstance(t, Node), self._node)
+        e = rewritten(e, is_guarded, lambda t: t.func(*t.args, (sp.nan, True)))
+        e = rewritten(e, _is_arc, lambda t: TangentSegment(t.args[0].tangent(), t.args[1])) if self.stepping else without_hints(e)
+        return weighed(rewritten(angles(e), lambda t: isinstance(t, AngleDifference), AngleDifference.definition))
 
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, (Exchangeable, ExchangeableSlope)):

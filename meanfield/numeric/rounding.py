@@ -38,10 +38,13 @@ LEAST = sp.Float(1e-300)
 
 
 def _size(e: sp.Expr) -> sp.Expr:
-    """|e|, factor by factor: of |2 f(a - b)| sympy writes the arguments in another form, which would be another call"""
+    """|e|, factor by factor: of |2 f(a - b)| sympy writes the arguments in another form, which would be another call, and takes long over
+    that of a large sum"""
     if isinstance(e, Abs) or (e.is_Pow and e.exp.is_Rational and e.exp.q == 2):  # where it is a number a root is not negative
         return e
-    return sp.Mul(*map(_size, e.args)) if isinstance(e, sp.Mul) else Abs(e)
+    if isinstance(e, sp.Mul):
+        return sp.Mul(*map(_size, e.args))
+    return (e if e.is_nonnegative else Abs(e, evaluate=False)) if isinstance(e, sp.Add) else Abs(e)
 
 
 def _nothing(call: sp.Expr) -> sp.Expr:

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import sympy as sp
 
+from meanfield.gaussian.rewriting import holds
+
 __all__ = ["Unbounded", "bounded_or_weighed", "weighed"]
 
 Form = TypeVar("Form")
@@ -31,7 +33,7 @@ def weighed(e: sp.Expr) -> sp.Expr:
     >>> weighed(a * (b + 4 * Unbounded(sp.S.One)))
     a*b + Unbounded(4*a)
     """
-    if not e.has(Unbounded):
+    if not holds(e, Unbounded):
         return e
 
     def term(t: sp.Expr) -> sp.Expr:

@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.precise import law_of, product_mean_of
 
 x, q, p = mf.x, mf.q, mf.p
 
@@ -134,3 +135,27 @@ def test_digits_and_doubles_next_to_the_smallest_covariance(power: int) -> None:
     else:
         with pytest.raises(OverflowError, match="no normal double"):
             mf.evaluate(mf.tanh.kernel(1, p), p=float(little))
+
+
+def gauss(n: int) -> mp.mpf:
+    """E |u|^n"""
+    return 2 ** (mp.mpf(n) / 2) * mp.gamma((n + 1) / mp.mpf(2)) / mp.sqrt(mp.pi)
+
+
+#: what Hermite coefficients are 0 that no parity forbids, and the first that is not: its power and E f He_n
+ORTHOGONAL = {
+    "a cubic": (x**3 - 3 * x, 3, lambda: mp.mpf(6)),
+    "a centred kink": (sp.Abs(x) - sp.sqrt(2 / sp.pi), 2, lambda: gauss(3) - gauss(1)),
+    "a centred bell": (sp.exp(-(x**2)) - 1 / sp.sqrt(3), 2, lambda: (mp.mpf(1) / 3 - 1) / mp.sqrt(3)),
+    "a centred ramp": (sp.Max(x, 0) ** 2 - sp.Rational(1, 2), 1, lambda: gauss(3) / 2),
+}
+
+
+@pytest.mark.parametrize("name", ORTHOGONAL)
+def test_coefficients_that_are_zero_by_no_parity(name: str) -> None:
+    f, n, coefficient = ORTHOGONAL[name]
+    r = sp.Rational(1, 10**60)
+    with mp.workdps(40):
+        truth = coefficient() ** 2 / mp.factorial(n) * mp.mpf(10) ** (-60 * n)
+        found = product_mean_of(f, f, law_of(sp.S.One, r, sp.S.One, sp.S.Zero, sp.S.Zero), 100)
+        assert abs(found / truth - 1) < mp.mpf("1e-29")
