@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -280,9 +281,15 @@ class Expectations(Calls):
         far = power_and_limit(f)
         if far is None or (of_slope and far_power(regular(f)) != far[0] - 1):
             return node, sp.S.One
-        near = sp.Min(v, sp.Float(WIDE))
+        near = _within_powers(v)
         degree = far[0] * of_f + (far[0] - 1) * of_slope
         return node.func(f, powers, near, gap / (v / near), spread), (v / near) ** sp.Rational(degree, 2)
+
+
+@lru_cache(maxsize=64)
+def _within_powers(v: sp.Expr) -> sp.Expr:
+    """a variance, no wider than where powers are all that is left; sympy takes long to see which of the two is less"""
+    return sp.Min(v, sp.Float(WIDE))
 
 
 def _is_arc(e: sp.Basic) -> bool:

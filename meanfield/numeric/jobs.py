@@ -154,7 +154,7 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:
-        from meanfield.numeric.silence import silent_points
+        from meanfield.numeric.zero_parameters import silent_points
 
         out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
     out.finish()
@@ -165,7 +165,7 @@ def _settle_odd(job: Job, out: Output, points: NDArray[np.int64]) -> None:
     """What is 0/0 or 0 times infinity to a kernel, or 0 where it cannot tell why, by what expressions say of it."""
     if not job.depth:
         return
-    from meanfield.numeric.silence import deaf_points, joining_points, undefined_points
+    from meanfield.numeric.zero_parameters import deaf_points, joining_points, undefined_points
 
     table = job.table[:, points]
     nothing = np.isnan(out.forward[-1, points]) & undefined_points(job.rec, table)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.fingerprint import fingerprint
+from meanfield.fingerprint import fingerprint
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import sympy as sp
 
+from meanfield.keeping import remembered
 from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.store import remembered
 from meanfield.numeric.work import Work
-from meanfield.recurrence import Recursion, written
+from meanfield.recurrence import Recursion
 
 __all__ = ["BLOCK", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "kernel_of"]
 
@@ -76,7 +76,7 @@ class Kernel:
 def kernel_of(rec: Recursion, paired: bool, from_tables: bool = False) -> Kernel:
     """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process if there
     was one."""
-    return remembered(f"kernel {paired} {from_tables} {written(rec)}", lambda: _made(rec, paired, from_tables))
+    return remembered(f"kernel {paired} {from_tables} {rec.name}", lambda: _made(rec, paired, from_tables))
 
 
 def _made(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:

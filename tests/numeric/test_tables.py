@@ -16,6 +16,7 @@ import sympy as sp
 from cases import ACTIVATIONS, pair_moments
 
 import meanfield as mf
+from meanfield import keeping
 from meanfield.gaussian.singularities import regular
 from meanfield.numeric import jobs, lookup, store, table_panels, tables, trajectory
 from meanfield.numeric.tables import Table
@@ -204,7 +205,7 @@ def test_bits_do_not_depend_on_what_else_is_in_the_tables(untouched: Path, tmp_p
     kept.write_bytes(kept.read_bytes()[:-8])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
-        assert store.kept(kept.stem) is None
+        assert keeping.kept(kept.stem) is None
 
 
 def see_the_same_bits() -> None:
