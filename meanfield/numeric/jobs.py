@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -218,7 +218,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
     """The same of less deep networks that leave their tables, before their layers are done by quadrature."""
-    kernel = kernel_of(job.rec, job.paired)
+    kernel = by_quadrature(job.rec, job.paired)
     layers = job.depth * kernel.layers
     spared = layers < DEEP and layers * kernel.weight * SECONDS >= SPARED and kernel.work
     reader = _sparing(job) if spared else None
@@ -280,7 +280,7 @@ def _check_patience(job: Job, kernel: Kernel) -> None:
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
-    kernel = kernel_of(job.rec, job.paired)
+    kernel = by_quadrature(job.rec, job.paired)
     _check_patience(job, kernel)
     shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
     part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's
