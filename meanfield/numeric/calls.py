@@ -162,13 +162,25 @@ class Calls:
         """A moment among all those that are taken of one function under one law."""
         if self.from_tables:
             raise NotTabulated("member")
+        law, together = self.together(node)
+        name = f"member_{list(self.members).index(law)}"
+        self.calls[name] = together.functions
+        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(node)))
+
+    def together(self, node: Exchangeable) -> tuple[sp.Tuple, Members]:
+        """The function and law of a moment, and the moments that are taken with it."""
         f, _, variance, gap, _ = node.args
         law = sp.Tuple(f, variance, gap)
         if law not in self.members:
             self.members[law] = Members(tuple(self.integrand(g) for g in (f, regular(f), regular(regular(f)))))
-        name, together = f"member_{list(self.members).index(law)}", self.members[law]
-        self.calls[name] = together.functions
-        return sp.Function(name, real=True)(variance, gap, sp.Integer(together.place(node)))
+        return law, self.members[law]
+
+    def among_members(self, slope: Integrand, variance: sp.Expr, gap: sp.Expr) -> sp.Expr | None:
+        """E f'(u) f'(v), where moments of f under that law are taken together; None where they are not."""
+        for law, together in self.members.items():
+            if together.functions[1] is slope and law.args[1:] == (variance, gap):
+                return self.member(Exchangeable(law[0], ((0, 1), (0, 1)), variance, gap))
+        return None
 
     @property
     def scratch(self) -> int:

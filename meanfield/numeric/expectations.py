@@ -230,7 +230,9 @@ class Expectations(Calls):
         return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
-        broad = self.broad(g)
+        broad, together = self.broad(g), self.among_members(self.integrand(g), *law[1:3]) if law[0] == 0 else None
+        if together is not None:
+            return together
         if broad is None:
             near, scale = self._scaled(self.integrand(g).expression, law[1]) if law[0] == 0 else (law[1], sp.S.One)
             return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a * near / law[1] for a in law[2:]))
@@ -256,6 +258,13 @@ class Expectations(Calls):
 
         far = self._far("broadtwo", broad, *within(sp.Not(plain)))
         return sp.Piecewise((self.call("two", functions, *within(plain)), plain), (far, True))
+
+    def gather(self, expressions: list[sp.Expr]) -> None:
+        """Make room for the moments in these expressions that steps take together, whatever else asks for one of them before."""
+        if self.stepping and not self.from_tables:
+            for node in sorted({t for e in expressions for t in e.atoms(Exchangeable)}, key=sp.default_sort_key):
+                if Members.answers(node):
+                    self.together(self._homogeneous(node)[0])
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):

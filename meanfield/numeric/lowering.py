@@ -44,6 +44,7 @@ class Lowering(Expectations):
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
         """Straight-line code for `wanted`: `given` symbols have names already, `named` ones get assignments where needed."""
         keys = list(named)
+        self.gather([*named.values(), *wanted])
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
             values = chained(radicals([arcs(e, 2 * q - delta) for e in values]), named)
