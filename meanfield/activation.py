@@ -10,6 +10,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from meanfield import arguments
+from meanfield.fingerprint import known_to_all, text
 from meanfield.gaussian.domains import declared, filled, written_in_known
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
@@ -21,6 +22,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.projections import projection
 from meanfield.gaussian.slopes import slope
+from meanfield.keeping import remembered
 from meanfield.symbols import known
 
 if TYPE_CHECKING:
@@ -321,6 +323,12 @@ def _finite(folded: sp.Expr) -> sp.Expr:
 def _checked(expression: Any, name: str) -> sp.Expr:
     """the function as it is kept; ValueError with the reason where it is no activation"""
     f = arguments.expression(expression, "expression")
+    if not known_to_all(f):
+        return _declared(f, name)
+    return remembered(f"activation {name == 'constant'} {text(f, {})}", lambda: _declared(f, name))
+
+
+def _declared(f: sp.Expr, name: str) -> sp.Expr:
     if x not in f.free_symbols and name != "constant":
         raise ValueError(f"expression = {f}: an activation is a function of mf.x")
     foreign = f.free_symbols & {known(s) for s in ("y", "q", "p", "delta", "q1", "q2", "L", "l")}
@@ -343,6 +351,10 @@ def _checked(expression: Any, name: str) -> sp.Expr:
 
 @lru_cache(maxsize=256)
 def _derivative(f: sp.Expr) -> Activation:
+    return remembered(f"derivative {text(f, {})}", lambda: _differentiated(f)) if known_to_all(f) else _differentiated(f)
+
+
+def _differentiated(f: sp.Expr) -> Activation:
     result = slope(f)
     name = "" if x in result.free_symbols else "constant"
     try:

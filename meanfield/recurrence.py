@@ -14,15 +14,17 @@ from functools import cached_property, lru_cache
 import sympy as sp
 
 from meanfield.blocks.algebra import Block, Parallel, Serial, law_on
+from meanfield.blocks.descriptions import found_once
 from meanfield.blocks.laws import Definition, Law, Signal
 from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
+from meanfield.fingerprint import fingerprint, text
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known, merged, reserved
 
-__all__ = ["Recursion", "Stage", "recursion", "text", "without_numbers", "written"]
+__all__ = ["Recursion", "Stage", "recursion", "without_numbers"]
 
 q, p, delta = known("q"), known("p"), known("delta")
 
@@ -67,6 +69,8 @@ class Recursion:
         The same-token gradient factor with the gradients of different tokens taken as independent.
     parameters : tuple of symbols
         What has to be bound before numbers come out.
+    name : str
+        For its parameters and laws, alike in every process.
 
     Examples
     --------
@@ -81,7 +85,8 @@ class Recursion:
     """
 
     block: Block
-    stages: tuple[Stage, ...]
+    parameters: tuple[sp.Symbol, ...]
+    name: str
 
     def _repr_latex_(self) -> str:
         return self.latex()
@@ -91,12 +96,9 @@ class Recursion:
         return f"Recursion({len(self.stages)} stage{'s' * (len(self.stages) > 1)}; parameters: {names or 'none'})"
 
     @cached_property
-    def parameters(self) -> tuple[sp.Symbol, ...]:
-        found: set[sp.Symbol] = set()
-        for stage in self.stages:
-            named = {d.symbol for d in stage.law.definitions}
-            found |= {s for s in _symbols(stage.law) - named if s.name not in reserved}
-        return tuple(sorted(found, key=lambda s: s.name))
+    def stages(self) -> tuple[Stage, ...]:
+        """The sublayers one after another."""
+        return _stages(self.block)
 
     @property
     def unrolled(self) -> tuple[Stage, ...]:
@@ -249,6 +251,13 @@ def recursion(block: Block) -> Recursion:
         raise TypeError(f"block = {block!r}: expected a block, as mf.mlp(mf.tanh) or mf.Residual(...)")
     if not block.closes:
         raise ValueError(f"{block} has no recursion in (q, p): it tells tokens apart; mf.propagate runs their n x n Gram matrix")
+    parameters, name = found_once("recursion", block, lambda: (_parameters(_stages(block)), fingerprint(_written(_stages(block)))))
+    return Recursion(block, parameters, name)
+
+
+@lru_cache(maxsize=256)
+def _stages(block: Block) -> tuple[Stage, ...]:
+    """the sublayers of a block; ValueError where one hands the next what that cannot take"""
     mean = sp.Dummy("mean", real=True)
     stages: list[Stage] = []
     gaussian, carried = True, sp.S.Zero
@@ -263,15 +272,22 @@ def recursion(block: Block) -> Recursion:
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
-    return Recursion(block, tuple(replace(s, law=_renamed(s.law, one)) if one else s for s in stages))
+    return tuple(replace(s, law=_renamed(s.law, one)) if one else s for s in stages)
 
 
-@lru_cache(maxsize=256)
-def written(rec: Recursion) -> str:
-    """Its parameters and laws as a text, alike in every process."""
-    parts = [s.name for s in rec.parameters]
+def _parameters(stages: tuple[Stage, ...]) -> tuple[sp.Symbol, ...]:
+    found: set[sp.Symbol] = set()
+    for stage in stages:
+        named = {d.symbol for d in stage.law.definitions}
+        found |= {s for s in _symbols(stage.law) - named if s.name not in reserved}
+    return tuple(sorted(found, key=lambda s: s.name))
+
+
+def _written(stages: tuple[Stage, ...]) -> str:
+    """parameters and laws as a text, alike in every process"""
+    parts = [s.name for s in _parameters(stages)]
     found: dict[sp.Basic, str] = {}
-    for stage in rec.stages:
+    for stage in stages:
         law = stage.law
         named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel) if e is not None]
         parts += [str(stage.times), *(text(e, found) for e in (law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
@@ -282,13 +298,6 @@ def without_numbers(parts: Iterable[str]) -> str:
     """Texts of expressions as one, in which dummies, numbered anew in every process, are numbered as they come."""
     counts: dict[str, str] = {}
     return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
-
-
-def text(e: sp.Basic, found: dict[sp.Basic, str]) -> str:
-    """What sp.srepr says, which takes ten times as long."""
-    if e not in found:
-        found[e] = f"{type(e).__name__}({', '.join([text(a, found) for a in e.args])})" if e.args else sp.srepr(e)
-    return found[e]
 
 
 def _symbols(law: Law) -> set[sp.Basic]:

@@ -80,10 +80,12 @@ def clear_caches() -> None:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No cached derivation, neither before nor after, and no kernel of another process nor for one."""
-    from meanfield.numeric import increments, trajectory
+    """No cached derivation, neither before nor after, and nothing of another process nor for one."""
+    from meanfield import activation
+    from meanfield.blocks import descriptions
+    from meanfield.numeric import increments, trajectory, zero_parameters
 
-    for module in (increments, trajectory):
+    for module in (activation, descriptions, increments, trajectory, zero_parameters):
         monkeypatch.setattr(module, "remembered", lambda description, make: make())
     clear_caches()
     yield

@@ -28,7 +28,7 @@ def table(laws, patterns, wanted, means, spreads, rows, out, shapes, slopes, ben
     """Fill column g of out with the moments at variance laws[0, g] and gap laws[1, g], and their slopes by the two."""
     points = laws.shape[1]
     for g in range(points):
-        {name}(shapes[0], slopes[0], bends[0], laws[0, g], laws[1, g], patterns, wanted, means, spreads, rows, out, g, points)
+        {name}(shapes[0], slopes[0], bends[0], laws[0, g], laws[1, g], patterns, wanted, means, spreads, rows, out, g, points, 1.0)
 '''
 
 

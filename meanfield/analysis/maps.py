@@ -20,16 +20,18 @@ from meanfield.analysis.derivatives import Moment, Name, at_variance, derivative
 from meanfield.analysis.families import moments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.blocks.laws import Law
+from meanfield.fingerprint import text
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.local_expansions import mean_near
+from meanfield.keeping import remembered
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.rounding import moment_bound, rounding_bound
-from meanfield.numeric.store import execute, is_kept, remembered
+from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import Work, patient
-from meanfield.recurrence import Recursion, recursion, text, without_numbers
+from meanfield.recurrence import Recursion, recursion, without_numbers
 from meanfield.symbols import known
 
 __all__ = ["Program", "StepMap", "at_zero", "derivative", "is_closed", "map_of", "program", "slope_at_zero", "values_of"]

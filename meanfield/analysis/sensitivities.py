@@ -22,9 +22,10 @@ from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.runs import bound_parameters, initial_moments
-from meanfield.numeric.silence import deaf, silent, undefined, zeros_of
+from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.work import patient
+from meanfield.numeric.zero_parameters import zeros_of
 from meanfield.recurrence import Recursion, recursion
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from meanfield.analysis.maps import values_of
+from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.slopes import slope
+from meanfield.keeping import keep, kept
 from meanfield.numeric.evaluation import evaluate
-from meanfield.numeric.fingerprint import fingerprint, makers
-from meanfield.numeric.store import keep, kept
 from meanfield.symbols import known
 
 __all__ = ["BY_DIFFERENCE", "BY_VARIANCE", "Table", "table_of"]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import sympy as sp
 from sympy import S
 
+from meanfield.blocks.descriptions import found_once
 from meanfield.blocks.laws import Law, Mixing, Signal
 from meanfield.symbols import known
 
@@ -73,6 +74,9 @@ class Block(ABC):
 
     def check(self) -> None:
         """Build the law on a Gaussian signal, so that nonsense is refused while the network is described."""
+        found_once("sound", self, self._check)
+
+    def _check(self) -> None:
         agreed_tokens((self,))
         if not self.closes:
             _check_told_apart(self)

@@ -7,8 +7,9 @@ __all__ = ["FAMILIES"]
 
 FAMILIES = {
     "family": r'''
-def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g, stride):
-    r"""What `exchangeable_<i>_<j>` gives for each row of `patterns`, and its slopes by the variance and by the gap, as rows of `out`.
+def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, spreads, rows, out, g, stride, sloped_too):
+    r"""What `exchangeable_<i>_<j>` gives for each row of `patterns`, and, if `sloped_too`, its slopes by the variance and by the gap, as
+    rows of `out`.
 
     They are three blocks of column g of `out`, rows of which are `stride` long; the other arrays are to work in. A row of `patterns` holds
     the four exponents of f_<i>, those of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the slopes
@@ -55,8 +56,8 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
         # what is common to the tokens may vanish, its slope does not: values and slopes are then those of two passes
         faint = q - apart < 2e-11 * q
         valued = 1.0 if turn % 2 == 0 else 0.0
-        sloped = 1.0 if (turn % 2 == 1 or not faint) else 0.0
-        if turn % 2 == 1 and not faint:
+        sloped = sloped_too if (turn % 2 == 1 or not faint) else 0.0
+        if turn % 2 == 1 and not (faint and sloped_too > 0.0):
             continue
         common = q - apart if valued > 0.0 else 2e-11 * q
         apart = max(apart, 1e-300 * q)
@@ -96,13 +97,15 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                     means[m] += part
                     means[highest + m] += part * rising
                     means[2 * highest + m] += part * rising * rising
-                    slanted = m * last * rising
-                    means[3 * highest + m] += w[i] * slanted
-                    means[4 * highest + m] += w[i] * slanted * (y[i] - mu)
                     if 0 < m <= spreading:
                         rows[CAPACITY * m + i] = power - origin[m]
-                        rows[CAPACITY * (highest + m) + i] = slanted - tilt[m]
-                        rows[CAPACITY * (2 * highest + m) + i] = slanted * (y[i] - mu)
+                    if sloped > 0.0:
+                        slanted = m * last * rising
+                        means[3 * highest + m] += w[i] * slanted
+                        means[4 * highest + m] += w[i] * slanted * (y[i] - mu)
+                        if 0 < m <= spreading:
+                            rows[CAPACITY * (highest + m) + i] = slanted - tilt[m]
+                            rows[CAPACITY * (2 * highest + m) + i] = slanted * (y[i] - mu)
                     last = power
                     power *= value
             if alone(slope, bend, mu, s) and alone(shape, slope, mu, s):  # differences as integrals of slopes: the values are too close
@@ -112,26 +115,31 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 for i in range(count):
                     w[i] = HERMITE_W[i]
                     step = s * HERMITE_X[i]
-                    value = f_<i>(mu + step)
-                    rising = f_<j>(mu + step)
                     for m in range(1, highest):
                         rows[CAPACITY * m + i] = 0.0
-                        rows[CAPACITY * (highest + m) + i] = 0.0
-                        rows[CAPACITY * (2 * highest + m) + i] = m * raised(value, m - 1.0) * rising * step
+                    if sloped > 0.0:
+                        value = f_<i>(mu + step)
+                        rising = f_<j>(mu + step)
+                        for m in range(1, highest):
+                            rows[CAPACITY * (highest + m) + i] = 0.0
+                            rows[CAPACITY * (2 * highest + m) + i] = m * raised(value, m - 1.0) * rising * step
                     for h in range(5):
                         z = mu + 0.5 * (1.0 + GAP_X[h]) * step
                         value = f_<i>(z)
                         rising = f_<j>(z)
-                        bent = f_<k>(z)
                         part = 0.5 * GAP_W[h] * step
                         for m in range(1, highest):
-                            curved = raised(value, m - 1.0) * bent
-                            if m > 1:
-                                curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
                             rows[CAPACITY * m + i] += part * m * raised(value, m - 1.0) * rising
-                            rows[CAPACITY * (highest + m) + i] += part * m * curved
-                    for m in range(1, highest):
-                        means[4 * highest + m] += w[i] * rows[CAPACITY * (highest + m) + i] * step
+                        if sloped > 0.0:
+                            bent = f_<k>(z)
+                            for m in range(1, highest):
+                                curved = raised(value, m - 1.0) * bent
+                                if m > 1:
+                                    curved += (m - 1.0) * raised(value, m - 2.0) * rising * rising
+                                rows[CAPACITY * (highest + m) + i] += part * m * curved
+                    if sloped > 0.0:
+                        for m in range(1, highest):
+                            means[4 * highest + m] += w[i] * rows[CAPACITY * (highest + m) + i] * step
             if spreading > 0:
                 for m in range(1, spreading + 1):
                     shift = 0.0
@@ -147,9 +155,10 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                             drifted = 0.0
                             spun = 0.0
                             for i in range(count):
+                                total += w[i] * rows[CAPACITY * m + i] * rows[CAPACITY * n + i]
+                            for i in range(count if sloped > 0.0 else 0):
                                 one = w[i] * rows[CAPACITY * m + i]
                                 other = w[i] * rows[CAPACITY * n + i]
-                                total += one * rows[CAPACITY * n + i]
                                 drifted += rows[CAPACITY * (highest + m) + i] * other + one * rows[CAPACITY * (highest + n) + i]
                                 spun += rows[CAPACITY * (2 * highest + m) + i] * other + one * rows[CAPACITY * (2 * highest + n) + i]
                             spreads[both] = total

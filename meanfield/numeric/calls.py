@@ -17,14 +17,18 @@ from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.members import Members
 from meanfield.numeric.rounding import QUADRATURE_ULPS
-from meanfield.numeric.work import Work
+from meanfield.numeric.work import LOOKUPS, Work
 
-__all__ = ["Calls", "parameters_of"]
+__all__ = ["Calls", "NotTabulated", "parameters_of"]
 
 #: kinds named after all of their integrands
 _EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
 #: how many of the first arguments are means
 _MEANS = {"mean": 1, "cross": 1, "broadmean": 1, "broadcross": 1, "two": 2, "broadtwo": 2}
+
+
+class NotTabulated(Exception):
+    """A moment that tables do not hold."""
 
 
 @dataclass
@@ -34,7 +38,7 @@ class Calls:
     by_quadrature: bool = False  # also where there is a closed form
     careful: bool = False  # count the rounding of integrands
     widely: bool = True  # also what oscillates for ever under Gaussians that are wide against a period
-    from_tables: bool = False  # moments are looked up: only where `tabulates`
+    from_tables: bool = False  # moments are looked up; NotTabulated where one cannot be
     stepping: bool = False  # from layer to layer: delta is at most 2 q to the bit, and angles share their arc tangents
     unchecked: bool = False  # nobody asks how much a closed form cancels
     integrands: dict[sp.Expr, Integrand] = field(default_factory=dict)
@@ -147,9 +151,12 @@ class Calls:
         return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
 
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
+        centred = all(m == 0 for m in args[: _MEANS.get(kind, 0)])
+        if self.from_tables and not (kind in LOOKUPS and centred and all(map(_is_tabulated, integrands))):
+            raise NotTabulated(kind)
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _EVERY else integrands[:1]))])
         self.calls[name] = integrands
-        self.centred = self.centred and all(m == 0 for m in args[: _MEANS.get(kind, 0)])
+        self.centred = self.centred and centred
         return sp.Function(name, real=True)(*args, *parameters_of(integrands))
 
     def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:
@@ -158,13 +165,27 @@ class Calls:
 
     def member(self, node: Exchangeable) -> sp.Expr:
         """A moment among all those that are taken of one function under one law."""
+        if self.from_tables:
+            raise NotTabulated("member")
+        law, together = self.together(node)
+        name = f"member_{list(self.members).index(law)}"
+        self.calls[name] = together.functions
+        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(node)))
+
+    def together(self, node: Exchangeable) -> tuple[sp.Tuple, Members]:
+        """The function and law of a moment, and the moments that are taken with it."""
         f, _, variance, gap, _ = node.args
         law = sp.Tuple(f, variance, gap)
         if law not in self.members:
             self.members[law] = Members(tuple(self.integrand(g) for g in (f, regular(f), regular(regular(f)))))
-        name, together = f"member_{list(self.members).index(law)}", self.members[law]
-        self.calls[name] = together.functions
-        return sp.Function(name, real=True)(variance, gap, sp.Integer(together.place(node)))
+        return law, self.members[law]
+
+    def among_members(self, slope: Integrand, variance: sp.Expr, gap: sp.Expr) -> sp.Expr | None:
+        """E f'(u) f'(v), where moments of f under that law are taken together; None where they are not."""
+        for law, together in self.members.items():
+            if together.functions[1] is slope and law.args[1:] == (variance, gap):
+                return self.member(Exchangeable(law[0], ((0, 1), (0, 1)), variance, gap))
+        return None
 
     @property
     def scratch(self) -> int:
@@ -175,13 +196,9 @@ class Calls:
 
     @property
     def tabulates(self) -> bool:
-        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance. What is too steep for
-        them is looked for among what they would hold, not among all that quadrature takes."""
-        plain = all(name.partition("_")[0].removeprefix("broad") in ("mean", "cross", "gap") for name in self.calls)
-        plain = plain and all(i.about is None for i in self.integrands.values())
-        plain = plain and not any(i.parameters for i in self.integrands.values())
-        steep = self.from_tables and any(i.shape.steepening for i in self.integrands.values())
-        return bool(self.calls) and plain and self.centred and not steep
+        """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance, of what is not too
+        steep for them."""
+        return self.from_tables and bool(self.calls) and not any(i.shape.steepening for i in self.integrands.values())
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
@@ -210,6 +227,11 @@ class Calls:
         calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
         calls += [(kind, ()) for kind, *_ in self.moments]
         return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
+
+
+def _is_tabulated(integrand: Integrand) -> bool:
+    """whether tables are of such functions: of x alone, about 0"""
+    return integrand.about is None and not integrand.parameters
 
 
 def parameters_of(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from meanfield.fingerprint import fingerprint
 from meanfield.numeric import elementary, tracing
-from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.store import interpreted, loaded
 from meanfield.numeric.tracing import Value
 from meanfield.numeric.trajectory import Kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -230,7 +231,9 @@ class Expectations(Calls):
         return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
-        broad = self.broad(g)
+        broad, together = self.broad(g), self.among_members(self.integrand(g), *law[1:3]) if law[0] == 0 else None
+        if together is not None:
+            return together
         if broad is None:
             near, scale = self._scaled(self.integrand(g).expression, law[1]) if law[0] == 0 else (law[1], sp.S.One)
             return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a * near / law[1] for a in law[2:]))
@@ -257,6 +260,13 @@ class Expectations(Calls):
         far = self._far("broadtwo", broad, *within(sp.Not(plain)))
         return sp.Piecewise((self.call("two", functions, *within(plain)), plain), (far, True))
 
+    def gather(self, expressions: list[sp.Expr]) -> None:
+        """Make room for the moments in these expressions that steps take together, whatever else asks for one of them before."""
+        if self.stepping and not self.from_tables:
+            for node in sorted({t for e in expressions for t in e.atoms(Exchangeable)}, key=sp.default_sort_key):
+                if Members.answers(node):
+                    self.together(self._homogeneous(node)[0])
+
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
             near, grown = self._homogeneous(node)
@@ -281,9 +291,15 @@ class Expectations(Calls):
         far = power_and_limit(f)
         if far is None or (of_slope and far_power(regular(f)) != far[0] - 1):
             return node, sp.S.One
-        near = sp.Min(v, sp.Float(WIDE))
+        near = _within_powers(v)
         degree = far[0] * of_f + (far[0] - 1) * of_slope
         return node.func(f, powers, near, gap / (v / near), spread), (v / near) ** sp.Rational(degree, 2)
+
+
+@lru_cache(maxsize=64)
+def _within_powers(v: sp.Expr) -> sp.Expr:
+    """a variance, no wider than where powers are all that is left; sympy takes long to see which of the two is less"""
+    return sp.Min(v, sp.Float(WIDE))
 
 
 def _is_arc(e: sp.Basic) -> bool:

@@ -19,7 +19,7 @@ from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.gram import Map, Step, flow_of
 from meanfield.numeric.gram_laws import has_tangent, joined, one_law, sizes_of
 from meanfield.numeric.gram_runs import March
-from meanfield.numeric.silence import silent_points
+from meanfield.numeric.zero_parameters import silent_points
 from meanfield.progress import track
 from meanfield.recurrence import recursion
 

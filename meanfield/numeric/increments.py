@@ -15,13 +15,14 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.expectation import Node
+from meanfield.keeping import remembered
 from meanfield.numeric.digits import DIGITS
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.linear_parts import added_to_variance, beyond_growth
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name, source_name
-from meanfield.numeric.store import compiled, remembered
-from meanfield.recurrence import Recursion, written
+from meanfield.numeric.store import compiled
+from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
 __all__ = ["Increments", "added_by", "holds", "increments_of"]
@@ -136,7 +137,7 @@ def _is_of_one_sign(e: sp.Expr) -> bool:
 def increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
     """What a repeat of a recursion adds, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process
     if there was one."""
-    return remembered(f"increments {paired} {from_tables} {written(rec)}", lambda: _increments_of(rec, paired, from_tables))
+    return remembered(f"increments {paired} {from_tables} {rec.name}", lambda: _increments_of(rec, paired, from_tables))
 
 
 def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:

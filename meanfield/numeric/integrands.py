@@ -10,12 +10,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.periods import Wave
 from meanfield.gaussian.singularities import Shape, shape_of
 from meanfield.gaussian.wave_rules import WIDTH
 from meanfield.gaussian.waves import wave_row
-from meanfield.numeric.fingerprint import fingerprint, makers
-from meanfield.numeric.store import keep, kept
+from meanfield.keeping import keep, kept
 from meanfield.symbols import known
 
 __all__ = ["WAVED", "Integrand", "shape_row"]

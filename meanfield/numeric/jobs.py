@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, kernel_of
+from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -154,7 +154,7 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:
-        from meanfield.numeric.silence import silent_points
+        from meanfield.numeric.zero_parameters import silent_points
 
         out.silence(bad[silent_points(job.rec, job.table[:, bad])], job.marks)
     out.finish()
@@ -165,7 +165,7 @@ def _settle_odd(job: Job, out: Output, points: NDArray[np.int64]) -> None:
     """What is 0/0 or 0 times infinity to a kernel, or 0 where it cannot tell why, by what expressions say of it."""
     if not job.depth:
         return
-    from meanfield.numeric.silence import deaf_points, joining_points, undefined_points
+    from meanfield.numeric.zero_parameters import deaf_points, joining_points, undefined_points
 
     table = job.table[:, points]
     nothing = np.isnan(out.forward[-1, points]) & undefined_points(job.rec, table)
@@ -218,7 +218,7 @@ def _ends(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
     """The same of less deep networks that leave their tables, before their layers are done by quadrature."""
-    kernel = kernel_of(job.rec, job.paired)
+    kernel = by_quadrature(job.rec, job.paired)
     layers = job.depth * kernel.layers
     spared = layers < DEEP and layers * kernel.weight * SECONDS >= SPARED and kernel.work
     reader = _sparing(job) if spared else None
@@ -280,7 +280,7 @@ def _check_patience(job: Job, kernel: Kernel) -> None:
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
-    kernel = kernel_of(job.rec, job.paired)
+    kernel = by_quadrature(job.rec, job.paired)
     _check_patience(job, kernel)
     shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
     part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 
+from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.loops import LOOPS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import parameter_name
@@ -13,7 +15,7 @@ from meanfield.numeric.trajectory import Kernel
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
-__all__ = ["made"]
+__all__ = ["made", "summing"]
 
 #: functions of the kernel whose arithmetic is all on doubles, and on the way from layer to layer
 FUSED = ("multiply", "multiply_back", "angle_minus_sine", "fill", "dot", "summed", "series_in_fours")
@@ -49,8 +51,21 @@ for i in range(LANES):
 """
 
 
-def made(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
+def made(rec: Recursion, paired: bool) -> Kernel:
     """The kernel of a recursion, see `trajectory.kernel_of`."""
+    with suppress(NotTabulated):
+        kernel = _lowered(rec, paired, from_tables=True)
+        if kernel.tabulated or not kernel.work.calls:
+            return kernel
+    return summing(rec, paired)
+
+
+def summing(rec: Recursion, paired: bool) -> Kernel:
+    """The kernel that takes its moments by quadrature, see `trajectory.by_quadrature`."""
+    return _lowered(rec, paired, from_tables=False)
+
+
+def _lowered(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
     lowering = Lowering(from_tables=from_tables, stepping=True, unchecked=True)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}
     given = {known("q"): "q", known("delta"): "delta", known("l"): "l", known("L"): "L"}
@@ -65,6 +80,7 @@ def made(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
         lines = [] if paired else ["delta = 0.0"]
         results = stage_lines(stages, paired, mixed, split, lowering, given, taken, lines)
         parts.append(Part(lines, results, times))
+    lowering.from_tables = from_tables and bool(lowering.calls)  # of closed forms there are none
     same = all(part.results.get("chi") == part.results["t00"] for part in parts)
     for part in parts:
         if split and same:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sympy as sp
+from sympy.simplify.cse_main import tree_cse
 from sympy.utilities.iterables import numbered_symbols
 
 from meanfield.gaussian.mending import mended
@@ -43,6 +44,7 @@ class Lowering(Expectations):
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
         """Straight-line code for `wanted`: `given` symbols have names already, `named` ones get assignments where needed."""
         keys = list(named)
+        self.gather([*named.values(), *wanted])
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
             values = chained(radicals([arcs(e, 2 * q - delta) for e in values]), named)
@@ -90,13 +92,26 @@ class Lowering(Expectations):
         """the integrand as a function, each side of 0 in the form that is stable there"""
         if integrand.wave is not None:
             return self._wave_source(integrand, integrand.wave)
-        printer = KernelPrinter({x: "x", **{s: argument_name(s) for s in integrand.parameters}})
-        right, left = (printer.doprint(mended(integrand.expression, sign)) for sign in (1, -1))
+        given = {x: "x", **{s: argument_name(s) for s in integrand.parameters}}
+        right, left = (self._valued(mended(integrand.expression, sign), given) for sign in (1, -1))
         signature = ", ".join(["x", *map(argument_name, integrand.parameters)])
         lines = [f"def f_{integrand.index}({signature}):", f'    """{integrand.expression}"""']
-        lines += [f"    return {right}"] if left == right else ["    if x > 0.0:", f"        return {right}", f"    return {left}"]
-        self.used |= printer.used
+        within = [f"    {line}" for line in right]
+        lines += within if left == right else ["    if x > 0.0:", *(f"    {line}" for line in within), *(f"    {line}" for line in left)]
         return "\n".join(lines) + "\n"
+
+    def _valued(self, e: sp.Expr, given: dict[sp.Symbol, str]) -> list[str]:
+        """lines that return the value of an expression: each function in it called once, but for those that a case may leave out"""
+        names = dict(given)
+        printer, lines = KernelPrinter(names), []
+        if not e.has(sp.Piecewise):
+            repeated, (e,) = tree_cse([e], numbered_symbols("t", cls=sp.Dummy, real=True))
+            for name, part in repeated:
+                lines.append(f"{name.name} = {printer.doprint(part)}")
+                names[name] = name.name
+        lines.append(f"return {printer.doprint(e)}")
+        self.used |= printer.used
+        return lines
 
     def _wave_source(self, integrand: Integrand, wave: Wave) -> str:
         """a wave as a function of its first phase, and of how far x and the second phase are from there"""

@@ -33,7 +33,7 @@ def {name}(shape, slope, bend, scratch, q, delta, k):
         spreads = np.empty(3 * WANTED_{name}.size)
         rows = np.empty(3 * {powers} * CAPACITY)
         out = np.empty(3 * {count})
-        {family}(shape, slope, bend, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1)
+        {family}(shape, slope, bend, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1, 0.0)
         kept[0] = q
         kept[1] = delta
         for i in range({count}):

@@ -24,6 +24,5 @@ def reader_of(rec: Recursion, paired: bool) -> Reader | None:
     kernel = kernel_of(rec, paired)
     if not kernel.tabulated:
         return None if kernel.work else Reader(kernel, ())
-    kernel = kernel_of(rec, paired, from_tables=True)  # which needs no odd parts of its own
     tables = tuple(table_of(f, slope) for f, slope in kernel.tabulated)
-    return Reader(kernel, tables) if tables and all(t.promising for t in tables) else None
+    return Reader(kernel, tables) if all(t.promising for t in tables) else None

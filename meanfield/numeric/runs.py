@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
-from meanfield.numeric.fingerprint import fingerprint
+from meanfield.fingerprint import fingerprint
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of
-from meanfield.numeric.trajectory import STATUS, kernel_of
+from meanfield.numeric.trajectory import STATUS, by_quadrature, kernel_of
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Moments:
     def cost(self) -> int:
         """Of a point over all layers, a layer in closed form being 1."""
         reader = reader_of(self.recursion, self.delta0 is not None)
-        kernel = kernel_of(self.recursion, self.delta0 is not None) if reader is None else reader.kernel
+        kernel = by_quadrature(self.recursion, self.delta0 is not None) if reader is None else reader.kernel
         return max(self.depth, 1) * kernel.layers * kernel.weight
 
     def run(self, points: int, out: Floats | None = None) -> Run:

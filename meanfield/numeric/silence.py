@@ -3,12 +3,9 @@ exactly 0, and functions that are even, as expressions tell and doubles do not."
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
-import numpy as np
 import sympy as sp
-from numpy.typing import NDArray
 
 from meanfield.blocks.laws import Law
 from meanfield.gaussian.expectation import Expectation
@@ -20,7 +17,7 @@ from meanfield.numeric.gram_laws import explicit
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
-__all__ = ["deaf", "deaf_points", "joining_points", "silent", "silent_points", "undefined", "undefined_points", "zeros_of"]
+__all__ = ["deaf", "joins", "silent", "undefined"]
 
 q, p, delta = known("q"), known("p"), known("delta")
 
@@ -72,8 +69,8 @@ def undefined(rec: Recursion, zero: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _joins(rec: Recursion, zero: frozenset[str]) -> bool:
-    """whether a repeat takes opposite inputs, c = -1, to one, c = 1: a function of which is even"""
+def joins(rec: Recursion, zero: frozenset[str]) -> bool:
+    """Whether a repeat takes opposite inputs, c = -1, to one, c = 1: a function of which is even"""
     opposite = {**_bound(rec, zero), p: -q, delta: 2 * q}
 
     def mirrored(t: sp.Expr) -> bool:
@@ -114,39 +111,3 @@ def _at(e: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> sp.Expr:
         return still(e, put)
     except NoExpansion:
         return e
-
-
-def silent_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which columns of a table of parameters, a row for each, are of a network that takes every signal to 0."""
-    return _points(silent, rec, table)
-
-
-def deaf_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which are of a network that says the same of every signal."""
-    return _points(deaf, rec, table)
-
-
-def undefined_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which are of a network that divides by nothing."""
-    return _points(undefined, rec, table)
-
-
-def joining_points(rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which are of a network that takes opposite inputs to one, q - p = 2 q to 0."""
-    return _points(_joins, rec, table)
-
-
-def _points(holds: Callable[[Recursion, frozenset[str]], bool], rec: Recursion, table: NDArray[np.float64]) -> NDArray[np.bool_]:
-    found = np.zeros(table.shape[1], dtype=bool)
-    for zero, points in zeros_of(rec, table):
-        found[points] = holds(rec, zero)
-    return found
-
-
-def zeros_of(rec: Recursion, table: NDArray[np.float64]) -> list[tuple[frozenset[str], NDArray[np.int64]]]:
-    """Names of parameters that are 0 together, and the columns of a table, a row for each parameter, where these and no others are."""
-    names = np.array([s.name for s in rec.parameters], dtype=object)
-    if (table != 0).all():  # or there are none
-        return [(frozenset(), np.arange(table.shape[1]))]
-    patterns, which = np.unique(table == 0, axis=1, return_inverse=True)
-    return [(frozenset(names[pattern]), np.flatnonzero(which.ravel() == k)) for k, pattern in enumerate(patterns.T)]

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import sympy as sp
 
+from meanfield.fingerprint import source_of
 from meanfield.gaussian import quadrature
 from meanfield.numeric import lookup, primitives
 from meanfield.numeric.calls import parameters_of
-from meanfield.numeric.fingerprint import source_of
 from meanfield.numeric.integrands import WAVED, Integrand
 from meanfield.numeric.members import Members
 from meanfield.numeric.printing import source_name

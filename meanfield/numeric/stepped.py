@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials, transform
+from meanfield.numeric.elementary import ERF, ERFC
 from meanfield.numeric.smooth import LATTICE, NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, support_of, within_steps
 
 __all__ = ["Stepped"]
@@ -29,14 +31,14 @@ Real = Callable[[Floats], Floats]
 #: of the larger constant, what is nothing beside it; of the largest coefficient, what the last ones may be
 NOTHING, LEFT = 4e-16, 1e-15
 SLOPES = (48, 96, 192)  # nodes in \kappa
-CERTAIN = 40.0  # from there on \Phi is 1, and before the opposite of it 0, to the bit
-_share = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), otypes=[np.float64])
 
 
 def _normal_cdf(z: Floats) -> Floats:
-    share, near = np.where(z > 0.0, 1.0, 0.0), np.abs(z) < CERTAIN
-    share[near] = _share(z[near])
-    return share
+    """to the last bit of 1: library functions for arrays of it are of scipy, which is long to import"""
+    a = np.abs(z) / math.sqrt(2.0)
+    tail = 0.5 * np.exp(-a * a) * polyval((a - 3.0) / (a + 3.0), ERFC) / (1.0 + 2.0 * a)
+    middle = 0.5 + 0.5 * np.copysign(np.minimum(a, 0.5), z) * polyval(np.minimum(a, 0.5) ** 2, ERF)
+    return np.where(a < 0.5, middle, np.where(z > 0.0, 1.0 - tail, tail))
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class _Rest:
     def shares(self) -> Floats:
         r"""Chebyshev coefficients in \kappa d, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
         for n in SLOPES:
-            found = transform(n) @ (_share(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
+            found = transform(n) @ (_normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
             if np.abs(found[-2:]).max() <= LEFT * np.abs(found).max():
                 return np.asarray(found)
         raise Impossible("too many slopes")

@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import marshal
 import math
-import os
-import pickle
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from meanfield.fingerprint import fingerprint, makers
+from meanfield.keeping import folder, keep, kept, places, put
 from meanfield.numeric import plain_lookup
-from meanfield.numeric.fingerprint import as_imported, fingerprint, makers
 
-__all__ = ["Compiled", "compiled", "execute", "folder", "interpreted", "is_kept", "keep", "kept", "remembered"]
-
-Made = TypeVar("Made")
-
-
-def folder() -> Path:
-    """Where generated kernels live: $MEANFIELD_CACHE_DIR, else the user's cache folder."""
-    override = os.environ.get("MEANFIELD_CACHE_DIR")
-    if override:
-        return Path(override)
-    from platformdirs import user_cache_path
-
-    return user_cache_path("meanfield", appauthor=False) / "kernels"
-
-
-def _places() -> list[Path]:
-    """where kernels are kept, and where if that cannot be written to, unless there is no such place or it is another user's"""
-    try:
-        temporary = Path(tempfile.gettempdir())
-    except FileNotFoundError:
-        return [folder()]
-    if not hasattr(os, "getuid"):
-        return [folder(), temporary / "meanfield"]
-    shared = temporary / f"meanfield-{os.getuid()}"
-    with suppress(OSError):
-        if shared.lstat().st_uid != os.getuid():
-            return [folder()]
-    return [folder(), shared]
+__all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 
 
 def _stem(text: str) -> str:
@@ -60,62 +29,16 @@ def _stem(text: str) -> str:
 def _write(text: str) -> Path:
     """The file of that text: written once, whole or not at all, and rewritten where its content is not the text. Where nothing can be
     written it is the name alone, and each process makes its kernels anew."""
-    for place in _places():
+    for place in places():
         path = place / f"{_stem(text)}.py"
         try:
             if path.exists() and path.read_bytes() == text.encode():
                 return path
-            _put(path, text.encode())
+            put(path, text.encode())
             return path
         except OSError:
             continue
     return folder() / f"{_stem(text)}.py"
-
-
-def kept(name: str) -> bytes | None:
-    """What was kept under that name, None where there is nothing or it is damaged."""
-    for place in _places():
-        try:
-            content = (place / f"{name}.bin").read_bytes()
-        except OSError:
-            continue
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
-            return content[32:]
-    return None
-
-
-def keep(name: str, content: bytes) -> None:
-    """Keep that under a name, whole or not at all; nothing that sources have made which are not those that the name says."""
-    if not as_imported():
-        return
-    for place in _places():
-        try:
-            _put(place / f"{name}.bin", hashlib.sha256(content).digest() + content)
-            return
-        except OSError:
-            continue
-
-
-def remembered(description: str, make: Callable[[], Made]) -> Made:
-    """What is made of that, of an earlier process if it was kept; the sources that make it are understood."""
-    name = f"made_{fingerprint(f'{makers()} {description}')}"
-    if (found := kept(name)) is not None:
-        earlier: Made = pickle.loads(found)
-        return earlier
-    made = make()
-    with suppress(pickle.PicklingError, AttributeError, TypeError):
-        content = pickle.dumps(made)
-        if pickle.loads(content) == made:  # not every function that sympy makes up comes back as itself
-            keep(name, content)
-    return made
-
-
-def _put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.replace(temporary, path)
 
 
 def loaded(text: str, purpose: str) -> ModuleType:

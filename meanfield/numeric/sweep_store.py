@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 import meanfield
+from meanfield.fingerprint import fingerprint
 from meanfield.numeric.chunks import Recipe
-from meanfield.numeric.fingerprint import fingerprint
 from meanfield.numeric.outlines import is_lazy
 from meanfield.numeric.sweeps import Plan, Sweep
 from meanfield.progress import track

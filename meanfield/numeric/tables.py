@@ -9,11 +9,11 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
-from meanfield.numeric.fingerprint import fingerprint, makers
+from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS
-from meanfield.numeric.store import keep, kept
 
 __all__ = ["ASKED", "Table", "blank", "table_of"]
 

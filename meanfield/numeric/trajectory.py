@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import sympy as sp
 
+from meanfield.keeping import remembered
 from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.store import remembered
 from meanfield.numeric.work import Work
-from meanfield.recurrence import Recursion, written
+from meanfield.recurrence import Recursion
 
-__all__ = ["BLOCK", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "kernel_of"]
+__all__ = ["BLOCK", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "by_quadrature", "kernel_of"]
 
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN", "zero signal")
@@ -32,7 +32,7 @@ BLOCK = 64
 class Kernel:
     """Source of the kernel of a recursion, as it stands and for the compiler, the order of its parameters, the integrands of its
     quadrature, the work these are, the layers of a repeat, how many numbers the transfer of a layer is, whether it is another than the
-    layer's chi; the functions whose moments tables can hold, each with its derivative where that is needed."""
+    layer's chi; the functions whose moments it reads from tables, each with its derivative where that is needed."""
 
     text: str
     fused: str
@@ -73,13 +73,26 @@ class Kernel:
 
 
 @lru_cache(maxsize=256)
-def kernel_of(rec: Recursion, paired: bool, from_tables: bool = False) -> Kernel:
-    """The kernel of a recursion, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process if there
-    was one."""
-    return remembered(f"kernel {paired} {from_tables} {written(rec)}", lambda: _made(rec, paired, from_tables))
+def kernel_of(rec: Recursion, paired: bool) -> Kernel:
+    """The kernel of a recursion, for two tokens or for one, which reads tables where they can hold all that it needs; that of an earlier
+    process if there was one."""
+    return remembered(f"kernel {paired} {rec.name}", lambda: _made(rec, paired))
 
 
-def _made(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
+@lru_cache(maxsize=256)
+def by_quadrature(rec: Recursion, paired: bool) -> Kernel:
+    """The kernel that needs no tables, which do not hold everything."""
+    kernel = kernel_of(rec, paired)
+    return remembered(f"kernel by quadrature {paired} {rec.name}", lambda: _summing(rec, paired)) if kernel.tabulated else kernel
+
+
+def _made(rec: Recursion, paired: bool) -> Kernel:
     from meanfield.numeric.kernels import made
 
-    return made(rec, paired, from_tables)
+    return made(rec, paired)
+
+
+def _summing(rec: Recursion, paired: bool) -> Kernel:
+    from meanfield.numeric.kernels import summing
+
+    return summing(rec, paired)

@@ -17,6 +17,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield import keeping
 from meanfield.numeric import store, tables, trajectory, work
 from meanfield.numeric.compilation import machine
 from meanfield.numeric.compilation.operations import Untranslatable
@@ -196,15 +197,15 @@ def test_threads_that_compile_at_once(made: list[str]) -> None:
 
 
 def test_the_temporary_folder_of_another_user_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(store.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(keeping.tempfile, "gettempdir", lambda: str(tmp_path))
     mine = tmp_path / f"meanfield-{os.getuid()}"
-    assert store._places()[1:] == [mine]
+    assert keeping.places()[1:] == [mine]
     mine.mkdir()
-    assert store._places()[1:] == [mine]
+    assert keeping.places()[1:] == [mine]
     foreign = os.getuid() + 1
     (tmp_path / f"meanfield-{foreign}").mkdir()
     monkeypatch.setattr(os, "getuid", lambda: foreign)
-    assert store._places()[1:] == []
+    assert keeping.places()[1:] == []
 
 
 NOWHERE = """

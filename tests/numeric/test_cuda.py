@@ -143,7 +143,7 @@ def test_kernels_compile_to_ptx(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=(9, 0)))
     rec = mf.recursion(NETWORKS[name]())
-    kernel = kernel_of(rec, True, bool(kernel_of(rec, True).integrands))
+    kernel = kernel_of(rec, True)
     program = cuda_kernels.program_of(kernel)
     column, row, whole = float64[:, ::1], float64[::1], int64[::1]
     given = [int64, whole, int64, whole, float64, column, row, row, *[column] * 6, whole, whole, column, column]

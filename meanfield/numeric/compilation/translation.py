@@ -16,12 +16,12 @@ from typing import Any
 
 from llvmlite import ir
 
+from meanfield.fingerprint import source_of
 from meanfield.numeric.compilation.choices import RARE, foreseen
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.underflow import flushing
-from meanfield.numeric.fingerprint import source_of
 
 __all__ = ["ENTRY", "translated"]
 

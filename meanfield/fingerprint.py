@@ -21,11 +21,15 @@ import sympy as sp
 
 import meanfield
 
-__all__ = ["as_imported", "fingerprint", "makers", "source_of"]
+__all__ = ["as_imported", "fingerprint", "known_to_all", "makers", "source_of", "text"]
 
 #: seconds by which the clock of a file system may be late
 LATE = 0.01
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = Path(__file__).parent
+#: whose classes are the same wherever their sources are
+_MODULES = ("sympy", "meanfield")
+#: what makes laws, kernels and their numbers
+_MAKING = ("analysis", "architectures", "blocks", "catalogue", "gaussian", "numeric")
 
 
 def fingerprint(text: str) -> str:
@@ -39,14 +43,14 @@ def fingerprint(text: str) -> str:
 
 @cache
 def makers() -> str:
-    """16 digits for the sources that make kernels and their numbers: what they made is made anew where one of them has changed."""
+    """16 digits for the sources that make laws, kernels and their numbers: what they made is made anew where one of them has changed."""
     content = hashlib.sha256(b"".join([sp.__version__.encode(), *(f.read_bytes() for f in _sources())])).hexdigest()[:16]
     return content if as_imported() else os.urandom(8).hex()
 
 
 def as_imported() -> bool:
-    """Whether no source that makes kernels and their numbers has been touched since this process imported the package."""
-    return not any(_since(found.st_mtime) or _since(found.st_ctime) for found in (f.stat() for f in _sources()))
+    """Whether no source that makes laws, kernels and their numbers has been touched since this process imported the package."""
+    return not any(_since(found.st_mtime) or _since(found.st_ctime) for found in map(os.stat, _sources()))
 
 
 def _since(moment: float) -> bool:
@@ -56,7 +60,7 @@ def _since(moment: float) -> bool:
 
 @cache
 def _sources() -> list[Path]:
-    return [f for folder in ("analysis", "gaussian", "numeric") for f in sorted((_PACKAGE / folder).rglob("*.py"))]
+    return sorted([*_PACKAGE.glob("*.py"), *(f for folder in _MAKING for f in (_PACKAGE / folder).rglob("*.py"))])
 
 
 def source_of(made: ModuleType | Callable[..., Any]) -> str:
@@ -65,3 +69,16 @@ def source_of(made: ModuleType | Callable[..., Any]) -> str:
     if file.is_relative_to(_PACKAGE) and _since(file.stat().st_mtime):
         raise RuntimeError(f"{file} was edited after this process had imported it: start the process again")
     return inspect.getsource(made)
+
+
+def text(e: sp.Basic, found: dict[sp.Basic, str]) -> str:
+    """What sp.srepr says, which takes ten times as long."""
+    if e not in found:
+        found[e] = f"{type(e).__name__}({', '.join([text(a, found) for a in e.args])})" if e.args else sp.srepr(e)
+    return found[e]
+
+
+def known_to_all(e: sp.Basic) -> bool:
+    """Whether the text of an expression says all of it, in every process: a dummy has a number of its own in each, and what a function of
+    the user's own stands for is not in its name."""
+    return not any(isinstance(t, sp.Dummy) or str(type(t).__module__).partition(".")[0] not in _MODULES for t in sp.preorder_traversal(e))
