@@ -1,47 +1,60 @@
-r"""What a network makes of a map of its nonlinear layers: the structure of a block, read for deep kernel shaping.
+r"""What a network makes of a map of its nonlinear layers: the law of a network at q = 1, read for deep kernel shaping.
 
-At unit variances the map of correlations of a network composes the map r of a nonlinear layer: one after another in a serial block,
-(skip^2 x + scale^2 f(x))/(skip^2 + scale^2) where a branch f joins a skip. The same composition of y -> psi y gives slopes at c = 1,
-of y -> y + k curvatures at c = 1 (where slopes are 1). Shaping bounds the largest value over subnetworks, which for maps with
-r(x) >= x is that of the whole, or of a branch by itself (Martens et al. 2021, arXiv:2110.01765; Zhang et al. 2022, arXiv:2203.08120).
+The map of correlations of a network composes the map r of a nonlinear layer with weighted means, as (skip^2 x + scale^2 f(x))/(skip^2 +
+scale^2) where a branch f joins a skip. It is read off the block's own law, with a layer in the place of each activation that maps p
+to r(p) where it sees q = 1, and has no map where it sees another q. The same composition of y -> psi y gives slopes at c = 1, of
+y -> y + k curvatures at c = 1 (where slopes are 1). Shaping bounds the largest value over subnetworks, which for maps with r(x) >= x is
+that of the whole, or of a branch by itself (Martens et al. 2021, arXiv:2110.01765; Zhang et al. 2022, arXiv:2203.08120).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import mpmath as mp
 import sympy as sp
+from sympy import S
 
 from meanfield import arguments
 from meanfield.analysis.curves import DIGITS
 from meanfield.analysis.shaped import NoShape
-from meanfield.blocks.algebra import Block, Parallel, Serial
-from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
-from meanfield.blocks.norms import LayerNorm, RMSNorm
-from meanfield.blocks.stacking import Repeat, Residual
+from meanfield.blocks.algebra import Block, Composite, Serial, law_on
+from meanfield.blocks.elementary import Activate, Linear
+from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
+from meanfield.blocks.stacking import Repeat
 
-__all__ = ["LayerMap", "NetworkMap", "crossing", "increasing", "largest", "network_map"]
+__all__ = ["LayerMap", "NetworkMap", "crossing", "increasing", "network_map"]
 
 #: digits beyond those of an answer, and steps of a search for one
 SPARE, STEPS = 10, 200
+#: by how much a sum of squares of doubles may miss 1
+ROUNDED = 1e-9
 #: a map of one nonlinear layer
 LayerMap = Callable[[Any], Any]
 #: (x, r) -> the largest value over subnetworks that start from x
 NetworkMap = Callable[[Any, LayerMap], Any]
+#: covariance before a stretch of a network, the map of a layer of p and q, the mean that a layer leaves
+before, of_layer, mean = sp.Symbol("p", real=True), sp.Function("r"), sp.Symbol("m", real=True)
+
+KEEPS = (
+    "an activation is shaped for q = 1, which weights keep with sigma_w = 1 and sigma_b = 0 (or letters for them), a residual branch with "
+    "skip^2 + scale^2 = 1, a sum f + g with Scale(1/sqrt(2)) behind it; or put a norm before the activation"
+)
 
 
-def network_map(net: Any) -> NetworkMap:
-    """The map of a network: a number of nonlinear layers, a block, or a function (x, r) itself."""
+def network_map(net: Any, *, centred: bool = False) -> NetworkMap:
+    """The map of a network: a number of nonlinear layers, a block, or a function (x, r) itself. `centred`: the shape has no mean."""
     if isinstance(net, Block):
         if not _layers(net):
             raise ValueError(f"net = {net}: it has no activation to shape")
-        return lambda x, r: largest(net, x, r)
+        own = _with_layers(net, S.Zero if centred else mean)
+        maps = [_correlations(part) for part in dict.fromkeys([own, *_branches(own)])]
+        return lambda x, r: max(value(x, r) for value in maps)
     if callable(net):
-        own: NetworkMap = net
-        return own
+        given: NetworkMap = net
+        return given
     depth = arguments.check_integer(net, "net", 1)
 
     def repeated(x: Any, r: LayerMap) -> Any:
@@ -52,91 +65,145 @@ def network_map(net: Any) -> NetworkMap:
     return repeated
 
 
-def largest(net: Block, x: Any, r: LayerMap) -> Any:
-    """The largest value over subnetworks: the whole, or the inside of a branch."""
-    return max([_value(net, x, r), *(largest(branch, x, r) for branch in _branches(net))])
+@dataclass(frozen=True)
+class Layer(Block):
+    """A layer of any shape: p -> r(p) at q = 1, which stays, and a mean."""
+
+    was: Activate
+    mean: sp.Expr
+    tokenwise = True
+
+    def __repr__(self) -> str:
+        return repr(self.was)
+
+    def law(self, signal: Signal) -> Law:
+        p = of_layer(signal.p, signal.q)
+        return Law(Signal(S.One, p, 1 - p, self.mean, False, signal.mixed), sp.eye(2), S.One, tangent=NO_WEIGHTS)
 
 
-@singledispatch
-def _value(block: Block, x: Any, r: LayerMap) -> Any:
-    raise ValueError(f"{type(block).__name__} has no map of correlations that composes: shaping is of Activate, Linear, norms and skips")
-
-
-@_value.register
-def _(block: Linear, x: Any, r: LayerMap) -> Any:
-    for value, name, needed in ((block.sigma_w, "sigma_w", 1), (block.sigma_b, "sigma_b", 0)):
-        if value.is_number and value != needed:
-            raise ValueError(
-                f"{name} = {value}: an activation is shaped for q = 1, which weights keep with {name} = {needed} or a letter for it"
-            )
-    return x
-
-
-@_value.register(Identity)
-@_value.register(LayerNorm)
-@_value.register(RMSNorm)
-@_value.register(Scale)
-def _(block: Block, x: Any, r: LayerMap) -> Any:
-    return x
-
-
-@_value.register
-def _(block: Activate, x: Any, r: LayerMap) -> Any:
-    return r(x)
-
-
-@_value.register
-def _(block: Serial, x: Any, r: LayerMap) -> Any:
-    for part in block.blocks:
-        x = _value(part, x, r)
-    return x
-
-
-@_value.register
-def _(block: Repeat, x: Any, r: LayerMap) -> Any:
-    for _ in range(block.times):
-        x = _value(block.block, x, r)
-    return x
-
-
-@_value.register
-def _(block: Residual, x: Any, r: LayerMap) -> Any:
-    skip, scale = (_number(v, name) ** 2 for v, name in ((block.skip, "skip"), (block.scale, "scale")))
-    return (skip * x + scale * _value(block.branch, x, r)) / (skip + scale)
-
-
-@_value.register
-def _(block: Parallel, x: Any, r: LayerMap) -> Any:
-    values = [_value(branch, x, r) for branch in block.branches]
-    return sum(values[1:], values[0]) / len(values)
-
-
-def _number(value: sp.Expr, name: str) -> mp.mpf:
-    if value.free_symbols:
-        raise ValueError(f"{name} = {value}: shaping needs numbers for the weights of a skip")
-    return sp.N(value, mp.mp.dps + 5)._to_mpmath(mp.mp.prec)
+def _with_layers(block: Block, own: sp.Expr) -> Block:
+    """a block with a layer in the place of each activation, its letters for weights and biases 1 and 0"""
+    if isinstance(block, Activate):
+        return Layer(block, own)
+    if isinstance(block, Linear):
+        return Linear(*(v if v.is_number else kept for v, kept in ((block.sigma_w, 1), (block.sigma_b, 0))))
+    if not isinstance(block, Composite):
+        return block
+    values = {f.name: getattr(block, f.name) for f in fields(block)}  # type: ignore[arg-type]
+    for name, value in values.items():
+        if isinstance(value, Block):
+            values[name] = _with_layers(value, own)
+        elif value is block.parts:
+            values[name] = tuple(_with_layers(part, own) for part in value)
+    return type(block)(**values)
 
 
 def _branches(block: Block) -> list[Block]:
-    if isinstance(block, Residual):
-        return [block.branch]
-    if isinstance(block, Repeat):
-        return _branches(block.block)
-    parts = block.blocks if isinstance(block, Serial) else block.branches if isinstance(block, Parallel) else ()
-    own = list(parts) if isinstance(block, Parallel) else []
+    """branches, and those inside of them"""
+    parts = block.parts if isinstance(block, Composite) else ()
+    own = [] if isinstance(block, (Serial, Repeat)) else list(parts)
     return own + [branch for part in parts for branch in _branches(part)]
 
 
 def _layers(block: Block) -> int:
-    """how many activations there are"""
-    if isinstance(block, Activate):
-        return 1
-    if isinstance(block, Residual):
-        return _layers(block.branch)
+    """how many kinds of layers there are"""
+    return sum(map(_layers, block.parts)) if isinstance(block, Composite) else int(isinstance(block, Activate))
+
+
+def _correlations(net: Block) -> NetworkMap:
+    """c behind a network of c before it"""
+    after, value = _read(net, Signal(S.One, before, 1 - before))
+    size = sp.N(after.q, DIGITS + SPARE)._to_mpmath(mp.libmp.dps_to_prec(DIGITS + SPARE))
+    return lambda x, r: value(x, r) / size
+
+
+def _read(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
+    """the signal behind a block, and its p as a function of p before it"""
+    if isinstance(block, Serial):
+        steps = []
+        for part in block.blocks:
+            signal, step = _read(part, signal)
+            steps.append((step, 1))
+        return signal, _in_turn(steps)
     if isinstance(block, Repeat):
-        return block.times * _layers(block.block)
-    parts = block.blocks if isinstance(block, Serial) else block.branches if isinstance(block, Parallel) else ()
-    return sum(map(_layers, parts))
+        steps = []
+        for k in range(block.times):
+            after, step = _read(block.block, signal)
+            if (after.q, after.mean, after.gaussian) == (signal.q, signal.mean, signal.gaussian):
+                return after, _in_turn([*steps, (step, block.times - k)])
+            steps.append((step, 1))
+            signal = after
+        return signal, _in_turn(steps)
+    return _by_law(block, signal)
+
+
+def _in_turn(steps: list[tuple[NetworkMap, int]]) -> NetworkMap:
+    """maps one after another, each so many times"""
+
+    def value(x: Any, r: LayerMap) -> Any:
+        for step, times in steps:
+            for _ in range(times):
+                x = step(x, r)
+        return x
+
+    return value
+
+
+def _by_law(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
+    """the same of the law of a block: weighted means, written one after another, of p and of what layers make of them"""
+    law = law_on(block, signal)
+    numbers: dict[sp.Symbol, sp.Expr] = {}
+    steps: list[tuple[sp.Symbol, sp.Expr]] = []
+    for d in law.definitions:
+        value = d.value.xreplace(numbers)
+        if value.is_number:
+            numbers[d.symbol] = value
+        else:
+            steps.append((d.symbol, value))
+    q = _kept(law.output.q.xreplace(numbers), block)
+    p, needed = law.output.p.xreplace(numbers), []
+    letters = p.free_symbols
+    for symbol, value in reversed(steps):
+        if symbol in letters:
+            letters |= value.free_symbols
+            needed.append((symbol, value))
+    terms = [_mean_of_layers(value, block) for value in [*(value for _, value in reversed(needed)), p]]
+    written = [(symbol, value) for (symbol, _), value in zip(reversed(needed), terms, strict=False)]
+    value = sp.lambdify([before, of_layer], terms[-1], modules="mpmath", cse=lambda found: (written, found))
+    with mp.workdps(DIGITS):
+        ends = [sp.N(size, DIGITS)._to_mpmath(mp.mp.prec) for size in (signal.q, q)]
+        if abs(value(ends[0], lambda y: y) / ends[1] - 1) > ROUNDED:
+            raise ValueError(f"{block}: c = 1 does not stay 1, and what it makes of c is no composition of the maps of layers")
+    return replace(law.output, q=q, p=before, delta=q - before), value
+
+
+def _kept(q: sp.Expr, block: Block) -> sp.Expr:
+    """a variance behind a block, which is to be a number: 1 where it is one but for the rounding of weights"""
+    if not q.is_number:
+        raise ValueError(f"{block}: q behind it is not a number where q = 1 and its activations keep q = 1; {KEEPS}")
+    return S.One if abs(sp.N(q, DIGITS) - 1) < ROUNDED else q
+
+
+def _mean_of_layers(value: sp.Expr, block: Block) -> sp.Expr:
+    """a linear form of covariances and of layers that see q = 1, these with p alone"""
+    if value.has(mean):
+        raise ValueError(
+            f"{block}: it takes away the mean m that an activation leaves, so that c goes to (c - m^2)/(1 - m^2), and a tailored shape "
+            "has an m: put RMSNorm in its place, or a Linear before it"
+        )
+    for layer in value.atoms(of_layer):
+        q = layer.args[1]
+        if not q.is_number or abs(sp.N(q, DIGITS) - 1) > ROUNDED:
+            raise ValueError(f"{block}: an activation in it sees q = {arguments.shown(q)}, where the network starts from q = 1; {KEEPS}")
+    own = {layer: sp.Dummy() for layer in value.atoms(of_layer)}
+    form = sp.expand(value.xreplace(own))
+    weights = {s: form.coeff(s) for s in form.free_symbols}
+    if not all(w.is_number for w in weights.values()) or sp.expand(form - sum(w * s for s, w in weights.items())) != 0:
+        raise ValueError(
+            f"{block}: what it makes of correlations is no weighted mean of them and of what the layers make of them, as with sigma_b = 0"
+        )
+    back = {dummy: of_layer(_mean_of_layers(layer.args[0], block)) for layer, dummy in own.items()}
+    return sp.Add(*(sp.N(w, DIGITS + SPARE) * back.get(s, s) if not w.is_Rational else w * back.get(s, s) for s, w in weights.items()))
 
 
 def increasing(f: LayerMap, value: float, start: mp.mpf, name: str) -> mp.mpf:

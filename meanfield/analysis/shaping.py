@@ -50,7 +50,8 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     Raises
     ------
     TypeError, ValueError
-        An argument out of range. That no input scale and shift meet the conditions is a status.
+        An argument out of range, or a network in which an activation sees another q than 1.
+        That no input scale and shift meet the conditions is a status.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     {'negative_slope': 0.85188...}
     """
     _checked(phi, zeta, "zeta", 1.0)
-    compose = network_map(net)
+    compose = network_map(net, centred=True)
     if not homogeneous(phi):
         _without_parameters(phi)
 
@@ -123,7 +124,8 @@ def tailored(phi: Activation, net: Any, *, tau: float = 0.3) -> Shaped:
     Raises
     ------
     TypeError, ValueError
-        An argument out of range. A kink in phi, or that no input scale and shift meet the conditions, is a status.
+        An argument out of range, or a network in which an activation sees another q than 1.
+        A kink in phi, or that no input scale and shift meet the conditions, is a status.
 
     Examples
     --------
@@ -189,7 +191,8 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     Raises
     ------
     TypeError, ValueError
-        An argument out of range. An eta beyond that of ReLU (slope 0) is a status.
+        An argument out of range, or a network in which an activation sees another q than 1.
+        An eta beyond that of ReLU (slope 0) is a status.
 
     Examples
     --------
