@@ -215,7 +215,7 @@ def _judged(found: Sensitivity, dumb: NDArray[np.bool_], lost: NDArray[np.bool_]
     cases = [there & rate, state & dumb & (found.depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last), lost]
     status = np.select(cases, STATUS[:-1], STATUS[-1])
     partly = first & (last >= FAINT) & (rate | gap_too & np.isfinite(log_last))
-    if (np.isin(status, STATUS[-2:]) & ~partly).all():
+    if status.size and (np.isin(status, STATUS[-2:]) & ~partly).all():
         if lost.all():
             raise ArithmeticError(f"{zeros or 'net'}: {_UNDEFINED}")
         if state.all():

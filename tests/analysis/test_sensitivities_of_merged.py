@@ -110,3 +110,16 @@ def test_an_infinite_derivative_leaves_the_others() -> None:
     up, down = (mf.propagate(net, 2, 1.0, gap=1e-6 * k, sigma_O=1.1) for k in (1, 2))
     assert found.dq["c"] == pytest.approx((up.q[-1] - down.q[-1]) / 1e-6, rel=1e-2)
     assert found.dq["sigma_O"] == pytest.approx(4 / 1.1 * found.q, rel=1e-12)
+
+
+def test_a_grid_of_no_points_has_no_derivatives() -> None:
+    none = np.ones((2, 0))
+    erf, given = mf.mlp(mf.erf), {"sigma_w": 1.2, "sigma_b": 0.3}
+    for found in (
+        mf.sensitivity(erf, 2, none, c=0.3, **given),
+        mf.sensitivity(erf, 2, none, q2=2.0, c=0.3, **given),
+        mf.sensitivity(erf, 2, 1.0, sigma_w=none, sigma_b=0.0),
+        mf.sensitivity(mf.mlp(mf.erf) >> mf.LayerNorm(), 2, none, c=0.3, sigma_w=0.0, sigma_b=0.0),
+        mf.sensitivity(mf.CausalAttention(3, 1), 2, none, c=0.3, sigma_O=1.0),
+    ):
+        assert all(np.shape(a) == (2, 0) for a in (found.q, found.log_apjn, *found.dq.values(), *found.dlog_apjn.values()))
