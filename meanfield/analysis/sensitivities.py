@@ -55,7 +55,7 @@ class Sensitivity(faces.Labelled):
     status : "ok"; "zero APJN" or "infinite APJN", where q and c have their derivatives and ln J = -oo or oo has none (weights are 0, an
         activation jumps); "zero signal", where weights, biases and skips are 0: q_L = 0 has its derivatives, there is no c_L (nan);
         "invalid" where they are and a norm divides by a variance that is 0 for it: all is nan; "out of range" where another number is
-        not finite. A word, or an array of the shape of the grid.
+        not finite: those of q, c and J that are have their derivatives all the same. A word, or an array of the shape of the grid.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def sensitivity(
     TypeError, ValueError
         As `propagate`; a name that is no parameter; a parameter of a gated attention unit that moves a kink of its activation.
     ArithmeticError
-        A derivative of q or c is finite nowhere on the grid, or ln J has no value (`BatchNorm` of identical inputs).
+        Nowhere on the grid q has derivatives and with it c or ln J, or ln J has no value (`BatchNorm` of identical inputs).
 
     Examples
     --------
@@ -215,7 +215,8 @@ def _judged(found: Sensitivity, dumb: NDArray[np.bool_], lost: NDArray[np.bool_]
     there = state & (last >= FAINT)
     cases = [there & rate, state & dumb & (found.depth > 0), there & np.isneginf(log_last), there & np.isposinf(log_last), lost]
     status = np.select(cases, STATUS[:-1], STATUS[-1])
-    if np.isin(status, STATUS[-2:]).all():
+    partly = first & (last >= FAINT) & (rate | gap_too & np.isfinite(log_last))
+    if status.size and (np.isin(status, STATUS[-2:]) & ~partly).all():
         if lost.all():
             raise ArithmeticError(f"{zeros or 'net'}: {_UNDEFINED}")
         if state.all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
 
@@ -84,8 +85,9 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
     digits, whose reason joins the others."""
     fast, out = _closed(e, order) if table.shape[1] else None, np.empty(table.shape[1])
     for g, column in enumerate(table.T):
-        value = None if fast is None else fast(column)
-        if value is None and _nothing(e):
+        nothing = _nothing_at_limit(e, order, column)
+        value = None if fast is None or nothing else fast(column)
+        if value is None and (nothing or _nothing(e)):
             value = mp.mpf(0)
         if value is None:
             at = point(order, column)
@@ -102,6 +104,22 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
 
 #: whether no number of digits would tell an expression from 0
 _nothing = lru_cache(maxsize=64)(in_normal_form)
+
+
+def _nothing_at_limit(e: sp.Expr, order: Order, column: Floats) -> bool:
+    """whether two inputs are one but for their scales, and the value of the closed form is 0 wherever they are"""
+    at = dict(zip((s.name for s in order), column.tolist(), strict=True))
+    if not {"p", "q1", "q2"} <= at.keys() or not np.isfinite(column).all():
+        return False
+    if Fraction(at["p"]) ** 2 < Fraction(at["q1"]) * Fraction(at["q2"]):
+        return False
+    return _cancels_at_limit(e, 1 if at["p"] > 0 else -1)
+
+
+@lru_cache(maxsize=64)
+def _cancels_at_limit(e: sp.Expr, sign: int) -> bool:
+    named = {s.name: s for s in e.free_symbols}
+    return bool(e.doit().subs(named["p"], sign * sp.sqrt(named["q1"]) * sp.sqrt(named["q2"])) == 0)
 
 
 @lru_cache(maxsize=64)

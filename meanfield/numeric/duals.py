@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-__all__ = ["Dual", "Varied", "linearly", "plain"]
+__all__ = ["Dual", "Varied", "linearly", "plain", "times"]
 
 Floats = NDArray[np.float64]
 #: an array of doubles, or a `Dual` in its place
@@ -73,6 +73,11 @@ def plain(a: Varied) -> Floats:
     return a.value if isinstance(a, Dual) else np.asarray(a)
 
 
+def times(a: Floats, b: Floats) -> Floats:
+    """What moves a product: what does not move, or is not there, adds nothing, whatever it is multiplied by."""
+    return np.where((a == 0) | (b == 0), 0.0, a * b)
+
+
 def linearly(f: Callable[..., Floats], *arrays: Varied) -> Varied:
     """A function that is linear in all of its arguments together."""
     value = f(*map(plain, arrays))
@@ -89,7 +94,7 @@ _LINEAR = {np.broadcast_to, np.concatenate, np.diagonal, np.moveaxis, np.swapaxe
 _RULES: Mapping[np.ufunc, tuple[Callable[..., Any], ...]] = {
     np.add: (lambda da, a, b, c: da, lambda db, a, b, c: db),
     np.subtract: (lambda da, a, b, c: da, lambda db, a, b, c: -db),
-    np.multiply: (lambda da, a, b, c: da * b, lambda db, a, b, c: a * db),
+    np.multiply: (lambda da, a, b, c: times(da, b), lambda db, a, b, c: times(a, db)),
     np.matmul: (lambda da, a, b, c: da @ b, lambda db, a, b, c: a @ db),
     np.divide: (lambda da, a, b, c: da / b, lambda db, a, b, c: -c / b * db),
     np.exp: (lambda da, a, c: da * c,),

@@ -20,6 +20,7 @@ from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.duals import Varied, linearly, plain
 from meanfield.numeric.gram_laws import entry_laws, joined, one_law
 from meanfield.numeric.gram_softmax import SoftmaxRows
+from meanfield.numeric.merged import pair_at
 from meanfield.numeric.pointwise import Lasting, number_at
 
 __all__ = ["Flow", "Map", "Step", "flow_of"]
@@ -163,7 +164,7 @@ def _entries(block: Block) -> Step:
                     out[..., i, j] = out[..., j, i] = pair
                 return out
 
-            return linearly(placed, number_at(one, own), number_at(two, pairs) if n > 1 else np.zeros(()))
+            return linearly(placed, number_at(one, own), pair_at(two, pairs) if n > 1 else np.zeros(()))
 
         after, factor = (matrix(one, two) for one, two in zip(laws.same[:2], laws.pair[:2], strict=True))
         tangent = (lambda: matrix(laws.same[2], laws.pair[2])) if len(laws.same) > 2 else None

@@ -16,7 +16,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.no_variance import still
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.tangents import partial
-from meanfield.numeric.duals import Dual, Varied, plain
+from meanfield.numeric.duals import Dual, Varied, plain, times
 from meanfield.numeric.evaluation import entries, evaluate
 
 __all__ = ["Lasting", "number_at"]
@@ -52,10 +52,13 @@ def number_at(e: sp.Expr, values: Mapping[str, Varied]) -> Varied:
         return value
     if value.size and not np.isfinite(value).any():  # E phi'^2 where phi jumps: nothing to differentiate
         return Dual(value, np.full((len(next(iter(moved.values())).dots), *value.shape), np.nan))
-    dots = sum(
-        _floats(_slope(e, name), {s: at[s] for s in _letters(_slope(e, name))[0]}) * v.dots_in(value.ndim) for name, v in moved.items()
-    )
+    dots = sum(times(_slope_at(e, name, at), v.dots_in(value.ndim)) for name, v in moved.items())
     return Dual(value, np.asarray(dots))
+
+
+def _slope_at(e: sp.Expr, name: str, at: Mapping[str, Floats]) -> Floats:
+    slope = _slope(e, name)
+    return _floats(slope, {s: at[s] for s in _letters(slope)[0]})
 
 
 def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats:
