@@ -11,6 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.numeric.asked import Asked
+from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.lookup import CENTRES, PANELS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.programs import is_part, over_grid, source_of
@@ -42,12 +43,14 @@ class _Reading:
             missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
             if missing * PANEL > otherwise * np.isnan(out).mean():
                 return out, bound
-            if not any([t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]):
+            extended = [t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]
+            if not any(extended):
                 return out, bound
 
 
 def in_bulk(asked: Asked, table: Floats, otherwise: float, others: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Values and error bounds at the columns of a table, by `others`, for so many milliseconds, where no table tells them or they are few."""
+    """Values and error bounds at the columns of a table: by `others`, which take so many milliseconds, where these are few or no table of
+    moments tells a value."""
     reading = None if asked.bounds or is_part() or otherwise < PANEL else _reading(asked.expression, asked.order)
     if reading is None:
         return others(table)
@@ -62,11 +65,14 @@ def in_bulk(asked: Asked, table: Floats, otherwise: float, others: Callable[[Flo
 def _reading(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> _Reading | None:
     """What reads an expression from tables, None where these do not hold all that it calls to the digits it needs."""
     lowering = Lowering(by_quadrature=True, from_tables=True)
-    lowering.numeric(e)
+    try:
+        source = source_of(lowering, e, order)
+    except NotTabulated:
+        return None
     if not lowering.tabulates:
         return None
     shapes = [i.shape for i in lowering.integrands.values()]
     tables = tuple(table_of(f, slope) for f, slope in lowering.tabulated)
     if any(s.noisy or s.growth or s.steepening for s in shapes) or not all(t.promising for t in tables):
         return None
-    return _Reading(source_of(lowering, e, order), tables, lowering.work.looked_up)
+    return _Reading(source, tables, lowering.work.looked_up)

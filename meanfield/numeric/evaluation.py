@@ -42,8 +42,8 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         Return an mpmath number with that many correct digits; values must then be single numbers. They count exactly: an mpmath number
         as what it is, as does a Fraction or a Decimal, a float or a sympy Float of any precision as the decimal that it prints as.
     error : bool
-        Return (value, bound), each by itself, without tables of moments: a first-order bound on rounding, carried through the lowered expression and through the integrand
-        of a quadrature (whose terms may cancel), and for quadrature the difference from others in more detail.
+        Return (value, bound), without such tables: a first-order bound on rounding, carried through the lowered expression and through
+        the integrand of a quadrature (whose terms may cancel), and for quadrature the difference from others in more detail.
     log : bool
         Return ln of the value, also where the value itself is no normal double.
     **values : number or array
