@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 
 #: relative error that a value out of a table may have
 TOLD = 1e-11
+#: size from which down a moment may be that of the tails of densities, whose panels are flat
+TAIL = 1e-100
+#: points from which on there are many: fewer are each summed, as one is
+MANY = 100
 #: milliseconds that a panel of two inputs takes to make, beside which one of means takes none
 PANEL = 100.0
 
@@ -51,11 +55,11 @@ class _Reading:
 def in_bulk(asked: Asked, table: Floats, otherwise: float, others: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table: by `others`, which take so many milliseconds, where these are few or no table of
     moments tells a value."""
-    reading = None if asked.bounds or is_part() or otherwise < PANEL else _reading(asked.expression, asked.order)
+    reading = None if asked.bounds or is_part() or table.shape[1] < MANY or otherwise < PANEL else _reading(asked.expression, asked.order)
     if reading is None:
         return others(table)
     out, bound = reading(table, otherwise)
-    left = ~(bound <= TOLD * np.abs(out))
+    left = ~((bound <= TOLD * np.abs(out)) & (np.abs(out) > TAIL))
     if left.any():
         out[left], bound[left] = others(table[:, left])
     return out, bound

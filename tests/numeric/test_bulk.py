@@ -64,6 +64,15 @@ def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
 
 
+def test_tails_of_densities_are_summed() -> None:
+    """of what is 0 up to 1: values from 1e-290 to 1e-3, by digits"""
+    phi, q = mf.Activation(sp.tanh(sp.Max(mf.x - 1, 0))), np.geomspace(8e-4, 0.1, 400)
+    found = mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=q / 10)
+    for g in range(0, 400, 40):
+        true = float(mf.evaluate(phi.gap(mf.q, mf.delta), q=float(q[g]), delta=float(q[g] / 10), digits=20))
+        assert abs(found[g] / true - 1) < 1e-11
+
+
 def test_what_cancels_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cov(f(u), f(v)), where it is far below E f(u) f(v)"""
     (q, c), some = grid(8, 4000, -1.0, 1.0), slice(0, None, 250)
