@@ -52,10 +52,15 @@ class _Reading:
                 return out, bound
 
 
-def in_bulk(asked: Asked, table: Floats, otherwise: float, others: Callable[[Floats], tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+def in_bulk(
+    asked: Asked, table: Floats, milliseconds: Callable[[], float], others: Callable[[Floats], tuple[Floats, Floats]]
+) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table: by `others`, which take so many milliseconds, where these are few or no table of
     moments tells a value."""
-    reading = None if asked.bounds or is_part() or table.shape[1] < MANY or otherwise < PANEL else _reading(asked.expression, asked.order)
+    if asked.bounds or is_part() or table.shape[1] < MANY:
+        return others(table)
+    otherwise = milliseconds()
+    reading = _reading(asked.expression, asked.order) if otherwise >= PANEL else None
     if reading is None:
         return others(table)
     out, bound = reading(table, otherwise)
@@ -77,6 +82,6 @@ def _reading(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> _Reading | None:
         return None
     shapes = [i.shape for i in lowering.integrands.values()]
     tables = tuple(table_of(f, slope) for f, slope in lowering.tabulated)
-    if any(s.noisy or s.growth or s.steepening for s in shapes) or not all(t.promising for t in tables):
+    if any(s.noisy or s.growth for s in shapes) or not all(t.promising for t in tables):
         return None
     return _Reading(source, tables, lowering.work.looked_up)

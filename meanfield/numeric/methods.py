@@ -67,7 +67,7 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
         return out, bound
     program = program_of(e, asked.order)
     if program.integrands:
-        return in_bulk(asked, table, program.milliseconds(table), lambda rest: by_quadrature(asked, rest))
+        return in_bulk(asked, table, lambda: program.milliseconds(table), lambda rest: by_quadrature(asked, rest))
     out, bound = program(table)
     refuse_infinite(e, asked.order, table[:, np.isnan(out)])
     if np.isinf(out).any():
@@ -78,7 +78,7 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     bound[nothing] = 0.0  # whatever the errors of its parts are
     poor &= ~nothing
     if poor.any():
-        out[poor], bound[poor] = in_bulk(asked, table[:, poor], DIGITS * poor.sum(), asked.by_digits)
+        out[poor], bound[poor] = in_bulk(asked, table[:, poor], lambda: float(DIGITS * poor.sum()), asked.by_digits)
     return out, bound
 
 
