@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.extras import install
 from meanfield.numeric.cuda_kernels import Program, numba_cuda, program_of
+from meanfield.numeric.device_copies import bring
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import Kernel
 
@@ -70,6 +71,7 @@ def run_on_device(
     halt[0] = 0
     fixed = (depth, cuda.to_device(marks), segment, halt, pooled)
     reading = [cuda.to_device(t) for t in tables]
+    own = {id(a): a for a in arrays}  # two may be one
 
     def task(part: slice) -> None:
         with _TURN:
@@ -78,14 +80,12 @@ def run_on_device(
     def run(part: slice) -> None:
         inputs = [cuda.to_device(np.ascontiguousarray(a[..., part])) for a in given]
         n = inputs[1].shape[0]
-        held = {id(a): cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in arrays}
-        outputs = [held[id(a)] for a in arrays]  # two may be one
+        held = {id(a): cuda.device_array((*(max(1, k) for k in a.shape[:-1]), n), dtype=a.dtype) for a in own.values()}
+        outputs = [held[id(a)] for a in arrays]
         kept = [cuda.device_array((max(1, k), n), dtype=np.float64) for k in work]
         _launch(program, n, (*fixed, *inputs, *outputs, *kept, *reading))
         cuda.synchronize()
-        for mine, theirs in zip(arrays, outputs, strict=True):
-            found = theirs.copy_to_host()
-            mine[..., part] = found[: len(mine)] if mine.ndim > 1 else found
+        bring([(a[..., part], held[key]) for key, a in own.items()], lambda: halt[0] > 0)
 
     share(task, [slice(k, min(count, k + size)) for k in range(0, count, size)], "propagate", lambda: halt.fill(1))
     for t, read in zip(tables, reading, strict=True):

@@ -100,7 +100,7 @@ def line(row: dict[str, Any]) -> str:
 
 def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for option, default in (("points", 1 << 17), ("depth", 256), ("rounds", 5)):
+    for option, default in (("points", 1 << 17), ("depth", 1024), ("rounds", 3)):
         parser.add_argument(f"--{option}", type=int, default=default)
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
@@ -114,10 +114,12 @@ def main(given: list[str] | None = None) -> int:
         f"{'network':<26} {'kept':>5}  {'cpu ns':>9} {'cuda ns':>9}  {'ratio':>7}  {'1st, s':>6}  largest difference"
     )
     print(title, flush=True)
-    rows = [row for name in args.networks for row in compared(name, args.points, args.depth, args.rounds)]
     stem = args.out / f"cuda_{re.sub(r'[^a-z0-9]+', '_', device.lower()).strip('_')}"
-    stem.with_suffix(".json").write_text(json.dumps({"date": today, "device": device, "rows": rows}, indent=1) + "\n")
-    stem.with_suffix(".txt").write_text("\n".join([title, *map(line, rows)]) + "\n")
+    rows: list[dict[str, Any]] = []
+    for name in args.networks:
+        rows += compared(name, args.points, args.depth, args.rounds)
+        stem.with_suffix(".json").write_text(json.dumps({"date": today, "device": device, "rows": rows}, indent=1) + "\n")
+        stem.with_suffix(".txt").write_text("\n".join([title, *map(line, rows)]) + "\n")
     return 0 if all(row["difference"] <= 1e-12 for row in rows) else 1
 
 
