@@ -31,8 +31,9 @@ def test_peers_do_the_generated_step(modules: tuple[Any, Any, Any], monkeypatch:
     speed, peers, step_in_c = modules
     in_c = set(re.findall(r"static inline double (\w+)\(", step_in_c.SOURCE)) | {"min", "max", "abs"}
     for name, (net, _) in speed.NETWORKS.items():
-        kernel = kernel_of(mf.recursion(net()), True)
-        case = speed.described(kernel, 1)
+        rec = mf.recursion(net())
+        kernel = kernel_of(rec, True)
+        case = speed.described(rec, 1)
         lines = [*case["selected"], *case["hoisted"]]
         called = {
             call.func.id
@@ -48,7 +49,10 @@ def test_peers_do_the_generated_step(modules: tuple[Any, Any, Any], monkeypatch:
 
         vars(space["math"]).update(erf=erf, erfc=erfc)
         step, held = peers.step_in(space), peers.prepared(space, points["values"])
-        q, delta, *_ = step(points["q"], points["delta"], *held, 0.0, 1.0)
+        q, delta, *transfer = step(points["q"], points["delta"], *held, 0.0, 1.0)
         run = mf.propagate(net(), 1, 1.0, gap=points["delta"], **dict(zip(kernel.parameters, points["values"], strict=True)))
         assert np.allclose(q, run.q[..., -1], rtol=1e-12, atol=0), name
         assert np.allclose(delta, (run.q * run.gap)[..., -1], rtol=1e-12, atol=0), name
+        q, p, *same = peers.printed_in(space)(points["q"], points["q"] - points["delta"], *points["values"])
+        assert np.allclose(q - p, delta, rtol=1e-9, atol=1e-12), name
+        assert all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(same, transfer, strict=True)), name

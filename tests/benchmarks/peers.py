@@ -1,7 +1,8 @@
 """One contestant of a benchmark, in a process and an environment of its own: `python peers.py NAME FOLDER`.
 
-FOLDER holds the step of a generated kernel as lines of Python (case.json) and the points (points.npz). After a first run it says how many
-layer-points a run is, and its end of the recursion; then it does a round for every line it reads and answers with the CPU seconds of a run.
+FOLDER holds the step of a generated kernel and that of the printed recursion as lines of Python (case.json) and the points (points.npz).
+After a first run it says how many layer-points a run is, and its end of the recursion; then it does a round for every line it reads and
+answers with the CPU seconds of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROUND = 0.03
 
 CASE: dict[str, Any] = {}
 POINTS: dict[str, np.ndarray] = {}
-FUNCTIONS = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf")
+FUNCTIONS = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos", "sinh", "cosh")
 
 #: the functions of `meanfield.numeric.primitives` on arrays
 PRIMITIVES = """
@@ -83,6 +84,12 @@ def step_in(space: dict[str, Any], decorate: Callable[[Any], Any] = lambda f: f,
     return decorate(space["step"])
 
 
+def printed_in(space: dict[str, Any]) -> Any:
+    """the recursion as it is printed, of q and p"""
+    exec(f"def printed(q, p, {', '.join(CASE['given'])}):\n    " + "\n    ".join(CASE["printed"]), space)
+    return space["printed"]
+
+
 def prepared(space: dict[str, Any], values: Any) -> list[Any]:
     """what the step needs beside its state: the parameters and what follows from them alone"""
     own = dict(space) | dict(zip(CASE["given"], values, strict=True))
@@ -101,7 +108,8 @@ def turned(row: list[Any], t: Any) -> list[Any]:
 
 
 def arrays(module: Any) -> dict[str, Any]:
-    functions = {name: getattr(module, name, None) for name in FUNCTIONS} | {"atan": module.arctan, "atan2": module.arctan2}
+    functions = {name: getattr(module, name, None) for name in FUNCTIONS} | {"pi": math.pi}
+    functions |= {"atan": module.arctan, "atan2": module.arctan2, "asin": module.arcsin, "acos": module.arccos}
     own = {name: getattr(module, name) for name in ("maximum", "abs", "where")}
     return {"math": SimpleNamespace(**functions), "min": module.minimum} | own
 
@@ -185,7 +193,7 @@ def run(q0, delta0, held, depth, out):
     return run
 
 
-def jax() -> Callable[[], Any]:
+def jax(printed: bool = False) -> Callable[[], Any]:
     """jit of a scan over layers"""
     import jax as package
     import jax.numpy as jnp
@@ -193,24 +201,28 @@ def jax() -> Callable[[], Any]:
     package.config.update("jax_enable_x64", True)
     space = arrays(jnp)
     vars(space["math"]).update(erf=package.scipy.special.erf, erfc=package.scipy.special.erfc)
-    step = step_in(space)
+    step = printed_in(space) if printed else step_in(space)
 
     @package.jit
     def end(q: Any, delta: Any, values: Any) -> Any:
-        held = prepared(space, list(values))
+        held = list(values) if printed else prepared(space, list(values))
 
         def layer(state: Any, l: Any) -> Any:
-            q, delta, a, b, log = state
-            q, delta, *t = step(q, delta, *held, l, float(CASE["depth"]))
+            q, other, a, b, log = state
+            q, other, *t = step(q, other, *held) if printed else step(q, other, *held, l, float(CASE["depth"]))
             a, b = turned([a, b], t)
-            return (q, delta, jnp.ones_like(a), b / a, log + jnp.log(a)), None
+            return (q, other, jnp.ones_like(a), b / a, log + jnp.log(a)), None
 
-        start = (q, delta, jnp.ones_like(q), jnp.zeros_like(q), jnp.zeros_like(q))
-        q, delta, _, _, log = package.lax.scan(layer, start, jnp.arange(float(CASE["depth"])))[0]
-        return jnp.stack([q, delta, log])
+        start = (q, q - delta if printed else delta, jnp.ones_like(q), jnp.zeros_like(q), jnp.zeros_like(q))
+        q, other, _, _, log = package.lax.scan(layer, start, jnp.arange(float(CASE["depth"])))[0]
+        return jnp.stack([q, q - other if printed else other, log])
 
     points = [jnp.asarray(POINTS[name]) for name in ("q", "delta", "values")]
     return lambda: np.asarray(end(*points))
+
+
+def jax_printed() -> Callable[[], Any]:
+    return jax(printed=True)
 
 
 def c() -> Callable[[], Any]:

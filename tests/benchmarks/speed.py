@@ -3,7 +3,8 @@
     python tests/benchmarks/speed.py [rounds] [words of the rows to run]
 
 Every peer is a process in an environment of its own (`peers.py`), which waits for its turn; one that cannot be set up is named. C, numpy,
-plain Python, numba and JAX do the very step of the generated source; C keeps no status, nobody but meanfield sums ln chi apart.
+plain Python, numba and JAX do the very step of the generated source, JAX once more the recursion as it is printed, in q and p; C keeps no
+status, nobody but meanfield sums ln chi apart.
 Environments are made on first use below $MEANFIELD_BENCHMARKS, else in the user's cache folder: 1 GB.
 """
 
@@ -29,17 +30,20 @@ import numpy as np
 import platformdirs
 import sympy as sp
 from step_in_c import FAST, GLIBC, library
+from sympy.printing.pycode import pycode
 
 import meanfield as mf
 from meanfield.numeric.jobs import lanes_of
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import kernel_of
+from meanfield.recurrence import explicit
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = {
     "jax": ("venv-jax", ("jax==0.10.2",)),
     "neural_tangents": ("venv-nt", ("jax==0.4.30", "jaxlib==0.4.30", "neural-tangents==0.6.5")),
 }
+ENVIRONMENTS["jax_printed"] = ENVIRONMENTS["jax"]
 ENVIRONMENTS["single_entry"] = ENVIRONMENTS["neural_tangents"]
 TANGENTS = ("neural_tangents", "single_entry")
 THREADS = {
@@ -96,8 +100,24 @@ def _environment(peer: str) -> str:
     return str(python)
 
 
-def described(kernel: Any, lanes: int) -> dict[str, Any]:
+def printed(rec: mf.Recursion) -> list[str]:
+    """lines of a repeat as a user has it from the formulas: q, p and the transfers of each sublayer, common parts once"""
+    lines, transfer = [], sp.eye(2)
+    for k, stage in enumerate(rec.unrolled):
+        law, values = stage.law, stage.values
+        parts = [explicit(e, values) for e in (*law.transfer, law.output.q, law.output.p)]
+        shared, parts = sp.cse(parts, symbols=sp.numbered_symbols(f"s{k}_"))
+        named = [(sp.Symbol(f"t{k}_{i}"), e) for i, e in enumerate(parts[:4]) if e != 0]
+        lines += [f"{name} = {pycode(e)}" for name, e in (*shared, *named)]
+        lines += [f"q, p = ({pycode(parts[4])}, {pycode(parts[5])})"]
+        transfer *= sp.Matrix(2, 2, [sp.Symbol(f"t{k}_{i}") if e != 0 else 0 for i, e in enumerate(parts[:4])])
+    row = transfer[:1] if transfer.is_diagonal() else transfer[:]  # of J alone where K does not reach it
+    return [*map(_selecting, lines), f"return q, p, {', '.join(map(pycode, row))}"]
+
+
+def described(rec: mf.Recursion, lanes: int) -> dict[str, Any]:
     """the step of the generated source, its inputs and what it returns"""
+    kernel = kernel_of(rec, True)
     text = kernel.interpreted
     step, load = re.search(r"def step_0\((.*?)\):\n(.*?)\n    return (.*?)\n", text, re.S), re.search(r"def load\(.*?\n\n\n", text, re.S)
     assert step
@@ -108,6 +128,7 @@ def described(kernel: Any, lanes: int) -> dict[str, Any]:
         "hoisted": [line.strip() for line in load[0].split("\n") if re.match(r"    \w+ = (?!float\(values)", line)],
         "body": body,
         "selected": [_selecting(line) for line in body],
+        "printed": printed(rec),
         "held": step[1].split(", ")[2:-2],
         "results": step[3].split(", ")[2:],
         "source": kernel.compiled(lanes),
@@ -203,12 +224,13 @@ def raced(peers: dict[str, tuple[dict[str, Any], dict[str, np.ndarray]]], rounds
 
 def of_network(row: Row, rounds: int) -> dict[str, Any]:
     net, layers = NETWORKS[row.network]
-    kernel = kernel_of(mf.recursion(net()), True)
+    rec = mf.recursion(net())
+    kernel = kernel_of(rec, True)
     peers = {}
     for name in ("meanfield", "every", "sixteenth", "c", *row.peers):
         count, depth = row.peers.get(name, (row.count, row.depth))
         lanes = lanes_of(kernel, count, {"every": depth + 1, "sixteenth": depth // 16 + 1}.get(name, 1))
-        case = described(kernel, lanes) | {"depth": depth, "activation": row.network.split()[0].lower()}
+        case = described(rec, lanes) | {"depth": depth, "activation": row.network.split()[0].lower()}
         peers[name] = (case, drawn(kernel.parameters, count))
     return {name: t / layers if isinstance(t, float) else t for name, t in raced(peers, rounds).items()}
 
@@ -248,22 +270,29 @@ def processor() -> str:
 
 
 SLOW = {"python": (2, 256), "numba": (1024, 64)}
-GRID = {"numpy": (1024, 64), "numba": (1024, 64), "jax": (1024, 64)}
+GRID = {"numpy": (1024, 64), "numba": (1024, 64), "jax": (1024, 64), "jax_printed": (1024, 64)}
 ROWS = [
     *(Row(name, 1024, 256, GRID | (dict.fromkeys(TANGENTS, (1024, 16)) if name in ("ReLU MLP", "erf MLP") else {})) for name in NETWORKS),
-    Row("pre-LN transformer", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
-    Row("erf MLP", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32)}),
+    Row("pre-LN transformer", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32), "jax_printed": (16384, 32)}),
+    Row("erf MLP", 16384, 64, {"numpy": (16384, 32), "jax": (16384, 32), "jax_printed": (16384, 32)}),
     # not deeper: where the gap underflows a run ends early, and C is slow at subnormal numbers
     *(
         Row(name, 1, depth, {"numpy": (1, 400), "python": (1, 1000), "numba": (1, depth), "jax": (1, depth)})
         for name, depth in (dict.fromkeys(NETWORKS, 3500) | {"exp(-x^2) MLP": 1200, "x/2 erf x MLP": 600}).items()
     ),
 ]
-NAMES = {"c": "C", "jax": "JAX", "neural_tangents": "neural-tangents", "single_entry": "its p alone", "hermite": "numpy, 64 nodes"}
+NAMES = {
+    "c": "C",
+    "jax": "JAX",
+    "jax_printed": "JAX, as printed",
+    "neural_tangents": "neural-tangents",
+    "single_entry": "its p alone",
+    "hermite": "numpy, 64 nodes",
+}
 
 
 def main(rounds: int, words: list[str]) -> None:
-    columns = ("c", "numpy", "python", "numba", "jax", "neural_tangents", "single_entry")
+    columns = ("c", "numpy", "python", "numba", "jax", "jax_printed", "neural_tangents", "single_entry")
     print(
         f"{processor()}, {datetime.date.today()}, load {os.getloadavg()[0]:.1f}; medians of {rounds} alternating rounds, process CPU time\n"
     )
