@@ -135,6 +135,7 @@ NETWORKS: dict[str, Any] = {
 }
 
 
+@pytest.mark.nvvm
 @pytest.mark.parametrize("name", NETWORKS)
 def test_kernels_compile_to_ptx(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """for a device that is not there: every product is rounded by itself, and nothing is called"""
