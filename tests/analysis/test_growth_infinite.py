@@ -53,5 +53,5 @@ def test_a_fixed_point_of_a_function_with_a_steep_place(power: sp.Expr, odd: boo
     assert law.apjn.kind == ("infinite" if power <= sp.S.Half else "exponential")
     assert law.gap.kind == ("undetermined" if power < sp.S.Half else "bounded")
     if law.gap.kind == "bounded":
-        run = mf.propagate(mf.mlp(phi), 2000, 1.0, gap=1e-3, sigma_w=1.2, sigma_b=0.3, record="last")
+        run = mf.propagate(mf.mlp(phi), 500, 1.0, gap=1e-3, sigma_w=1.2, sigma_b=0.3, record="last")
         assert run.gap[-1] == pytest.approx(float(law.gap.limit), rel=1e-11)
