@@ -125,6 +125,9 @@ def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
+    for wrong in (5, ("sigma_w", 5), [["sigma_w"]]):
+        with pytest.raises(TypeError, match=r"with_respect_to = .*: expected a name or names, some of q, sigma_b, sigma_w"):
+            mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to=wrong)  # type: ignore[arg-type]
     some = mf.sensitivity(mf.mlp(mf.relu), 3000, 1.0, sigma_w=np.array([1.0, 3.0]), sigma_b=0.1)
     assert some.status.tolist() == ["ok", "out of range"]
     with pytest.raises(ValueError, match="mixes tokens"):
@@ -390,3 +393,11 @@ def test_what_is_not_finite_is_named() -> None:
         mf.sensitivity(mf.MLP(mf.step), 2, 1.0, c=0.4, sigma_1=0.0, sigma_2=0.5, with_respect_to="sigma_1")
     with pytest.raises(ArithmeticError, match="q is not finite at depth = 40: run propagate"):
         mf.sensitivity(mf.mlp(mf.relu_squared), 40, 9.0, sigma_w=3.0, sigma_b=0.0)
+
+
+def test_a_slope_beyond_doubles_of_what_stays_as_it_is_takes_nothing_from_the_others() -> None:
+    """dG/dq at q = 1e120 is a product of numbers beyond doubles; no parameter moves the q of the start"""
+    far, near = (mf.sensitivity(mf.mlp(mf.erf), 2, q, c=0.5, sigma_w=1.3, sigma_b=0.2) for q in (1e120, 1e40))
+    assert far.status == "ok"
+    for name, slope in near.dgap.items():
+        assert far.dgap[name] == pytest.approx(slope, rel=1e-13)
