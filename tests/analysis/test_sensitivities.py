@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cache
 from typing import Any
@@ -14,8 +15,9 @@ import sympy as sp
 import meanfield as mf
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.tangents import gap_slopes
 from meanfield.numeric import pointwise
 from meanfield.numeric.duals import Dual
 
@@ -401,3 +403,12 @@ def test_a_slope_beyond_doubles_of_what_stays_as_it_is_takes_nothing_from_the_ot
     assert far.status == "ok"
     for name, slope in near.dgap.items():
         assert far.dgap[name] == pytest.approx(slope, rel=1e-13)
+
+
+def test_no_gap_is_asked_for_in_either_sign() -> None:
+    """G[f] = G[-f]: each integrand costs the finding of its panels, and that of its slope"""
+    by_q, by_delta = gap_slopes(sp.atan(sp.tanh(mf.x / 2)), mf.q, mf.delta)
+    functions = [node.integrand for node in sp.Tuple(by_q, by_delta).atoms(Gap)]
+    assert len(functions) == 5  # f', f + f'', f - f'', x f' + f and x f' - f
+    assert not any(sp.simplify(f + g) == 0 for f, g in itertools.combinations(functions, 2))
+    assert len(sp.Tuple(by_q, by_delta).atoms(PairExpectation)) == 1
