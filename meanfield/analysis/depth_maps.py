@@ -35,8 +35,12 @@ ROUNDED = 1e-9
 LayerMap = Callable[[Any], Any]
 #: (x, r) -> the largest value over subnetworks that start from x
 NetworkMap = Callable[[Any, LayerMap], Any]
-#: covariance before a stretch of a network, the map of a layer of p and q, the mean that a layer leaves
-before, of_layer, mean = sp.Symbol("p", real=True), sp.Function("r"), sp.Symbol("m", real=True)
+#: behind a stretch of a network the covariance, and the largest correlation on the way through it
+Stretch = Callable[[Any, LayerMap], tuple[Any, Any]]
+#: covariance before a stretch of a network, the map of a layer of p and q
+before, of_layer = sp.Symbol("p", real=True), sp.Function("r")
+#: what means a layer leaves: none, one that its map does not tell, and sqrt(r(0)), of inputs that have nothing in common
+CENTRED, UNTOLD, TOLD = S.Zero, sp.Symbol("m", real=True), sp.Symbol("m_0", real=True)
 
 KEEPS = (
     "an activation is shaped for q = 1, which weights keep with sigma_w = 1 and sigma_b = 0 (or letters for them), a residual branch with "
@@ -44,12 +48,12 @@ KEEPS = (
 )
 
 
-def network_map(net: Any, *, centred: bool = False) -> NetworkMap:
-    """The map of a network: a number of nonlinear layers, a block, or a function (x, r) itself. `centred`: the shape has no mean."""
+def network_map(net: Any, mean: sp.Expr = UNTOLD) -> NetworkMap:
+    """The map of a network: a number of nonlinear layers, a block, or a function (x, r) itself; the mean is that of a layer."""
     if isinstance(net, Block):
         if not _layers(net):
             raise ValueError(f"net = {net}: it has no activation to shape")
-        own = _with_layers(net, S.Zero if centred else mean)
+        own = _with_layers(net, mean)
         maps = [_correlations(part) for part in dict.fromkeys([own, *_branches(own)])]
         return lambda x, r: max(value(x, r) for value in maps)
     if callable(net):
@@ -111,14 +115,13 @@ def _layers(block: Block) -> int:
 
 
 def _correlations(net: Block) -> NetworkMap:
-    """c behind a network of c before it"""
-    after, value = _read(net, Signal(S.One, before, 1 - before))
-    size = sp.N(after.q, DIGITS + SPARE)._to_mpmath(mp.libmp.dps_to_prec(DIGITS + SPARE))
-    return lambda x, r: value(x, r) / size
+    """the largest c behind a network, or behind one of its parts, of c before it: a norm that takes a mean away takes it from c too"""
+    _, through = _read(net, Signal(S.One, before, 1 - before))
+    return lambda x, r: through(x, r)[1]
 
 
-def _read(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
-    """the signal behind a block, and its p as a function of p before it"""
+def _read(block: Block, signal: Signal) -> tuple[Signal, Stretch]:
+    """the signal behind a block, and what it makes of p before it"""
     if isinstance(block, Serial):
         steps = []
         for part in block.blocks:
@@ -137,19 +140,21 @@ def _read(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
     return _by_law(block, signal)
 
 
-def _in_turn(steps: list[tuple[NetworkMap, int]]) -> NetworkMap:
-    """maps one after another, each so many times"""
+def _in_turn(steps: list[tuple[Stretch, int]]) -> Stretch:
+    """stretches one after another, each so many times"""
 
-    def value(x: Any, r: LayerMap) -> Any:
+    def through(x: Any, r: LayerMap) -> tuple[Any, Any]:
+        largest = -mp.inf
         for step, times in steps:
             for _ in range(times):
-                x = step(x, r)
-        return x
+                x, c = step(x, r)
+                largest = max(largest, c)
+        return x, largest
 
-    return value
+    return through
 
 
-def _by_law(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
+def _by_law(block: Block, signal: Signal) -> tuple[Signal, Stretch]:
     """the same of the law of a block: weighted means, written one after another, of p and of what layers make of them"""
     law = law_on(block, signal)
     numbers: dict[sp.Symbol, sp.Expr] = {}
@@ -169,12 +174,18 @@ def _by_law(block: Block, signal: Signal) -> tuple[Signal, NetworkMap]:
             needed.append((symbol, value))
     terms = [_mean_of_layers(value, block) for value in [*(value for _, value in reversed(needed)), p]]
     written = [(symbol, value) for (symbol, _), value in zip(reversed(needed), terms, strict=False)]
-    value = sp.lambdify([before, of_layer], terms[-1], modules="mpmath", cse=lambda found: (written, found))
-    with mp.workdps(DIGITS):
-        ends = [sp.N(size, DIGITS)._to_mpmath(mp.mp.prec) for size in (signal.q, q)]
-        if abs(value(ends[0], lambda y: y) / ends[1] - 1) > ROUNDED:
+    value = sp.lambdify([before, TOLD, of_layer], terms[-1], modules="mpmath", cse=lambda found: (written, found))
+    with mp.workdps(DIGITS + SPARE):
+        start, end = [sp.N(size, DIGITS + SPARE)._to_mpmath(mp.mp.prec) for size in (signal.q, q)]
+        if any(abs(value(start, m, lambda y: y) / end - 1) > ROUNDED for m in (mp.mpf(0), mp.mpf(0.5))):
             raise ValueError(f"{block}: c = 1 does not stay 1, and what it makes of c is no composition of the maps of layers")
-    return replace(law.output, q=q, p=before, delta=q - before), value
+    left = any(TOLD in term.free_symbols for term in terms)
+
+    def through(x: Any, r: LayerMap) -> tuple[Any, Any]:
+        covariance = value(x, mp.sqrt(r(mp.mpf(0))) if left else 0, r)
+        return covariance, covariance / end
+
+    return replace(law.output, q=q, p=before, delta=q - before), through
 
 
 def _kept(q: sp.Expr, block: Block) -> sp.Expr:
@@ -186,7 +197,7 @@ def _kept(q: sp.Expr, block: Block) -> sp.Expr:
 
 def _mean_of_layers(value: sp.Expr, block: Block) -> sp.Expr:
     """a linear form of covariances and of layers that see q = 1, these with p alone"""
-    if value.has(mean):
+    if value.has(UNTOLD):
         raise ValueError(
             f"{block}: it takes away the mean m that an activation leaves, so that c goes to (c - m^2)/(1 - m^2), and a tailored shape "
             "has an m: put RMSNorm in its place, or a Linear before it"
@@ -197,13 +208,14 @@ def _mean_of_layers(value: sp.Expr, block: Block) -> sp.Expr:
             raise ValueError(f"{block}: an activation in it sees q = {arguments.shown(q)}, where the network starts from q = 1; {KEEPS}")
     own = {layer: sp.Dummy() for layer in value.atoms(of_layer)}
     form = sp.expand(value.xreplace(own))
-    weights = {s: form.coeff(s) for s in form.free_symbols}
-    if not all(w.is_number for w in weights.values()) or sp.expand(form - sum(w * s for s, w in weights.items())) != 0:
+    weights = {s: form.coeff(s) for s in form.free_symbols - {TOLD}}
+    rest = sp.expand(form - sum(w * s for s, w in weights.items()))  # -m^2/(1 - m^2) behind a norm that takes a mean away
+    if any(w.free_symbols - {TOLD} for w in (rest, *weights.values())) or (rest != 0 and rest.is_number):
         raise ValueError(
             f"{block}: what it makes of correlations is no weighted mean of them and of what the layers make of them, as with sigma_b = 0"
         )
     back = {dummy: of_layer(_mean_of_layers(layer.args[0], block)) for layer, dummy in own.items()}
-    return sp.Add(*(sp.N(w, DIGITS + SPARE) * back.get(s, s) if not w.is_Rational else w * back.get(s, s) for s, w in weights.items()))
+    return rest + sp.Add(*((w if w.is_Rational else sp.N(w, DIGITS + SPARE)) * back.get(s, s) for s, w in weights.items()))
 
 
 def increasing(f: LayerMap, value: float, start: mp.mpf, name: str) -> mp.mpf:

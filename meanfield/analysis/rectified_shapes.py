@@ -6,11 +6,14 @@ slope. Without an open slope only beta/alpha is left.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.analysis.curves import DIGITS, precise, rational
 from meanfield.analysis.depth_maps import NetworkMap, crossing
@@ -39,27 +42,61 @@ def homogeneous(phi: Activation) -> bool:
 
 
 def by_shape(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:
-    """C(0) = 0 and C'(1) = psi by the one parameter of a homogeneous phi."""
+    r"""C(0) = 0 and C'(1) = psi by the one parameter of a homogeneous phi.
+
+    With t the slope on one side of 0 over that on the other, 1 - 1/C'(1) = (1 - t)^2/(\pi (1 + t^2)) and m = 2 t/(1 + t^2) = 1 - \pi +
+    \pi/C'(1), of which t = m/(1 + \sqrt{1 - m^2}) is the root between -1 (|x|) and 1 (x).
+    """
     parameters = sorted(phi.expression.free_symbols - {x}, key=lambda s: s.name)
     if len(parameters) > 1:
         raise ValueError(f"phi = {phi!r}: {', '.join(map(str, parameters))} are open and one condition is left: give all but one")
     if not parameters:
         return _by_shift(phi, psi, zeta)
-    (s,) = parameters
-    mean = phi.mean(1)
-    spread = phi.second_moment(1) - mean**2
-    rise = sp.lambdify([s], phi.derivative.second_moment(1) / spread, "mpmath")
     with mp.workdps(DIGITS):
-        steepest = rise(mp.mpf(0))
-        if not steepest > psi:
-            raise NoShape(f"zeta = {zeta} takes a slope C'(1) = {float(psi):.6g} per layer, {s.name} = 0 has {float(steepest):.6g}")
-        found = crossing(lambda t: rise(t) - psi, mp.mpf(0), mp.mpf(1))
-        delta, size = (sp.N(e.subs(s, rational(found)), DIGITS)._to_mpmath(mp.mp.prec) for e in (-mean, spread))
-        missed = float(abs(rise(found) - psi))
-        gamma = 1 / mp.sqrt(size)
-    named = {s.name: float(found)}
-    own = Activation(phi.expression.subs(s, sp.Rational(float(found))), name=f"{phi!r}")
-    return Shaped(own, 1.0, 0.0, float(gamma), float(delta), float(psi), zeta, {"C'(1)": missed}, parameters=named)
+        m = 1 - mp.pi + mp.pi / psi
+        asked = f"zeta = {zeta} takes a slope C'(1) = {float(psi):.6g} per layer"
+        if m < -1:
+            raise NoShape(f"{asked}, of functions that are linear on both sides of 0 |x| has the largest, {float(mp.pi / (mp.pi - 2)):.6g}")
+        t = m / (1 + mp.sqrt(1 - m**2))
+        found = [_with(phi, parameters[0], value, psi, zeta) for value in _slopes_apart(phi, parameters[0], t)]
+    if not found:
+        raise NoShape(f"{asked} and one side of 0 {float(t):.6g} times as steep as the other, which no {parameters[0].name} makes {phi!r}")
+    return replace(found[0], others=tuple(found[1:]))
+
+
+def _slopes_apart(phi: Activation, s: sp.Symbol, t: mp.mpf) -> list[mp.mpf]:
+    """values of s at which phi is t times as steep for x < 0 as for x > 0, by growing size, then those at which it is so the other way"""
+    _, values = pieces_of(phi.expression)
+    left, right = (sp.cancel(value / x) for value in (values[0], values[-1]))
+    ratio, found = sp.Symbol("t", real=True), []
+    for less, more in ((left, right), (right, left)):
+        try:
+            solved = sp.solve(sp.numer(sp.together(less - ratio * more)), s)
+        except NotImplementedError:
+            raise NoShape(f"{phi!r}: the {s.name} at which one side of 0 is {float(t):.6g} times as steep has no formula") from None
+        numbers = [sp.N(e.subs(ratio, rational(t)), DIGITS) for e in solved]
+        there = [mp.mpf(v._to_mpmath(mp.mp.prec)) for v in numbers if v.is_real]
+        found += sorted((v for v in there if _may_be(s, v) and more.subs(s, rational(v)) != 0), key=abs)
+    return found
+
+
+def _may_be(s: sp.Symbol, value: mp.mpf) -> bool:
+    """whether a symbol may have a value, by the sign it was declared with"""
+    try:
+        arguments.check_sign(float(value), s.name, s)
+    except ValueError:
+        return False
+    return True
+
+
+def _with(phi: Activation, s: sp.Symbol, value: mp.mpf, psi: mp.mpf, zeta: float) -> Shaped:
+    """phi with that value of its parameter, shifted and scaled"""
+    mean, size, slope = (e.subs(s, rational(value)) for e in (phi.mean(1), phi.second_moment(1), phi.derivative.second_moment(1)))
+    mean, size, slope = (sp.N(e, DIGITS)._to_mpmath(mp.mp.prec) for e in (mean, size, slope))
+    spread = size - mean**2
+    own = Activation(phi.expression.subs(s, sp.Rational(float(value))), name=f"{phi!r}")
+    missed = {"C'(1)": float(abs(slope / spread - psi))}
+    return Shaped(own, 1.0, 0.0, float(1 / mp.sqrt(spread)), float(-mean), float(psi), zeta, missed, parameters={s.name: float(value)})
 
 
 def _by_shift(phi: Activation, psi: mp.mpf, zeta: float) -> Shaped:

@@ -253,9 +253,12 @@ def _run(
     return out
 
 
-def _names(values: Iterable[str], wanted: str | tuple[str, ...] | None, begun: Iterable[str]) -> tuple[str, ...]:
-    names = tuple(values) if wanted is None else (wanted,) if isinstance(wanted, str) else tuple(wanted)
+def _names(values: Iterable[str], wanted: Any, begun: Iterable[str]) -> tuple[str, ...]:
     possible = {*values, *begun}
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
+    names = tuple(values) if wanted is None else tuple(wanted) if several else (wanted,)
+    if any(not isinstance(name, str) for name in names):
+        raise TypeError(f"with_respect_to = {wanted!r}: expected a name or names, some of {', '.join(sorted(possible))}")
     unknown = [name for name in names if name not in possible]
     if unknown or not names:
         raise ValueError(f"with_respect_to = {', '.join(unknown) or names}: expected some of {', '.join(sorted(possible))}")

@@ -20,7 +20,7 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.analysis.depth_maps import increasing, network_map
+from meanfield.analysis.depth_maps import CENTRED, TOLD, increasing, network_map
 from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess, moment, number, solutions, tilted
 from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
 from meanfield.analysis.shaped import NoShape, Shaped, answered
@@ -62,7 +62,7 @@ def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shap
     {'negative_slope': 0.85188...}
     """
     _checked(phi, zeta, "zeta", 1.0)
-    compose = network_map(net, centred=True)
+    compose = network_map(net, CENTRED)
     if not homogeneous(phi):
         _without_parameters(phi)
 
@@ -203,7 +203,7 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     eta = _real(eta, "eta")
     if not 0 < eta < 1:
         raise ValueError(f"eta = {eta}: expected a number between 0 and 1")
-    compose = network_map(net)
+    compose = network_map(net, TOLD)
     return answered(activations["leaky_relu"](None), eta, lambda: by_value(compose, eta))
 
 

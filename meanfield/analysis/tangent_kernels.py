@@ -139,7 +139,7 @@ def _stage(
             if slope != 0:
                 factor = source_name(f"slope_{symbol.name}", taken)
                 lines.append(f"{factor} = {text}")
-                terms.append(f"{factor}*{dots[s]}")
+                terms.append(f"({factor}*{dots[s]} if {dots[s]} != 0.0 else 0.0)")  # of what stays a slope that is no number is none
         inner.append(f"{dots[symbol]} = {' + '.join(terms) or '0.0'}")
     new_q, new_delta, t00, t01, t10, t11 = values
     dq, ddelta, d00, d01, d10, d11 = (dots[symbol] for symbol, _ in steps[-6:])

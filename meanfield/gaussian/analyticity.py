@@ -32,6 +32,8 @@ _FAINT, _CLOSER, _LEAST = 1e-15, 256.0, 1e-40
 _SCALES, _REPRODUCED = (0, 1, 2, 3, 5, 8, 12, 17, 23, 30), 1e-12
 #: halvings of the logarithm of a radius, to its last digit, and to 1 % of it where each takes thousands of numbers of many digits
 _HALVINGS, _FEW = 30, 11
+#: points on a circle that tell a plain singularity inside, and what the first negative modes are beside the largest value then
+_GLANCE, _PLAIN = 32, 1e-2
 
 
 def _radii(f: Callable[[NDArray[Any]], NDArray[Any]], centres: tuple[float, ...], least: float, halvings: int) -> list[float]:
@@ -150,9 +152,19 @@ def analytic_radius(piece: sp.Expr) -> float:
             size = max(map(abs, values)) or mp.mpf(1)
             return np.array([complex(v / size) for v in values]).reshape(z.shape)
 
-    return _radii(precise, (0.0,), _NARROW, _FEW)[0]
+    return 0.0 if _plainly_singular(precise) else _radii(precise, (0.0,), _NARROW, _FEW)[0]
 
 
+def _plainly_singular(f: Callable[[NDArray[Any]], NDArray[Any]]) -> bool:
+    """whether a pole or a branch at 0 shows on few points of the least circle of use: of a series the modes that those of z^-1 ... z^-8
+    stand for are z^24 and beyond"""
+    values = f(_NARROW * np.exp(2j * np.pi * (np.arange(_GLANCE) + 0.37) / _GLANCE))
+    if not np.isfinite(values).all():
+        return True
+    return bool(np.abs(np.fft.fft(values)[-8:]).max() > _PLAIN * _GLANCE * np.abs(values).max())
+
+
+@cache
 def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
     """Taylor coefficients at 0 by Cauchy's integral on |z| = r, and on smaller circles as long as its first terms are faint beside the
     largest on the one before, as those of x + 10^40 x^9 are: each where it is largest; what is rounding on all of them is zero"""

@@ -133,6 +133,7 @@ def _cancels(e: sp.Expr, power: sp.Expr) -> bool:
     return all(v.is_Float for v in left) and left[1] < left[0] * sp.exp(-1) < sp.exp(-9)
 
 
+@cache
 def _exponent(power: sp.Expr, both: bool) -> sp.Expr:
     """of exp(power), or of cosh(power): that of its multiple of x^2, which counts alone, where it is no polynomial"""
     if power.has(sp.I):

@@ -80,11 +80,22 @@ def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
         cuts, values = pieces_of(f)
     except NotClosed:
         return None
-    degrees = {sp.cancel(x * piece.diff(x) / piece) for piece in values if piece != 0}
-    if any(cut != 0 for cut in cuts) or len(degrees) != 1:
+    if any(cut != 0 for cut in cuts):
+        return None
+    rates = [x * piece.diff(x) / piece for piece in values if piece != 0]
+    if any(rate.free_symbols == {x} and _varies(rate) for rate in rates):  # which is known long before it is written in lowest terms
+        return None
+    degrees = {sp.cancel(rate) for rate in rates}
+    if len(degrees) != 1:
         return None
     (k,) = degrees
     return None if k.has(x) else k
+
+
+def _varies(rate: sp.Expr) -> bool:
+    """whether a function of x alone has other digits at two places of the same side"""
+    here, there = (rate.xreplace({x: at}).evalf(15) for at in (Rational(3, 7), Rational(5, 3)))
+    return bool(here.is_Float and there.is_Float and abs(here - there) > Rational(1, 10**6) * (abs(here) + abs(there)))
 
 
 def _step(z: sp.Expr) -> sp.Expr:

@@ -83,9 +83,9 @@ def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
     f2 = slope(f1)
     smooth = not slope(f2).has(sp.DiracDelta)
-    near = (Gap(f1, v, d), *_product_of_gaps(f, f2, v, d, 1))
-    if smooth and near[1] == -near[2]:
-        return sp.Add(*near), by_delta
+    first, (more, less) = Gap(f1, v, d), _product_of_gaps(f, f2, v, d, 1)
+    if smooth and more == less:
+        return first, by_delta
     form = None if smooth else closed.gap(f)
     if form is not None:
         return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
@@ -93,16 +93,16 @@ def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     if f1.has(sp.DiracDelta):
         own = Expectation(x * slope(f**2) / 2, v)  # a delta times f, which jumps there, is no product of the two
         return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v, by_delta
-    far = (*(t / v for t in _product_of_gaps(scaled, f, v, d, 1 if smooth else HEAVY)), -d * by_delta / v)
+    along, against = (t / v for t in _product_of_gaps(scaled, f, v, d, 1 if smooth else HEAVY))
+    turned = d * by_delta / v
     if not smooth:
-        return sp.Add(*far), by_delta
-    return sp.Piecewise((sp.Add(*near), _size(near) <= _size(far)), (sp.Add(*far), True)), by_delta
+        return along - against - turned, by_delta
+    # gaps are positive; |turned| as sympy writes it holds another integrand, with the sign turned in its sums
+    beyond = first + more + less - along - against
+    near = sp.Or(beyond <= turned, beyond <= -turned)
+    return sp.Piecewise((first + more - less, near), (along - against - turned, True)), by_delta
 
 
 def _product_of_gaps(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr, weight: int) -> tuple[sp.Expr, sp.Expr]:
-    """the two terms of E f(u) g(u) - E f(u) g(v), of the gaps of f + weight g and f - weight g"""
-    return Gap(f + weight * g, v, d) / (4 * weight), -Gap(f - weight * g, v, d) / (4 * weight)
-
-
-def _size(terms: tuple[sp.Expr, ...]) -> sp.Expr:
-    return sp.Add(*map(sp.Abs, terms))
+    """two terms of which E f(u) g(u) - E f(u) g(v) is the difference, of the gaps of f + weight g and f - weight g"""
+    return Gap(f + weight * g, v, d) / (4 * weight), Gap(f - weight * g, v, d) / (4 * weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cache
 from typing import Any
@@ -14,8 +15,9 @@ import sympy as sp
 import meanfield as mf
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.tangents import gap_slopes
 from meanfield.numeric import pointwise
 from meanfield.numeric.duals import Dual
 
@@ -125,6 +127,9 @@ def test_slopes_in_a_parameter_of_the_activation_are_of_products() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="with_respect_to = alpha: expected some of q, sigma_b, sigma_w"):
         mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to="alpha")
+    for wrong in (5, ("sigma_w", 5), [["sigma_w"]]):
+        with pytest.raises(TypeError, match=r"with_respect_to = .*: expected a name or names, some of q, sigma_b, sigma_w"):
+            mf.sensitivity(mf.mlp(mf.erf), 3, 1.0, sigma_w=1, sigma_b=1, with_respect_to=wrong)  # type: ignore[arg-type]
     some = mf.sensitivity(mf.mlp(mf.relu), 3000, 1.0, sigma_w=np.array([1.0, 3.0]), sigma_b=0.1)
     assert some.status.tolist() == ["ok", "out of range"]
     with pytest.raises(ValueError, match="mixes tokens"):
@@ -390,3 +395,20 @@ def test_what_is_not_finite_is_named() -> None:
         mf.sensitivity(mf.MLP(mf.step), 2, 1.0, c=0.4, sigma_1=0.0, sigma_2=0.5, with_respect_to="sigma_1")
     with pytest.raises(ArithmeticError, match="q is not finite at depth = 40: run propagate"):
         mf.sensitivity(mf.mlp(mf.relu_squared), 40, 9.0, sigma_w=3.0, sigma_b=0.0)
+
+
+def test_a_slope_beyond_doubles_of_what_stays_as_it_is_takes_nothing_from_the_others() -> None:
+    """dG/dq at q = 1e120 is a product of numbers beyond doubles; no parameter moves the q of the start"""
+    far, near = (mf.sensitivity(mf.mlp(mf.erf), 2, q, c=0.5, sigma_w=1.3, sigma_b=0.2) for q in (1e120, 1e40))
+    assert far.status == "ok"
+    for name, slope in near.dgap.items():
+        assert far.dgap[name] == pytest.approx(slope, rel=1e-13)
+
+
+def test_no_gap_is_asked_for_in_either_sign() -> None:
+    """G[f] = G[-f]: each integrand costs the finding of its panels, and that of its slope"""
+    by_q, by_delta = gap_slopes(sp.atan(sp.tanh(mf.x / 2)), mf.q, mf.delta)
+    functions = [node.integrand for node in sp.Tuple(by_q, by_delta).atoms(Gap)]
+    assert len(functions) == 5  # f', f + f'', f - f'', x f' + f and x f' - f
+    assert not any(sp.simplify(f + g) == 0 for f, g in itertools.combinations(functions, 2))
+    assert len(sp.Tuple(by_q, by_delta).atoms(PairExpectation)) == 1

@@ -127,7 +127,8 @@ def test_questions_without_an_answer() -> None:
         "identity is linear": mf.tailored(mf.identity, 10),
         "relu has a kink": mf.tailored(mf.relu, 10),
         "ReLU itself reaches only C_f(0) = 0.493731": mf.tailored_leaky_relu(2, eta=0.95),
-        "negative_slope = 0 has 1.46694": mf.deep_kernel_shaping(mf.leaky_relu(None), 1),
+        "|x| has the largest, 2.75194": mf.deep_kernel_shaping(mf.leaky_relu(None), 1, zeta=3),
+        "which no a makes": mf.deep_kernel_shaping(mf.Activation(sp.Symbol("a") * mf.x), 10),
         "zeta = 1.5: no map of the layers": mf.deep_kernel_shaping(mf.tanh, lambda x, r: x),
     }
     for reason, shaped in no_shapes.items():
@@ -156,6 +157,27 @@ def test_rectified_shapes() -> None:
     assert relu.status == "partial"
     assert "Q'(1) = 0.975" in relu.reason
     assert mf.evaluate(relu.activation.derivative.second_moment(1)) == pytest.approx(relu.local, rel=1e-12)
+
+
+def test_the_parameter_of_a_rectified_shape_stands_where_it_stands() -> None:
+    """1 - s, e^s or 1 + s in the place of the slope that leaky ReLU is given: for (1 - s) x, s = 0 is the least steep, not the most"""
+    t = mf.deep_kernel_shaping(mf.leaky_relu(None), 20).parameters["negative_slope"]
+    s, k = sp.Symbol("s", real=True), sp.Symbol("k", positive=True)
+    written = {
+        mf.Activation(sp.Piecewise((mf.x, mf.x > 0), ((1 - s) * mf.x, True))): 1 - t,
+        mf.Activation(sp.Piecewise((mf.x, mf.x > 0), (sp.exp(s) * mf.x, True))): math.log(t),
+        mf.Activation(mf.x + s * sp.Abs(mf.x)): (1 - t) / (1 + t),
+        mf.Activation(sp.Piecewise((k * mf.x, mf.x > 0), (mf.x, True))): 1 / t,
+    }
+    for phi, value in written.items():
+        shaped = mf.deep_kernel_shaping(phi, 20)
+        assert [*shaped.parameters.values()] == pytest.approx([value], rel=1e-12)
+        for each in (shaped, *shaped.others):
+            assert each.residuals["C'(1)"] < 1e-20
+            assert mf.evaluate(each.activation.derivative.second_moment(1)) == pytest.approx(shaped.local, rel=1e-13)
+    steep = mf.deep_kernel_shaping(mf.leaky_relu(None), 1)  # steeper than ReLU: a slope below 0
+    assert steep.parameters["negative_slope"] < 0
+    assert mf.evaluate(steep.activation.derivative.second_moment(1)) == pytest.approx(1.5, rel=1e-13)
 
 
 def test_depth_of_an_mlp_and_of_blocks() -> None:
@@ -315,3 +337,15 @@ def test_a_norm_that_takes_away_the_mean_of_a_tailored_shape_is_refused() -> Non
     assert mf.deep_kernel_shaping(mf.erf, net).local == pytest.approx(1.5 ** (1 / 6), rel=1e-12)
     kept = mf.tailored(mf.erf, mf.Repeat(mf.Activate(mf.erf) >> mf.RMSNorm() >> mf.Linear(1, 0), 6))
     assert 6 * kept.local == pytest.approx(0.3, rel=1e-12)
+
+
+def test_the_mean_that_a_leaky_relu_leaves_is_told_by_its_map() -> None:
+    """m^2 = r(0): behind a norm that takes it away c is (c - m^2)/(1 - m^2), and the largest C_f(0) is that before the last norm"""
+    layer, norm = mf.Activate(mf.leaky_relu(None)), mf.LayerNorm() >> mf.Linear(1, 0)
+    shaped = mf.tailored_leaky_relu(mf.Repeat(layer >> mf.Linear(1, 0) >> layer >> norm, 3), eta=0.35)
+    two = mf.Activate(shaped.activation) >> mf.Linear(1, 0) >> mf.Activate(shaped.activation)
+    first = mf.propagate(two >> norm, 2, 1.0, p=0.0)
+    assert first.q == pytest.approx(1, rel=1e-12)
+    last = mf.propagate(two >> mf.Linear(1, 0), 1, 1.0, c=first.c[-1], record="last")
+    assert last.c[0] == pytest.approx(0.35, rel=1e-12)
+    assert mf.tailored_leaky_relu(layer >> norm, eta=0.4).reason.endswith("only C_f(0) = 0.31831 in this network")
