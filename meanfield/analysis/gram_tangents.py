@@ -67,8 +67,10 @@ def _marched(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
     for l in range(ready.depth):
         flow = step(G, {**values, "l": np.full(ready.grid, float(l)), "L": np.full(ready.grid, float(ready.depth))})
         G, X = flow.state, flow.push(X)
+        infinite = np.isposinf(np.diagonal(plain(X), axis1=-2, axis2=-1)).any(-1)  # as behind a jump: what follows is infinite as well
+        X, scale = _beside(infinite, X), np.where(infinite, np.inf, scale)
         size = np.abs(plain(X)).max((-1, -2))
-        size = np.where((size > 0) & np.isfinite(size), size, 1.0)  # where J is 0 or infinite ln J is
+        size = np.where((size > 0) & np.isfinite(size), size, 1.0)  # where J is 0 ln J is infinite
         X, scale = X / size[..., None, None], scale + np.log(size)
     own, gaps = G.diagonal, G.gap(ready.pair)
     if ready.pair:
@@ -80,3 +82,12 @@ def _marched(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
         found += [plain(a) for a in some]
         found += [a.dots if isinstance(a, Dual) else np.zeros((len(names), *a.shape)) for a in some]
     return found
+
+
+def _beside(infinite: NDArray[np.bool_], X: Varied) -> Varied:
+    """unit perturbations in the place of those that are infinite, whose derivatives are no numbers"""
+    if not infinite.any():
+        return X
+    where, unit = infinite[..., None, None], np.eye(X.shape[-1])
+    value = np.where(where, unit, plain(X))
+    return Dual(value, np.where(where, np.nan, X.dots)) if isinstance(X, Dual) else value

@@ -117,3 +117,9 @@ def test_what_is_centred_keeps_the_digits_of_distances() -> None:
     parallel = mf.propagate(mf.FixedAttention(mf.i / 4, n, 1, 1) >> mf.MLP(mf.relu, 1, 1), 1, 1.0, gap=0.5)
     rho = parallel.gram[-1] / np.sqrt(np.outer(parallel.gram[-1].diagonal(), parallel.gram[-1].diagonal()))
     np.testing.assert_allclose(rho, 1.0, rtol=1e-14)
+
+
+def test_where_a_function_jumps_two_that_are_not_one_have_a_finite_product_of_slopes() -> None:
+    """what p = q - delta rounds to does not decide: E step'(u) step'(v) = 1/(2 pi sqrt(delta (2 q - delta)))"""
+    found = mf.evaluate(mf.step.derivative.kernel(mf.q, mf.q - mf.delta), q=1.5, delta=[1e-20, 0.0])
+    np.testing.assert_allclose(found, [1 / (2 * np.pi * np.sqrt(3e-20)), np.inf], rtol=1e-13)
