@@ -169,10 +169,10 @@ class SoftmaxRows:
         if len(self.angles):
             turns = sum(np.cos(self._scalars(a)[:, None] * distances) for a in self.angles) / len(self.angles)
         index = np.arange(G.shape[-1])
-        centred = G if len(self.angles) else self._points(self._rest)  # without positions a row sees no part that is the same for all
-        own = turns[:, np.abs(index[:, None] - index)] * centred
-        crossed = w @ own
-        spread = np.diagonal(own, axis1=-2, axis2=-1)[:, None] - 2 * crossed + (crossed * w).sum(-1)[..., None]
+        turned = turns[:, np.abs(index[:, None] - index)]
+        distance = self._points(self.tokens.distance) + (1.0 - turned) * G
+        crossed = w @ distance
+        spread = 2 * crossed - (crossed * w).sum(-1)[..., None]
         variances = (s[:, None] * np.diagonal(G, axis1=-2, axis2=-1))[..., None] * spread
         damping, response = _quenched(w, variances)
         variances = damping * damping * variances
@@ -224,15 +224,20 @@ class SoftmaxRows:
 
 def _quenched(w: Varied, variances: Varied) -> tuple[Varied, Varied]:
     """for each logit the factor, and for each row that of derivatives, that make the averages those of equal independent logits"""
-    pairs = (w * w).sum(-1)
-    several = plain(pairs) < 1
-    m = 1 / pairs[several]
-    v = (w * variances).sum(-1)[several] * m / (m - 1)
-    each = np.clip(variances[several], 0.0, np.inf) * (m / (m - 1))[:, None]
+    highest = plain(w) == plain(w).max(-1, keepdims=True)
+    highest = highest & (highest.cumsum(-1) == 1)
+    others = linearly(lambda a: np.where(highest, 0.0, a), w)
+    rest = others.sum(-1)
+    spare = rest * (2.0 - rest) - (others * others).sum(-1)  # 1 - 1/m, of a row next to one token too
+    several = plain(spare) > 0
+    spare = spare[several]
+    m = 1 / (1 - spare)
+    v = (w * variances).sum(-1)[several] / spare
+    each = np.clip(variances[several], 0.0, np.inf) / spare[:, None]
     damping = np.sqrt(number_at(SoftmaxExponent(_v, _m), {"v": each, "m": m[:, None]}))
     omega, mu = (number_at(average(_v, _m), {"v": v, "m": m}) for average in (SoftmaxExponent, SoftmaxResponse))
-    y = 1 / (1 + (m - 1) * np.exp(-v * omega))
-    response = np.sqrt(mu * y * (1 - y) * m * m / (m - 1))
+    y = 1 / (1 + m * spare * np.exp(-v * omega))
+    response = np.sqrt(mu * y * (y * spare * m * np.exp(-v * omega)) * m / spare)
 
     def placed(a: NDArray[np.float64]) -> NDArray[np.float64]:
         out = np.zeros((*several.shape, *a.shape[1:]))

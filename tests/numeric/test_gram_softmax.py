@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian import softmax_sums
 from meanfield.numeric.gram_softmax import SoftmaxRows
 from meanfield.numeric.gram_state import nearest
 
@@ -93,6 +94,30 @@ def test_rows_that_see_themselves_alone():
     rows = rows_of(GRAMS["pairs that differ"], np.eye(8), 3.0)
     assert np.allclose(rows.state().matrix, rows.G, rtol=1e-14)
     assert np.allclose(rows.pull(rows.G), rows.G, rtol=1e-14)
+
+
+def test_rows_that_see_little_but_themselves():
+    """a bias that falls off at once: what the others have is of first order in it, at any size"""
+    found = []
+    for bias in (1e-6, 1e-9, 1e-12):
+        net = mf.MaskedAttention(sp.Float(bias) ** abs(mf.i - mf.j), 6, 1, 1, 1, 1)
+        run = mf.propagate(net, 1, q=1.0, p=0.4)
+        found.append([(1 - run.q[1]) / bias, (0.6 - run.gap[1]) / bias])
+        assert run.status == "ok"
+    assert found[0] == pytest.approx(found[1], rel=3e-5)  # the second order
+    assert found[2] == pytest.approx(found[1], rel=1e-3)  # roundings of q
+
+
+def test_averages_of_wide_logits_are_the_same_sums(monkeypatch):
+    """over where they have features, and over all logits"""
+    for v, n in ((101.0, 1.0001), (150.0, 50.0)):
+        pairs = []
+        for wide in (100.0, 1e9):
+            monkeypatch.setattr(softmax_sums, "WIDE", wide)
+            pairs.append(np.empty(15))
+            softmax_sums.softmax_sums(v, n, pairs[-1])
+        np.testing.assert_allclose(pairs[0][:5], pairs[1][:5], rtol=1e-12)
+    assert softmax_sums.softmax_response(1e20, 2.0) == pytest.approx(1 / 3, rel=1e-9)
 
 
 def test_backward_is_the_transpose_of_forward():
