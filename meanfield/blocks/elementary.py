@@ -14,6 +14,7 @@ from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 from meanfield.catalogue import activations
 from meanfield.gaussian.guards import is_guarded
+from meanfield.gaussian.lacks import Apart, Lack
 
 __all__ = ["MLP", "Activate", "Derf", "Dropout", "DyT", "Identity", "Linear", "Scale"]
 
@@ -135,7 +136,8 @@ class Activate(Block):
             output = Signal(same, two, phi._gap(q, signal.delta), _mean(phi, q), False, signal.mixed)
         else:
             other, means = phi._second(q2), (_mean(phi, q), _mean(phi, q2))
-            output = Signal(same, two, (same + other) / 2 - two, means[0], False, signal.mixed, other, means[1])
+            delta = Apart(same, other, Lack(phi.expression, q, q2, signal.lack))
+            output = Signal(same, two, delta, means[0], False, signal.mixed, other, means[1])
         chi = slope._second(q)
         return Law(output, sp.diag(chi, slope._kernel(q, p, q2)), chi, tangent=NO_WEIGHTS)
 
@@ -209,7 +211,9 @@ class Dropout(Block):
     def law(self, signal: Signal) -> Law:
         gain = 1 / (1 - self.rate)
         q2 = None if signal.q2 is None else gain * signal.q2
-        delta = signal.delta + self.rate * gain * (signal.q + signal.second) / 2  # gain - 1 = rate gain
+        delta = signal.lack + self.rate * gain * sp.sqrt(signal.q) * sp.sqrt(signal.second)  # gain - 1 = rate gain
+        if q2 is not None:
+            delta = Apart(gain * signal.q, q2, delta)
         output = replace(signal, q=gain * signal.q, q2=q2, delta=delta, gaussian=signal.gaussian and gain == 1)
         return Law(output, sp.diag(gain, 1), gain, tangent=NO_WEIGHTS)
 

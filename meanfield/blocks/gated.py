@@ -17,6 +17,7 @@ from meanfield.blocks.algebra import Block, Serial, agreed_tokens, checked_block
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.blocks.laws import Law, Signal
 from meanfield.catalogue import activations
+from meanfield.gaussian.lacks import Apart
 
 __all__ = ["GEGLU", "GLU", "Product", "ReGLU", "SwiGLU"]
 
@@ -83,7 +84,9 @@ class Product(Block):
             output = Signal(q, p, delta, mean, gaussian=False, mixed=mixed)
         else:
             q2, mean2 = a.second * b.second, a.second_mean * b.second_mean
-            output = Signal(q, p, (q + q2) / 2 - p, mean, gaussian=False, mixed=mixed, q2=q2, mean2=mean2)
+            (one, first), (other, second) = ((c.lack, sp.sqrt(c.q) * sp.sqrt(c.second)) for c in (a, b))
+            lack = (one * (second + b.p) + other * (first + a.p)) / 2
+            output = Signal(q, p, Apart(q, q2, lack), mean, gaussian=False, mixed=mixed, q2=q2, mean2=mean2)
         transfer = f.transfer * sp.diag(b.q, b.p) + g.transfer * sp.diag(a.q, a.p)
         tangent = None
         if f.tangent is not None and g.tangent is not None:

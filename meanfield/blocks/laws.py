@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
+from meanfield.gaussian.lacks import Apart, Joined
+
 __all__ = ["NO_WEIGHTS", "TOKENS", "Definition", "Law", "Mixing", "Signal"]
 
 #: the tangent of a block without weights
@@ -62,12 +64,28 @@ class Signal:
         """The mean of the second token or input."""
         return self.mean if self.mean2 is None else self.mean2
 
+    @property
+    def lack(self) -> sp.Expr:
+        """sqrt(q q2) - p, which delta holds where variances are equal or delta is an `Apart` of them."""
+        if self.q2 is None or self.q2 == self.q:
+            return self.delta
+        if isinstance(self.delta, Apart) and self.delta.args[:2] == (self.q, self.q2):
+            return self.delta.args[2]
+        return self.delta - (sp.sqrt(self.q) - sp.sqrt(self.q2)) ** 2 / 2
+
     def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
         """The signal whose moments are a linear function of the ones here."""
-        second = None if self.q2 is None else f(self.q2)
+        if self.q2 is not None:
+            return self._mapped_unequal(self.q2, f)
         terms = {sp.Dummy(): term for term in sp.Add.make_args(self.delta)}  # kept as they are: integrands are not to be expanded
         delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms))).xreplace(terms)
-        return replace(self, q=f(self.q), p=f(self.p), delta=delta, q2=second)
+        return replace(self, q=f(self.q), p=f(self.p), delta=delta)
+
+    def _mapped_unequal(self, q2: sp.Expr, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
+        bias = f(S.Zero)
+        gain = f(S.One) - bias
+        lack = gain * self.lack + Joined(gain * self.q, gain * q2, bias, bias)
+        return replace(self, q=f(self.q), p=f(self.p), delta=Apart(f(self.q), f(q2), lack), q2=f(q2))
 
     def times(self, factor: sp.Expr) -> Signal:
         """The signal of factor * x."""
@@ -79,7 +97,10 @@ class Signal:
         q2 = None if self.q2 is None else self.q2 + other.second
         mean2 = None if self.mean2 is other.mean2 is None else self.second_mean + other.second_mean
         gaussian, mixed = self.gaussian and other.gaussian, self.mixed and other.mixed
-        return Signal(self.q + other.q, self.p + other.p, self.delta + other.delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
+        q, delta = self.q + other.q, self.delta + other.delta
+        if q2 is not None:
+            delta = Apart(q, q2, self.lack + other.lack + Joined(self.q, self.second, other.q, other.second))
+        return Signal(q, self.p + other.p, delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
 
 
 @dataclass(frozen=True)
@@ -135,8 +156,9 @@ class Law:
         q2 = None if out.q2 is None else name(out.q2, "q_tilde", positive=True)
         p, delta = out.p, out.delta
         if q2 is not None:
-            p, delta = sp.Dummy("p_tilde", real=True), sp.Dummy("delta_tilde", nonnegative=True)
-            new += (Definition(p, out.p, r"\tilde p"), Definition(delta, (q + q2) / 2 - p, r"\tilde\delta"))
+            p, lack = sp.Dummy("p_tilde", real=True), sp.Dummy("lack_tilde", nonnegative=True)
+            new += (Definition(p, out.p, r"\tilde p"), Definition(lack, out.lack, r"\tilde\lambda"))
+            delta = Apart(q, q2, lack)
         elif not (p.is_Number and delta.is_Number):
             p = sp.Dummy("p_tilde", real=True)
             delta = delta if delta.is_Number else sp.Dummy("delta_tilde", nonnegative=True)

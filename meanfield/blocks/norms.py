@@ -9,6 +9,7 @@ from sympy import S
 
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
+from meanfield.gaussian.lacks import Joined
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -36,9 +37,12 @@ class LayerNorm(Block):
         if signal.q2 is None:
             output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
             return Law(output, sp.eye(2) / v, 1 / v, tangent=NO_WEIGHTS)
-        root = sp.sqrt(v) * sp.sqrt(signal.q2 - signal.second_mean**2)
-        p = (signal.p - signal.mean * signal.second_mean) / root
-        output = Signal(S.One, p, 1 - p, S.Zero, signal.gaussian, signal.mixed, S.One)
+        v2 = signal.q2 - signal.second_mean**2
+        root = sp.sqrt(v) * sp.sqrt(v2)
+        means = signal.mean * signal.second_mean
+        p = (signal.p - means) / root
+        lack = signal.lack - Joined(v, v2, signal.mean**2, signal.second_mean**2) - (sp.Abs(means) - means)
+        output = Signal(S.One, p, lack / root, S.Zero, signal.gaussian, signal.mixed, S.One)
         return Law(output, sp.diag(1 / v, 1 / root), 1 / v, tangent=NO_WEIGHTS)
 
 
@@ -64,7 +68,7 @@ class RMSNorm(Block):
             return Law(output, sp.eye(2) / q, 1 / q, tangent=NO_WEIGHTS)
         root = sp.sqrt(q) * sp.sqrt(signal.q2)
         means = (mean, signal.second_mean / sp.sqrt(signal.q2))
-        output = Signal(S.One, signal.p / root, 1 - signal.p / root, means[0], signal.gaussian, signal.mixed, S.One, means[1])
+        output = Signal(S.One, signal.p / root, signal.lack / root, means[0], signal.gaussian, signal.mixed, S.One, means[1])
         return Law(output, sp.diag(1 / q, 1 / root), 1 / q, tangent=NO_WEIGHTS)
 
 

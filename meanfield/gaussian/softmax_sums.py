@@ -8,6 +8,7 @@ import numpy as np
 
 __all__ = [
     "SERIES",
+    "WIDE",
     "softmax_average",
     "softmax_exponent",
     "softmax_rate",
@@ -17,10 +18,13 @@ __all__ = [
     "softmax_terms",
     "softmax_triple",
     "softmax_value",
+    "wide_factors",
 ]
 
 #: below this v the exponent is its series, 1/(1 + 2 v/n) + O(v^2): the logarithm of a ratio near 1 has no digits left
 SERIES = 1e-5
+#: from this v on logits are wide against the features of y^k e^-y, y = t e^x, and sums go over these alone
+WIDE = 100.0
 
 
 def softmax_terms(n: float, power: float, log0: float, r1: float, r2: float, r3: float, r4: float, out: np.ndarray) -> None:
@@ -62,20 +66,54 @@ def softmax_rate(which: float, v: float, n: float, sums: np.ndarray, log_ratio: 
     return mu * ((2 * sums[13] + (n - 2) * sums[14] + sums[4]) / both - 1 / n - sums[10] / sums[0] - sums[11] / sums[1])
 
 
+def wide_factors(v: float, tau: float, g: np.ndarray) -> None:
+    r"""g_k = E y^k e^{-y}, k = 0 ... 4, and 1 - g_0, of y = e^{x - tau} for wide logits: beside a smooth step of width 2, whose mean is
+    \Phi(tau/\sqrt{v + 4}), what is integrated ends within 40 of tau."""
+    scale = math.sqrt(2.0 * (v + 4.0))
+    density = 0.25 / math.sqrt(2.0 * math.pi * v)
+    for k in range(6):
+        g[k] = 0.0
+    for k in range(-164, 77):
+        z = 0.25 * k
+        y = math.exp(z)
+        w = density * math.exp(-0.5 * (tau + z) * (tau + z) / v)
+        left = -math.expm1(-y) if z < 0.0 else 1.0 - math.exp(-y)
+        # of the step and of e^-y what they lack of 1 before 0, else what they are
+        beside = left - 0.5 * math.erfc(-z / math.sqrt(8.0)) if z < 0.0 else 0.5 * math.erfc(z / math.sqrt(8.0)) - math.exp(-y)
+        g[5] += w * beside
+        kept = w * math.exp(-y)
+        for j in range(1, 5):
+            kept *= y
+            g[j] += kept
+    g[0] = 0.5 * math.erfc(-tau / scale) - g[5]
+    g[5] = 0.5 * math.erfc(tau / scale) + g[5]
+
+
 def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
     """E A1 A1, E A1 A2, 2 E A1 A2 A3, 6 E A1^2 A2^2, 6 E A1^2 A2 A3 to 1e-13, and their derivatives in v and in n; v > 0 and n >= 1."""
-    step = 0.25
+    wide = v > WIDE
+    step = max(0.25, math.sqrt(v) / 16.0) if wide else 0.25
     spacing = min(0.35, 0.7 * math.sqrt(v))
     reach = int(8.5 * math.sqrt(v) / spacing) + 1
     far = 50.0 + 2.0 * math.log(n)
     tau = v + 0.5 * far if far > 2.0 * v else math.sqrt(2.0 * v * far)
     terms = np.empty(15)
+    g = np.empty(6)
     for i in range(15):
         sums[i] = 0.0
     going = True
     while going:
         whole = u = d0 = d1 = d2 = d3 = d4 = 0.0
-        for k in range(-reach, reach + 1):
+        if wide:
+            wide_factors(v, tau, g)
+            whole = 1.0
+            u = g[5]
+            d0 = g[0]
+            d1 = g[1]
+            d2 = g[2]
+            d3 = g[3]
+            d4 = g[4]
+        for k in range(-reach, reach + 1 if not wide else -reach):
             x = k * spacing
             y = math.exp(x - tau)
             w = math.exp(-0.5 * x * x / v)
@@ -102,7 +140,7 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
 
 def softmax_value(which: float, v: float, n: float) -> float:
     """omega, mu or beta_3 for softmax weights of n logits of variance v."""
-    if not (v < 1e4 and n >= 1.0):
+    if not (v < 1e300 and n >= 1.0):
         return math.nan
     if v < SERIES:
         return 1.0 / (1.0 + (3.0 if which == 2.0 else 2.0) * v / n)
@@ -128,7 +166,7 @@ def softmax_triple(v: float, n: float) -> float:
 
 def softmax_slope(v: float, n: float, which: float) -> float:
     """d omega/dv, d omega/dn, d mu/dv, d mu/dn, d beta_3/dv, d beta_3/dn."""
-    if not (v < 1e4 and n >= 1.0):
+    if not (v < 1e300 and n >= 1.0):
         return math.nan
     if which < 2.0 and v < SERIES:
         return (2.0 * v if which == 1.0 else -2.0 * n) / (n + 2.0 * v) ** 2

@@ -1,8 +1,9 @@
 r"""The n x n Gram matrix of n tokens or inputs over depth, where (q, p) is not enough: fixed attention weights, inputs of unequal norm.
 
 Blocks that treat each token by itself act on entries, (q_i, p_ij, q_j) -> p'_ij; fixed mixing acts as G -> gain A G A^T; residual and
-parallel branches add. Beside G go the push-forward X of unit perturbations at the input, the pull-back of gradients at the output, and
-the neural tangent kernel, all three linear in each step. Matrices and parameters that are `Dual` carry derivatives along.
+parallel branches add. What entries lack of their bound goes along, see `gram_state`. Beside these go the push-forward X of unit
+perturbations at the input, the pull-back of gradients at the output, and the neural tangent kernel, all three linear in each step.
+Matrices and parameters that are `Dual` carry derivatives along.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import sympy as sp
 from meanfield.blocks.algebra import Block, Parallel, Serial, symmetric_only
 from meanfield.blocks.laws import TOKENS, Mixing
 from meanfield.blocks.stacking import Repeat, Residual
-from meanfield.numeric.duals import Varied, linearly, plain
+from meanfield.numeric.duals import Varied
+from meanfield.numeric.gram_entries import entries_at
 from meanfield.numeric.gram_laws import entry_laws, joined, one_law
+from meanfield.numeric.gram_mixing import mixed
 from meanfield.numeric.gram_softmax import SoftmaxRows
-from meanfield.numeric.merged import pair_at
-from meanfield.numeric.pointwise import Lasting, number_at
+from meanfield.numeric.gram_state import Grams
+from meanfield.numeric.pointwise import Lasting
 
 __all__ = ["Flow", "Map", "Step", "flow_of"]
 
@@ -32,7 +35,7 @@ Map = Callable[[Varied], Varied]
 class Flow:
     """One step at a layer: the Gram matrix after it, the linear maps of perturbations and of gradients, and what it adds to the NTK."""
 
-    gram: Varied
+    state: Grams
     push: Map
     pull: Map
     tangent: Callable[[], Varied] | None
@@ -40,7 +43,7 @@ class Flow:
 
 #: values of all symbols at a layer, of the shape of the grid
 Values = Mapping[str, Varied]
-Step = Callable[[Varied, Values], Flow]
+Step = Callable[[Grams, Values], Flow]
 
 
 @singledispatch
@@ -85,16 +88,16 @@ def _(block: Repeat) -> Step:
 def _in_turn(steps: list[Step]) -> Step:
     """one step after another"""
 
-    def step(G: Varied, values: Values) -> Flow:
+    def step(G: Grams, values: Values) -> Flow:
         flows: list[Flow] = []
         for part in steps:
-            flows.append(part(flows[-1].gram if flows else G, values))
+            flows.append(part(flows[-1].state if flows else G, values))
 
         def own() -> Varied:
             return reduce(lambda total, f: f.push(total) + f.tangent(), flows[1:], flows[0].tangent())  # type: ignore[misc]
 
         return Flow(
-            flows[-1].gram,
+            flows[-1].state,
             lambda X: reduce(lambda Y, f: f.push(Y), flows, X),
             lambda g: reduce(lambda h, f: f.pull(h), reversed(flows), g),
             own if all(f.tangent for f in flows) else None,
@@ -107,7 +110,7 @@ def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
     """scaled branches from the same input, with independent weights; None is the input itself"""
     weights = [Lasting(factor**2) for factor, _ in terms]
 
-    def step(G: Varied, values: Values) -> Flow:
+    def step(G: Grams, values: Values) -> Flow:
         identity = Flow(G, lambda X: X, lambda g: g, lambda: np.zeros(()))
         parts = [(weight(values)[..., None, None], s(G, values) if s else identity) for weight, (_, s) in zip(weights, terms, strict=True)]
 
@@ -115,7 +118,8 @@ def _sum(terms: list[tuple[sp.Expr, Step | None]]) -> Step:
             return sum(w * of(f) for w, f in parts)
 
         own = None if any(f.tangent is None for _, f in parts) else lambda: added(lambda f: f.tangent and f.tangent())
-        return Flow(added(lambda f: f.gram), lambda X: added(lambda f: f.push(X)), lambda g: added(lambda f: f.pull(g)), own)
+        state = reduce(Grams.plus, (f.state.times(w) for w, f in parts))
+        return Flow(state, lambda X: added(lambda f: f.push(X)), lambda g: added(lambda f: f.pull(g)), own)
 
     return step
 
@@ -125,7 +129,7 @@ def _mixed(mixing: Mixing) -> Step:
     turns = [Lasting(f) for f in mixing.frequencies]
     i, j = (symbol.name for symbol in TOKENS)
 
-    def step(G: Varied, values: Values) -> Flow:
+    def step(G: Grams, values: Values) -> Flow:
         indices = np.arange(1, G.shape[-1] + 1)
         gain = gains(values)[..., None, None]
         inner = {name: v[..., None, None] for name, v in values.items()}
@@ -133,10 +137,10 @@ def _mixed(mixing: Mixing) -> Step:
         A = np.broadcast_to(A, np.broadcast_shapes(G.shape, gain.shape, A.shape))
         if mixing.strength != 0:
             rows = SoftmaxRows(G, A, strengths(values), [turn(values) for turn in turns])
-            return Flow(gain * rows.gram(), lambda X: gain * rows.push(X), lambda g: gain * rows.pull(g), None)
+            return Flow(rows.state().times(gain), lambda X: gain * rows.push(X), lambda g: gain * rows.pull(g), None)
         T = np.swapaxes(A, -1, -2)
-        after = gain * (A @ G @ T)
-        return Flow(after, lambda X: gain * (A @ X @ T), lambda g: gain * (T @ g @ A), lambda: mixing.matrices * after)
+        after = mixed(G, A).times(gain)
+        return Flow(after, lambda X: gain * (A @ X @ T), lambda g: gain * (T @ g @ A), lambda: mixing.matrices * after.matrix)
 
     return step
 
@@ -145,29 +149,8 @@ def _entries(block: Block) -> Step:
     """a block that acts on each token by itself"""
     laws = entry_laws(block)
 
-    def step(G: Varied, values: Values) -> Flow:
-        n = G.shape[-1]
-        i, j = np.triu_indices(n, 1)
-        diagonal = np.diagonal(G, axis1=-2, axis2=-1)
-        first, second = diagonal[..., i], diagonal[..., j]
-        limit = np.sqrt(plain(first)) * np.sqrt(plain(second))
-        inner = {name: v[..., None] for name, v in values.items()}
-        own = {**inner, "q": diagonal}
-        pairs = {**inner, "q1": first, "q2": second, "p": np.clip(G[..., i, j], -limit, limit)}
-
-        def matrix(one: sp.Expr, two: sp.Expr) -> Varied:
-            def placed(same: Varied, pair: Varied) -> Varied:
-                shape = np.broadcast_shapes(G.shape, *((*v.shape, 1) for v in inner.values()))
-                out = np.empty(shape)
-                out[..., range(n), range(n)] = same
-                if n > 1:
-                    out[..., i, j] = out[..., j, i] = pair
-                return out
-
-            return linearly(placed, number_at(one, own), pair_at(two, pairs) if n > 1 else np.zeros(()))
-
-        after, factor = (matrix(one, two) for one, two in zip(laws.same[:2], laws.pair[:2], strict=True))
-        tangent = (lambda: matrix(laws.same[2], laws.pair[2])) if len(laws.same) > 2 else None
+    def step(G: Grams, values: Values) -> Flow:
+        after, factor, tangent = entries_at(laws, G, values)
         return Flow(after, lambda X: factor * X, lambda g: factor * g, tangent)
 
     return step

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from meanfield.blocks.algebra import Block, Parallel, Serial, symmetric_only
 from meanfield.blocks.laws import TOKENS, Law, Signal
 from meanfield.blocks.stacking import Repeat, Residual
+from meanfield.gaussian.lacks import Apart
 from meanfield.numeric.pointwise import number_at
 from meanfield.symbols import known, merged, reserved
 
@@ -60,20 +61,25 @@ def joined(block: Serial) -> list[Block]:
 
 @dataclass(frozen=True)
 class EntryLaws:
-    """Variance, covariance, factor of a perturbation and part of the NTK: of a token in mf.q, of two in mf.q1, mf.p, mf.q2."""
+    """Variance, covariance, factor of a perturbation and part of the NTK: of a token in mf.q, of two in mf.q1, mf.p, mf.q2. Of two by what
+    their covariance lacks of its bound, `delta`: that, factor and NTK at equal variances mf.q, and that at unequal ones."""
 
     same: tuple[sp.Expr, ...]
     pair: tuple[sp.Expr, ...]
+    equal: tuple[sp.Expr, ...]
+    lack: sp.Expr
 
 
 @lru_cache(maxsize=256)
 def entry_laws(block: Block) -> EntryLaws:
     same = block.law(Signal(q, p, delta))
-    pair = block.law(Signal(q1, p, (q1 + q2) / 2 - p, q2=q2))
+    pair = block.law(Signal(q1, p, Apart(q1, q2, delta), q2=q2))
     own_same, own_pair = same.tangent or (), pair.tangent or ()
     one = explicit(same, (same.output.q, same.transfer[0, 0], *own_same[:1]))
     two = explicit(pair, (pair.output.p, pair.transfer[1, 1], *own_pair[1:]))
-    return EntryLaws(one, two)
+    equal = explicit(same, (same.output.delta, same.transfer[1, 1], *own_same[1:]))
+    (lack,) = explicit(pair, (pair.output.lack,))
+    return EntryLaws(one, two, tuple(e.xreplace({p: q - delta}) for e in equal), lack)
 
 
 def explicit(law: Law, wanted: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
@@ -85,7 +91,7 @@ def explicit(law: Law, wanted: Iterable[sp.Expr]) -> tuple[sp.Expr, ...]:
             e = e.xreplace(named)
         return e
 
-    found = [put(sp.sympify(e)) for e in wanted]
+    found = [put(sp.sympify(e)).replace(Apart, lambda *parts: Apart(*parts).written) for e in wanted]
     one = merged({s for e in found for s in e.free_symbols})
     return tuple(e.xreplace(one) for e in found)
 

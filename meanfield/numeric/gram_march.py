@@ -16,6 +16,7 @@ from meanfield.fingerprint import fingerprint
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
+from meanfield.numeric.gram_state import Grams
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.programs import among
 from meanfield.numeric.runs import bound_parameters, check_angle, check_gram, initial_moments
@@ -48,7 +49,7 @@ class Gram:
     layers: NDArray[np.int64]
     begin: dict[str, Floats]
     grid: tuple[int, ...]
-    gram: Floats  # at the start; broadcasts with (*grid, n, n)
+    gram: Grams  # at the start; broadcasts with (*grid, n, n)
     pair: bool
 
     @property
@@ -71,7 +72,7 @@ class Gram:
     def run(self, points: int) -> GramRun | PairRun:
         """Do it; `points` are in the whole grid, of which this may be a chunk."""
         n = self.gram.shape[-1]
-        passes = Passes(self.net, self.depth, self.layers.size, self.start == "pooled", n)
+        passes = Passes(self.net, self.depth, self.layers.size, self.start == "pooled", n, self.pair)
         with among(None if points == 1 else points * max(self.depth, 1) * n * n):
             march = passes.march(self.layers, self.gram, self.parameters, self.grid)
         axes = axes_of({**self.begin, **self.parameters}, self.grid)
@@ -108,7 +109,8 @@ def prepared_tokens(
     if delta0 is not None:
         check_gram(q0, delta0, np.asarray(float(n)))
     G = (q0 - given)[..., None, None] * np.ones((n, n)) + given[..., None, None] * np.eye(n)
-    return Gram(net, values, depth, start, layers, begin, grid, G, False)
+    lack = given[..., None, None] * (1.0 - np.eye(n)) + np.zeros_like(G)
+    return Gram(net, values, depth, start, layers, begin, grid, Grams(G, lack), False)
 
 
 def prepared_pair(
@@ -142,13 +144,16 @@ def prepared_pair(
     root = arguments.geometric_mean(first, second)
     if names[0] == "p":
         cov = arguments.within(value, root, "p = {value}: |p| must be at most sqrt(q q2) = {limit}")
+        lack = root - cov
     else:
         check_angle(value, names[0])
         cov = (value if names[0] == "c" else 1.0 - value) * root
-    G = np.empty((*arguments.broadcast(begin), 2, 2))
+        lack = (1.0 - value if names[0] == "c" else value) * root
+    G, apart = np.empty((*arguments.broadcast(begin), 2, 2)), np.zeros((*arguments.broadcast(begin), 2, 2))
     G[..., 0, 0], G[..., 1, 1] = first, second
     G[..., 0, 1] = G[..., 1, 0] = cov
-    return Gram(net, values, depth, "token", layers, begin, grid, G, True)
+    apart[..., 0, 1] = apart[..., 1, 0] = lack
+    return Gram(net, values, depth, "token", layers, begin, grid, Grams(G, apart), True)
 
 
 def ntk(

@@ -19,6 +19,7 @@ from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.gram import Map, Step, flow_of
 from meanfield.numeric.gram_laws import has_tangent, joined, one_law, sizes_of
 from meanfield.numeric.gram_runs import March
+from meanfield.numeric.gram_state import Grams
 from meanfield.numeric.zero_parameters import silent_points
 from meanfield.progress import track
 from meanfield.recurrence import recursion
@@ -47,6 +48,7 @@ class Passes:
     kept: int
     pooled: bool
     n: int
+    pair: bool = False
 
     @property
     def several(self) -> bool:
@@ -67,21 +69,21 @@ class Passes:
 
     def bytes(self, count: int) -> float:
         """What so many points take, and what is kept meanwhile."""
-        result = count * self.kept * (self.n * self.n * (1 + has_tangent(self.net)) + 2 * self.n + 1)
+        result = count * self.kept * (self.n * self.n * (1 + has_tangent(self.net)) + 2 * self.n + 2)
         layers = 2 * self.stretch if self.several else 1
         return 8.0 * (result + count * self.n**2 + min(count, self.points) * self.n**2 * layers * _matrices(self.net))
 
-    def march(self, layers: NDArray[np.int64], gram: Floats, values: Mapping[str, Floats], grid: tuple[int, ...]) -> March:
+    def march(self, layers: NDArray[np.int64], begin: Grams, values: Mapping[str, Floats], grid: tuple[int, ...]) -> March:
         """Every point of a grid, from Gram matrices and values that broadcast with it."""
         count, n = math.prod(grid), self.n
-        start = np.broadcast_to(gram, (*grid, n, n)).reshape(count, n, n)
+        start = Grams(*(np.broadcast_to(a, (*grid, n, n)).reshape(count, n, n) for a in (begin.matrix, begin.lack)))
         given = {name: v.reshape(()) if v.size == 1 else np.broadcast_to(v, grid).reshape(count) for name, v in values.items()}
         out = March.empty(layers, count, n, has_tangent(self.net))
         step = flow_of(self.net)
         parts = [slice(first, first + self.points) for first in range(0, count, self.points)]
         for part in track(parts, "propagate", len(parts)):
             own = {name: v[part] if v.ndim else v for name, v in given.items()}
-            _Points(self, step, own, out.of(part)).run(start[part])
+            _Points(self, step, own, out.of(part)).run(start.of(part))
         bad = np.flatnonzero(~np.isin(out.status, _WHOLE))
         if bad.size:
             own = {name: np.broadcast_to(v, count)[bad] for name, v in given.items()}
@@ -94,11 +96,12 @@ class Passes:
             rec = recursion(self.net)
             return silent_points(rec, np.array([values[s.name] for s in rec.parameters]).reshape(-1, count))
         kept = sizes_of(self.net)
-        start, silent = np.broadcast_to(np.eye(self.n), (count, self.n, self.n)), np.ones(count, dtype=bool)
+        matrix, silent = np.broadcast_to(np.eye(self.n), (count, self.n, self.n)), np.ones(count, dtype=bool)
         for whatever in _WHATEVER:
             plain = {name: v if name in kept else (v != 0) * whatever**k for k, (name, v) in enumerate(values.items(), 1)}
-            after = flow_of(self.net)(start, {**plain, "l": np.zeros(()), "L": np.asarray(float(self.depth))}).gram
-            silent &= (after == 0).all((-1, -2))
+            start = Grams(matrix, 1.0 - matrix)
+            after = flow_of(self.net)(start, {**plain, "l": np.zeros(()), "L": np.asarray(float(self.depth))}).state
+            silent &= (after.matrix == 0).all((-1, -2))
         return silent
 
 
@@ -123,7 +126,7 @@ class _Points:
     values: Mapping[str, Floats]
     out: March
 
-    def run(self, G: Floats) -> None:
+    def run(self, G: Grams) -> None:
         starts, pulls = self._forth(G)
         if self.passes.several:
             self._back(starts, pulls)
@@ -147,11 +150,11 @@ class _Points:
     def _at(self, l: int) -> dict[str, Floats]:
         return {**self.values, "l": np.asarray(float(l)), "L": np.asarray(float(self.passes.depth))}
 
-    def _forth(self, G: Floats) -> tuple[list[Floats], list[Map]]:
+    def _forth(self, G: Grams) -> tuple[list[Grams], list[Map]]:
         """Gram matrices at the start of stretches, and the way back through the last of these"""
         status, depth, stretch = self.out.status, self.passes.depth, self.passes.stretch
-        X, scale, theta = np.broadcast_to(self._harmless, G.shape), np.zeros(len(G)), G
-        starts: list[Floats] = []
+        X, scale, theta = np.broadcast_to(self._harmless, G.shape), np.zeros(G.shape[0]), G.matrix
+        starts: list[Grams] = []
         pulls: list[Map] = []
         self._keep(0, G, X, scale, theta)
         for l in track(range(depth), "propagate", depth):
@@ -159,7 +162,7 @@ class _Points:
                 starts.append(G)
                 pulls.clear()
             flow = self.step(G, self._at(l))
-            words = _words(flow.gram)
+            words = _words(flow.state.matrix)
             status[:] = np.where((status == "ok") | (words != "ok") & np.isin(status, _LIVE), words, status)
             with np.errstate(over="ignore", invalid="ignore"):
                 X = flow.push(X)
@@ -172,23 +175,24 @@ class _Points:
             X, scale = _scaled(np.where(good, X, self._harmless), scale)
             if self.passes.several:
                 pulls.append(flow.pull)
-            G = np.where(good, flow.gram, self._harmless)
+            G = flow.state.where(good, self._harmless)
             self._keep(l + 1, G, X, scale, theta)
         status[(status == "ok") & ~X.any((-1, -2))] = "zero APJN"
         return starts, pulls
 
-    def _keep(self, l: int, G: Floats, X: Floats, scale: Floats, theta: Floats) -> None:
+    def _keep(self, l: int, G: Grams, X: Floats, scale: Floats, theta: Floats) -> None:
         k = self._places.get(l)
         if k is None:
             return
         good = np.isin(self.out.status, _LIVE)
-        self.out.gram[:, k] = np.where(good[:, None, None], G, np.nan)
+        self.out.gram[:, k] = np.where(good[:, None, None], G.matrix, np.nan)
+        self.out.gap[:, k] = np.where(good, G.gap(self.passes.pair), np.nan)
         if self.out.tangent is not None:
             self.out.tangent[:, k] = np.where(good[:, None, None], theta, np.nan)
         with np.errstate(divide="ignore"):
             self.out.forward[:, k] = np.where(good[:, None], np.log((X * self._seed).sum(-1)) + scale[:, None], np.nan)
 
-    def _back(self, starts: list[Floats], pulls: list[Map]) -> None:
+    def _back(self, starts: list[Grams], pulls: list[Map]) -> None:
         depth, stretch, n = self.passes.depth, self.passes.stretch, self.passes.n
         whole = np.isin(self.out.status, _WHOLE)
         g, scale = np.broadcast_to(self._seed, (len(whole), n, n)), np.zeros(len(whole))
@@ -209,13 +213,13 @@ class _Points:
                 g = np.where(whole[:, None, None], pulls.pop()(g), self._harmless)
             g, scale = _scaled(g, scale)
 
-    def _again(self, G: Floats, start: int, stop: int, whole: NDArray[np.bool_]) -> list[Map]:
+    def _again(self, G: Grams, start: int, stop: int, whole: NDArray[np.bool_]) -> list[Map]:
         """the way back through a stretch of layers, run once more"""
         pulls = []
         for l in range(start, stop):
-            flow = self.step(np.where(whole[:, None, None], G, self._harmless), self._at(l))
+            flow = self.step(G.where(whole[:, None, None], self._harmless), self._at(l))
             pulls.append(flow.pull)
-            G = flow.gram
+            G = flow.state
         return pulls
 
 

@@ -23,10 +23,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class March:
-    """Arrays over (*grid, layers, ...): Gram matrices, ln of the gradient's diagonal backward and forward, NTK, status over the grid."""
+    """Arrays over (*grid, layers, ...): Gram matrices, 1 - c, ln of the gradient's diagonal backward and forward, NTK, status over the
+    grid."""
 
     layers: NDArray[np.int64]
     gram: Floats
+    gap: Floats
     backward: Floats
     alike: Floats
     forward: Floats
@@ -36,9 +38,9 @@ class March:
     @classmethod
     def empty(cls, layers: NDArray[np.int64], count: int, n: int, tangent: bool) -> March:
         """Of so many points, before it begins."""
-        gram, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (n,), (), (n,)))
+        gram, gap, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (), (n,), (), (n,)))
         theta = np.full_like(gram, np.nan) if tangent else None
-        return cls(layers, gram, backward, alike, forward, theta, np.full(count, "ok", dtype=WORDS))
+        return cls(layers, gram, gap, backward, alike, forward, theta, np.full(count, "ok", dtype=WORDS))
 
     def of(self, points: slice) -> March:
         """Some of its points: views."""
@@ -47,7 +49,12 @@ class March:
     def silence(self, points: NDArray[np.int64]) -> None:
         """Those points as they are where a repeat takes everything to 0: nothing is left of them, and no gradient goes through it."""
         later, before = self.layers > 0, self.layers < self.layers[-1]
-        for rows, value, where in ((self.gram, 0.0, later), (self.forward, -np.inf, later), (self.tangent, 0.0, later)):
+        for rows, value, where in (
+            (self.gram, 0.0, later),
+            (self.gap, np.nan, later),
+            (self.forward, -np.inf, later),
+            (self.tangent, 0.0, later),
+        ):
             if rows is not None:
                 rows[np.ix_(points, np.flatnonzero(where))] = value
         self.backward[points] = np.where(before | (len(before) == 1), -np.inf, 0.0)[:, None]
@@ -139,7 +146,9 @@ class GramRun(faces.Labelled):
 
     @property
     def gap(self) -> Floats:
-        return np.asarray(1.0 - self.c)
+        if self.gram.shape[-1] == 1:
+            raise AttributeError("gap: a single token has no covariance with another")
+        return self._march.gap
 
     @property
     def log_apjn_tokens(self) -> Floats:
@@ -239,7 +248,7 @@ class PairRun(faces.Labelled):
 
     @property
     def gap(self) -> Floats:
-        return np.asarray(1.0 - self.c)
+        return self._march.gap
 
     @property
     def log_apjn(self) -> Floats:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.softmax import SoftmaxExponent, SoftmaxResponse
 from meanfield.numeric.duals import Varied, linearly, plain
+from meanfield.numeric.gram_state import Grams, nearest
 from meanfield.numeric.pointwise import number_at
 
 __all__ = ["SoftmaxRows"]
@@ -60,7 +61,7 @@ class SoftmaxRows:
     Raises ValueError for a negative weight, or a row without any.
     """
 
-    G: Varied
+    tokens: Grams
     B: Varied
     strength: Varied
     angles: Sequence[Varied]
@@ -70,15 +71,36 @@ class SoftmaxRows:
         if not (B >= 0).all() or not (B.sum(-1) > 0).all():
             raise ValueError("weights: masked attention needs weights >= 0 with at least one above 0 for every token")
 
-    def gram(self) -> Varied:
-        """The Gram matrix of the mixed tokens."""
-        G = self._points(self.G)
-        return self._symmetric(lambda pairs: (pairs.moment * G[pairs.seen]).sum((-1, -2)))
+    @property
+    def G(self) -> Varied:
+        """The Gram matrices."""
+        return self.tokens.matrix
+
+    def state(self) -> Grams:
+        """The mixed tokens. What is the same for all, as the variance of the first, goes through rows that sum to 1 unchanged: distances
+        come from what is left."""
+        G, rest = self._points(self.G), self._points(self._rest)
+        together = self._symmetric(
+            lambda pairs: (pairs.moment * G[pairs.seen]).sum((-1, -2)), lambda pairs: (pairs.moment * rest[pairs.seen]).sum((-1, -2))
+        )
+        matrix, apart = together
+        own = np.diagonal(apart, axis1=-2, axis2=-1)
+        distance = own[..., :, None] / 2 + own[..., None, :] / 2 - apart
+        roots = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
+        turned = roots[..., :, None] - roots[..., None, :]
+        return nearest(matrix, distance - turned * turned / 2)
 
     def push(self, X: Varied) -> Varied:
         """Second moments of perturbations, forward."""
         X = self._points(X)
-        return self._symmetric(lambda pairs: ((pairs.moment + pairs.keys) * X[pairs.seen]).sum((-1, -2)) + pairs.queries * X[pairs.here])
+        return self._symmetric(lambda pairs: ((pairs.moment + pairs.keys) * X[pairs.seen]).sum((-1, -2)) + pairs.queries * X[pairs.here])[0]
+
+    @property
+    def _rest(self) -> Varied:
+        """The Gram matrices less the variance of the first token, with the digits of distances."""
+        own = self.tokens.diagonal
+        own = own - own[..., :1]
+        return own[..., :, None] / 2 + own[..., None, :] / 2 - self.tokens.distance
 
     def pull(self, g: Varied) -> Varied:
         """Second moments of gradients, backward: the transpose of `push`."""
@@ -109,8 +131,8 @@ class SoftmaxRows:
         """numbers over the grid, one after another"""
         return np.broadcast_to(a, self._shape[:-2]).reshape(prod(self._shape[:-2]))
 
-    def _symmetric(self, entries: Callable[[_Pairs], Varied]) -> Varied:
-        """a matrix from its entries at pairs of rows"""
+    def _symmetric(self, *entries: Callable[[_Pairs], Varied]) -> list[Varied]:
+        """matrices from their entries at pairs of rows"""
 
         def placed(*parts: NDArray[np.float64]) -> NDArray[np.float64]:
             out = np.empty((prod(self._shape[:-2]), *self._shape[-2:]))
@@ -122,8 +144,8 @@ class SoftmaxRows:
         found, values = [], []
         for pairs in self._pairs():
             found.append(pairs.here)
-            values.append(entries(pairs))
-        return linearly(placed, *values)
+            values.append([of(pairs) for of in entries])
+        return [linearly(placed, *column) for column in zip(*values, strict=True)]
 
     @cached_property
     def _order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -147,16 +169,17 @@ class SoftmaxRows:
         if len(self.angles):
             turns = sum(np.cos(self._scalars(a)[:, None] * distances) for a in self.angles) / len(self.angles)
         index = np.arange(G.shape[-1])
-        own = turns[:, np.abs(index[:, None] - index)] * G
-        crossed = w @ own
-        spread = np.diagonal(own, axis1=-2, axis2=-1)[:, None] - 2 * crossed + (crossed * w).sum(-1)[..., None]
+        turned = turns[:, np.abs(index[:, None] - index)]
+        distance = self._points(self.tokens.distance) + (1.0 - turned) * G
+        crossed = w @ distance
+        spread = 2 * crossed - (crossed * w).sum(-1)[..., None]
         variances = (s[:, None] * np.diagonal(G, axis1=-2, axis2=-1))[..., None] * spread
         damping, response = _quenched(w, variances)
         variances = damping * damping * variances
         shift = np.where(plain(w) > 0, plain(variances), -np.inf).max(-1, keepdims=True)
         mean = w * np.exp((variances - np.where(plain(w) > 0, shift, plain(variances))) / 2)
         mean = mean / mean.sum(-1)[..., None]
-        return _Rows(w, variances, damping, mean, mean @ G, response, turns)
+        return _Rows(w, variances, damping, mean, mean @ self._points(self._rest), response, turns)
 
     def _pairs(self) -> Iterator[_Pairs]:
         i, k = self._order
@@ -180,11 +203,11 @@ class SoftmaxRows:
             return a * b
 
         G, s = self._points(self.G), self._scalars(self.strength)[points, None]
-        strength, g = (s * G[points, i, k])[..., None, None], G[seen]
+        strength, g, rest = (s * G[points, i, k])[..., None, None], G[seen], self._points(self._rest)[seen]
         apart = np.arange(other) - np.arange(last)[:, None] + (i - k)[:, None, None]
         R = every.turns[points][:, np.abs(apart)]
         w_i, w_k, a_i = every.weights[points, i, :last], every.weights[points, k, :other], every.mean[points, i, :last]
-        crossed = strength * pair(every.damping, times) * _centred(R * g, w_i, w_k)
+        crossed = strength * pair(every.damping, times) * _centred(R * (g if len(self.angles) else rest), w_i, w_k)
         exponent = pair(every.variances, lambda a, b: (a + b) / 2) + crossed
         weights = pair(every.weights, times)
         some = plain(weights) > 0
@@ -195,21 +218,26 @@ class SoftmaxRows:
         both = (a_i * mixed_k).sum(-1)
         response = s * every.response[points, i] * every.response[points, k]
         moved = response[..., None, None] * R * pair(every.mean, times)
-        moved = moved * (g - mixed_i[..., None, :] - mixed_k[..., :, None] + both[..., None, None])
+        moved = moved * (rest - mixed_i[..., None, :] - mixed_k[..., :, None] + both[..., None, None])
         return _Pairs((points, i, k), seen, moment, G[points, i, k][..., None, None] * moved, (moved * g).sum((-1, -2)))
 
 
 def _quenched(w: Varied, variances: Varied) -> tuple[Varied, Varied]:
     """for each logit the factor, and for each row that of derivatives, that make the averages those of equal independent logits"""
-    pairs = (w * w).sum(-1)
-    several = plain(pairs) < 1
-    m = 1 / pairs[several]
-    v = (w * variances).sum(-1)[several] * m / (m - 1)
-    each = np.clip(variances[several], 0.0, np.inf) * (m / (m - 1))[:, None]
+    highest = plain(w) == plain(w).max(-1, keepdims=True)
+    highest = highest & (highest.cumsum(-1) == 1)
+    others = linearly(lambda a: np.where(highest, 0.0, a), w)
+    rest = others.sum(-1)
+    spare = rest * (2.0 - rest) - (others * others).sum(-1)  # 1 - 1/m, of a row next to one token too
+    several = plain(spare) > 0
+    spare = spare[several]
+    m = 1 / (1 - spare)
+    v = (w * variances).sum(-1)[several] / spare
+    each = np.clip(variances[several], 0.0, np.inf) / spare[:, None]
     damping = np.sqrt(number_at(SoftmaxExponent(_v, _m), {"v": each, "m": m[:, None]}))
     omega, mu = (number_at(average(_v, _m), {"v": v, "m": m}) for average in (SoftmaxExponent, SoftmaxResponse))
-    y = 1 / (1 + (m - 1) * np.exp(-v * omega))
-    response = np.sqrt(mu * y * (1 - y) * m * m / (m - 1))
+    y = 1 / (1 + m * spare * np.exp(-v * omega))
+    response = np.sqrt(mu * y * (y * spare * m * np.exp(-v * omega)) * m / spare)
 
     def placed(a: NDArray[np.float64]) -> NDArray[np.float64]:
         out = np.zeros((*several.shape, *a.shape[1:]))

@@ -68,8 +68,11 @@ def at_coincidence(e: sp.Expr, order: Order, table: Floats, reasons: list[Arithm
         v1, cov, v2 = (np.broadcast_to(row, out.shape) for row in sp.lambdify(order, node.args[1:4], "numpy")(*table))
         with np.errstate(over="ignore", under="ignore"):
             rate = cov / v1 if node.args[1] == node.args[3] else cov / np.sqrt(v1) / np.sqrt(v2)
+        apart = _apart(node)
         for side in (1, -1):
-            near = np.flatnonzero((side * rate >= 1 - _NEAR) & ~found)
+            known = side == 1 and apart is not None
+            one = sp.lambdify(order, apart, "numpy")(*table) == 0 if known else side * rate >= 1 - _NEAR
+            near = np.flatnonzero(np.broadcast_to(one, out.shape) & ~found)
             if len(near):
                 out[near], found[near] = _at_end(e, node, side, order, table[:, near], reasons)
     return out, found
@@ -80,6 +83,14 @@ def _singular(e: sp.Expr) -> list[PairExpectation]:
     """the kernels in an expression of functions that may not meet"""
     found = [(node, node.separated()) for node in e.atoms(PairExpectation)]
     return [node for node, parts in found if parts is not None and all(map(may_be_infinite, parts))]
+
+
+@lru_cache(maxsize=512)
+def _apart(node: PairExpectation) -> sp.Expr | None:
+    """how far the covariance is from one variance of both, where that is known beside it and not by what rounding leaves of a difference"""
+    _, v1, cov, v2, *_ = node.args
+    apart = sp.expand(v1 - cov) if v1 == v2 else v1
+    return None if apart.free_symbols & v1.free_symbols or not apart.free_symbols else apart
 
 
 def _at_end(

@@ -6,6 +6,7 @@ import math
 
 from meanfield.gaussian.softmax_sums import (
     SERIES,
+    WIDE,
     softmax_average,
     softmax_exponent,
     softmax_rate,
@@ -15,11 +16,13 @@ from meanfield.gaussian.softmax_sums import (
     softmax_terms,
     softmax_triple,
     softmax_value,
+    wide_factors,
 )
 from meanfield.numeric.elementary import ERFC
 
 __all__ = [
     "SERIES",
+    "WIDE",
     "COSTS",
     "ERFC",
     "acute_angle",
@@ -53,6 +56,7 @@ __all__ = [
     "softmax_value",
     "tangent_segment",
     "unbounded",
+    "wide_factors",
 ]
 
 #: positive nodes and weights of 20-point Gauss-Legendre quadrature
@@ -94,9 +98,9 @@ NEEDS = {
     **dict.fromkeys(("cosine_normal_cdf", "sine_normal_cdf"), ("FADDEEVA_STEP", "faddeeva")),
     **dict.fromkeys(
         ("softmax_exponent", "softmax_response", "softmax_triple"),
-        ("SERIES", "softmax_average", "softmax_terms", "softmax_sums", "softmax_value"),
+        ("SERIES", "WIDE", "wide_factors", "softmax_average", "softmax_terms", "softmax_sums", "softmax_value"),
     ),
-    "softmax_slope": ("SERIES", "softmax_rate", "softmax_terms", "softmax_sums"),
+    "softmax_slope": ("SERIES", "WIDE", "wide_factors", "softmax_rate", "softmax_terms", "softmax_sums"),
 }
 #: what a call costs as plain Python, in milliseconds, where that is not nothing
 COSTS = {"bivariate_normal": 0.03} | dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_slope", "softmax_triple"), 40.0)

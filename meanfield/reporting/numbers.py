@@ -53,7 +53,7 @@ def tabulated(thing: Any) -> Table:
 
 
 def _over_layers(run: Run | PairRun, names: list[str]) -> Table:
-    known = RUNS | PAIRS
+    known = RUNS if isinstance(run, Run) else RUNS | PAIRS
     if len(names) > COLUMNS:
         at = picked(len(run.layers), ACROSS)
         lines = [[f"${known[name].latex}$", *(number(float(getattr(run, name)[i])) for i in at)] for name in names]
@@ -74,14 +74,22 @@ def _over_grid(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...], last
     return Table(header, rows, "r" * (len(header) - 1) + "l")
 
 
+def _at_the_end(text: str) -> str:
+    """a quantity over layers, at the last of them"""
+    return text.replace("_l", "_L").replace(",l}", ",L}")
+
+
 @tabulated.register(PairRun)
 @tabulated.register(Run)
 def _(run: Run | PairRun) -> Table:
     grid = run.q.shape[:-1]
-    names = [name for name in (RUNS if isinstance(run, Run) else RUNS | PAIRS) if hasattr(run, name) and name != "log_apjn_forward"]
+    known = RUNS if isinstance(run, Run) else RUNS | PAIRS
+    names = [name for name in (known if isinstance(run, Run) else run.outline.quantities) if hasattr(run, name)]
+    names = [name for name in names if name not in ("log_apjn_forward", "status")]
     if not grid:
         return _over_layers(run, names)
-    last = {rf"${RUNS[name].latex.replace('_l', '_L')}$": getattr(run, name)[..., -1] for name in names if name in ("q", "p", "c")} | {
+    moments = [name for name in names if name in ("q", "q2", "p", "c")]
+    last = {f"${_at_the_end(known[name].latex)}$": getattr(run, name)[..., -1] for name in moments} | {
         r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]
     }
     return _over_grid(run.parameters, grid, last, run.status)

@@ -30,9 +30,12 @@ RUNS: Final = {
     "log_chi_product": Quantity("sum of ln chi from l to L", r"\sum_{k \geq l} \ln\,\chi_k"),
 }
 
-#: what a run of two inputs has beside these
+#: what a run of two inputs has beside these, or in their place
 PAIRS: Final = {
     "q2": Quantity("variance of the second input", r"q_{2,l}"),
+    "p": Quantity("covariance of a component between the two inputs", r"p_l"),
+    "c": Quantity("correlation p/sqrt(q q2)", r"c_l = p_l/\sqrt{q_l\, q_{2,l}}"),
+    "gap": Quantity("1 - p/sqrt(q q2)", r"1 - c_l"),
     "log_apjn_2": Quantity("ln J^{L,l} of the second input", r"\ln\,\mathcal{J}_2^{\,L,l}"),
     "ntk": Quantity("neural tangent kernel of the first input", r"\Theta_l"),
     "ntk_2": Quantity("neural tangent kernel of the second input", r"\Theta_{2,l}"),

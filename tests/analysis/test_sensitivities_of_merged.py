@@ -112,6 +112,16 @@ def test_an_infinite_derivative_leaves_the_others() -> None:
     assert found.dq["sigma_O"] == pytest.approx(4 / 1.1 * found.q, rel=1e-12)
 
 
+def test_tokens_behind_a_jump_have_an_infinite_gradient_and_derivatives_of_all_else() -> None:
+    """also where more layers mix what is infinite: q_l = q + l w^2/2 of a step behind a norm"""
+    step = mf.LayerNorm() >> mf.CausalAttention(3, 1, 1) >> mf.Activate(mf.step) >> mf.Linear(sigma_b=0)
+    found = mf.sensitivity(mf.Residual(step), 3, 1.0, c=0.3, sigma_w=1.0)
+    assert (found.status, found.log_apjn) == ("infinite APJN", math.inf)
+    assert found.dq["sigma_w"] == pytest.approx(3.0, rel=1e-13)
+    up, down = (mf.propagate(mf.Residual(step), 3, 1.0, c=0.3, sigma_w=1 + h).gap[-1] for h in (1e-6, -1e-6))
+    assert found.dgap["sigma_w"] == pytest.approx((up - down) / 2e-6, rel=1e-8)
+
+
 def test_a_grid_of_no_points_has_no_derivatives() -> None:
     none = np.ones((2, 0))
     erf, given = mf.mlp(mf.erf), {"sigma_w": 1.2, "sigma_b": 0.3}

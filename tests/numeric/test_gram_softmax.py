@@ -7,10 +7,17 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian import softmax_sums
 from meanfield.numeric.gram_softmax import SoftmaxRows
+from meanfield.numeric.gram_state import nearest
 
 NONE = np.array([])
 ALL = {"sigma_V": 1, "sigma_O": 1}
+
+
+def rows_of(G, B, s, angles=NONE):
+    roots = np.sqrt(np.diagonal(G, axis1=-2, axis2=-1))
+    return SoftmaxRows(nearest(G, roots[..., None] * roots[..., None, :] - G), B, np.array(s), angles)
 
 
 @pytest.mark.parametrize("s", [0.1, 1.0, 9.0])
@@ -75,7 +82,7 @@ CASES = [*((gram, "causal") for gram in GRAMS), ("pairs that differ", "bias"), (
 def test_mixed_tokens_are_those_of_gaussian_logits(gram, mask):
     G, (B, angles) = GRAMS[gram], MASKS[mask]
     for s, allowed in zip((1.0, 4.0), ALLOWED[mask], strict=True):
-        found = SoftmaxRows(G, B, np.array(s), angles).gram()
+        found = rows_of(G, B, s, angles).state().matrix
         expected, error = averages(G, B, s, angles)
         uniform = B / B.sum(-1, keepdims=True)
         assert (np.abs(found / expected - 1) < allowed + 3 * error / expected).all()
@@ -84,19 +91,43 @@ def test_mixed_tokens_are_those_of_gaussian_logits(gram, mask):
 
 def test_rows_that_see_themselves_alone():
     """the first token of a causal mask"""
-    rows = SoftmaxRows(GRAMS["pairs that differ"], np.eye(8), np.array(3.0), NONE)
-    assert np.allclose(rows.gram(), rows.G, rtol=1e-14)
+    rows = rows_of(GRAMS["pairs that differ"], np.eye(8), 3.0)
+    assert np.allclose(rows.state().matrix, rows.G, rtol=1e-14)
     assert np.allclose(rows.pull(rows.G), rows.G, rtol=1e-14)
+
+
+def test_rows_that_see_little_but_themselves():
+    """a bias that falls off at once: what the others have is of first order in it, at any size"""
+    found = []
+    for bias in (1e-6, 1e-9, 1e-12):
+        net = mf.MaskedAttention(sp.Float(bias) ** abs(mf.i - mf.j), 6, 1, 1, 1, 1)
+        run = mf.propagate(net, 1, q=1.0, p=0.4)
+        found.append([(1 - run.q[1]) / bias, (0.6 - run.gap[1]) / bias])
+        assert run.status == "ok"
+    assert found[0] == pytest.approx(found[1], rel=3e-5)  # the second order
+    assert found[2] == pytest.approx(found[1], rel=1e-3)  # roundings of q
+
+
+def test_averages_of_wide_logits_are_the_same_sums(monkeypatch):
+    """over where they have features, and over all logits"""
+    for v, n in ((101.0, 1.0001), (150.0, 50.0)):
+        pairs = []
+        for wide in (100.0, 1e9):
+            monkeypatch.setattr(softmax_sums, "WIDE", wide)
+            pairs.append(np.empty(15))
+            softmax_sums.softmax_sums(v, n, pairs[-1])
+        np.testing.assert_allclose(pairs[0][:5], pairs[1][:5], rtol=1e-12)
+    assert softmax_sums.softmax_response(1e20, 2.0) == pytest.approx(1 / 3, rel=1e-9)
 
 
 def test_backward_is_the_transpose_of_forward():
     random = np.random.default_rng(0)
     X, g = (a + a.swapaxes(-1, -2) for a in random.standard_normal((2, 2, 8, 8)))
     B, angles = MASKS["rotary"]
-    rows = SoftmaxRows(np.array([GRAMS["pairs that differ"], GRAMS["equal norms"]]), B, np.array([1.0, 4.0]), angles)
+    rows = rows_of(np.array([GRAMS["pairs that differ"], GRAMS["equal norms"]]), B, [1.0, 4.0], angles)
     assert (rows.push(X) * g).sum((-1, -2)) == pytest.approx((X * rows.pull(g)).sum((-1, -2)), rel=1e-12)
-    alone = SoftmaxRows(GRAMS["equal norms"], B, np.array(4.0), angles)
-    assert np.array_equal(rows.gram()[1], alone.gram())
+    alone = rows_of(GRAMS["equal norms"], B, 4.0, angles)
+    assert np.array_equal(rows.state().matrix[1], alone.state().matrix)
 
 
 def test_refusals():

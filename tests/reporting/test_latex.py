@@ -325,3 +325,11 @@ def test_a_series_ends_in_what_is_left_out():
     t = sp.Symbol("theta", positive=True)
     text = mf.latex(1 - t**2 / 8 + t**3 / 6 + sp.Order(t**4))
     assert text.index("theta^{2}") < text.index("theta^{3}") < text.index("O")
+
+
+def test_two_inputs_are_listed_by_what_each_is_over_a_grid_too():
+    run = mf.propagate(LAYER, q2=2.0, c=0.5, **START | {"sigma_w": np.array([1.0, 1.4])})
+    header = mf.latex(run).splitlines()[1]
+    for part in ("$q_L$", "$q_{2,L}$", "$p_L$", r"$c_L = p_L/\sqrt{q_L\, q_{2,L}}$"):
+        assert part in header
+    assert r"$c_l = p_l/q_l$" not in mf.latex(mf.propagate(LAYER, q2=2.0, c=0.5, **START))
