@@ -13,6 +13,7 @@ import sympy as sp
 from sympy import Rational, S, asin, erfc, exp, pi, sqrt
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
+from meanfield.gaussian.plackett import bivariate_normal
 from meanfield.gaussian.rewriting import rewritten
 
 __all__ = [
@@ -197,46 +198,12 @@ class BivariateNormalCDF(sp.Function):
             return None
         with mp.workprec(prec + 40):
             h, k, r = (sp.N(a, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for a in self.args)
-            return sp.Float._new(_bivariate_normal(h, k, r)._mpf_, prec)
+            return sp.Float._new(bivariate_normal(h, k, r)._mpf_, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         h, k, r = (printer._print(a) for a in self.args)
         name = r"\Phi_2" if exp is None else rf"\Phi_2^{{{exp}}}"
         return rf"{name}\left({h}, {k}; {r}\right)"
-
-
-def _between(low: mp.mpf, high: mp.mpf) -> mp.mpf:
-    """P(low < X < high), low < 0: two tails, with the digits that are lost in their difference"""
-    near = max(mp.mpf(1), abs(low)) * (high - low)
-    with mp.workprec(mp.mp.prec + max(0, -mp.mag(near))):
-        return mp.ncdf(high) - mp.ncdf(low)
-
-
-def _bivariate_normal(h: mp.mpf, k: mp.mpf, r: mp.mpf) -> mp.mpf:
-    r"""Plackett's integral over the angle \arcsin r, from 0 if r > 0 and from -\pi/2 if not: positive terms, exact in the tails."""
-    sign = 1 if r > 0 else -1
-    if r >= 1:
-        return mp.ncdf(min(h, k))
-    base = mp.ncdf(h) * mp.ncdf(k) if r > 0 else _between(-max(h, k), min(h, k)) if h + k > 0 else mp.mpf(0)
-    if r <= -1:
-        return base
-    start, end = mp.mpf(0) if r > 0 else -mp.pi / 2, mp.asin(r)
-
-    def exponent(t: mp.mpf) -> mp.mpf:  # -(h^2 - 2 h k sin t + k^2)/(2 cos^2 t) without cancellation where sin t is near 1 or -1
-        c = mp.cos(t)
-        return -((h - sign * k) ** 2) / (2 * c * c) - sign * h * k / (1 + sign * mp.sin(t)) if c else -mp.inf
-
-    # one peak, where sin t is the ratio of h and k or at the end; panels grow away from it by the scale on which it falls
-    low, high = sorted((h, k), key=abs)
-    ratio = low / high if high else r
-    peak = mp.asin(ratio) if start < mp.asin(ratio) < end else max((start, end), key=exponent)
-    c, s = mp.cos(peak), mp.sin(peak)
-    fall = abs(h * k * c * c - (h * h - 2 * h * k * s + k * k) * s) / c**3 + mp.sqrt(h * h + k * k) / c + 1 if c else mp.mpf(1)
-    steps = [8**j / fall for j in range(-1, 12)]
-    points = sorted({start, end, peak, *(b for w in steps for b in (peak - w, peak + w) if start < b < end)})
-    top = exponent(peak)
-    total = mp.quad(lambda t: mp.exp(exponent(t) - top), points, maxdegree=9) if top > -mp.inf else mp.mpf(0)
-    return base + mp.exp(top) * total / (2 * mp.pi)
 
 
 class AngleDifference(Elementary):

@@ -1,4 +1,5 @@
-"""Values at many points at once: read from tables of moments where these hold them, in a thousandth of the time that a sum takes."""
+"""Values at many points at once: read from tables of moments where these hold them, in a thousandth of the time that a sum takes, or summed
+under many laws together."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from meanfield.numeric.asked import Asked
 from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.lookup import CENTRES, PANELS
 from meanfield.numeric.lowering import Lowering
+from meanfield.numeric.many_laws import under_many_laws
 from meanfield.numeric.programs import is_part, over_grid, source_of
 from meanfield.numeric.tables import ASKED, Table, table_of
 
-__all__ = ["in_bulk"]
+__all__ = ["are_many", "in_bulk"]
 
 Floats = NDArray[np.float64]
 
@@ -52,21 +54,30 @@ class _Reading:
                 return out, bound
 
 
+def are_many(asked: Asked, table: Floats) -> bool:
+    """Whether values are for a long array, and no bounds on their errors are asked for."""
+    return not (asked.bounds or is_part() or table.shape[1] < MANY)
+
+
 def in_bulk(
     asked: Asked, table: Floats, milliseconds: Callable[[], float], others: Callable[[Floats], tuple[Floats, Floats]]
 ) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table: by `others`, which take so many milliseconds, where these are few or no table of
-    moments tells a value."""
-    if asked.bounds or is_part() or table.shape[1] < MANY:
+    moments and no sum under all laws together tells a value."""
+    if not are_many(asked, table):
         return others(table)
     otherwise = milliseconds()
-    reading = _reading(asked.expression, asked.order) if otherwise >= PANEL else None
-    if reading is None:
+    if otherwise < PANEL:
         return others(table)
-    out, bound = reading(table, otherwise)
-    left = ~((bound <= TOLD * np.abs(out)) & (np.abs(out) > TAIL))
-    if left.any():
-        out[left], bound[left] = others(table[:, left])
+    out, bound = np.full((2, table.shape[1]), np.nan)
+    reading = _reading(asked.expression, asked.order)
+    ways = [lambda rest: under_many_laws(asked, rest), others]
+    if reading is not None:
+        ways.insert(0, lambda rest: reading(rest, otherwise))
+    for way in ways:
+        left = ~((bound <= TOLD * np.abs(out)) & (np.abs(out) > TAIL))
+        if left.any():
+            out[left], bound[left] = way(table[:, left])
     return out, bound
 
 

@@ -12,7 +12,7 @@ from meanfield.gaussian.powers import is_steep, powers
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
-from meanfield.numeric.bulk import in_bulk
+from meanfield.numeric.bulk import are_many, in_bulk
 from meanfield.numeric.infinite import at_coincidence, refuse_divergent, refuse_infinite
 from meanfield.numeric.programs import program_of
 from meanfield.numeric.summation import by_quadrature
@@ -21,8 +21,8 @@ __all__ = ["CANCELLED", "answered"]
 
 Floats = NDArray[np.float64]
 
-#: relative error at which a closed form counts as cancelled
-CANCELLED = 1e-13
+#: relative error at which a closed form counts as cancelled, and at many points, where digits for each would take long
+CANCELLED, BORNE = 1e-13, 1e-12
 #: below this a mean may be made of densities that have lost digits, or are 0
 SPARSE = 1e-300
 #: milliseconds that a value by digits takes
@@ -73,7 +73,7 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     if np.isinf(out).any():
         refuse_divergent(e)
     # nan counts as poor, and what is infinite or 0 may be rounding or an underflow
-    poor = ~(bound <= CANCELLED * np.abs(out)) | ~np.isfinite(out) | (out == 0)
+    poor = ~(bound <= (BORNE if are_many(asked, table) else CANCELLED) * np.abs(out)) | ~np.isfinite(out) | (out == 0)
     nothing = asked.vanishing(table, out == 0)
     bound[nothing] = 0.0  # whatever the errors of its parts are
     poor &= ~nothing

@@ -518,7 +518,7 @@ def orthant(h: float, k: float, r: float, scale: str) -> flint.arb:
         return total.real / (2 * flint.arb.pi()).sqrt()
 
 
-@pytest.mark.parametrize("r", [0.3, -0.3, 0.95, -0.9, 0.9999])
+@pytest.mark.parametrize("r", [0.3, -0.3, 0.95, -0.9, 0.9999, 1e-9])
 @pytest.mark.parametrize(("h", "k"), [(0.5, -0.3), (-3.0, -3.0), (-8.0, 2.0), (1.0, 1.0), (-30.0, 5.0), (-12.0, -11.5), (9.7, -9.5)])
 def test_bivariate_normal_digits(h: float, k: float, r: float) -> None:
     found = sp.N(BivariateNormalCDF(sp.Rational(h), sp.Rational(k), sp.Rational(r)), 35)

@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 import meanfield as mf
-from meanfield.numeric import methods
+from meanfield.numeric import many_laws, methods
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +62,35 @@ def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert sum(counts) < 0.15 * q.size or not expression.has(mf.p)
         value, bound = mf.evaluate(expression, error=True, **{k: v[some] for k, v in given.items()})
         assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+
+
+@pytest.mark.parametrize("name", ["kinked", "cusp", "steep"])
+def test_many_laws_of_two_variances_and_means(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """are summed together, as good as one by one; none is taken where it differs from itself in more detail"""
+    phi, (q, c) = mf.Activation(OWN[name]), grid(9, 400, -1.0, 1.0)
+    rng, m, some, c = np.random.default_rng(2), sp.Symbol("m", real=True), slice(3, None, 200), 0.995 * c
+    beside, v = rng.normal(size=q.size) * np.sqrt(q), q * 10 ** rng.uniform(-1, 1, q.size)
+    for expression, given in (
+        (phi.kernel(mf.q1, mf.p, mf.q2), {"q1": q, "p": c * np.sqrt(q * v), "q2": v}),
+        (phi.kernel(mf.q, mf.p, mean=m), {"q": q, "p": q * c, "m": beside}),
+        (phi.mean(mf.q, mean=m), {"q": q, "m": beside}),
+    ):
+        counts = counting(monkeypatch)
+        found = mf.evaluate(expression, **given)
+        monkeypatch.undo()
+        assert sum(counts) < 0.3 * q.size
+        value, bound = mf.evaluate(expression, error=True, **{k: a[some] for k, a in given.items()})
+        assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+
+
+def test_laws_that_differ_in_more_detail_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = np.linspace(1.0, 2.0, 200)
+    expected = mf.evaluate(mf.tanh.kernel(mf.q1, mf.p, mf.q2), q1=q[:3], p=0.9 * q[:3], q2=1.1 * q[:3])
+    monkeypatch.setattr(many_laws, "NARROW", 0.5)  # for which nodes about each mean of v given u are too few
+    counts = counting(monkeypatch)
+    found = mf.evaluate(mf.tanh.kernel(mf.q1, mf.p, mf.q2), q1=q, p=0.9 * q, q2=1.1 * q)
+    assert sum(counts) > 0.5 * q.size
+    assert np.allclose(found[:3], expected, rtol=1e-14, atol=0)
 
 
 def test_tails_of_densities_are_summed() -> None:
