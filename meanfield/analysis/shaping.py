@@ -200,24 +200,17 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     >>> mf.tailored_leaky_relu(50).parameters
     {'negative_slope': 0.43052...}
     """
-    eta = _real(eta, "eta")
+    eta = arguments.number(eta, "eta")
     if not 0 < eta < 1:
         raise ValueError(f"eta = {eta}: expected a number between 0 and 1")
     compose = network_map(net, TOLD)
     return answered(activations["leaky_relu"](None), eta, lambda: by_value(compose, eta))
 
 
-def _real(value: Any, name: str) -> float:
-    number = arguments.number_array(value, name)
-    if number.ndim:
-        raise TypeError(f"{name} = {value!r}: expected one number")
-    return float(number)
-
-
 def _checked(phi: Any, value: Any, name: str, low: float) -> None:
     if not isinstance(phi, Activation):
         raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
-    if not _real(value, name) > low:
+    if not arguments.number(value, name) > low:
         raise ValueError(f"{name} = {value}: it must be larger than {low:g}")
 
 
