@@ -140,6 +140,8 @@ class GrowthLaw(faces.Labelled):
         """
         rec, start, apart = recursion(self.block), arguments.number(q, "q"), arguments.number(gap, "gap")
         arguments.variance_array(start, "q")
+        if not 0 <= apart <= 2:
+            raise ValueError(f"gap = {arguments.shown(apart)}: must be between 0 and 2")
         values = self.parameters | _bound(rec, parameters)
         missing = sorted({s.name for s in rec.parameters} - values.keys())
         if missing:

@@ -36,8 +36,9 @@ x = known("x")
 def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shaped:
     r"""Deep kernel shaping: Q(1) = 1, Q'(1) = 1, C(0) = 0, and the largest slope C_f'(1) over subnetworks f equal to zeta.
 
-    A homogeneous phi (phi(t x) = t phi(x), t > 0) has Q'(1) = 1 at no shift: of leaky ReLU the slope is solved for
-    (`mf.leaky_relu(None)`); ReLU has only one shape left and misses Q'(1) = 1, which its status says.
+    A homogeneous phi (phi(t x) = t phi(x), t > 0) has Q'(1) = 1 at no shift: its one parameter is solved for, as the slope of leaky ReLU
+    (`mf.leaky_relu(None)`), which is below 0 where ReLU is not steep enough. ReLU itself has only one shape left and misses Q'(1) = 1,
+    which its status says.
 
     Parameters
     ----------

@@ -105,3 +105,7 @@ def test_what_a_check_cannot_be_asked_with_is_named() -> None:
     ):
         with pytest.raises((TypeError, ValueError), match=said):
             law.check(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gap = 3: must be between 0 and 2"):
+        law.transition_depth(1.0, gap=3, sigma_w=1, sigma_b=1)
+    with pytest.raises(TypeError, match=r"q = \[1.0, 2.0\]: expected one number"):
+        law.transition_depth([1.0, 2.0], sigma_w=1, sigma_b=1)  # type: ignore[arg-type]
