@@ -30,6 +30,7 @@ __all__ = [
     "law",
     "lost_letters",
     "meant",
+    "number",
     "number_array",
     "scalar",
     "shown",
@@ -227,6 +228,14 @@ def check_symbol(values: np.ndarray, symbol: sp.Symbol) -> None:
     else:
         own = "one of your own, as sympy.Symbol('a', real=True), may be any number"
         check_range(values, name, f" as the library's symbol {name} in the expression is: {own}")
+
+
+def number(value: Any, name: str) -> float:
+    """The same of one number."""
+    array = number_array(value, name)
+    if array.ndim:
+        raise TypeError(f"{name} = {value!r}: expected one number")
+    return float(array)
 
 
 def variance_array(value: Any, name: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.exact_correlations import OPPOSITE, exact_correlations
 from meanfield.analysis.moved import Moved
-from meanfield.analysis.points import MARGINAL
+from meanfield.analysis.ranges import MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 

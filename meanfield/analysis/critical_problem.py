@@ -26,6 +26,7 @@ from meanfield.analysis.growth_rates import Undetermined
 from meanfield.analysis.limits import REST
 from meanfield.analysis.maps import at_zero, slope_at_zero, values_of
 from meanfield.analysis.newton import solutions
+from meanfield.analysis.ranges import MARGINAL
 from meanfield.analysis.repeats import small
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.analysis.signs import GAP, sign
@@ -47,8 +48,6 @@ ZERO = 1e-18
 NEAR = 1e-5
 #: what counts as none of a difference of chi from 1
 IDLE = 1e-9
-#: a slope dq'/dq this little above 1 is 1
-MARGINAL = 1e-9
 #: orders to which q' is expanded beside q = 0, one after the other where all terms cancel
 ORDERS = (3, 6, 10)
 #: values that letters are tried at, and how nearly dq'/dq = 1 holds there where q* does not depend on them

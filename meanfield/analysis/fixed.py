@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from meanfield.analysis.correlations import Correlations, vanishing
 from meanfield.analysis.maps import StepMap, at_zero, map_of, slope_at_zero
 from meanfield.analysis.moved import Rate
-from meanfield.analysis.points import MARGINAL, OPEN, FixedPoint, FixedPoints, attracts, fixed_point
+from meanfield.analysis.points import OPEN, FixedPoint, FixedPoints, attracts, fixed_point
+from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
@@ -32,8 +33,6 @@ Floats = NDArray[np.float64]
 #: a range of 1 - c
 Ends = tuple[float, float]
 
-#: variances among which fixed points are looked for
-LOWEST, HIGHEST = 1e-12, 1e12
 #: the least 1 - c that is looked at where q depends on c, and at how many 1 - c all variances are looked for
 COUPLED, SCANS = 1e-10, 9
 #: Newton steps along a branch; a zero of ln (1 - c')/(1 - c) is one to this; how far from it its variance is bracketed

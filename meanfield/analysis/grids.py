@@ -16,16 +16,17 @@ from meanfield.analysis.correlations import AT_JUMPS
 from meanfield.analysis.exact_correlations import INDEPENDENT, exact_correlations
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.moved import Rate
+from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.analysis.stepping import BESIDE
 from meanfield.analysis.table_steps import TableSteps
 
-__all__ = ["HIGHEST", "LOWEST", "Grid", "Variances", "edged"]
+__all__ = ["Grid", "Variances", "edged"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-#: between which variances a flow is followed, and where one that leaves them towards 0 has to go down still
-LOWEST, HIGHEST, LEAST = 1e-12, 1e12, 1e-150
+#: where a flow that leaves the range of variances towards 0 has to go down still
+LEAST = 1e-150
 STEPS = 80
 #: how exactly ln q'/q vanishes, and ln (1 - c')/(1 - c), against the terms of which they are the sum
 ZERO = 1.5e-15
@@ -111,7 +112,10 @@ class Grid:
             rounding = (away < SETTLED) & (away > last[active] / 2)  # of a table, whose values are not as exact
             done = zero | (bounded & (rounding | (np.abs(u[active] - at) < 1e-15 * np.maximum(1, np.abs(at)))))
             last[active] = away
-            faded = (np.abs(value) <= FADED * level) & ~bounded & ~told & (np.abs(at - begin[active]) > 0)
+            flat = (np.abs(value) <= FADED * level) & ~bounded & ~told
+            faded, begun = flat & (at != begin[active]), np.flatnonzero(flat & zero & (at == begin[active]))
+            if begun.size:
+                result[active[begun]] = self.take(active[begun])._faded_before(at[begun])
             above, below = at > np.log(HIGHEST), (at < np.log(LOWEST)) & ~np.isfinite(low[active])
             turns = np.flatnonzero(below & ~up)
             if turns.size:
@@ -122,7 +126,8 @@ class Grid:
             if faint.size:  # no root, but a rate that fades on the way
                 at[faint], done[faint] = self.take(active[faint])._across(at[faint], begin[active[faint]])
                 u[active[faint]] = at[faint]
-            result[active[done]] = np.exp(at[done])
+            rests = done & np.isnan(result[active])
+            result[active[rests]] = np.exp(at[rests])
             result[active[~done & (up | faded) & above]] = np.inf
             result[active[~done & (~up | faded) & below]] = 0.0
             result[active[np.isposinf(value)]] = np.inf
@@ -147,6 +152,12 @@ class Grid:
             seen, turned = np.abs(moved.growth) > FADED * ZERO * moved.noise, (moved.growth > 0) != up
             on, ends = np.where(seen, np.where(turned, at, here), on), np.where(seen, turned, ends)
         return on, ends
+
+    def _faded_before(self, at: Floats) -> Floats:
+        """Where flows go whose rate is rounding where they start: to an edge if nothing is seen from there on and it is towards it that
+        they go on the other side, wherever they start there; nan if they rest."""
+        (above, _), (below, _) = self._across(at, at - 1), self._across(at, at + 1)
+        return np.select([np.isinf(above) & (below == at), np.isinf(below) & (above == at)], [np.inf, 0.0], np.nan)
 
     def across(self, at: Floats, d: Floats) -> Rate:
         """dc'/dc at q* = at and 1 - c* = d/at"""

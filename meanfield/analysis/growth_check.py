@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from meanfield import arguments, faces
 from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
+from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.numeric.long_runs import LongRun, long_run
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from meanfield.analysis.growth_laws import GrowthLaw
 
-__all__ = ["Check", "Fit", "check"]
+__all__ = ["Check", "Fit", "check", "checked"]
 
 Floats = NDArray[np.float64]
 
@@ -78,21 +79,39 @@ class Check(faces.Labelled):
         return "\n".join([f"Check(depth {self.run.depth}{', ' + at if at else ''}{nothing})", *lines])
 
 
+def checked(law: GrowthLaw, depth: Any, q: Any, gap: Any, parameters: dict[str, Any]) -> tuple[int, float, float]:
+    """What a check is asked with, or one sentence about what cannot be."""
+    depth = arguments.check_integer(depth, "depth", 1000)
+    start, apart = arguments.number(q, "q"), arguments.number(gap, "gap")
+    if not LOWEST <= start <= HIGHEST:
+        raise ValueError(f"q = {arguments.shown(start)}: a run starts from a variance of {LOWEST:g} to {HIGHEST:g}")
+    if not 0 < apart <= 2:
+        raise ValueError(f"gap = {arguments.shown(apart)}: a run starts from 1 - c above 0, where inputs differ, and at most 2")
+    free = {s.name: s for s in recursion(law.block).parameters if s.name not in law.parameters}
+    unknown = sorted(parameters.keys() - free.keys())
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(unknown)}. Free in this law: {', '.join(free) or 'none'}")
+    for name, given in parameters.items():
+        value = arguments.scalar(given, name)
+        if not value.is_number:
+            raise TypeError(f"{name} = {given!r}: expected a number")
+        arguments.check_bound(value, free[name])
+        if value == 0 and free[name].is_positive:
+            raise ValueError(f"{name} = 0: this law is of positive parameters; mf.growth(net, {name}=0) has that without {name}")
+    return depth, start, apart
+
+
 def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -> Check:
-    """Run the recursion of a law over `depth` repeats from q and 1 - c = gap, and fit its constants.
+    """Run the recursion of a law over `depth` repeats from q and 1 - c = gap, and fit its constants: all of them as `checked`.
 
     Symbols of the law that are given no value are taken as 1 (n as 8).
 
     Raises
     ------
     ValueError
-        A parameter is unknown, the depth is below 1000, or the run does not last.
+        The run does not last.
     """
-    depth = arguments.check_integer(depth, "depth", 1000)
     rec = recursion(law.block)
-    unknown = sorted(parameters.keys() - ({s.name for s in rec.parameters} - law.parameters.keys()))
-    if unknown:
-        raise ValueError(f"unknown parameters: {', '.join(unknown)}. Free in this law: {', '.join(s.name for s in rec.parameters)}")
     given = {s.name: DEFAULTS.get(s.name, 1.0) for s in rec.parameters} | parameters
     free = {name: float(v) for name, v in given.items() if name not in law.parameters}
     fixed = {name: float(v.xreplace({s: sp.nsimplify(free[s.name]) for s in v.free_symbols})) for name, v in law.parameters.items()}
@@ -101,7 +120,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if exponential:
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
-    start = float(arguments.variance_array(q, "q")), None if single else float(arguments.number_array(gap, "gap"))
+    start = q, None if single else gap
     try:
         run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     except Unsupported:  # K alone may have no numbers

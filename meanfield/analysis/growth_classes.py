@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.grids import Grid, Variances
 from meanfield.analysis.moved import Rate
+from meanfield.analysis.ranges import MARGINAL
 from meanfield.analysis.stepping import BESIDE
 
-__all__ = ["APART", "CRITICAL", "growth_classes"]
+__all__ = ["APART", "growth_classes"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.str_]
 Bools = NDArray[np.bool_]
 Signs = NDArray[np.int8]
 
-#: |multiplier - 1| up to which a setting is critical
-CRITICAL = 1e-9
 #: of logarithms near 0
 ROUNDING = 2e-15
 #: how far out rates are taken, towards infinity or 0: the first two of these places at which that of q is this many roundings
@@ -71,13 +70,13 @@ def growth_classes(grid: Grid, found: Variances, at: Floats, gap: Floats, parts:
 
 
 def _settled(grid: Grid, chi: Rate, along: Rate, at: Floats, gap: Floats, parts: Bools) -> tuple[dict[str, Words], Signs]:
-    critical = (np.abs(chi.less_1) <= CRITICAL) & ~parts
-    inside = _rise(grid, at, critical) > CRITICAL
+    critical = (np.abs(chi.less_1) <= MARGINAL) & ~parts
+    inside = _rise(grid, at, critical) > MARGINAL
     correlation = np.select([critical & inside, critical | parts | (chi.less_1 > 0)], ["power", "bounded"], "exponential")
     factor = _leading(grid, at, at * np.nan_to_num(gap), chi).log
-    slowly = _comes_slowly(grid, at, np.nan_to_num(gap), (np.abs(along.less_1) <= CRITICAL) & (np.abs(factor) <= CRITICAL))
-    gradient = np.select([np.isposinf(factor), np.abs(factor) > CRITICAL, slowly], ["infinite", "exponential", "power"], "bounded")
-    signs = np.where(np.abs(factor) > CRITICAL, np.sign(factor), 0).astype(np.int8)  # of a power it depends on the side that q comes from
+    slowly = _comes_slowly(grid, at, np.nan_to_num(gap), (np.abs(along.less_1) <= MARGINAL) & (np.abs(factor) <= MARGINAL))
+    gradient = np.select([np.isposinf(factor), np.abs(factor) > MARGINAL, slowly], ["infinite", "exponential", "power"], "bounded")
+    signs = np.where(np.abs(factor) > MARGINAL, np.sign(factor), 0).astype(np.int8)  # of a power it depends on the side that q comes from
     return {"q": np.full(at.size, "bounded"), "gap": correlation, "apjn": gradient}, signs
 
 
@@ -90,7 +89,7 @@ def _comes_slowly(grid: Grid, at: Floats, gap: Floats, marginal: Bools) -> Bools
             beside = at[asked] * np.exp(side)
             moved, _, chi = own.steps.identical(beside)
             moves = np.abs(moved.growth) > TOLD * ROUNDING * moved.noise
-            result[asked] |= moves & (np.abs(_leading(own, beside, beside * gap[asked], chi).log) > CRITICAL)
+            result[asked] |= moves & (np.abs(_leading(own, beside, beside * gap[asked], chi).log) > MARGINAL)
     return result
 
 
@@ -116,7 +115,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
     variance = np.select([gone, ~np.isfinite(speed) | _rises(first[0], last[0]), slow], ["exponential", "faster", "power"], "exponential")
     away, there = (v[1] - v[0] for v in (first, last))  # of ln (1 - c) at c = 1
     order = exponent(away, there)
-    level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, CRITICAL)
+    level = np.where(slow, 1e-5 * np.abs(first[0]) + ROUNDING * moved.noise, MARGINAL)
     marginal = (np.abs(away) <= level) | (order > np.where(slow, kappa, 0) + APART)
     rises = _rise(grid, near, marginal), _rise(grid, far, marginal)
     fades = exponent(*rises)
@@ -151,7 +150,7 @@ def _moving(grid: Grid, side: int, parts: Bools) -> tuple[dict[str, Words], Sign
             infinite,
             gone,
             ~np.isfinite(rates[1]),
-            np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), CRITICAL),
+            np.abs(rates[1]) < np.where(slow, np.maximum(1e-5 * speed, ROUNDING), MARGINAL),
             _rises(*rates),
             eta < APART,
             squared,

@@ -38,7 +38,8 @@ __all__ = ["Cases", "GrowthLaw", "growth"]
 
 @dataclass(frozen=True, repr=False)
 class GrowthLaw(faces.Labelled):
-    """The growth of q, of gap = 1 - c and of apjn = J^{l, 0} with the number l of repeats.
+    """The growth of q, of gap = 1 - c and of apjn = J^{l, 0} with the number l of repeats, for parameters that are positive where they are
+    scales of weights, biases and slopes: what is 0 is bound.
 
     Attributes
     ----------
@@ -105,12 +106,19 @@ class GrowthLaw(faces.Labelled):
         return self.latex()
 
     def check(self, depth: int = 10**6, q: float = 1.0, gap: float = 0.5, **parameters: Any) -> Check:
-        """Run the recursion over `depth` repeats, at least 1000, and fit: see `meanfield.analysis.growth_check.check`.
+        """Run the recursion over `depth` repeats and fit: see `meanfield.analysis.growth_check.check`.
 
         Of cases, the one that the parameters are in.
-        """
-        from meanfield.analysis.growth_check import check
 
+        Raises
+        ------
+        TypeError, ValueError
+            depth is no whole number of at least 1000, q no number from 1e-12 to 1e12, gap none above 0 and at most 2, a parameter is
+            unknown or no number that its symbol may be: laws in symbols hold for positive ones, bind a 0 by `mf.growth`.
+        """
+        from meanfield.analysis.growth_check import check, checked
+
+        depth, q, gap = checked(self, depth, q, gap, parameters)
         given = {s: sp.nsimplify(parameters[s.name]) for c in self._cases for s in c.condition.free_symbols if s.name in parameters}
         for condition, law in self.cases if given else ():
             if condition.xreplace(given) == sp.true:
@@ -130,14 +138,17 @@ class GrowthLaw(faces.Labelled):
         >>> round(law.transition_depth(1.0, alpha=0.05, sigma_w=1, sigma_b=0), 1)
         2457.1
         """
-        rec = recursion(self.block)
+        rec, start, apart = recursion(self.block), arguments.number(q, "q"), arguments.number(gap, "gap")
+        arguments.variance_array(start, "q")
+        if not 0 <= apart <= 2:
+            raise ValueError(f"gap = {arguments.shown(apart)}: must be between 0 and 2")
         values = self.parameters | _bound(rec, parameters)
         missing = sorted({s.name for s in rec.parameters} - values.keys())
         if missing:
             raise ValueError(f"missing parameters: {', '.join(missing)}")
         stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.unrolled)
         steps = Steps(map_of(self.block), {s.name: float(values[s.name]) for s in rec.parameters})
-        return transition_depth(stages, steps, float(arguments.variance_array(q, "q")), float(arguments.number_array(gap, "gap")))
+        return transition_depth(stages, steps, start, apart)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, depth: int = 10**5, **parameters: Any) -> matplotlib.axes.Axes:
         """ln J over l with the predicted asymptote (extra `plot`)."""

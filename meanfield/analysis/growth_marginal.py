@@ -18,24 +18,22 @@ from meanfield.analysis.growth_rates import Approach, Undetermined, coupled
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.implicit import valued
 from meanfield.analysis.limits import REST, NoExpansion
+from meanfield.analysis.ranges import TOUCHED
 from meanfield.analysis.repeats import Repeat, Terms
 from meanfield.analysis.signs import closed
 
 __all__ = ["is_marginal", "marginal"]
 
-#: |slope - 1| up to which it is 1: a point that is touched is known to half of the digits of what touches it
-ONE = 1e-6
-
 
 def is_marginal(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> bool:
     """Whether dq'/dq = 1 at a variance that is a number."""
-    return not variance.free_symbols and abs(_rate(near.q, letter, variance, 1) - 1) < ONE
+    return not variance.free_symbols and abs(_rate(near.q, letter, variance, 1) - 1) < TOUCHED
 
 
 def marginal(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J from the expansion of a repeat about c = 1 at q = letter."""
     bend = _rate(near.q, letter, variance, 2) / 2
-    if abs(bend) < ONE:
+    if abs(bend) < TOUCHED:
         raise Undetermined("dq'/dq = 1 and the second derivative vanishes: how q comes to q* depends on higher ones")
     q = Growth("q", "bounded", limit=variance, reason=f"dq'/dq = 1: |q - q*| ~ 1/({sp.N(abs(bend), 6)} l)")
     if coupled(near):
@@ -46,10 +44,10 @@ def marginal(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> tuple[Growth
     except (Undetermined, NoExpansion) as why:
         gap = unknown_law("1 - c", why)
     chi = _value(near.transfer[0], letter, variance)
-    if abs(chi - 1) > ONE:
+    if abs(chi - 1) > TOUCHED:
         return q, gap, steps_law(sp.diag(chi, S.Zero))
     exponent = -_rate(near.transfer[0], letter, variance, 1) / bend
-    if abs(exponent) < ONE:
+    if abs(exponent) < TOUCHED:
         return q, gap, Growth("J", "bounded", terms=((S.One, S.Zero),))
     return q, gap, Growth("J", "power", exponent=exponent, terms=((S.One, exponent),))
 
@@ -58,9 +56,9 @@ def _gap_law(near: Repeat, letter: sp.Symbol, variance: sp.Expr, bend: sp.Expr) 
     terms = {(-a, j): c for (a, j), c in near.gap.items()}
     linear = {(S.Zero, 0): terms.pop((S.One, 0), S.Zero)}
     chi = _value(linear, letter, variance)
-    if chi > 1 + ONE:
+    if chi > 1 + TOUCHED:
         raise Undetermined("q touches its fixed point, and c = 1 repels: see fixed_points for c*")
-    if chi < 1 - ONE:
+    if chi < 1 - TOUCHED:
         return gap_steps(Approach(S.Zero, S.One, chi, by_repeats=True))
     (theta, j), h = next(iter(sorted(terms.items())), ((S.One, 0), S.Zero))
     if j or h.has(REST) or h == 0:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.maps import map_of
+from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.analysis.roots import positive_roots
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
@@ -20,8 +21,8 @@ from meanfield.recurrence import recursion
 __all__ = ["from_starts"]
 
 Floats = NDArray[np.float64]
-#: variances among which the starts are told apart, and how many are looked at before fixed points are looked for
-LOWEST, HIGHEST, SEEN = 1e-12, 1e12, 49
+#: how many variances are looked at before fixed points are looked for
+SEEN = 49
 
 
 def from_starts(law: Growth, net: Block, values: Mapping[str, sp.Expr]) -> Growth:

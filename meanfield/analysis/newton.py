@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.elimination import shifted
 from meanfield.analysis.maps import derivative, values_of
+from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.gaussian.expectation import Expectation
 from meanfield.symbols import known
 
@@ -24,8 +25,8 @@ x = known("x")
 #: where each unknown starts
 STARTS = (0.02, 0.3, 1.0, 3.0, 30.0)
 STEPS = 60
-#: the longest step in a logarithm, and how near to 0 and infinity solutions are looked for
-LONGEST, LOWEST, HIGHEST = 1.0, 1e-12, 1e12
+#: the longest step in a logarithm
+LONGEST = 1.0
 #: residuals and last steps of what has converged
 CONVERGED, SETTLED = 1e-11, 1e-9
 #: singular values of the Jacobian in this ratio: the equations do not determine each unknown

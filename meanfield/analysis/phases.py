@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.contours import ZERO, Steep, zero_curves
-from meanfield.analysis.grids import HIGHEST, LOWEST, Grid, Variances, edged
-from meanfield.analysis.growth_classes import APART, CRITICAL, growth_classes
+from meanfield.analysis.grids import Grid, Variances, edged
+from meanfield.analysis.growth_classes import APART, growth_classes
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.moved import Rate
+from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.outlines import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.runs import bound_parameters
@@ -195,14 +196,14 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     found = _at_correlations(everything, found, at, gap, parts)
     chi, beyond = found.chi.value, found.chi.less_1
     phase = np.select(
-        [np.isnan(at) | np.isnan(chi), np.isinf(at), parts, np.abs(beyond) <= CRITICAL, beyond > 0],
+        [np.isnan(at) | np.isnan(chi), np.isinf(at), parts, np.abs(beyond) <= MARGINAL, beyond > 0],
         [PHASES[4], PHASES[3], PHASES[5], PHASES[1], PHASES[2]],
         PHASES[0],
     )
     classes, signs = growth_classes(everything, found, at, gap, parts)
     growth = {name: words.reshape(shape) for name, words in classes.items()}
     merges = ~np.isin(growth["gap"].ravel(), ("bounded", "unresolved"))
-    everywhere = (np.abs(beyond) <= CRITICAL) & ~merges & ~parts  # c' = c for each c
+    everywhere = (np.abs(beyond) <= MARGINAL) & ~merges & ~parts  # c' = c for each c
     gap = np.where(np.isinf(at) | (at == 0) | everywhere, np.where(merges, 0.0, np.nan), gap)
     axes = {name: given[name] for name in names}
     chi, along = _limits(everything, found)
@@ -228,7 +229,7 @@ def _limits(grid: Grid, found: Variances) -> tuple[Floats, Floats]:
             _, along, chi = grid.take(left).steps.identical(edge ** (1 - DECADES / 12))
             for own, before in zip(values, (chi, along), strict=True):
                 grows = np.log10(np.abs(own[left] / before.value)) > APART * DECADES
-                own[left] = np.select([grows, np.abs(own[left] - 1) <= CRITICAL], [np.inf, 1.0], own[left])
+                own[left] = np.select([grows, np.abs(own[left] - 1) <= MARGINAL], [np.inf, 1.0], own[left])
     return values[0], values[1]
 
 
@@ -259,7 +260,7 @@ def _settled(grid: Grid, found: Variances, parts: NDArray[np.bool_]) -> tuple[Fl
     """q* and 1 - c* of each setting, nan where there are none"""
     at = found.q.copy()
     gap = np.where(np.isfinite(at), 0.0, np.nan)
-    repelled = (found.chi.less_1 > CRITICAL) | parts
+    repelled = (found.chi.less_1 > MARGINAL) | parts
     if not grid.step.coupled:
         wanted = np.flatnonzero(repelled & np.isfinite(at) & (at > 0))
         if wanted.size:

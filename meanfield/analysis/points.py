@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meanfield import faces
+from meanfield.analysis.ranges import MARGINAL
 from meanfield.analysis.roots import Root
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OPEN", "FixedPoint", "FixedPoints", "attracts", "fixed_point"]
 
-#: a slope this near to 1 is 1
-MARGINAL = 1e-10
 #: of points at which c can be anything, or is nothing
 OPEN = ("every c", "no limit of c", "no correlation")
 

@@ -36,8 +36,9 @@ x = known("x")
 def deep_kernel_shaping(phi: Activation, net: Any, *, zeta: float = 1.5) -> Shaped:
     r"""Deep kernel shaping: Q(1) = 1, Q'(1) = 1, C(0) = 0, and the largest slope C_f'(1) over subnetworks f equal to zeta.
 
-    A homogeneous phi (phi(t x) = t phi(x), t > 0) has Q'(1) = 1 at no shift: of leaky ReLU the slope is solved for
-    (`mf.leaky_relu(None)`); ReLU has only one shape left and misses Q'(1) = 1, which its status says.
+    A homogeneous phi (phi(t x) = t phi(x), t > 0) has Q'(1) = 1 at no shift: its one parameter is solved for, as the slope of leaky ReLU
+    (`mf.leaky_relu(None)`), which is below 0 where ReLU is not steep enough. ReLU itself has only one shape left and misses Q'(1) = 1,
+    which its status says.
 
     Parameters
     ----------
@@ -200,24 +201,17 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
     >>> mf.tailored_leaky_relu(50).parameters
     {'negative_slope': 0.43052...}
     """
-    eta = _real(eta, "eta")
+    eta = arguments.number(eta, "eta")
     if not 0 < eta < 1:
         raise ValueError(f"eta = {eta}: expected a number between 0 and 1")
     compose = network_map(net, TOLD)
     return answered(activations["leaky_relu"](None), eta, lambda: by_value(compose, eta))
 
 
-def _real(value: Any, name: str) -> float:
-    number = arguments.number_array(value, name)
-    if number.ndim:
-        raise TypeError(f"{name} = {value!r}: expected one number")
-    return float(number)
-
-
 def _checked(phi: Any, value: Any, name: str, low: float) -> None:
     if not isinstance(phi, Activation):
         raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
-    if not _real(value, name) > low:
+    if not arguments.number(value, name) > low:
         raise ValueError(f"{name} = {value}: it must be larger than {low:g}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -86,3 +87,25 @@ def test_the_least_depth_of_a_check_is_said_where_it_is_asked_for() -> None:
         law.check(depth=300)
     assert law.check.__doc__ is not None
     assert "at least 1000" in law.check.__doc__
+
+
+def test_what_a_check_cannot_be_asked_with_is_named() -> None:
+    law = mf.growth(mf.residual_mlp(mf.relu, norm=mf.LayerNorm()))
+    for wrong, said in (
+        ({"gap": 3}, "gap = 3: a run starts from 1 - c above 0, where inputs differ, and at most 2"),
+        ({"gap": 0.0}, "gap = 0: a run"),
+        ({"q": 1e300}, r"q = 1e\+300: a run starts from a variance of 1e-12 to 1e\+12"),
+        ({"q": [1.0, 2.0]}, r"q = \[1.0, 2.0\]: expected one number"),
+        ({"sigma_w": -1}, "sigma_w = -1: weight scale of a linear map; it must be at least 0"),
+        ({"sigma_w": 0}, r"sigma_w = 0: this law is of positive parameters; mf.growth\(net, sigma_w=0\)"),
+        ({"sigma_w": "2"}, "sigma_w = '2': expected a number"),
+        ({"sigma_w": np.array([1.0, 2.0])}, r"sigma_w = array\(\[1., 2.\]\): expected a number"),
+        ({"sigma_w": sp.Symbol("z")}, "sigma_w = z: expected a number"),
+        ({"n": 3}, "unknown parameters: n. Free in this law: sigma_b, sigma_w"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            law.check(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gap = 3: must be between 0 and 2"):
+        law.transition_depth(1.0, gap=3, sigma_w=1, sigma_b=1)
+    with pytest.raises(TypeError, match=r"q = \[1.0, 2.0\]: expected one number"):
+        law.transition_depth([1.0, 2.0], sigma_w=1, sigma_b=1)  # type: ignore[arg-type]

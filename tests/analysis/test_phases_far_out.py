@@ -50,3 +50,11 @@ def test_an_infinite_gradient_neither_grows_nor_decays() -> None:
     diagram = mf.phase_diagram(mf.mlp(mf.Activation(sp.Heaviside(x - 1))), sigma_w=[1.0, 2.0], sigma_b=[0.0, 0.05])
     assert (diagram.growth["apjn"] == "infinite").all()
     assert not diagram.apjn_sign.any()
+
+
+@pytest.mark.parametrize("start", [1e-4, 1.0, 1e4])
+def test_a_bias_whose_share_is_below_rounding_where_the_flow_starts_drives_it_all_the_same(start: float) -> None:
+    """q' = q + 1e-16, to the rounding of sigma_w^2 = 2: seen below 1 only, and the same from each start; without bias each q stays"""
+    diagram = mf.phase_diagram(mf.mlp(mf.relu), q=start, sigma_w=[1.0, 2**0.5], sigma_b=[0.0, 1e-8])
+    assert diagram.phase[1].tolist() == ["critical", "divergent"]
+    assert diagram.q[1].tolist() == [pytest.approx(start, rel=1e-12), float("inf")]
