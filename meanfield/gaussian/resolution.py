@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
 REACH = 1e20  # the line is cut up to here
+_FARTHEST = 1e150  # and up to here where one panel goes on: the square of that is a double
+_BEYOND = np.geomspace(REACH, _FARTHEST, 40)
 _PANELS = 500  # at most so many panels on either side of 0
 _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
@@ -200,10 +202,25 @@ def panel_ends(f: Real, size: float, low: float, high: float) -> list[float]:
     if np.isfinite(low) and np.isfinite(high):
         return march(f, size, low, high)
     if np.isfinite(low):
-        return march(f, size, low, REACH)
+        return _onward(f, size, march(f, size, low, REACH))
     if np.isfinite(high):
-        return march(f, size, high, -REACH)[::-1]
-    return [*march(f, size, 0.0, -REACH)[:0:-1], *march(f, size, 0.0, REACH)]
+        return _onward(f, size, march(f, size, high, -REACH))[::-1]
+    return [*_onward(f, size, march(f, size, 0.0, -REACH))[:0:-1], *_onward(f, size, march(f, size, 0.0, REACH))]
+
+
+def _onward(f: Real, size: float, ends: list[float]) -> list[float]:
+    """one more panel, as far as squares of numbers are doubles, where f is a power of x up to x^2 from the last end on, or so small that
+    all of it counts for nothing"""
+    if abs(ends[-1]) != REACH:
+        return ends
+    far = math.copysign(1.0, ends[-1]) * _BEYOND
+    with np.errstate(all="ignore"):
+        values = np.asarray(f(far))
+        powers = values / far ** np.arange(3.0)[:, None]
+        still = (np.ptp(powers, axis=1) <= 1e-14 * np.abs(powers).max(axis=1)).any()
+        nothing = (np.abs(values * far) <= 1e-19 * size).all()
+    goes_on = np.isfinite(values).all() and (still or nothing)
+    return [*ends, math.copysign(_FARTHEST, ends[-1])] if goes_on else ends
 
 
 def march(f: Real, size: float, start: float, stop: float) -> list[float]:

@@ -81,7 +81,7 @@ class GramRun(faces.Labelled):
     gram : array, shape (*grid, len(layers), n, n)
         G_ij = h_i . h_j / d.
     q, p : arrays, shape (*grid, len(layers))
-        Mean of the diagonal of G and of its off-diagonal entries; c = p/q, gap = 1 - c.
+        Mean of the diagonal of G and of its off-diagonal entries; c = p/q, gap = 1 - c, with its own digits however small it is.
     log_apjn, log_apjn_forward : arrays
         ln J^{L,l}, averaged over tokens at layer l, and ln J^{l,0}.
     log_apjn_tokens : array, shape (*grid, len(layers), n)
@@ -191,7 +191,8 @@ class PairRun(faces.Labelled):
     layers : whole numbers
         The repeats that were kept.
     q, q2, p : arrays, shape (*grid, len(layers))
-        Variances of the two inputs and their covariance; c = p/sqrt(q q2), gap = 1 - c.
+        Variances of the two inputs and their covariance; c = p/sqrt(q q2), gap = 1 - c, with its own digits: where q and q2 differ by a
+        small part h, to 2^-53/h of what is left of h^2.
     log_apjn, log_apjn_2, log_apjn_forward : arrays
         ln J^{L,l} of each input, and ln J^{l,0} of the first.
     ntk, ntk_2, ntk_pair : arrays

@@ -97,6 +97,16 @@ def test_tokens_that_are_next_to_each_other() -> None:
     np.testing.assert_allclose(run.gram[-1], np.array(least[-1], dtype=float), rtol=1e-14)
 
 
+def test_softmax_of_tokens_that_are_next_to_each_other_is_uniform() -> None:
+    """their logits differ by less than their gap: to its digits a causal mask with equal logits"""
+    runs = []
+    for strength in (0, 1):
+        attention = mf.CausalAttention(6, 1, 1, sigma_Q=strength, sigma_K=strength)
+        runs.append(mf.propagate(mf.Residual(mf.Derf(1) >> attention), 3, 1.0, gap=1e-18))
+    np.testing.assert_allclose(runs[1].gap, runs[0].gap, rtol=1e-12)
+    np.testing.assert_allclose(runs[1].log_apjn, runs[0].log_apjn, rtol=1e-13)
+
+
 def test_opposite_tokens_leave_nothing_of_their_mean() -> None:
     """p = -q/(n - 1), to rounding: as where tokens are symmetric under permutation"""
     for n in (2, 3, 4, 7):

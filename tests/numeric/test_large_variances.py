@@ -83,3 +83,12 @@ def test_the_slope_of_a_gap_keeps_its_digits(f: sp.Expr) -> None:
                 value, true = mf.evaluate(slope, q=v, delta=v * r), mf.evaluate(slope, q=v, delta=sp.Float(v * r, 17), digits=20)
                 scale = mf.evaluate(gap, q=v, delta=v * r) / (v * r if along == delta else v)
                 assert abs(value - true) <= 1e-13 * max(abs(true), scale), (along, v, r)
+
+
+def test_what_tends_to_a_power_slowly_goes_on_as_far_as_doubles() -> None:
+    """x/(1 + |x|) is sign(x) there, and E phi'(u)^2 = (2/3)/sqrt(2 pi q) with all mass next to 0"""
+    variances = np.array([1e36, 1e39, 1e80, 1e140, 1e280])
+    run = mf.propagate(mf.mlp(mf.softsign), 1, q=variances, c=0.5, sigma_w=1.0, sigma_b=0.0)
+    assert (run.status == "ok").all()
+    np.testing.assert_allclose(run.gap[:, 1], 2 / 3, rtol=1e-13)
+    np.testing.assert_allclose(run.log_apjn[:, 0], np.log(2 / 3) - np.log(2 * np.pi * variances) / 2, rtol=1e-13)
