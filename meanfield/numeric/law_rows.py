@@ -74,7 +74,7 @@ def lattice_rows(steps: Floats) -> Rows:
 
 def steps_within(strip: Floats) -> Floats:
     """The steps of lattices for functions that are analytic in strips of these half-widths, all in deviations."""
-    b = SHARE * strip
+    b = np.minimum(SHARE * strip, 1e100)
     return np.where(b > 9.0, WIDEST, np.minimum(WIDEST, 2.0 * math.pi * b / (NATS + 0.5 * b * b)))
 
 

@@ -169,7 +169,7 @@ def _laws(node: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> _Laws:
         s1, s2 = np.sqrt(v1), np.sqrt(v2)
         scale = s1 * s2
         apart: Callable[[Floats, Floats, Floats], Floats] = distance  # type: ignore[assignment]  # arithmetic, of arrays as well
-        tau = np.sqrt(apart(v1, cov, v2)) / scale
+        tau = np.maximum(np.sqrt(np.maximum(apart(v1, cov, v2), 0.0)) / scale, 1e-150)
         return _Laws(m1, s1, m2, s2, cov / scale, tau)
 
 

@@ -92,6 +92,15 @@ def test_laws_that_differ_in_more_detail_are_summed(monkeypatch: pytest.MonkeyPa
     assert np.allclose(found[:3], expected, rtol=1e-14, atol=0)
 
 
+def test_laws_at_the_limits_are_taken_like_others() -> None:
+    """of correlation 1, -1 and 0, and narrow beside each other, without a word about what is divided by"""
+    q, c = np.linspace(1.0, 2.0, 120), np.tile([1.0, -1.0, 0.0], 40)
+    v = np.where(np.arange(120) % 7 == 0, 1e-250, q)
+    found = mf.evaluate(mf.silu.kernel(mf.q1, mf.p, mf.q2), q1=q, p=c * np.sqrt(q) * np.sqrt(v), q2=v)
+    alone = mf.evaluate(mf.silu.kernel(mf.q1, mf.p, mf.q2), q1=q[:9], p=(c * np.sqrt(q) * np.sqrt(v))[:9], q2=v[:9])
+    assert np.allclose(found[:9], alone, rtol=1e-11, atol=0)
+
+
 def test_tails_of_densities_are_summed() -> None:
     """of what is 0 up to 1: values from 1e-290 to 1e-3, by digits"""
     phi, q = mf.Activation(sp.tanh(sp.Max(mf.x - 1, 0))), np.geomspace(8e-4, 0.1, 400)
