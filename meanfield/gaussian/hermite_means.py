@@ -7,6 +7,7 @@ With a strip of half-width d about the line in which f is analytic, b < d/\sqrt 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import mpmath as mp
 import sympy as sp
@@ -31,8 +32,8 @@ _NARROW = 0.1
 
 def hermite_mean(f: sp.Expr, n: int, variance: sp.Expr, prec: int) -> mp.mpf:
     """E f(u) He_n(u/sqrt(v)), u ~ N(0, v), to prec bits; ArithmeticError where two accuracies do not agree."""
-    shape = _strip(f)
     s = math.sqrt(float(variance))
+    shape = _strip(f) or _disc(f, n, s, prec)
     if shape is None or not s or shape.d < _NARROW * s:
         lost = n * max(0.0, -math.log2(s)) if s and is_smooth(f) else 0.0  # where f is near a polynomial on the scale of s
         return mean_of(f * sp.expand(sp.hermite_prob(n, x / sp.sqrt(variance))), S.Zero, variance, prec, int(lost))
@@ -56,6 +57,17 @@ def _strip(f: sp.Expr) -> Shape | None:
     except ValueError:
         return None
     return shape if shape.smooth and not shape.growth else None
+
+
+def _disc(f: sp.Expr, n: int, s: float, prec: int) -> Shape | None:
+    """the shape of what is analytic about 0 farther than it is looked at, whatever it is beyond: exponential growth counts for nothing"""
+    if f.free_symbols != {x} or not s or not is_smooth(f):
+        return None
+    shape = shape_of(f)
+    if not shape.analytic or not shape.radius > s or shape.steepening:
+        return None
+    counted = 2 * (prec + n * math.log(shape.radius / s))
+    return replace(shape, smooth=True, d=shape.radius / 2) if 4 * (math.sqrt(n) + math.sqrt(counted)) * s < shape.radius / 2 else None
 
 
 def _trapezoid(f: sp.Expr, n: int, variance: sp.Expr, shape: Shape, nats: float, numbers: Numbers) -> Number:

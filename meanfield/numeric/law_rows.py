@@ -17,7 +17,7 @@ __all__ = ["REACH", "Rows", "lattice_rows", "panel_rows", "steps_within"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-REACH = 9.5  # deviations kept: exp(-9.5^2/2) = 3e-20
+REACH = 10.5  # deviations kept: exp(-10.5^2/2) = 1e-24
 SHARE = 0.8  # of a strip of analyticity that a lattice makes use of
 WIDEST = 2.0 * math.pi / math.sqrt(2.0 * NATS)  # step of a lattice, in deviations
 NODES, WEIGHTS = legendre_rule(20)
@@ -74,7 +74,7 @@ def lattice_rows(steps: Floats) -> Rows:
 
 def steps_within(strip: Floats) -> Floats:
     """The steps of lattices for functions that are analytic in strips of these half-widths, all in deviations."""
-    b = SHARE * strip
+    b = np.minimum(SHARE * strip, 1e100)
     return np.where(b > 9.0, WIDEST, np.minimum(WIDEST, 2.0 * math.pi * b / (NATS + 0.5 * b * b)))
 
 

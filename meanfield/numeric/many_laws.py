@@ -56,7 +56,7 @@ CROWDED = 3.0
 #: error of a value against E |f(u) g(v)|, what it may be of the value, and what E |f g| must be of the root of E f^2 E g^2
 ROUNDING, LEFT, SHARE = 256.0 * 2.0**-53, 1e-11, 1e-6
 #: deviations beyond REACH at which a function is looked at too
-OUTSIDE = np.array([side * z for z in (REACH, 10.5, 12.0, 14.0, 17.0, 21.0, 26.0, 32.0) for side in (-1.0, 1.0)])
+OUTSIDE = np.array([side * z for z in (REACH, 11.5, 13.0, 15.0, 18.0, 22.0, 26.0, 32.0) for side in (-1.0, 1.0)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def _laws(node: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> _Laws:
         s1, s2 = np.sqrt(v1), np.sqrt(v2)
         scale = s1 * s2
         apart: Callable[[Floats, Floats, Floats], Floats] = distance  # type: ignore[assignment]  # arithmetic, of arrays as well
-        tau = np.sqrt(apart(v1, cov, v2)) / scale
+        tau = np.maximum(np.sqrt(np.maximum(apart(v1, cov, v2), 0.0)) / scale, 1e-150)
         return _Laws(m1, s1, m2, s2, cov / scale, tau)
 
 
@@ -203,7 +203,7 @@ def _kinds(found: tuple[_Function, ...], laws: _Laws) -> NDArray[np.int64]:
 
 
 def _outer_steps(f: _Function, g: _Function, laws: _Laws) -> Floats:
-    other = np.maximum(g.row[WIDTH] / laws.s2, laws.tau) / np.abs(laws.rho)
+    other = np.maximum(g.row[WIDTH] / laws.s2, laws.tau) / np.maximum(np.abs(laws.rho), 1e-300)
     return np.asarray(steps_within(np.minimum(f.row[WIDTH] / laws.s1, other)) / f.row[DETAIL])
 
 
@@ -258,8 +258,7 @@ def _outer_rows(f: _Function, g: _Function, laws: _Laws, detail: float, kind: in
     if kind > 0:
         return lattice_rows(_outer_steps(f, g, laws) / detail)
     ends = [f.ends(laws.m1, laws.s1)]
-    with np.errstate(divide="ignore"):
-        blur = laws.tau / np.abs(laws.rho)
+    blur = laws.tau / np.maximum(np.abs(laws.rho), 1e-300)
     if blur.min() < BLURRED:
         with np.errstate(divide="ignore", invalid="ignore"):
             kinks = g.blurred(laws.m2, laws.s2, laws.tau) / laws.rho[:, None]

@@ -149,3 +149,13 @@ def test_digits_of_what_is_far_below_its_terms(n: int) -> None:
         true = mp.mpf(10) ** (-6 * n) * slope / mp.sqrt(mp.factorial(n))
         found = mf.evaluate(phi.hermite(n, q), q=v, digits=25)
         assert abs(found - true) <= mp.mpf(10) ** -25 * abs(true)
+
+
+def test_digits_of_high_orders_of_what_grows() -> None:
+    """(e^x tanh x)^(60) v^30/sqrt(60!) at tiny v, by the numbers of Bernoulli: in the disc in which f is analytic its growth is none"""
+    n, v = 60, sp.Rational(1, 10**30)
+    rise = [2 ** (k + 1) * (2 ** (k + 1) - 1) * sp.bernoulli(k + 1) / (k + 1) if k % 2 else sp.S.Zero for k in range(n + 1)]
+    exact = sp.Add(*[sp.binomial(n, k) * rise[k] for k in range(n + 1)]) * v**30 / sp.sqrt(sp.factorial(n))
+    found = mf.evaluate(mf.Activation(sp.exp(mf.x) * sp.tanh(mf.x)).hermite(n, v), digits=20)
+    with mp.workdps(30):
+        assert abs(found / mp.mpf(sp.N(exact, 30)) - 1) < mp.mpf("1e-19")
