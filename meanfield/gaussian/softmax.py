@@ -22,7 +22,7 @@ import numpy as np
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.softmax_sums import softmax_average, softmax_rate, softmax_terms
+from meanfield.gaussian.softmax_sums import softmax_average, softmax_drifts, softmax_rate, softmax_terms
 
 __all__ = ["SoftmaxExponent", "SoftmaxResponse", "SoftmaxSlope", "SoftmaxTriple"]
 
@@ -112,7 +112,7 @@ def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
         reach = int(mp.sqrt(2 * v_ * deep) / spacing) + 1
         weights = [mp.exp(-((k * spacing) ** 2) / (2 * v_)) for k in range(-reach, reach + 1)]
         whole = mp.fsum(weights)
-        sums, terms = np.zeros(15, dtype=object), np.empty(15, dtype=object)
+        sums, terms, drifts = np.zeros(15, dtype=object), np.empty(15, dtype=object), np.empty(3, dtype=object)
         far = deep + 2 * mp.log(n_)
         tau = v_ + far / 2 if far > 2 * v_ else mp.sqrt(2 * v_ * far)
 
@@ -133,7 +133,8 @@ def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
             columns = zip(*(powers(i * finer + k) for k in range(-reach, reach + 1)), strict=True)
             g = [mp.fdot(weights, column) for column in columns]
             r1, r2, r3, r4 = (a / g[0] for a in g[1:])
-            softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, r3, r4, terms)
+            softmax_drifts(r1, r2, r3, r4, drifts)
+            softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, drifts, terms)
             sums = sums + terms
             if all(abs(b) < abs(a) * mp.mpf(10) ** (-digits - 5) for a, b in zip(sums, terms, strict=True)):
                 return np.asarray(sums * step)

@@ -10,6 +10,7 @@ __all__ = [
     "SERIES",
     "WIDE",
     "softmax_average",
+    "softmax_drifts",
     "softmax_exponent",
     "softmax_rate",
     "softmax_response",
@@ -27,9 +28,15 @@ SERIES = 1e-5
 WIDE = 100.0
 
 
-def softmax_terms(n: float, power: float, log0: float, r1: float, r2: float, r3: float, r4: float, out: np.ndarray) -> None:
-    """out: the five integrands at a node, their derivatives in v, and in n, from g_0^n, ln g_0 and g_k/g_0; of any kind of number."""
-    h0, h1, h2 = (r2 - r1) / 2, (r1 - 3 * r2 + r3) / 2, (4 * r2 - 5 * r3 + r4) / 2
+def softmax_drifts(r1: float, r2: float, r3: float, r4: float, h: np.ndarray) -> None:
+    """dg_k/dv over g_0, k = 0, 1, 2, from g_k/g_0; of any kind of number."""
+    h[0], h[1], h[2] = (r2 - r1) / 2, (r1 - 3 * r2 + r3) / 2, (4 * r2 - 5 * r3 + r4) / 2
+
+
+def softmax_terms(n: float, power: float, log0: float, r1: float, r2: float, h: np.ndarray, out: np.ndarray) -> None:
+    """out: the five integrands at a node, their derivatives in v, and in n, from g_0^n, ln g_0, g_k/g_0 and the drifts of these; of any
+    kind of number."""
+    h0, h1, h2 = h[0], h[1], h[2]
     a, b, c, d, e = r2 * power, r1 * r1 * power, r1 * r1 * r1 * power, r2 * r2 * power, r2 * r1 * r1 * power
     out[0], out[1], out[2], out[3], out[4] = a, b, c, d, e
     out[5] = power * h2 + (n - 1) * a * h0
@@ -67,26 +74,31 @@ def softmax_rate(which: float, v: float, n: float, sums: np.ndarray, log_ratio: 
 
 
 def wide_factors(v: float, tau: float, g: np.ndarray) -> None:
-    r"""g_k = E y^k e^{-y}, k = 0 ... 4, and 1 - g_0, of y = e^{x - tau} for wide logits: beside a smooth step of width 2, whose mean is
-    \Phi(tau/\sqrt{v + 4}), what is integrated ends within 40 of tau."""
+    r"""g_k = E y^k e^{-y} and dg_k/dv, k = 0, 1, 2, and 1 - g_0, of y = e^{x - tau} for wide logits: beside a smooth step of width 2, whose
+    mean is \Phi(tau/\sqrt{v + 4}), what is integrated ends within 40 of tau. dg/dv = d^2g/dtau^2/2, and dg_0/dtau = g_1, are taken of the
+    density: sums of g_k cancel."""
     scale = math.sqrt(2.0 * (v + 4.0))
-    density = 0.25 / math.sqrt(2.0 * math.pi * v)
-    for k in range(6):
+    density = 0.2 / math.sqrt(2.0 * math.pi * v)
+    for k in range(7):
         g[k] = 0.0
-    for k in range(-164, 77):
-        z = 0.25 * k
+    for k in range(-205, 97):
+        z = 0.2 * k
         y = math.exp(z)
-        w = density * math.exp(-0.5 * (tau + z) * (tau + z) / v)
+        t = (tau + z) / v
+        w = density * math.exp(-0.5 * (tau + z) * t)
         left = -math.expm1(-y) if z < 0.0 else 1.0 - math.exp(-y)
         # of the step and of e^-y what they lack of 1 before 0, else what they are
         beside = left - 0.5 * math.erfc(-z / math.sqrt(8.0)) if z < 0.0 else 0.5 * math.erfc(z / math.sqrt(8.0)) - math.exp(-y)
-        g[5] += w * beside
-        kept = w * math.exp(-y)
-        for j in range(1, 5):
-            kept *= y
-            g[j] += kept
-    g[0] = 0.5 * math.erfc(-tau / scale) - g[5]
-    g[5] = 0.5 * math.erfc(tau / scale) + g[5]
+        g[6] += w * beside
+        first = w * math.exp(-y) * y
+        second = first * y
+        g[1] += first
+        g[2] += second
+        g[3] -= 0.5 * t * first
+        g[4] += 0.5 * (t * t - 1.0 / v) * first
+        g[5] += 0.5 * (t * t - 1.0 / v) * second
+    g[0] = 0.5 * math.erfc(-tau / scale) - g[6]
+    g[6] = 0.5 * math.erfc(tau / scale) + g[6]
 
 
 def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
@@ -98,7 +110,8 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
     far = 50.0 + 2.0 * math.log(n)
     tau = v + 0.5 * far if far > 2.0 * v else math.sqrt(2.0 * v * far)
     terms = np.empty(15)
-    g = np.empty(6)
+    g = np.empty(7)
+    h = np.empty(3)
     for i in range(15):
         sums[i] = 0.0
     going = True
@@ -107,12 +120,10 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
         if wide:
             wide_factors(v, tau, g)
             whole = 1.0
-            u = g[5]
+            u = g[6]
             d0 = g[0]
             d1 = g[1]
             d2 = g[2]
-            d3 = g[3]
-            d4 = g[4]
         for k in range(-reach, reach + 1 if not wide else -reach):
             x = k * spacing
             y = math.exp(x - tau)
@@ -130,7 +141,12 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
             break
         # the logarithm of g_0 from the side that has the digits
         log0 = math.log1p(-u / whole) if u < 0.5 * whole else math.log(d0 / whole)
-        softmax_terms(n, math.exp(n * log0), log0, d1 / d0, d2 / d0, d3 / d0, d4 / d0, terms)
+        if wide:
+            for i in range(3):
+                h[i] = g[3 + i] / d0
+        else:
+            softmax_drifts(d1 / d0, d2 / d0, d3 / d0, d4 / d0, h)
+        softmax_terms(n, math.exp(n * log0), log0, d1 / d0, d2 / d0, h, terms)
         going = False
         for i in range(15):
             sums[i] += step * terms[i]

@@ -8,6 +8,7 @@ from meanfield.gaussian.softmax_sums import (
     SERIES,
     WIDE,
     softmax_average,
+    softmax_drifts,
     softmax_exponent,
     softmax_rate,
     softmax_response,
@@ -46,6 +47,7 @@ __all__ = [
     "sine_normal_cdf",
     "smaller",
     "softmax_average",
+    "softmax_drifts",
     "softmax_exponent",
     "softmax_rate",
     "softmax_response",
@@ -98,9 +100,9 @@ NEEDS = {
     **dict.fromkeys(("cosine_normal_cdf", "sine_normal_cdf"), ("FADDEEVA_STEP", "faddeeva")),
     **dict.fromkeys(
         ("softmax_exponent", "softmax_response", "softmax_triple"),
-        ("SERIES", "WIDE", "wide_factors", "softmax_average", "softmax_terms", "softmax_sums", "softmax_value"),
+        ("SERIES", "WIDE", "wide_factors", "softmax_average", "softmax_drifts", "softmax_terms", "softmax_sums", "softmax_value"),
     ),
-    "softmax_slope": ("SERIES", "WIDE", "wide_factors", "softmax_rate", "softmax_terms", "softmax_sums"),
+    "softmax_slope": ("SERIES", "WIDE", "wide_factors", "softmax_rate", "softmax_drifts", "softmax_terms", "softmax_sums"),
 }
 #: what a call costs as plain Python, in milliseconds, where that is not nothing
 COSTS = {"bivariate_normal": 0.03} | dict.fromkeys(("softmax_exponent", "softmax_response", "softmax_slope", "softmax_triple"), 40.0)

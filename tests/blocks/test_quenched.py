@@ -199,3 +199,6 @@ def test_derivatives_of_averages():
             assert found == pytest.approx(float(slope.subs({v: sp.Rational(3, 2), n: 6}).evalf(15)), rel=1e-12)
             ends = [value(1.5 + (1 - place) * h, 6.0 + place * h) for h in (1e-4, -1e-4)]
             assert found == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-5)
+        for v_ in (150.0, 1e4, 1e6):  # wide logits: by differences of fourth order
+            near, far = (value(v_ + h, 6.0) - value(v_ - h, 6.0) for h in (0.02 * v_, 0.04 * v_))
+            assert softmax_slope(v_, 6.0, 2 * k) == pytest.approx((8 * near - far) / (0.24 * v_), rel=1e-5)
