@@ -15,6 +15,9 @@ __all__ = ["Step", "Walk", "evaluating", "steps_of"]
 #: makes a gradient at the output from the output
 Seed = Callable[[Tensor], Tensor]
 
+#: what transformers calls the keys and values of earlier calls, before 5.24 and since
+_CACHES = ("past_key_values", "cache")
+
 
 @dataclass
 class Step:
@@ -78,8 +81,9 @@ def steps_of(
     apart: list[int] = []
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if kwargs.get("past_key_values") is not None:
-            raise ValueError("inputs: the model hands its modules past_key_values, which grow with every call: give inputs without")
+        kept = next((name for name in _CACHES if kwargs.get(name) is not None), None)
+        if kept:
+            raise ValueError(f"inputs: the model hands its modules {kept}, which grows with every call: give inputs without")
         keyword = None if args else next((k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point()), None)
         x = args[0] if keyword is None else kwargs[keyword]
         if not steps:
