@@ -67,9 +67,8 @@ def _marched(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
     for l in range(ready.depth):
         flow = step(G, {**values, "l": np.full(ready.grid, float(l)), "L": np.full(ready.grid, float(ready.depth))})
         G, X = flow.state, flow.push(X)
-        infinite = np.asarray(
-            np.isposinf(np.diagonal(plain(X), axis1=-2, axis2=-1)).any(-1)
-        )  # as behind a jump: what follows is infinite as well
+        # as behind a jump: what follows is infinite as well
+        infinite = np.asarray(np.isposinf(np.diagonal(plain(X), axis1=-2, axis2=-1)).any(-1))
         X, scale = _beside(infinite, X), np.where(infinite, np.inf, scale)
         size = np.abs(plain(X)).max((-1, -2))
         size = np.where((size > 0) & np.isfinite(size), size, 1.0)  # where J is 0 ln J is infinite

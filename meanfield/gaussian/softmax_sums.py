@@ -86,9 +86,8 @@ def wide_factors(v: float, tau: float, g: np.ndarray) -> None:
         y = math.exp(z)
         t = (tau + z) / v
         w = density * math.exp(-0.5 * (tau + z) * t)
-        left = -math.expm1(-y) if z < 0.0 else 1.0 - math.exp(-y)
         # of the step and of e^-y what they lack of 1 before 0, else what they are
-        beside = left - 0.5 * math.erfc(-z / math.sqrt(8.0)) if z < 0.0 else 0.5 * math.erfc(z / math.sqrt(8.0)) - math.exp(-y)
+        beside = -math.expm1(-y) - 0.5 * math.erfc(-z / math.sqrt(8.0)) if z < 0.0 else 0.5 * math.erfc(z / math.sqrt(8.0)) - math.exp(-y)
         g[6] += w * beside
         first = w * math.exp(-y) * y
         second = first * y
@@ -124,19 +123,20 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
             d0 = g[0]
             d1 = g[1]
             d2 = g[2]
-        for k in range(-reach, reach + 1 if not wide else -reach):
-            x = k * spacing
-            y = math.exp(x - tau)
-            w = math.exp(-0.5 * x * x / v)
-            lost = -math.expm1(-y)
-            kept = w * (1.0 - lost if y < 1.0 else math.exp(-y))
-            whole += w
-            u += w * lost
-            d0 += kept
-            d1 += kept * y
-            d2 += kept * y * y
-            d3 += kept * y * y * y
-            d4 += kept * y * y * y * y
+        else:
+            for k in range(-reach, reach + 1):
+                x = k * spacing
+                y = math.exp(x - tau)
+                w = math.exp(-0.5 * x * x / v)
+                lost = -math.expm1(-y)
+                kept = w * (1.0 - lost if y < 1.0 else math.exp(-y))
+                whole += w
+                u += w * lost
+                d0 += kept
+                d1 += kept * y
+                d2 += kept * y * y
+                d3 += kept * y * y * y
+                d4 += kept * y * y * y * y
         if d0 <= 1e-280 * whole:
             break
         # the logarithm of g_0 from the side that has the digits
