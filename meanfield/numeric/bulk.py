@@ -23,8 +23,8 @@ __all__ = ["are_many", "in_bulk"]
 
 Floats = NDArray[np.float64]
 
-#: relative error that a value out of a table may have
-TOLD = 1e-11
+#: relative error that a value out of a table may have, and a sum under all laws together
+TOLD, HELD = 1e-11, 1e-10
 #: size from which down a moment may be that of the tails of densities, whose panels are flat
 TAIL = 1e-100
 #: points from which on there are many: fewer are each summed, as one is
@@ -71,13 +71,16 @@ def in_bulk(
         return others(table)
     out, bound = np.full((2, table.shape[1]), np.nan)
     reading = _reading(asked.expression, asked.order)
-    ways = [lambda rest: under_many_laws(asked, rest), others]
+    ways = [(HELD, lambda rest: under_many_laws(asked, rest))]
     if reading is not None:
-        ways.insert(0, lambda rest: reading(rest, otherwise))
-    for way in ways:
-        left = ~((bound <= TOLD * np.abs(out)) & (np.abs(out) > TAIL))
+        ways.insert(0, (TOLD, lambda rest: reading(rest, otherwise)))
+    left = np.ones(table.shape[1], dtype=bool)
+    for allowed, way in ways:
         if left.any():
             out[left], bound[left] = way(table[:, left])
+            left &= ~((bound <= allowed * np.abs(out)) & (np.abs(out) > TAIL))
+    if left.any():
+        out[left], bound[left] = others(table[:, left])
     return out, bound
 
 

@@ -22,7 +22,6 @@ from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.node_rules import distance
 from meanfield.gaussian.pair_expectation import PairExpectation
-from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import Real
 from meanfield.gaussian.shape_rows import DETAIL, GROWTH, PERIOD, SMOOTH, STEEPENING, WIDTH, breaks_of, sharp_of
 from meanfield.gaussian.singularities import shape_of
@@ -53,8 +52,8 @@ LONG, LONGER = 4.0, 5.0
 ABOUT, BLURRED = np.array([-9.5, -4.0, 0.0, 4.0, 9.5]), 1.0
 #: deviations of a blur within which breaks crowd
 CROWDED = 3.0
-#: error of a value against E |f(u) g(v)|, what it may be of the value, and what E |f g| must be of the root of E f^2 E g^2
-ROUNDING, LEFT, SHARE = 256.0 * 2.0**-53, 1e-11, 1e-6
+#: error of a value against E |f(u) g(v)|, and what this must be of the root of E f^2 E g^2
+ROUNDING, SHARE = 48.0 * 2.0**-53, 1e-6
 #: deviations beyond REACH at which a function is looked at too
 OUTSIDE = np.array([side * z for z in (REACH, 11.5, 13.0, 15.0, 18.0, 22.0, 26.0, 32.0) for side in (-1.0, 1.0)])
 
@@ -69,9 +68,9 @@ class _Function:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(f: sp.Expr) -> _Function | None:
-        """None for what oscillates for ever, has roots or cancels, or grows faster than an exponential function."""
+        """None for what is periodic, has roots or cancels, or grows faster than an exponential function."""
         g = in_pieces(almost_everywhere(f))
-        if g.free_symbols != {known("x")} or wave(g) is not None or period(g) is not None or shape_of(g).noisy:
+        if g.free_symbols != {known("x")} or shape_of(g).noisy:
             return None
         row = shape_row(g)
         if row[STEEPENING] != 0.0 or row[PERIOD] != 0.0 or (sharp_of(row) == 2.0).any():
@@ -95,8 +94,8 @@ class _Function:
         breaks = breaks_of(self.row)
         near = np.diff(breaks) < CROWDED * (s * blur)[:, None]
         edge = near[:, 1:] != near[:, :-1]
-        z = (breaks - mean[:, None]) / s[:, None]
-        return np.asarray(np.where(edge | (sharp_of(self.row)[1:-1] > 0.0), z[:, 1:-1], np.inf))
+        z = np.where(edge | (sharp_of(self.row)[1:-1] > 0.0), (breaks[1:-1] - mean[:, None]) / s[:, None], np.inf)
+        return np.asarray(z[:, (np.abs(z) < REACH).any(axis=0)])
 
     def at(self, rows: Rows, mean: Floats, s: Floats) -> Floats:
         """its values at nodes"""
@@ -224,7 +223,7 @@ def _mean(f: _Function, laws: _Laws, detail: float) -> tuple[Floats, Floats]:
         rows = panel_rows(f.ends(laws.m1, laws.s1), np.full_like(laws.s1, LONG / detail))
     values, weights = f.at(rows, laws.m1, laws.s1), rows.under_density()
     value, size = rows.sums(weights * values), rows.sums(weights * np.abs(values))
-    good = (ROUNDING * size <= LEFT * np.abs(value)) & (f.beyond(laws.m1, laws.s1)[1] <= ROUNDING * size) & (size > 0.0)
+    good = (f.beyond(laws.m1, laws.s1)[1] <= ROUNDING * size) & (size > 0.0)
     return np.where(good, value, np.nan), np.where(good, ROUNDING * size, np.nan)
 
 
@@ -250,7 +249,6 @@ def _product(f: _Function, g: _Function, laws: _Laws, detail: float) -> tuple[Fl
     left_out = far * np.maximum(others, close) + apart * np.maximum(most, near)
     good &= (left_out <= ROUNDING * size) & (size > 0.0)
     error = ROUNDING * (1.0 + 0.1 / laws.tau if kind != 2 else 1.0) * size
-    good &= error <= LEFT * np.abs(value)
     return np.where(good, value, np.nan), np.where(good, error, np.nan)
 
 

@@ -15,7 +15,7 @@ from meanfield.numeric import many_laws, methods
 
 Floats = NDArray[np.float64]
 
-#: tailed, narrow, kinked, with a cusp, nearly even, steep; none is in the catalogue
+#: tailed, narrow, kinked, with a cusp, nearly even, steep, a wave; none is in the catalogue
 OWN = {
     "sum": sp.tanh(mf.x) + mf.x * sp.exp(-(mf.x**2)) / 3,
     "narrow": sp.exp(-50 * mf.x**2) + sp.Max(mf.x, 0) / 20,
@@ -23,6 +23,7 @@ OWN = {
     "cusp": mf.x / (1 + sp.Abs(mf.x)) ** 2,
     "nearly even": sp.log(sp.cosh(mf.x)) + sp.tanh(mf.x) / 10**4,
     "steep": sp.tanh(200 * mf.x),
+    "beats": sp.sin(3 * mf.x) * sp.tanh(mf.x),
 }
 
 
@@ -47,7 +48,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", sorted(set(OWN) - {"beats"}))
 def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     phi, (q, c) = mf.Activation(OWN[name]), grid(3, 6000, -1.0, 1.0)
     some = slice(0, None, 250)
@@ -64,7 +65,7 @@ def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
 
 
-@pytest.mark.parametrize("name", ["cusp", "steep"])
+@pytest.mark.parametrize("name", ["beats", "cusp", "steep"])
 def test_many_laws_of_two_variances_and_means(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """are summed together, as good as one by one; none is taken where it differs from itself in more detail"""
     phi, (q, c) = mf.Activation(OWN[name]), grid(9, 400, -1.0, 1.0)
