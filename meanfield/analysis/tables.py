@@ -24,6 +24,8 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.slopes import slope
 from meanfield.keeping import keep, kept
+from meanfield.numeric.asked import Asked
+from meanfield.numeric.bulk import together
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import known
 
@@ -38,6 +40,8 @@ WIDTH, POINTS = float(np.log(4.0)), 24
 STEEP = 1e3
 #: points in sqrt(1 - c) at most; at how many places of the other variable it is seen how many of a variable are needed
 ACROSS, FEW = 40, 3
+#: relative error of moments under all laws together
+TOGETHER = 3e-14
 #: how many coefficients are the last; their size at which points are enough, and at which it is rounding that keeps them up
 LAST, NEGLIGIBLE, NOISE = 3, 1e-13, 1e-11
 #: what the name of a table ends in where its derivative is meant
@@ -157,13 +161,24 @@ class Table:
 
     def _means_made(self, i: int) -> Part | None:
         """means on a panel, None where one is infinite"""
-        (values,), _ = values_of((self.node,), {"q": _variances(i)})
+        values = self._values(0.0, q=_variances(i))
         steep = _is_steep(values)
         if steep:
             values = np.log(values)
         elif values.min() >= 0 and values.max() > 0 and (values < np.finfo(float).tiny).any():  # it fades here into what is no double
-            steep, values = True, np.asarray(evaluate(self.node, log=True, q=_variances(i)))
+            faint = values < np.finfo(float).tiny
+            logs = [float(evaluate(self.node, digits=17, log=True, q=v)) for v in _variances(i)[faint].tolist()]
+            steep, values[~faint], values[faint] = True, np.log(values[~faint]), logs
         return Part(_coefficients(values)[:, None], steep) if np.isfinite(values).all() else None
+
+    def _values(self, scale: float, **law: Floats) -> Floats:
+        """moments under each law, of all of them together where these are as exact"""
+        order = tuple(sorted(self.node.free_symbols, key=lambda s: s.name))
+        values, bound = together(Asked(self.node, order), np.array([law[s.name] for s in order]))
+        left = ~(bound <= TOGETHER * np.abs(values))
+        if left.any():
+            values[left] = values_of((self.node,), {name: v[left] for name, v in law.items()}, scale)[0][0]
+        return values
 
     def _once(self, kind: str, sizes: str, place: str, make: Callable[[], Part | None]) -> Part | None:
         """what is made of this node in that place, once for all processes"""
@@ -249,7 +264,7 @@ class Table:
         eps = (low + (high - low) * (_angles(n) + 1) / 2) ** 2
         v = _variances(i, m)[:, None] if q in self.node.free_symbols else np.ones((1, 1))
         grid, d = np.broadcast_arrays(v, v * eps)
-        (values,), _ = values_of((self.node,), {"q": grid, "delta": d}, np.inf)
+        values = self._values(np.inf, q=grid.ravel(), delta=d.ravel())
         return np.asarray(values.reshape(grid.shape) / self._weight(grid, d))
 
 

@@ -3,6 +3,7 @@ under many laws together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.pair_expectation import Gap
 from meanfield.numeric.asked import Asked
 from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.lookup import CENTRES, PANELS
@@ -19,7 +21,7 @@ from meanfield.numeric.many_laws import under_many_laws
 from meanfield.numeric.programs import is_part, over_grid, source_of
 from meanfield.numeric.tables import ASKED, Table, table_of
 
-__all__ = ["are_many", "in_bulk"]
+__all__ = ["are_many", "in_bulk", "together"]
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +49,7 @@ class _Reading:
             read = [t.numbers for t in self.tables]
             out, bound = over_grid(self.source, [numbers[None] for numbers in read], table, self.each)
             missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
-            if missing * PANEL > otherwise * np.isnan(out).mean():
+            if missing * PANEL > otherwise * float(np.isnan(out).mean()):
                 return out, bound
             extended = [t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]
             if not any(extended):
@@ -71,7 +73,7 @@ def in_bulk(
         return others(table)
     out, bound = np.full((2, table.shape[1]), np.nan)
     reading = _reading(asked.expression, asked.order)
-    ways = [(HELD, lambda rest: under_many_laws(asked, rest))]
+    ways: list[tuple[float, Callable[[Floats], tuple[Floats, Floats]]]] = [(HELD, lambda rest: under_many_laws(asked, rest))]
     if reading is not None:
         ways.insert(0, (TOLD, lambda rest: reading(rest, otherwise)))
     left = np.ones(table.shape[1], dtype=bool)
@@ -82,6 +84,13 @@ def in_bulk(
     if left.any():
         out[left], bound[left] = others(table[:, left])
     return out, bound
+
+
+def together(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+    """Values and error bounds of a moment: gaps out of tables, whatever these take to make, others summed under all laws together; NaN
+    where that tells none."""
+    reading = _reading(asked.expression, asked.order) if isinstance(asked.expression, Gap) else None
+    return under_many_laws(asked, table) if reading is None else reading(table, math.inf)
 
 
 @lru_cache(maxsize=128)

@@ -89,13 +89,13 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
     """a grid of 160 000 settings asks for the expectations no more often than one of 1 600: tables hold them"""
     net = mf.mlp(mf.tanh)
     calls: list[int] = []
-    right = tables.values_of
+    right = tables.Table._values
 
-    def counted(*args: Any) -> Any:
-        calls.append(len(args[0]))
-        return right(*args)
+    def counted(self: Any, scale: float, **law: Any) -> Any:
+        calls.append(law["q"].size)
+        return right(self, scale, **law)
 
-    monkeypatch.setattr(tables, "values_of", counted)
+    monkeypatch.setattr(tables.Table, "_values", counted)
     monkeypatch.setattr(tables, "kept", lambda name: None)
     tables.table_of.cache_clear()
     table_steps._functions.cache_clear()
@@ -111,18 +111,18 @@ def test_many_settings_take_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_table_asks_for_no_more_than_resolves_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """the gap of ELU's bend between c = 0 and 1, on a panel: fewer than a grid of the most points, and the same to rounding between them"""
     bend = sp.Piecewise((0, mf.x > 0), (sp.exp(mf.x) - 1, True))
-    node, asked, right = Gap(bend, mf.q, mf.delta), [], tables.values_of
+    node, asked, right = Gap(bend, mf.q, mf.delta), [], tables.Table._values
 
-    def counted(e: Any, given: Any, *rest: Any) -> Any:
-        asked.append(np.asarray(given["q"]).size)
-        return right(e, given, *rest)
+    def counted(self: Any, scale: float, **law: Any) -> Any:
+        asked.append(law["q"].size)
+        return right(self, scale, **law)
 
-    monkeypatch.setattr(tables, "values_of", counted)
+    monkeypatch.setattr(tables.Table, "_values", counted)
     monkeypatch.setattr(tables, "kept", lambda name: None)
     v, d = np.array([1.1, 2.3, 3.9]), np.array([0.01, 1.7, 3.0])
     found = tables.Table(node)(v, d)
     assert sum(asked) < tables.POINTS * tables.ACROSS * 0.6
-    (exact,), _ = right((node,), {"q": v, "delta": d})
+    (exact,), _ = tables.values_of((node,), {"q": v, "delta": d})
     assert found == pytest.approx(exact, rel=3e-13)
 
 
