@@ -15,6 +15,8 @@ __all__ = [
     "FAINT",
     "GAP_W",
     "GAP_X",
+    "STEP_W",
+    "STEP_X",
     "HERMITE_W",
     "HERMITE_X",
     "NATS",
@@ -45,6 +47,7 @@ CAPACITY = 8192  # most nodes of one rule
 UNIT = 2.0**-53  # in which rounding is counted
 HERMITE_X, HERMITE_W = hermite_rule(7)
 GAP_X, GAP_W = (tuple(numbers.tolist()) for numbers in legendre_rule(5))
+STEP_X, STEP_W = (0.0,), (2.0,)  # for what is constant between breaks
 
 
 def trapezoid(mu: float, s: float, d: float, window: float, detail: float, y: np.ndarray, w: np.ndarray) -> int:

@@ -92,8 +92,8 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             step = s * HERMITE_X[i]
             w[i] = HERMITE_W[i]
             y[i] = 0.0
-            for g in range(5):
-                y[i] += 0.5 * GAP_W[g] * step * f_<j>(mu + 0.5 * (1.0 + GAP_X[g]) * step<y>)
+            for g in range(<points>):
+                y[i] += 0.5 * <rule>_W[g] * step * f_<j>(mu + 0.5 * (1.0 + <rule>_X[g]) * step<y>)
     else:
         count = nodes(shape, mu, s, 0.0, local, y, w)
         if count < 0:
@@ -117,8 +117,8 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             step = y[i] - origin
             if -back < step < ahead:
                 y[i] = jump if step > 0.0 else 0.0
-                for g in range(5):
-                    y[i] += 0.5 * GAP_W[g] * step * f_<j>(beyond(origin, 0.5 * (1.0 + GAP_X[g]) * step)<y>)
+                for g in range(<points>):
+                    y[i] += 0.5 * <rule>_W[g] * step * f_<j>(beyond(origin, 0.5 * (1.0 + <rule>_X[g]) * step)<y>)
             else:
                 y[i] = f_<i>(y[i]<x>) - (reference if finite else 0.0)
     shift = 0.0

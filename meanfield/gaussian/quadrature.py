@@ -35,6 +35,6 @@ __all__ = ["FUNCTIONS", "RULES"]
 RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends, hermite_rules)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
-#: parameters of the two, <both> of either. Text, because no function is handed to another one: each integrand has its own
-#: copies.
+#: parameters of the two, <both> of either; <rule> has <points> nodes and integrates f_<j> between breaks. Text, because no
+#: function is handed to another one: each integrand has its own copies.
 FUNCTIONS: Final = {**MEANS, **PROJECTIONS, **MEHLER_SERIES, **PAIRS, **CLOSE, **WAVES, **EXCHANGEABLE, **FAMILIES}

@@ -12,7 +12,7 @@ from meanfield.gaussian.essential import essential_places
 from meanfield.gaussian.pieces import KINKED, NotClosed, declare, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["almost_everywhere", "branch", "edges", "in_pieces", "is_smooth", "triangle_waves", "without_deltas"]
+__all__ = ["almost_everywhere", "branch", "edges", "in_pieces", "is_smooth", "steps_only", "triangle_waves", "without_deltas"]
 
 x = known("x")
 
@@ -61,6 +61,12 @@ def in_pieces(f: sp.Expr) -> sp.Expr:
     if S.Zero not in values:
         return f
     return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], True))
+
+
+def steps_only(f: sp.Expr) -> bool:
+    """Whether a function of x is constant between the points where it jumps."""
+    flat = f.replace(lambda t: isinstance(t, (Heaviside, sp.sign)), lambda t: S.One)
+    return not flat.replace(lambda t: isinstance(t, sp.Piecewise), lambda t: sp.Add(*[value for value, _ in t.args])).has(x)
 
 
 @cache

@@ -105,6 +105,6 @@ def _reading(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> _Reading | None:
         return None
     shapes = [i.shape for i in lowering.integrands.values()]
     tables = tuple(table_of(f, slope) for f, slope in lowering.tabulated)
-    if any(s.noisy or s.growth for s in shapes) or not all(t.promising for t in tables):
+    if any(s.noisy or s.growth for s in shapes):
         return None
     return _Reading(source, tables, lowering.work.looked_up)

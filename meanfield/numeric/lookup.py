@@ -37,6 +37,7 @@ __all__ = [
     "FUNCTIONS",
     "GAP",
     "HOME",
+    "JUMPS",
     "KEPT",
     "MEAN",
     "LEADING",
@@ -56,7 +57,8 @@ CENTRES = 5 * PANELS + 5  # where the centres of panels are
 EVEN = 6 * PANELS + 5  # whether the activation is even
 ORDER = 6 * PANELS + 6  # the powers of v that are taken out of means, products and gaps
 LEADING = 6 * PANELS + 9  # the first panel, counted from 1, that they are not taken out of
-DIRECTORY = 6 * PANELS + 10
+JUMPS = 6 * PANELS + 10  # whether the activation jumps
+DIRECTORY = 6 * PANELS + 11
 SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
 
 
@@ -253,12 +255,17 @@ def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.nd
     return pair_in(table, CROSS + PANELS, v, total, scratch, own)
 
 
+def rise(table: np.ndarray, v: float, d: float) -> float:
+    """What a gap is tabulated over"""
+    return d if table[JUMPS] == 0.0 else math.sqrt(v) * math.sqrt(d)
+
+
 def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
     """E f(u)^2 - E f(u) f(v)"""
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return d * pair_in(table, GAP, v, d, scratch, own)
+        return rise(table, v, d) * pair_in(table, GAP, v, d, scratch, own)
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
@@ -287,7 +294,7 @@ def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> fl
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return d * slope_weight(table, GAP, v, d, scratch)
+        return rise(table, v, d) * slope_weight(table, GAP, v, d, scratch)
     return d * slope_weight(table, GAP + PANELS, v, 2.0 * v - d, scratch)
 
 
@@ -308,10 +315,11 @@ CONSTANTS = (
     "EVEN",
     "ORDER",
     "LEADING",
+    "JUMPS",
 )
 FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
-    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, gap_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, rise, gap_in),
 )
 WEIGHTS = (weight, slope_weight, gap_weight)
 

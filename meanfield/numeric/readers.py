@@ -24,5 +24,4 @@ def reader_of(rec: Recursion, paired: bool) -> Reader | None:
     kernel = kernel_of(rec, paired)
     if not kernel.tabulated:
         return None if kernel.work else Reader(kernel, ())
-    tables = tuple(table_of(f, slope) for f, slope in kernel.tabulated)
-    return Reader(kernel, tables) if all(t.promising for t in tables) else None
+    return Reader(kernel, tuple(table_of(f, slope) for f, slope in kernel.tabulated))

@@ -18,7 +18,8 @@ from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, LEADING, ORDER, PANELS
+from meanfield.numeric.jumping import Jumping
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMPS, LEADING, ORDER, PANELS
 from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
@@ -67,15 +68,21 @@ class Panels:
             return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         if entry < GAP:
-            make, g = pair_panel, _Integrand.of(self.f)
+            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k, orders[1])
         else:
-            if self.slope is None or jumps_of(shape_row(self.f)).any():
-                raise Impossible("a jump")
-            make, g = gap_panel, _Integrand.of(self.slope)
-        order = orders[1 if entry < GAP else 2]
-        coefficients = _first(make, g.ways(mirrored), k, order)
+            coefficients = _first(gap_panel, self._rates(mirrored), k, orders[2])
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
+
+    def _rates(self, mirrored: bool) -> Iterator[Function]:
+        """what panels of gaps can be made of"""
+        if self.slope is None:
+            raise Impossible("no slope")
+        row, between = shape_row(self.f), _Integrand.of(self.slope)
+        jumps = jumps_of(row) != 0.0
+        if not jumps.any():
+            return between.ways(mirrored)
+        return iter([Jumping(between.pieces(mirrored), tuple(breaks_of(row)[jumps].tolist()), tuple(jumps_of(row)[jumps].tolist()))])
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
@@ -85,6 +92,8 @@ class Panels:
                 raise Impossible("no power far out")
             return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
         gap = part >= GAP // PANELS
+        if gap and jumps_of(shape_row(self.f)).any():
+            raise Impossible("a jump")
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
         if f is None or found is None or found[0] != 0:
@@ -102,6 +111,7 @@ class Panels:
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
         alone[ORDER : ORDER + 3], alone[LEADING] = self.orders, self.leading
+        alone[JUMPS] = float(jumps_of(shape_row(self.f)).any())
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)

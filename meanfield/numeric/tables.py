@@ -13,7 +13,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, JUMPS, LEADING, ORDER, PANELS
 
 __all__ = ["ASKED", "Table", "blank", "table_of"]
 
@@ -59,7 +59,7 @@ class Table:
         from meanfield.numeric.table_panels import Impossible, Panels
 
         numbers = self.numbers.copy()
-        numbers[EVEN] = float(shape_row(self.f)[PARITY] > 0)
+        numbers[EVEN], numbers[JUMPS] = float(shape_row(self.f)[PARITY] > 0), float(jumps_of(shape_row(self.f)).any())
         made = Panels(self.f, self.slope)
         numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
         try:
@@ -70,11 +70,6 @@ class Table:
         gap = np.zeros(-(numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
         numbers[entry] = numbers.size + gap.size
         return _joined(numbers, gap, coefficients)
-
-    @property
-    def promising(self) -> bool:
-        """Whether there are panels, or can be: the gap of a function that jumps has none."""
-        return self.numbers.size > DIRECTORY or self.slope is None or not jumps_of(shape_row(self.f)).any()
 
 
 def _joined(*parts: Floats) -> Floats:

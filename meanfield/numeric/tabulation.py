@@ -10,6 +10,8 @@ Of g that is analytic in a strip both are trapezoidal sums, see `smooth`, under 
 follows by Price's identity, a mean with positive weights, which cancels nothing:
 
     (E f(u)^2 - E f(u) f(v))/(v - p) = \int_0^1 2 t W(y t) dt,   W(y) = E g(u) g(v) at c = 1 - y^2.
+
+Where f jumps W ~ 1/y, see `jumping`: y W is what is made, and the gap is tabulated over the root of v (v - p).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Impossible, chebyshev, polynomials, transform, wide_transform
+from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import X_TERMS, Y_TERMS
 from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.smooth import Smooth
@@ -49,7 +52,7 @@ STEEP = 500.0
 MODEST = 1e-12
 
 #: what panels are made of
-Function = Smooth | Stepped | Pieces
+Function = Smooth | Stepped | Pieces | Jumping
 
 
 def mean_panel(moment: Real, k: int, order: int = 0) -> tuple[Floats, float]:
@@ -82,26 +85,32 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) ->
 
 
 def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
-    """The same of the gap over v - p, for f with f' = g."""
-    parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
+    """The same of the gap over v - p, for f with f' = g; where f jumps, over the root of v (v - p) if c >= 0."""
+    m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
+    parts = _scaled_parts(_direct(g), k, tolerance, order)
     below, found = np.zeros(X_TERMS), []
     for (low, high), values in reversed(parts):
         y = _between(low, high)
         if low == 0.0:
-            found.append(values @ _averages().T)
+            found.append(values @ _averages(m).T)
         else:
-            integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
-            found.append((below[:, None] + integrals[:, :-1]) / y**2)
-        below = below + (high - low) * ((2.0 * y * values) @ _integrals()[-1])
+            integrals = (high - low) * ((2.0 * y**m * values) @ _integrals().T)
+            found.append((below[:, None] + integrals[:, :-1]) / y ** (m + 1))
+        below = below + (high - low) * ((2.0 * y**m * values) @ _integrals()[-1])
     if not g.mirrored:
         return _packed(found[::-1], [*map(_least, found[::-1])])
     found, above = [], below  # at c = 0, and from there on
     for (low, high), values in _scaled_parts(g, k, tolerance, order):
         y = _between(low, high)
-        integrals = (high - low) * ((2.0 * y * values) @ _integrals().T)
+        integrals = (high - low) * ((2.0 * y**m * values) @ _integrals().T)
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
     return _packed(found, [*map(_least, found)])
+
+
+def _direct(g: Function) -> Function:
+    """what g stands for at positive correlations"""
+    return g.direct() if isinstance(g, Jumping) else replace(g, mirrored=False)
 
 
 def variances(k: int) -> Floats:
@@ -134,7 +143,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
             if low == 0.0 and not _may_be_resolved(products(y, slice(1)), largest):
                 continue
             values = products(y)
-            scale = max(largest, _most(values))
+            scale = _most(values) if isinstance(g, Jumping) else max(largest, _most(values))  # y W is the larger, the farther from 0
             try:
                 _error(_coefficients(values), scale, tolerance)
             except Impossible:
@@ -192,11 +201,11 @@ def _doubles(values: Wide) -> Floats:
     return values.astype(np.float64)
 
 
-@lru_cache(maxsize=1)
-def _averages() -> Wide:
-    r"""from values at the nodes y of [0, high] to \int_0^1 2 t W(y t) dt at the nodes"""
+@lru_cache(maxsize=2)
+def _averages(m: int) -> Wide:
+    r"""from values at the nodes y of [0, high] to \int_0^1 2 t^m W(y t) dt at the nodes"""
     t, w = _legendre()
-    rows = [(2.0 * t * w) @ polynomials((1.0 + a) * t - 1.0, Y_TERMS) for a in chebyshev(Y_TERMS)]
+    rows = [(2.0 * t**m * w) @ polynomials((1.0 + a) * t - 1.0, Y_TERMS) for a in chebyshev(Y_TERMS)]
     return np.asarray(np.array(rows) @ wide_transform(Y_TERMS))
 
 

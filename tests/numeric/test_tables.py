@@ -17,8 +17,9 @@ from cases import ACTIVATIONS, pair_moments
 
 import meanfield as mf
 from meanfield import keeping
+from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import jobs, lookup, store, table_panels, tables, trajectory
+from meanfield.numeric import jobs, lookup, methods, store, table_panels, tables, trajectory
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -240,10 +241,39 @@ def test_a_table_that_threads_extend_at_once(monkeypatch: pytest.MonkeyPatch) ->
         assert read(together, "cross", v, 0.3 * v) == read(table, "cross", v, 0.3 * v)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        mf.hardshrink(0.5).expression,
+        sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 3 - sp.Heaviside(mf.x + 2),
+        mf.x * sp.Heaviside(mf.x + 1) * sp.tanh(mf.x),
+    ],
+    ids=["hardshrink", "up and down", "one side"],
+)
+def test_gaps_of_what_jumps(f: sp.Expr) -> None:
+    """within what quadrature says of itself, from next to each other to opposite; one by 25 digits"""
+    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
+    for v in (0.3, 1.7, 5.0, 40.0):
+        for e in (1e-200, 1e-20, 1e-6, 1e-3, 0.04, 0.3, 1.0, 1.3, 1.9, 1.9999, 2.0):
+            found, (true, bound) = read(table, "gap", v, v * e), mf.evaluate(node, q=v, delta=v * e, error=True)
+            assert abs(found - true) < bound + 1e-13 * true, (v, e)
+    true = float(mf.evaluate(node, q=5.0, delta=0.2, digits=25))
+    assert abs(read(table, "gap", 5.0, 0.2) / true - 1) < 1e-14
+
+
+def test_gaps_of_what_jumps_are_read_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = np.linspace(0.5, 3.0, 300)
+    summed: list[int] = []
+    monkeypatch.setattr(
+        methods, "by_quadrature", lambda asked, table: summed.append(table.shape[1]) or np.full((2, table.shape[1]), np.nan)
+    )
+    phi = mf.Activation(sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 3)
+    assert (mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=q / 7) > 0).all()
+    assert not summed
+
+
 def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """a jump, a panel that another method does not confirm, a variance out of range: quadrature answers"""
-    jumping = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1)
-    assert not Table(jumping, regular(jumping)).promising
+    """a panel that another method does not confirm, a variance out of range: quadrature answers"""
     f = OWN.expression + mf.x / 7
     panel = table_panels.pair_panel
     monkeypatch.setattr(table_panels, "pair_panel", lambda g, k, **given: (panel(g, k, **given)[0] * (1 + 1e-10), 0.0))

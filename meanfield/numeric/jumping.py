@@ -1,0 +1,84 @@
+r"""y E f'(u) f'(v) at c = 1 - y^2 for f that jumps: what the jumps J_k of f at k bring is singular as 1/y.
+
+    E f'(u) f'(v) = E g(u) g(v) + 2 \sum_k J_k \varphi_v(k) E[g(v) | u = k] + \sum_{k,l} J_k J_l \varphi_2(k, l)
+
+for g the derivative between jumps, \varphi_v and \varphi_2 the densities of u and of u and v.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.deviations import Products, density
+from meanfield.numeric.law_rows import panel_rows
+from meanfield.numeric.piecewise import Pieces
+
+__all__ = ["Jumping"]
+
+Floats = NDArray[np.float64]
+
+LONG = 3.0  # of a panel under the density of v given u, in its deviations
+
+
+@dataclass(frozen=True)
+class Jumping:
+    """A function by its derivative between jumps, and where it jumps by how much.
+
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite.
+    """
+
+    slope: Pieces
+    places: tuple[float, ...]
+    jumps: tuple[float, ...]
+
+    @property
+    def mirrored(self) -> bool:
+        """whether v stands for -v"""
+        return self.slope.mirrored
+
+    @property
+    def d(self) -> float:
+        """what it is wide"""
+        return self.slope.d
+
+    def direct(self) -> Jumping:
+        """The same of f(u) f(v)."""
+        return replace(self, slope=replace(self.slope, mirrored=False))
+
+    def products(self, v: Floats) -> Products:
+        """What maps values of y to what this file is of, at all pairs of a variance v, or some of them, and a y."""
+        between = self.slope.products(v)
+
+        def at(y: Floats, some: slice = slice(None)) -> Floats:
+            own = v[some][:, None]
+            return y * between(y, some) + self._beside(own, y) + self._both(own, y)
+
+        return at
+
+    def _beside(self, v: Floats, y: Floats) -> Floats:
+        """where one of the two jumps"""
+        side = -1.0 if self.mirrored else 1.0
+        shape = np.broadcast_shapes(v.shape, y.shape)
+        s = np.broadcast_to(np.sqrt(v) * y * np.sqrt(2.0 - y * y), shape).ravel()
+        total = np.zeros(shape)
+        for place, jump in zip(self.places, self.jumps, strict=True):
+            mean = np.broadcast_to(side * (1.0 - y * y) * place, shape).ravel()
+            rows = panel_rows((np.array(self.slope.breaks) - mean[:, None]) / s[:, None], np.full(s.size, LONG))
+            law = rows.law
+            means = rows.sums(rows.under_density() * self.slope.value(mean[law] + s[law] * rows.z))
+            total += 2.0 * jump * density(np.array(place), np.sqrt(v)) * means.reshape(shape)
+        return y * total
+
+    def _both(self, v: Floats, y: Floats) -> Floats:
+        """where both do"""
+        side = -1.0 if self.mirrored else 1.0
+        across, total = 2.0 - y * y, np.zeros(np.broadcast_shapes(v.shape, y.shape))
+        for a, j in zip(self.places, self.jumps, strict=True):
+            for b, k in zip(self.places, self.jumps, strict=True):
+                apart = 0.5 * ((a - side * b) / y) ** 2
+                total += j * k * np.exp(-(apart + side * a * b) / (v * across))
+        return total / (2.0 * math.pi * v * np.sqrt(across))
