@@ -68,7 +68,7 @@ class Output:
     def unanswered(self) -> NDArray[np.int64]:
         """The points that a NaN of a table has gone through."""
         lost = np.isnan(self.forward[-1]) | np.isnan(self.chi_sum[0])
-        return np.flatnonzero(np.isin(self.status, (3, 6)) | (np.isin(self.status, (0, 4)) & lost))
+        return np.flatnonzero((self.status == 3) | (np.isin(self.status, (0, 4, 6)) & lost))
 
     def put(self, points: NDArray[np.int64], other: Output) -> None:
         """Those points from another output."""

@@ -319,3 +319,18 @@ def test_waves_that_die_out_are_tabulated() -> None:
     assert (run.status == "ok").all()
     np.testing.assert_allclose(run.q[:, 0], mf.evaluate(phi.second_moment(mf.q), q=v), rtol=1e-13)
     np.testing.assert_allclose(run.gap[:, 0] * run.q[:, 0], mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * gap), rtol=5e-13)
+
+
+def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """infinite gradients are no gap of a table; as by quadrature"""
+    net, settings = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2)), {"sigma_w": 0.9, "sigma_b": 0.3}
+    q = np.linspace(0.5, 2.0, 3)
+    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.shape[0]))
+    true = mf.propagate(net, 6, q, p=0.2, **settings)
+    monkeypatch.undo()
+    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    found = mf.propagate(net, 6, q, p=0.2, **settings)
+    assert (found.status == "infinite APJN").all()
+    assert np.allclose(found.q, true.q, rtol=1e-13, atol=0)
+    assert np.allclose(found.gap, true.gap, rtol=1e-12, atol=0)
+    assert (np.isinf(found.log_apjn) == np.isinf(true.log_apjn)).all()
