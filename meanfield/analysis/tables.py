@@ -4,8 +4,8 @@ Both are the variables in which moments of activations are smooth, also where ph
 sqrt(1 - c) there, and gap/sqrt(q delta) is where phi jumps. Panels of a factor 4 in q are made when they are first needed; in sqrt(1 - c)
 they are halved until the last coefficients are negligible, near c = 1 where q is large. Values of many decades are kept as logarithms.
 
-`numeric/tabulation.py`, which runs over depth read from, is for functions that are analytic in a strip and comes with a proven bound;
-here anything is tabulated that can be evaluated: kinks, jumps, products of different functions, moments that span many decades.
+`numeric/tabulation.py`, which runs over depth read from, holds what is as exact at both ends of a panel, with a bound; here anything is
+tabulated that can be evaluated: products of different functions, moments that span many decades. Gaps are taken from there where they are.
 """
 
 from __future__ import annotations

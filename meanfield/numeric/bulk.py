@@ -49,7 +49,7 @@ class _Reading:
             read = [t.numbers for t in self.tables]
             out, bound = over_grid(self.source, [numbers[None] for numbers in read], table, self.each)
             missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
-            if missing * PANEL > otherwise * float(np.isnan(out).mean()):
+            if missing and missing * PANEL > otherwise * np.isnan(out).mean():
                 return out, bound
             extended = [t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]
             if not any(extended):

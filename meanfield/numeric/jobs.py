@@ -227,7 +227,10 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _sparing(job: Job) -> Reader | None:
     """What spares layers, where few are kept, each repeat is like the next, and moments are in closed form or in tables."""
-    return reader_of(job.rec, job.paired) if job.marks.size <= SOME and not _holds(job.rec, "l") else None
+    if job.marks.size > SOME or _holds(job.rec, "l"):
+        return None
+    reader = reader_of(job.rec, job.paired)
+    return None if reader is None or any(t.jumps for t in reader.tables) else reader
 
 
 def _holds(rec: Recursion, letter: str) -> bool:

@@ -1,8 +1,11 @@
-r"""y E f'(u) f'(v) at c = 1 - y^2 for f that jumps: what the jumps J_k of f at k bring is singular as 1/y.
+r"""y E f'(u) f'(v) at c = 1 - y^2 for f that jumps by J_k at k, which brings what is singular as 1/y.
 
     E f'(u) f'(v) = E g(u) g(v) + 2 \sum_k J_k \varphi_v(k) E[g(v) | u = k] + \sum_{k,l} J_k J_l \varphi_2(k, l)
 
-for g the derivative between jumps, \varphi_v and \varphi_2 the densities of u and of u and v.
+for g the derivative between jumps, \varphi_v and \varphi_2 the densities of u and of u and v, of variance v and correlation r = 1 - y^2, or
+r = -(1 - y^2) of what is mirrored. With s the sign of r, 1 - r^2 = y^2 (2 - y^2) and
+
+    (k^2 - 2 r k l + l^2)/2v(1 - r^2) = ((k - s l)^2/2y^2 + s k l)/v(2 - y^2).
 """
 
 from __future__ import annotations
@@ -59,8 +62,14 @@ class Jumping:
 
         return at
 
+    def limit(self, v: float) -> float:
+        """The gap over the root of v (v - p) as p goes to v."""
+        return float(sum(j * j * math.exp(-k * k / (2.0 * v)) for k, j in zip(self.places, self.jumps, strict=True))) / (
+            2**0.5 * math.pi * v
+        )
+
     def _beside(self, v: Floats, y: Floats) -> Floats:
-        """where one of the two jumps"""
+        """the second sum, times y"""
         side = -1.0 if self.mirrored else 1.0
         shape = np.broadcast_shapes(v.shape, y.shape)
         s = np.broadcast_to(np.sqrt(v) * y * np.sqrt(2.0 - y * y), shape).ravel()
@@ -74,7 +83,7 @@ class Jumping:
         return y * total
 
     def _both(self, v: Floats, y: Floats) -> Floats:
-        """where both do"""
+        """the third, times y"""
         side = -1.0 if self.mirrored else 1.0
         across, total = 2.0 - y * y, np.zeros(np.broadcast_shapes(v.shape, y.shape))
         for a, j in zip(self.places, self.jumps, strict=True):

@@ -13,7 +13,8 @@ is constant on either side far out becomes, g - h has a density that falls as 1/
     E g(u) g(v) = h(c) + (A + B(\eta))/\sqrt r + O(1/V r),   A = 2 E h E (g - h) at V.
 
 h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has beside it and A, at the same \eta, or where that is large
-and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
+and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g; where f jumps they are over the root of v (v - p), and
+there is none beyond the panels. Means of what grows as a power k are r^{k/2} times a
 smooth function of 1/\sqrt r: one panel for all variances there are.
 
 A table begins with its directory: where each panel is, 0 where it has not been asked for. A kernel that needs it asks by -1 and goes on
@@ -255,8 +256,8 @@ def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.nd
     return pair_in(table, CROSS + PANELS, v, total, scratch, own)
 
 
-def rise(table: np.ndarray, v: float, d: float) -> float:
-    """What a gap is tabulated over"""
+def gap_scale(table: np.ndarray, v: float, d: float) -> float:
+    """What a gap is tabulated over: v - p, or where the activation jumps the root of v (v - p)"""
     return d if table[JUMPS] == 0.0 else math.sqrt(v) * math.sqrt(d)
 
 
@@ -265,7 +266,7 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return rise(table, v, d) * pair_in(table, GAP, v, d, scratch, own)
+        return gap_scale(table, v, d) * pair_in(table, GAP, v, d, scratch, own)
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
@@ -294,7 +295,7 @@ def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> fl
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return rise(table, v, d) * slope_weight(table, GAP, v, d, scratch)
+        return gap_scale(table, v, d) * slope_weight(table, GAP, v, d, scratch)
     return d * slope_weight(table, GAP + PANELS, v, 2.0 * v - d, scratch)
 
 
@@ -319,7 +320,7 @@ CONSTANTS = (
 )
 FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
-    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, rise, gap_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, gap_scale, gap_in),
 )
 WEIGHTS = (weight, slope_weight, gap_weight)
 

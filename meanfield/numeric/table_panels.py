@@ -33,6 +33,8 @@ Real = Callable[[Floats], Floats]
 
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
+#: 1 - c at which a gap is what its jumps bring
+CLOSE = 1e-60
 #: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
 EXACT, _MIDDLE = 2e-15, np.cos(0.5 * np.pi * np.arange(lookup.X_TERMS))
 
@@ -121,8 +123,17 @@ class Panels:
         else:
             found, true = lookup.gap_in(table, v, d, scratch, lookup.SCRATCH), gap
             allowed = AGREED * gap + ROUNDED * math.sqrt(second * variance)
+            if alone[JUMPS] and not mirrored:
+                self._verify_limit(lookup.gap_in(table, v, v * CLOSE, scratch, lookup.SCRATCH) / (v * math.sqrt(CLOSE)), v)
         if not abs(found - true) <= allowed:
             raise Impossible(f"the table says {found}, a Hermite series {true}")
+
+    def _verify_limit(self, found: float, v: float) -> None:
+        """what is left of a gap next to c = 1, where the function jumps, by its jumps"""
+        way = next(self._rates(mirrored=False))
+        assert isinstance(way, Jumping)
+        if not abs(found - way.limit(v)) <= AGREED * way.limit(v):
+            raise Impossible(f"next to c = 1 the table says {found}, the jumps {way.limit(v)}")
 
 
 @dataclass(frozen=True, eq=False)

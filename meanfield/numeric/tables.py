@@ -2,7 +2,7 @@ r"""Tables of the Gaussian moments of one integrand, filled panel by panel as ke
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 
 import numpy as np
@@ -42,6 +42,11 @@ class Table:
     def _name(self) -> str:
         return f"table_{fingerprint(f'{makers()} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
+    @cached_property
+    def jumps(self) -> bool:
+        """Whether its function jumps."""
+        return bool(jumps_of(shape_row(self.f)).any())
+
     def extend(self, read: Floats) -> bool:
         """Add the panels that were asked for where these numbers were read; whether there were any. Another thread may have added some
         of them meanwhile, and reads on in numbers that it was given before: those stay as they are but for what it asks for."""
@@ -59,7 +64,7 @@ class Table:
         from meanfield.numeric.table_panels import Impossible, Panels
 
         numbers = self.numbers.copy()
-        numbers[EVEN], numbers[JUMPS] = float(shape_row(self.f)[PARITY] > 0), float(jumps_of(shape_row(self.f)).any())
+        numbers[EVEN], numbers[JUMPS] = float(shape_row(self.f)[PARITY] > 0), float(self.jumps)
         made = Panels(self.f, self.slope)
         numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
         try:

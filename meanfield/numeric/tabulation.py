@@ -48,6 +48,8 @@ FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in
 ROUNDING = 4e-15
 #: how far from 0 inputs may be against what g is wide, for one sum in y from there to 0 to be tried
 STEEP = 500.0
+#: of the largest y W of the same variance, what is left at 0 in the last part
+LEAST = 0.05
 #: of the largest value, last coefficients in y that are not given up at sight
 MODEST = 1e-12
 
@@ -143,7 +145,11 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
             if low == 0.0 and not _may_be_resolved(products(y, slice(1)), largest):
                 continue
             values = products(y)
-            scale = _most(values) if isinstance(g, Jumping) else max(largest, _most(values))  # y W is the larger, the farther from 0
+            scale = max(largest, _most(values))
+            if isinstance(g, Jumping) and not g.mirrored:  # y W may fall far towards 0, and a gap keeps its digits there
+                if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
+                    continue
+                scale = _most(values)
             try:
                 _error(_coefficients(values), scale, tolerance)
             except Impossible:

@@ -13,6 +13,7 @@ import meanfield as mf
 from meanfield.gaussian import closed
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.precise import gap_of_pair
+from meanfield.gaussian.smoothness import steps_only
 
 x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
 R, exp, erf, tanh, relu = sp.Rational, sp.exp, sp.erf, sp.tanh, sp.Max(mf.x, 0)
@@ -70,6 +71,31 @@ def test_gaps_next_to_a_root_of_a_function_that_is_not_0_there(f: sp.Expr, leadi
         assert abs(mf.evaluate(gap, q=variance, delta=ratio * variance) - truth) <= 1e-12 * truth, (variance, ratio)
     near, far = (mf.evaluate(gap, q=1.0, delta=apart) / apart for apart in (1e-290, 1e-60))
     assert near - far == pytest.approx(leading / (4 * math.sqrt(2 * math.pi)) * 230 * math.log(10), rel=1e-9)
+
+
+STEPS = {
+    2 - 3 * sp.Heaviside(x - 1) + sp.sign(x): True,
+    sp.Piecewise((0, x < -1), (1, x < 2), (3, True)): True,
+    sp.Piecewise((3 * x**2, x > 0), (-3 * x**2, True)): False,
+    (1 - sp.Heaviside(x)) * exp(x) + sp.Heaviside(x): False,
+    sp.Abs(x): False,
+    sp.S(2): True,
+}
+
+
+@pytest.mark.parametrize(("f", "known"), STEPS.items(), ids=map(str, STEPS))
+def test_steps(f: sp.Expr, known: bool) -> None:
+    assert steps_only(f) == known
+
+
+@pytest.mark.parametrize(
+    "f", [x * sp.Heaviside(x) + (exp(x) - 1) * (1 - sp.Heaviside(x)), sp.Piecewise((tanh(x) ** 2, x > 0), (-(tanh(x) ** 2), True))]
+)
+def test_slopes_that_cancel_over_their_pieces(f: sp.Expr) -> None:
+    for variance, apart in ((0.3, 0.03), (0.01, 0.001), (0.3, 0.3)):
+        value, bound = mf.evaluate(Gap(f, q, delta), q=variance, delta=apart, error=True)
+        truth = integral(f, variance, apart)
+        assert abs(value - truth) <= bound <= 1e-12 * truth
 
 
 def test_gaps_of_an_endless_oscillation() -> None:

@@ -65,6 +65,15 @@ def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert (np.abs(found[some] - value) <= bound + 1e-11 * np.abs(value)).all()
 
 
+def test_waves_as_good_as_one_by_one() -> None:
+    """which tables hold up to some variance; their gaps are each summed"""
+    phi, (q, c) = mf.Activation(OWN["beats"]), grid(5, 200, -1.0, 1.0)
+    found = mf.evaluate(phi.kernel(mf.q, mf.p), q=q, p=q * c)
+    some = slice(0, None, 9)
+    value, bound = mf.evaluate(phi.kernel(mf.q, mf.p), error=True, q=q[some], p=(q * c)[some])
+    assert (np.abs(found[some] - value) <= bound + 1e-10 * np.abs(value)).all()
+
+
 @pytest.mark.parametrize("name", ["beats", "cusp", "steep"])
 def test_many_laws_of_two_variances_and_means(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """are summed together, as good as one by one; none is taken where it differs from itself in more detail"""
