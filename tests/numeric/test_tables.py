@@ -276,6 +276,8 @@ def test_jumps_take_no_leaps() -> None:
     """a depth that would take days is refused as such; one that comes to rest is not"""
     with pytest.raises(ArithmeticError, match="pass a smaller depth"):
         mf.propagate(mf.mlp(mf.hardshrink(0.5)), 10**7, 1.0, p=0.3, record="last", sigma_w=1.5, sigma_b=0.3)
+    resting = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2))
+    assert mf.propagate(resting, 10**7, 1.0, p=0.3, record="last", sigma_w=0.9, sigma_b=0.3).status == "infinite APJN"
 
 
 def test_gaps_of_what_jumps_are_read_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
