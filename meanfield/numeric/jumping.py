@@ -37,24 +37,16 @@ class Jumping:
     slope: Pieces
     places: tuple[float, ...]
     jumps: tuple[float, ...]
-
-    @property
-    def mirrored(self) -> bool:
-        """whether v stands for -v"""
-        return self.slope.mirrored
+    mirrored: bool = False
 
     @property
     def d(self) -> float:
         """what it is wide"""
         return self.slope.d
 
-    def direct(self) -> Jumping:
-        """The same of f(u) f(v)."""
-        return replace(self, slope=replace(self.slope, mirrored=False))
-
     def products(self, v: Floats) -> Products:
         """What maps values of y to what this file is of, at all pairs of a variance v, or some of them, and a y."""
-        between = self.slope.products(v)
+        between = replace(self.slope, mirrored=self.mirrored).products(v)
 
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             own = v[some][:, None]

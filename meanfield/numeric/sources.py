@@ -71,8 +71,9 @@ def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
         return "".join(f", {name}" for name in (WAVED if which[0].wave else map(argument_name, parameters_of(which))))
 
     text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(second.index))
-    points, rule = (1, "STEP") if second.wave is None and steps_only(second.expression) else (5, "GAP")
-    text = text.replace("<points>", str(points)).replace("<rule>", rule)
+    if "<rule>" in text:
+        points, rule = (1, "STEP") if second.wave is None and steps_only(second.expression) else (5, "GAP")
+        text = text.replace("<points>", str(points)).replace("<rule>", rule)
     text = text.replace("<k>", str(third.index)).replace("<z>", listed((third,)))
     text = text.replace("<m>", str(last.index)).replace("<w>", listed((last,)))
     return text.replace("<x>", listed((first,))).replace("<y>", listed((second,))).replace("<both>", listed(integrands)) + "\n"

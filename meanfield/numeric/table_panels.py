@@ -76,15 +76,20 @@ class Panels:
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
+    @property
+    def _jumps(self) -> NDArray[np.bool_]:
+        """which breaks are jumps"""
+        return np.asarray(jumps_of(shape_row(self.f)) != 0.0)
+
     def _rates(self, mirrored: bool) -> Iterator[Function]:
         """what panels of gaps can be made of"""
         if self.slope is None:
             raise Impossible("no slope")
         row, between = shape_row(self.f), _Integrand.of(self.slope)
-        jumps = jumps_of(row) != 0.0
-        if not jumps.any():
+        if not self._jumps.any():
             return between.ways(mirrored)
-        return iter([Jumping(between.pieces(mirrored), tuple(breaks_of(row)[jumps].tolist()), tuple(jumps_of(row)[jumps].tolist()))])
+        places, sizes = breaks_of(row)[self._jumps].tolist(), jumps_of(row)[self._jumps].tolist()
+        return iter([Jumping(between.pieces(mirrored=False), tuple(places), tuple(sizes), mirrored)])
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
@@ -94,7 +99,7 @@ class Panels:
                 raise Impossible("no power far out")
             return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
         gap = part >= GAP // PANELS
-        if gap and jumps_of(shape_row(self.f)).any():
+        if gap and self._jumps.any():
             raise Impossible("a jump")
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
@@ -113,7 +118,7 @@ class Panels:
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
         alone[ORDER : ORDER + 3], alone[LEADING] = self.orders, self.leading
-        alone[JUMPS] = float(jumps_of(shape_row(self.f)).any())
+        alone[JUMPS] = float(self._jumps.any())
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)

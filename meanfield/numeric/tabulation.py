@@ -89,7 +89,7 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) ->
 def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g; where f jumps, over the root of v (v - p) if c >= 0."""
     m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
-    parts = _scaled_parts(_direct(g), k, tolerance, order)
+    parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
     below, found = np.zeros(X_TERMS), []
     for (low, high), values in reversed(parts):
         y = _between(low, high)
@@ -108,11 +108,6 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> 
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
     return _packed(found, [*map(_least, found)])
-
-
-def _direct(g: Function) -> Function:
-    """what g stands for at positive correlations"""
-    return g.direct() if isinstance(g, Jumping) else replace(g, mirrored=False)
 
 
 def variances(k: int) -> Floats:
