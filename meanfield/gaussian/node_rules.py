@@ -11,6 +11,7 @@ from meanfield.gaussian.panels import hermite_rule, legendre_rule
 from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, WINDOW, breaks_of, dead, sharp_of, straight, voids_of
 
 __all__ = [
+    "APART",
     "CAPACITY",
     "FAINT",
     "GAP_W",
@@ -20,6 +21,7 @@ __all__ = [
     "HERMITE_W",
     "HERMITE_X",
     "NATS",
+    "NOTHING",
     "PROBES",
     "UNIT",
     "WIDEST",
@@ -45,6 +47,7 @@ PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
 UNIT = 2.0**-53  # in which rounding is counted
+APART, NOTHING = 5, 1e-30  # how many nodes of a panel to the next that is tried, and what counts for nothing there, of the largest term
 HERMITE_X, HERMITE_W = hermite_rule(7)
 GAP_X, GAP_W = (tuple(numbers.tolist()) for numbers in legendre_rule(5))
 STEP_X, STEP_W = (0.0,), (2.0,)  # for what is constant between breaks

@@ -85,7 +85,8 @@ def smoothed_<i>(shape, mu, s, window, y, w<x>):
 def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
     taken = 0.0
-    local = local_window(shape, window, reach_<i>(2.0, shape, mu, s, y, w<x>)) if window > FAINT else window
+    local = reach_<i>(2.0, shape, mu, s, y, w<x>) if window > FAINT else window
+    local = local if local < math.inf else local_window(shape, window, local)
     if (local <= FAINT or pointlike(mu, s)) and gentle(shape, mu, s, local) and gentle(slope, mu, s, local):
         count = HERMITE_X.size
         for i in range(count):
@@ -215,9 +216,19 @@ def gap_<i>(shape, slope, q, delta<x>):
     count = common_nodes(shape, mu, q, delta, s, window, outer_y, outer_w)
     if count < 0:
         return math.nan
+    terms = np.zeros(count)
+    largest = 0.0
+    for stride in (APART, 1):  # at some nodes first: between two at which next to nothing is added there are no others
+        for i in range(0, count, stride):
+            before = i - i % APART
+            least = NOTHING * largest
+            if stride == 1 and (i == before or (terms[before] < least and terms[min(before + APART, count - 1)] < least)):
+                continue
+            if shape[FROM] < outer_y[i] < shape[TO]:
+                terms[i] = outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
+                largest = max(largest, terms[i])
     for i in range(count):
-        if shape[FROM] < outer_y[i] < shape[TO]:
-            result += outer_w[i] * variance_<i>(shape, slope, outer_y[i], s, window, y, w<x>)
+        result += terms[i]
     return result
 ''',
     "two": r'''
