@@ -122,7 +122,7 @@ class Recursion:
             put = {q: at_q, p: at_p}
             parts = [explicit(e, values).xreplace(put) for e in (law.output.q, law.output.p, law.chi, *law.transfer)]
             at_q, at_p = parts[0], parts[1]
-            transfer, chi = transfer * sp.Matrix(2, 2, parts[3:]), chi * parts[2]
+            transfer, chi = _product(transfer, sp.Matrix(2, 2, parts[3:])), chi * parts[2]
         return at_q, at_p, transfer, chi
 
     @property
@@ -183,6 +183,12 @@ class Recursion:
     def latex(self) -> str:
         """The recursion as LaTeX, stage by stage, with the definitions it uses below."""
         return latex(self)
+
+
+def _product(a: sp.Matrix, b: sp.Matrix) -> sp.Matrix:
+    """Of two transfers: a path that is not there has no part in it, be the other half infinite."""
+    paths = [[[a[i, k] * b[k, j] for k in range(2) if a[i, k] != 0 and b[k, j] != 0] for j in range(2)] for i in range(2)]
+    return sp.Matrix([[sp.Add(*terms) for terms in row] for row in paths])
 
 
 def _cut(block: Block) -> list[tuple[Block, int]]:

@@ -76,6 +76,11 @@ class Problem:
             line = self._whatever_q(variance)
             if line is not None:
                 return line
+            related = relation(e, self.open)
+            if related is not None and related[0].is_number:  # a norm comes last
+                if related[0] == variance:
+                    return self._line(*related)
+                return Critical({}, "none", f"q' = {related[0]} whatever q is, not {variance}")
             if squares is not None:
                 return Critical({}, "none", f"chi = 1 and q' = q at q = {variance} only where the activation has no weight")
             return self._by_newton(names, variance)
@@ -91,9 +96,13 @@ class Problem:
         e = self.equations
         if e.long:
             return self._by_newton(("chi", "fixed"), None)
-        line = self._whatever_q(q) if self.letters else None
-        if line is not None:
-            return line
+        if self.letters:
+            line = relation(e, self.open)
+            if line is not None:
+                return self._line(*line)
+            every = self._whatever_q(q)
+            if every is not None:
+                return every
         for first, second in (("chi", "fixed"), ("fixed", "chi")):
             squares = linear_solution((getattr(e, first),), self.open)
             if squares is not None:

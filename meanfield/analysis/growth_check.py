@@ -36,9 +36,9 @@ Floats = NDArray[np.float64]
 
 #: what a symbol is taken as where check is given no value
 DEFAULTS: dict[str, float] = {"n": 8}
-#: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run where leaps are not possible
+#: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run at least where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
-#: repeats by which it is seen what more of them cost, and for how many seconds one goes deeper than was asked for
+#: repeats by which it is seen what more of them cost, and for how many seconds they are run one by one, or deeper than was asked for
 SEEN, PATIENCE = 50, 30.0
 #: factors of e in q after which what depends on it has settled
 QUIET = 30
@@ -157,7 +157,8 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
         try:
             return long_run(rec, depth, q, None if gap is None else q * gap, values)
         except ArithmeticError:
-            depth = min(depth, ONE_BY_ONE)
+            if depth > ONE_BY_ONE:
+                depth = min(depth, max(ONE_BY_ONE, int(PATIENCE / _takes(rec, (q, gap), values)) * SEEN))
     return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
 
 

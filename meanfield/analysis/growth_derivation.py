@@ -36,6 +36,7 @@ from meanfield.analysis.growth_uniform import carried, check_fading, check_stead
 from meanfield.analysis.limits import REST, NoExpansion, check_expandable
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
+from meanfield.blocks.laws import Signal
 from meanfield.gaussian.expectation import Expectation
 from meanfield.recurrence import Stage
 
@@ -48,8 +49,7 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
         check_expandable(e for s in stages for e in expressions(s))
         infinite = _infinite(stages)
         if infinite is not None:
-            still = tuple(replace(s, law=replace(s.law, transfer=sp.eye(2))) for s in stages)
-            return *laws(still)[:2], infinite
+            return *laws([_with(s, s.law.output, sp.eye(2)) for s in stages])[:2], infinite
         return _followed(stages)
     except Together:
         raise
@@ -78,8 +78,13 @@ def _of_one_token(stages: Sequence[Stage], reason: NoExpansion) -> tuple[Growth,
 def _alone(stage: Stage) -> Stage:
     """a stage as one token sees it: another is independent of it"""
     law = stage.law
-    output, transfer = replace(law.output, delta=law.output.q), sp.diag(law.transfer[0, 0], 0)
-    needed, kept = output.q.free_symbols | transfer.free_symbols, []
+    return _with(stage, replace(law.output, delta=law.output.q), sp.diag(law.transfer[0, 0], 0))
+
+
+def _with(stage: Stage, output: Signal, transfer: sp.Matrix) -> Stage:
+    """a stage of the same input, and of its definitions those that are still needed"""
+    law = stage.law
+    needed, kept = output.q.free_symbols | output.delta.free_symbols | transfer.free_symbols, []
     for d in reversed(law.definitions):
         if d.symbol in needed:
             needed |= (d.value if d.kernel is None else d.kernel).free_symbols
@@ -90,7 +95,7 @@ def _alone(stage: Stage) -> Stage:
 def _infinite(stages: Sequence[Stage]) -> Growth | None:
     """the law of J where the square of a slope has no mean: that of a delta, or of a root too steep"""
     for s in stages:
-        for t in s.law.transfer.atoms(Expectation):
+        for t in sp.Tuple(*s.law.transfer, *(d.value for d in s.law.definitions)).atoms(Expectation):
             if (why := infinite(t)) is not None:
                 return Growth("J", "infinite", reason=f"{t} is infinite, as {why}: J is so from the first repeat on")
     return None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
+from meanfield.numeric.trajectory import BLOCK, BOUNDLESS, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
 from meanfield.numeric.work import patient
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -66,8 +66,8 @@ class Output:
 
     @property
     def unanswered(self) -> NDArray[np.int64]:
-        """The points that a NaN of a table has gone through."""
-        lost = np.isnan(self.forward[-1]) | np.isnan(self.chi_sum[0])
+        """The points that a NaN of a table has gone through: that of an infinite J may be infinity less infinity."""
+        lost = (np.isnan(self.forward[-1]) & ~np.isposinf(self.chi_sum[0])) | np.isnan(self.chi_sum[0])
         return np.flatnonzero((self.status == 3) | (np.isin(self.status, (0, 4, 6)) & lost))
 
     def put(self, points: NDArray[np.int64], other: Output) -> None:
@@ -102,6 +102,12 @@ class Output:
             rows[np.ix_(marks > 0, points)] = 0.0
         self.deafen(points, marks)
         self.status[points] = SILENT
+
+    def outgrow(self) -> None:
+        """J is infinite where a chi is, though it may be infinity less infinity to a kernel."""
+        infinite = np.flatnonzero((self.status == BOUNDLESS) & np.isposinf(self.chi_sum[0]))
+        for rows in (self.forward, self.backward):
+            rows[:, infinite] = np.where(np.isnan(rows[:, infinite]), math.inf, rows[:, infinite])
 
     def deafen(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
         """Those points as they are where no gradient goes through a repeat."""
@@ -151,6 +157,7 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     odd = np.flatnonzero((out.status >= JOINED) & (out.status < DEAF))
     if odd.size:
         _settle_odd(job, out, odd)
+        out.outgrow()
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
     bad = np.flatnonzero((out.status > 0) & (out.status < 4))
     if bad.size:

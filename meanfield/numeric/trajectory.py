@@ -12,7 +12,7 @@ from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.work import Work
 from meanfield.recurrence import Recursion
 
-__all__ = ["BLOCK", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "by_quadrature", "kernel_of"]
+__all__ = ["BLOCK", "BOUNDLESS", "DEAF", "JOINED", "LOST", "SILENT", "STATUS", "Kernel", "by_quadrature", "kernel_of"]
 
 #: what a status code of the kernel means
 STATUS = ("ok", "overflow", "underflow", "invalid", "gap underflow", "negative APJN", "infinite APJN", "zero APJN", "zero signal")
@@ -22,6 +22,8 @@ SILENT = STATUS.index("zero signal")
 LOST = STATUS.index("invalid")
 #: of a gap of no size, as that of opposite inputs is behind an even function
 JOINED = STATUS.index("gap underflow")
+#: of a gradient factor that is infinite
+BOUNDLESS = STATUS.index("infinite APJN")
 #: of what has a gradient factor of 0 times infinity, which is 0
 DEAF = STATUS.index("zero APJN")
 #: points in a block of a grid

@@ -368,3 +368,18 @@ def test_the_bound_along_a_critical_line_holds_what_its_solved_equations_lose() 
         off = np.array([float(abs(exact(mp.mpf(float(v))) - mp.mpf(float(now)))) for v, now in zip(at, value, strict=True)])
     assert (off <= bound).all()
     assert (bound[at > 1e-4] < 1e-4 * np.abs(value[at > 1e-4])).all()
+
+
+def test_the_line_of_a_norm_in_a_letter() -> None:
+    """which parameter is given as a letter, the other is in terms of; behind a norm q is 1, and nothing else"""
+    sigma_w, sigma_b = known("sigma_w"), known("sigma_b")
+    expected = math.sqrt(4 / (math.pi * math.sqrt(5)) - 2 / math.pi * math.asin(2 / 3))
+    before, after = (mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), mf.Activate(mf.erf) >> mf.Linear() >> mf.LayerNorm())
+    for net in (before, after):
+        bias, scale = mf.critical(net, sigma_w=sigma_w), mf.critical(net, sigma_b=sigma_b)
+        assert float(bias["sigma_b"] / sigma_w) == pytest.approx(expected, rel=1e-14)
+        assert float(scale["sigma_w"] / sigma_b) == pytest.approx(1 / expected, rel=1e-14)
+        assert float(sp.simplify(scale["q"] / bias["q"]).subs({sigma_w: 1, sigma_b: expected})) == pytest.approx(1.0, rel=1e-13)
+    assert float(mf.critical(after, q=1)["sigma_b"] / sigma_w) == pytest.approx(expected, rel=1e-14)
+    for other in (2, mf.q):
+        assert mf.critical(after, q=other).reason == f"q' = 1 whatever q is, not {other}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -55,3 +56,32 @@ def test_a_fixed_point_of_a_function_with_a_steep_place(power: sp.Expr, odd: boo
     if law.gap.kind == "bounded":
         run = mf.propagate(mf.mlp(phi), 500, 1.0, gap=1e-3, sigma_w=1.2, sigma_b=0.3, record="last")
         assert run.gap[-1] == pytest.approx(float(law.gap.limit), rel=1e-11)
+
+
+def test_a_norm_that_jumps_before_attention() -> None:
+    """J is infinite from the first repeat on; q and c have their laws, in numbers and in symbols"""
+    vit = {"n": 16, "sigma_Q": 0.6, "sigma_K": 0.6, "sigma_V": 0.6, "sigma_O": 0.6, "sigma_1": 0.6, "sigma_2": 1.2}
+    norm = mf.Activate(mf.Activation(sp.tanh(x) + sp.sign(x) / 2))
+    law = mf.growth(mf.pre_norm(norm=norm, attention=mf.Attention(), mlp=mf.MLP(mf.relu)), **vit)
+    assert (law.q.kind, law.q.exponent, law.gap.kind, law.apjn.kind) == ("power", 1, "bounded", "infinite")
+    found = law.check(depth=20000)
+    assert found.not_compared == ("J",)
+    assert all(fit.verdict == "agrees" for fit in found.fits if fit.quantity == "q")
+    (gap,) = [fit for fit in found.fits if fit.quantity == "1 - c"]
+    assert gap.fitted == pytest.approx(gap.predicted, rel=0.03)  # 1 - c settles as 1/sqrt(l)
+
+
+@pytest.mark.parametrize("softmax", [True, False])
+def test_an_infinite_gradient_through_attention_is_no_nan(softmax: bool) -> None:
+    """J is infinite behind the first repeat, whatever K is, and no entry of the transfer is 0 times infinity"""
+    vit = {"n": 16, "sigma_Q": 0.6, "sigma_K": 0.6, "sigma_V": 0.6, "sigma_O": 0.6, "sigma_1": 0.6, "sigma_2": 1.2}
+    net = mf.pre_norm(norm=mf.Activate(mf.sign), attention=mf.Attention(softmax_derivative=softmax), mlp=mf.MLP(mf.relu))
+    assert not mf.recursion(net).transfer.has(sp.nan)
+    assert mf.recursion(mf.mlp(mf.sign)).transfer[1, 0] == 0
+    run = mf.propagate(net, 3, 1.0, p=0.5, **vit)
+    assert run.status == "infinite APJN"
+    assert run.log_apjn.tolist() == [math.inf, math.inf, math.inf, 0.0]
+    assert run.log_apjn_forward.tolist() == [0.0, math.inf, math.inf, math.inf]
+    many = mf.propagate(net, 3, 1.0, c=np.array([0.1, 0.9]), record="last", **vit)
+    assert np.isposinf(many.log_apjn).all()
+    assert np.isfinite(many.gap).all()
