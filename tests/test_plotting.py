@@ -216,6 +216,13 @@ def test_the_hatch_covers_each_cell_of_a_growing_variance_and_no_other():
     np.testing.assert_allclose(abs(area), divergent.sum() * (mu[1] - mu[0]) * (sigma[1] - sigma[0]), rtol=1e-9)
 
 
+def test_where_chi_is_infinite_the_map_says_so() -> None:
+    """of an activation that jumps there is no finite chi to colour"""
+    diagram = mf.phase_diagram(mf.mlp(mf.hard_shrink), sigma_w=[0.6, 0.8, 1.5], sigma_b=[0.4, 0.6])
+    ax = diagram.plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"$\chi = \infty$", r"$q \to \infty$"]
+
+
 @pytest.mark.parametrize(
     ("net", "axis", "label"),
     [

@@ -54,8 +54,8 @@ _CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "s
 
 @plot.register(PhaseDiagram)
 def plot_phases(diagram: PhaseDiagram, ax: matplotlib.axes.Axes | None = None, quantity: str = "chi") -> matplotlib.axes.Axes:
-    r"""A quantity over the two parameters, with the critical line; where q grows without bound the map is hatched, that of the growth of J
-    where it decays.
+    r"""A quantity over the two parameters, with the critical line; where q grows without bound, or the quantity is infinite, the map is
+    hatched, that of the growth of J where it decays.
 
     Raises
     ------
@@ -112,12 +112,13 @@ def _draw_quantity(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, quantity: st
     elif quantity in ("c", "gap"):
         norm = Normalize(float(np.min(seen, initial=0.0)), float(np.max(seen, initial=1.0)))
     mesh = ax.pcolormesh(x, y, values.T, cmap=colours, norm=norm, shading="nearest", rasterized=True)
+    label = maps_where(diagram.phase == "apart")[quantity].latex
     if seen.size:
-        shown = maps_where(diagram.phase == "apart")
-        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=f"${shown[quantity].latex}$")
+        bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, label=f"${label}$")
         if isinstance(norm, CenteredNorm):
             bar.ax.set_ylim(seen.min(), seen.max())  # not what is as far from 1 on the other side
-    return _hatched(ax, diagram, diagram.phase == "divergent", "///", r"$q \to \infty$", "0.93")
+    endless = _hatched(ax, diagram, np.isposinf(values), "\\\\\\", rf"${label.partition(' =')[0]} = \infty$")
+    return endless + _hatched(ax, diagram, diagram.phase == "divergent", "///", r"$q \to \infty$", "0.93")
 
 
 def _hatched(ax: matplotlib.axes.Axes, diagram: PhaseDiagram, where: np.ndarray, hatch: str, label: str, fill: str = "none") -> list[Any]:
