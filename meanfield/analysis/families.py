@@ -51,10 +51,10 @@ def _family(f: sp.Expr) -> _Family:
 def moments(nodes: Sequence[Exchangeable], variance: Floats, gap: Floats) -> Floats:
     """Values of the nodes, all of one function without parameters, and their slopes by the variance and the gap: (3, nodes, points)."""
     family = _family(nodes[0].integrand)
-    patterns = np.array([pattern_of(node) for node in nodes])
+    patterns = np.array([pattern_of(node.powers, node.spread) for node in nodes])
     wanted = wanted_of(patterns)
     powers = len(wanted)
-    means, spreads, rows = np.empty(5 * powers), np.empty(3 * wanted.size), np.empty(3 * powers * CAPACITY)
+    means, spreads, rows = np.empty(6 * powers), np.empty(3 * wanted.size), np.empty(3 * powers * CAPACITY)
     laws, out = np.array([variance, gap]), np.empty(3 * len(nodes) * variance.size)
     shapes = [i.shapes((), np.empty((0, 1))) for i in family.functions]
     execute(family.source, "table", (laws, patterns.ravel(), wanted.ravel(), means, spreads, rows, out, *shapes), False)

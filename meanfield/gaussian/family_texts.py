@@ -12,13 +12,13 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
     rows of `out`.
 
     They are three blocks of column g of `out`, rows of which are `stride` long; the other arrays are to work in. A row of `patterns` holds
-    the four exponents of f_<i>, those of f_<j> = f_<i>', and whether the last two factors are a covariance. Where f_<j> occurs the slopes
-    are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
+    the four exponents of f_<i>, those of f_<j> = f_<i>', 5 standing for u f_<j>, and whether the last two factors are a covariance. Where
+    f_<j> occurs the slopes are nan. f_<k> = f_<j>'. Means of f^m given what is common move by
 
         \dot E f^m = E m f^{m-1} f' (\mu \dot p/(2 p) + (u - \mu) \dot\delta/(2 \delta)).
     """
     count_of = patterns.size // 9
-    highest = means.size // 5
+    highest = means.size // 6
     good = 0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q
     for r in range(3 * count_of):
         out[stride * r + g] = 0.0 if good else math.nan
@@ -80,7 +80,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                     out[stride * r + g] = math.nan
                 return
             for m in range(highest):
-                for t in range(5):
+                for t in range(6):
                     means[t * highest + m] = 0.0
             at = f_<i>(mu)
             rise = f_<j>(mu)
@@ -97,6 +97,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                     means[m] += part
                     means[highest + m] += part * rising
                     means[2 * highest + m] += part * rising * rising
+                    means[5 * highest + m] += part * rising * y[i]
                     if 0 < m <= spreading:
                         rows[CAPACITY * m + i] = power - origin[m]
                     if sloped > 0.0:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 
 from meanfield.gaussian.cells import Cell
-from meanfield.gaussian.exchangeable import Exchangeable
+from meanfield.gaussian.exchangeable import Power
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
@@ -15,7 +15,7 @@ from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.lookup import KEPT, SCRATCH
-from meanfield.numeric.members import Members
+from meanfield.numeric.members import Members, pattern_of
 from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import LOOKUPS, Work
 
@@ -163,29 +163,21 @@ class Calls:
         """A quadrature call for functions of x."""
         return self.call(kind, tuple(self.integrand(f) for f in functions), *args)
 
-    def member(self, node: Exchangeable) -> sp.Expr:
+    def member(self, law: sp.Tuple, powers: tuple[Power, ...], spread: bool) -> sp.Expr:
         """A moment among all those that are taken of one function under one law."""
         if self.from_tables:
             raise NotTabulated("member")
-        law, together = self.together(node)
+        together = self.together(law)
         name = f"member_{list(self.members).index(law)}"
         self.calls[name] = together.functions
-        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(node)))
+        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(pattern_of(powers, spread))))
 
-    def together(self, node: Exchangeable) -> tuple[sp.Tuple, Members]:
-        """The function and law of a moment, and the moments that are taken with it."""
-        f, _, variance, gap, _ = node.args
-        law = sp.Tuple(f, variance, gap)
+    def together(self, law: sp.Tuple) -> Members:
+        """The moments that are taken of a function under a law: the function, its variance and its gap."""
         if law not in self.members:
+            f = law[0]
             self.members[law] = Members(tuple(self.integrand(g) for g in (f, regular(f), regular(regular(f)))))
-        return law, self.members[law]
-
-    def among_members(self, slope: Integrand, variance: sp.Expr, gap: sp.Expr) -> sp.Expr | None:
-        """E f'(u) f'(v), where moments of f under that law are taken together; None where they are not."""
-        for law, together in self.members.items():
-            if together.functions[1] is slope and law.args[1:] == (variance, gap):
-                return self.member(Exchangeable(law[0], ((0, 1), (0, 1)), variance, gap))
-        return None
+        return self.members[law]
 
     @property
     def scratch(self) -> int:

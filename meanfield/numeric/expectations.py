@@ -11,7 +11,7 @@ from sympy.core.function import AppliedUndef
 from meanfield.gaussian import closed
 from meanfield.gaussian.cells import cells, from_zero, narrowest
 from meanfield.gaussian.centring import about_its_mean, without_plateau
-from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope
+from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope, Power
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
@@ -29,7 +29,7 @@ from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.far_powers import FAR, WIDE, far_power, power_and_limit
 from meanfield.numeric.integrands import Integrand
-from meanfield.numeric.members import Members
+from meanfield.numeric.members import TURNED, Members, few_of
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.small_projections import small_projection
 from meanfield.numeric.small_variances import small_cross, small_gap, small_mean
@@ -85,6 +85,8 @@ class Expectations(Calls):
         if small is not None:
             return c * self._resolved(small, "mean", (g,), a**2 * node.variance)
         form = self._safe(node.closed)
+        if form is None and (among := self._among_members(node, node.variance)) is not None:
+            return among
         if form is None or _ends_early(form, node.integrand):
             return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
         return form
@@ -104,6 +106,16 @@ class Expectations(Calls):
         else:
             called = self.call(kind, (self.integrand(f),), sp.S.Zero, v, *([d, 2 * v - d] if kind == "cross" else []))
         return sp.Piecewise((series, near), (called, lost), *rest)
+
+    def _among_members(self, node: Node, v: sp.Expr, gap: sp.Expr | None = None) -> sp.Expr | None:
+        """A moment of one or two variables, in the pass over those of several under its law, where a step makes one."""
+        for law in self.members:
+            powers = few_of(node, law[0])
+            if powers is not None:
+                near, grown = self._homogeneous(law[0], powers, v)
+                if near == law[1] and (gap is None or gap / (v / near) == law[2]):
+                    return grown * self.member(law, powers, isinstance(node, Gap))
+        return None
 
     def _mean_of(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         integrand, broad = self.integrand(g), self.broad(g)
@@ -149,7 +161,9 @@ class Expectations(Calls):
         if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(level, a**2 * v, a**2 * d)
         near = sp.Min(d, 2 * v - d)
-        return c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
+        plain = c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
+        among = self._among_members(node, v, d)
+        return plain if among is None else sp.Piecewise((among, d <= v), (plain, True))
 
     def _gap_of_odd(self, node: Gap, near: sp.Expr) -> sp.Expr:
         """Beyond d = v a gap of an odd function is what that at 2 v - d, of u and -v, leaves of 2 E f^2: at p = -q all, to the bit."""
@@ -223,17 +237,18 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             if form is not None:
                 return form
+        among = self._among_members(node, v1, sp.expand(v1 - cov))
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
             law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
             small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
-            return c * k * self._cross_of(first, (*law, *small))
-        return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
+            plain = c * k * self._cross_of(first, (*law, *small))
+        else:
+            plain = c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
+        return plain if among is None else sp.Piecewise((among, cov >= 0), (plain, True))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
-        broad, together = self.broad(g), self.among_members(self.integrand(g), *law[1:3]) if law[0] == 0 else None
-        if together is not None:
-            return together
+        broad = self.broad(g)
         if broad is None:
             near, scale = self._scaled(self.integrand(g).expression, law[1]) if law[0] == 0 else (law[1], sp.S.One)
             return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a * near / law[1] for a in law[2:]))
@@ -265,12 +280,12 @@ class Expectations(Calls):
         if self.stepping and not self.from_tables:
             for node in sorted({t for e in expressions for t in e.atoms(Exchangeable)}, key=sp.default_sort_key):
                 if Members.answers(node):
-                    self.together(self._homogeneous(node)[0])
+                    self.together(self._law_of(node)[0])
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
-            near, grown = self._homogeneous(node)
-            return grown * self.member(near)
+            law, grown = self._law_of(node)
+            return grown * self.member(law, node.powers, node.spread)
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
         powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
         functions = [node.integrand, regular(node.integrand)]
@@ -284,16 +299,19 @@ class Expectations(Calls):
         self.moments.add((kind, *functions[::2], *arguments))
         return self.quadrature(kind, tuple(functions), *arguments)
 
-    def _homogeneous(self, node: Exchangeable) -> tuple[Exchangeable, sp.Expr]:
-        """A moment that stands for one under a law however wide, and by what that is greater, where the function is a power far out."""
-        f, powers, v, gap, spread = node.args
-        of_f, of_slope = (sum(column) for column in zip(*node.powers, strict=True))
+    def _law_of(self, node: Exchangeable) -> tuple[sp.Tuple, sp.Expr]:
+        """The function, variance and gap of a moment that stands for it, and by what it is greater."""
+        near, grown = self._homogeneous(node.integrand, node.powers, node.variance)
+        return sp.Tuple(node.integrand, near, node.gap / (node.variance / near)), grown
+
+    def _homogeneous(self, f: sp.Expr, powers: tuple[Power, ...], v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+        """A variance that stands for one however large, and by what moments are greater there, where the function is a power far out."""
         far = power_and_limit(f)
-        if far is None or (of_slope and far_power(regular(f)) != far[0] - 1):
-            return node, sp.S.One
+        if far is None or (any(j for _, j in powers) and far_power(regular(f)) != far[0] - 1):
+            return v, sp.S.One
         near = _within_powers(v)
-        degree = far[0] * of_f + (far[0] - 1) * of_slope
-        return node.func(f, powers, near, gap / (v / near), spread), (v / near) ** sp.Rational(degree, 2)
+        degree = sum(far[0] * i + (far[0] if j == TURNED else (far[0] - 1) * j) for i, j in powers)
+        return near, (v / near) ** sp.Rational(degree, 2)
 
 
 @lru_cache(maxsize=64)

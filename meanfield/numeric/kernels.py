@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from contextlib import suppress
 
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.loops import LOOPS
 from meanfield.numeric.lowering import Lowering
@@ -12,6 +13,7 @@ from meanfield.numeric.printing import parameter_name
 from meanfield.numeric.products import product_lines
 from meanfield.numeric.steps import Part, hoisted, phases, stage_lines
 from meanfield.numeric.trajectory import Kernel
+from meanfield.numeric.uncollected import uncollected
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
@@ -53,10 +55,13 @@ for i in range(LANES):
 
 def made(rec: Recursion, paired: bool) -> Kernel:
     """The kernel of a recursion, see `trajectory.kernel_of`."""
+    laws = [stage.law for stage in rec.stages]
+    several = any(e.has(Exchangeable) for law in laws for e in (*law.transfer, law.output.q, *(d.value for d in law.definitions)))
     with suppress(NotTabulated):
-        kernel = _lowered(rec, paired, from_tables=True)
-        if kernel.tabulated or not kernel.work.calls:
-            return kernel
+        if not several:  # which no table holds
+            kernel = _lowered(rec, paired, from_tables=True)
+            if kernel.tabulated or not kernel.work.calls:
+                return kernel
     return summing(rec, paired)
 
 
@@ -65,6 +70,7 @@ def summing(rec: Recursion, paired: bool) -> Kernel:
     return _lowered(rec, paired, from_tables=False)
 
 
+@uncollected()
 def _lowered(rec: Recursion, paired: bool, from_tables: bool) -> Kernel:
     lowering = Lowering(from_tables=from_tables, stepping=True, unchecked=True)
     taken = {*"qlLswig", "delta", "math", "np", "step", "chi", "first", "last", "block", "values", "q0", "delta0"}

@@ -1,24 +1,34 @@
 """Moments of exchangeable variables of one law that a step takes together: a single pass for all of them, kept until the law changes.
 
-In a kernel each is a call for itself, whose arguments are the law and which of them it is; the first one makes the pass.
+In a kernel each is a call for itself, whose arguments are the law and which of them it is; the first one makes the pass. Moments of one or
+two variables of the same law come out of it as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from functools import lru_cache
+
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.exchangeable import MOST, Exchangeable
+from meanfield.gaussian.exchangeable import MOST, Exchangeable, Power
+from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
+from meanfield.symbols import known
 
-__all__ = ["Members", "pattern_of", "wanted_of"]
+__all__ = ["TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
+
+x, y = known("x"), known("y")
 
 Floats = NDArray[np.float64]
 
-#: highest power of a derivative in a moment of the pass
-STEEPEST = 2
+#: highest power of a derivative in a moment of the pass; in the place of that power, what stands for u f'(u)
+STEEPEST, TURNED = 2, 5
 
 _SOURCE = '''
 PATTERNS_{name} = np.array({patterns})
@@ -29,7 +39,7 @@ def {name}(shape, slope, bend, scratch, q, delta, k):
     """The moments of one law, of which k is wanted: those of the law before are at hand."""
     kept = scratch[{own} : {own} + {size}]
     if kept[0] != q or kept[1] != delta:
-        means = np.empty(5 * {powers})
+        means = np.empty(6 * {powers})
         spreads = np.empty(3 * WANTED_{name}.size)
         rows = np.empty(3 * {powers} * CAPACITY)
         out = np.empty(3 * {count})
@@ -55,9 +65,8 @@ class Members:
         steep = max((j for _, j in node.powers), default=0)
         return steep <= (0 if node.spread else STEEPEST) and len(node.integrand.free_symbols) <= 1
 
-    def place(self, node: Exchangeable) -> int:
+    def place(self, pattern: tuple[float, ...]) -> int:
         """Which of the moments it is."""
-        pattern = pattern_of(node)
         if pattern not in self.patterns:
             self.patterns.append(pattern)
         return self.patterns.index(pattern)
@@ -83,11 +92,31 @@ class Members:
         ).lstrip("\n")
 
 
-def pattern_of(node: Exchangeable) -> tuple[float, ...]:
+def few_of(node: Node, f: sp.Expr) -> tuple[Power, ...] | None:
+    """The powers of f and f' in a moment of one or two variables, u f'(u) among them; None if it is not made of these."""
+    of_one, of_two = _named(f)
+    if isinstance(node, Gap):
+        return ((1, 0), (1, 0)) if node.integrand == f else None
+    if isinstance(node, Expectation):
+        return (of_one[node.integrand],) if node.mean == 0 and node.integrand in of_one else None
+    if not isinstance(node, PairExpectation) or node.args[1] != node.args[3] or node.args[4:] != (0, 0):
+        return None
+    found = tuple(of_two.get(part) for part in node.separated() or (None,))
+    return None if None in found else found
+
+
+@lru_cache(maxsize=64)
+def _named(f: sp.Expr) -> tuple[dict[sp.Expr, Power], dict[sp.Expr, Power]]:
+    """functions whose means come out of the pass, and those whose products do"""
+    g = slope(f)
+    return {f**2: (2, 0), g**2: (0, 2), x * g * f: (1, TURNED)}, {f: (1, 0), g: (0, 1), x * g: (0, TURNED)}
+
+
+def pattern_of(powers: tuple[Power, ...], spread: bool) -> tuple[float, ...]:
     """Exponents of f, then of f', and whether the last two factors are a covariance."""
-    held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
-    powers = (*held, *((0, 0),) * (MOST - len(node.powers)), *last)
-    return (*(float(i) for i, _ in powers), *(float(j) for _, j in powers), float(node.spread))
+    held, last = (powers[:-2], powers[-2:]) if spread else (powers, ())
+    powers = (*held, *((0, 0),) * (MOST - len(powers)), *last)
+    return (*(float(i) for i, _ in powers), *(float(j) for _, j in powers), float(spread))
 
 
 def wanted_of(patterns: Floats) -> Floats:

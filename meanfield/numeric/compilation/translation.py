@@ -19,15 +19,18 @@ from llvmlite import ir
 from meanfield.fingerprint import source_of
 from meanfield.numeric.compilation.choices import RARE, foreseen
 from meanfield.numeric.compilation.expressions import Expressions
-from meanfield.numeric.compilation.operations import FLOAT, INT, Code, Type, Typed, flat, joint, llvm
+from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.underflow import flushing
+from meanfield.numeric.uncollected import uncollected
 
 __all__ = ["ENTRY", "translated"]
 
 ENTRY = "entry"
+_TYPES: dict[str, Type] = {"float": FLOAT, "int": INT, "bool": BOOL}
 
 
+@uncollected()
 def translated(function: FunctionType, types: tuple[Type, ...], shared: Shared, flushed: bool) -> str:
     """Source of the module whose one function, ENTRY, calls that one for arguments of those types, arrays as a pointer and their lengths;
     what underflows is 0 if `flushed`."""
@@ -68,13 +71,24 @@ def _definitions(module: str) -> dict[str, ast.FunctionDef]:
     return {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef)}
 
 
+def _promised(f: ast.FunctionDef) -> Type:
+    """what a function most likely returns: a double, or as many as it lists, if it says nothing else"""
+    if isinstance(f.returns, ast.Name) and f.returns.id in _TYPES:
+        return _TYPES[f.returns.id]
+    for line in ast.walk(f):
+        if isinstance(line, ast.Return) and line.value is not None:
+            return (FLOAT,) * len(line.value.elts) if isinstance(line.value, ast.Tuple) else FLOAT
+    return ()
+
+
 class _Body(Expressions):
     """The code of one function for one choice of types."""
 
     def __init__(self, shared: Shared, source: FunctionType, types: tuple[Type, ...], wider: dict[str, Type]) -> None:
         self.shared, self.source, self.wider = shared, source, wider
         self.tree = _definitions(source.__module__)[source.__name__]
-        self.types, self.result = types, wider.get("return", ())
+        self.types, self.result = types, wider.get("return", _promised(self.tree))
+        self.returned: Type | None = wider.get("return")
         parts = flat(self.result)
         returned = parts[0] if len(parts) == 1 else ir.LiteralStructType(parts) if parts else ir.VoidType()
         kind = ir.FunctionType(returned, [part for t in types for part in flat(t)])
@@ -177,11 +191,11 @@ class _Body(Expressions):
 
     def _return(self, line: ast.Return) -> None:
         value = Typed((), ()) if line.value is None else self.value(line.value)
-        t = value.type if self.result == () else joint(self.result, value.type)
-        if t != self.result:
-            self.wider["return"] = t
+        self.returned = value.type if self.returned is None else joint(self.returned, value.type)
+        if self.returned != self.result:
+            self.wider["return"] = self.returned
             raise _Wider
-        self._store(value, t, self.places)
+        self._store(value, self.result, self.places)
         self.go(self.exit)
 
     def _if(self, line: ast.If) -> None:
