@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.deviations import Products, density
+from meanfield.numeric.deviations import Products
 from meanfield.numeric.law_rows import panel_rows
 from meanfield.numeric.piecewise import Pieces
 
@@ -31,13 +31,14 @@ LONG = 3.0  # of a panel under the density of v given u, in its deviations
 class Jumping:
     """A function by its derivative between jumps, and where it jumps by how much.
 
-    Mirrored it stands for f(u) f(-v), whose correlation is the opposite.
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite; alone for the two sums, over e^{-k^2/2v} for the jump next to 0.
     """
 
     slope: Pieces
     places: tuple[float, ...]
     jumps: tuple[float, ...]
     mirrored: bool = False
+    alone: bool = False
 
     @property
     def d(self) -> float:
@@ -46,19 +47,29 @@ class Jumping:
 
     def products(self, v: Floats) -> Products:
         """What maps values of y to what this file is of, at all pairs of a variance v, or some of them, and a y."""
-        between = replace(self.slope, mirrored=self.mirrored).products(v)
+        between = None if self.alone else replace(self.slope, mirrored=self.mirrored).products(v)
 
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             own = v[some][:, None]
-            return y * between(y, some) + self._beside(own, y) + self._both(own, y)
+            sums = self._beside(own, y) + self._both(own, y)
+            return sums if between is None else y * between(y, some) + sums
 
         return at
 
+    @property
+    def rate(self) -> float:
+        """k^2/2 for the jump next to 0"""
+        return 0.5 * min(map(abs, self.places)) ** 2
+
+    @property
+    def _taken(self) -> float:
+        """the exponent that is taken out, times v"""
+        return self.rate if self.alone else 0.0
+
     def limit(self, v: float) -> float:
-        """The gap over the root of v (v - p) as p goes to v."""
-        return float(sum(j * j * math.exp(-k * k / (2.0 * v)) for k, j in zip(self.places, self.jumps, strict=True))) / (
-            2**0.5 * math.pi * v
-        )
+        """What the jumps bring, over the root of v (v - p), as p goes to v."""
+        sizes = (j * j * math.exp((self._taken - 0.5 * k * k) / v) for k, j in zip(self.places, self.jumps, strict=True))
+        return float(sum(sizes)) / (2**0.5 * math.pi * v)
 
     def _beside(self, v: Floats, y: Floats) -> Floats:
         """the second sum, times y"""
@@ -71,7 +82,7 @@ class Jumping:
             rows = panel_rows((np.array(self.slope.breaks) - mean[:, None]) / s[:, None], np.full(s.size, LONG))
             law = rows.law
             means = rows.sums(rows.under_density() * self.slope.value(mean[law] + s[law] * rows.z))
-            total += 2.0 * jump * density(np.array(place), np.sqrt(v)) * means.reshape(shape)
+            total += 2.0 * jump * np.exp((self._taken - 0.5 * place**2) / v) / np.sqrt(2.0 * math.pi * v) * means.reshape(shape)
         return y * total
 
     def _both(self, v: Floats, y: Floats) -> Floats:
@@ -81,5 +92,5 @@ class Jumping:
         for a, j in zip(self.places, self.jumps, strict=True):
             for b, k in zip(self.places, self.jumps, strict=True):
                 apart = 0.5 * ((a - side * b) / y) ** 2
-                total += j * k * np.exp(-(apart + side * a * b) / (v * across))
+                total += j * k * np.exp((self._taken - (apart + side * a * b) / across) / v)
         return total / (2.0 * math.pi * v * np.sqrt(across))

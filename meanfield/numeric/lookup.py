@@ -13,9 +13,12 @@ is constant on either side far out becomes, g - h has a density that falls as 1/
     E g(u) g(v) = h(c) + (A + B(\eta))/\sqrt r + O(1/V r),   A = 2 E h E (g - h) at V.
 
 h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has beside it and A, at the same \eta, or where that is large
-and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g; where f jumps they are over the root of v (v - p), and
-there is none beyond the panels. Means of what grows as a power k are r^{k/2} times a
+and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
 smooth function of 1/\sqrt r: one panel for all variances there are.
+
+Of f that jumps by J_k at k, gaps at c >= 0 have two parts: that of f less its jumps, and what these bring, which over e^{-k^2/2v}, for the
+least |k|, and the root of v (v - p) is smooth in y too. Under wide Gaussians that is \kappa y/\sqrt v for a slope g that is constant far
+out, with \kappa = \sum J_k (g(-\infty) + g(\infty))/\sqrt{2\pi}, and beside it 1/v times a function of \eta or, where that is large, of c.
 
 A table begins with its directory: where each panel is, 0 where it has not been asked for. A kernel that needs it asks by -1 and goes on
 with NaN.
@@ -38,12 +41,13 @@ __all__ = [
     "FUNCTIONS",
     "GAP",
     "HOME",
-    "JUMPS",
+    "JUMP",
     "KEPT",
     "MEAN",
     "LEADING",
     "ORDER",
     "PANELS",
+    "RATE",
     "SCRATCH",
     "WEIGHTS",
 ]
@@ -51,16 +55,19 @@ __all__ = [
 FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
 LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
 DISTANT = 2.0**25  # against what is near 0, and near against HIGH
+NEARBY = 2.0**20  # the same for what jumps bring
 X_TERMS, Y_TERMS = 20, 24
-MEAN, CROSS, GAP = 0.0, 1.0 * PANELS, 3.0 * PANELS  # where their parts of the directory begin; of two inputs, c >= 0 before c < 0
-HOME = 5 * PANELS  # where, for each of these parts, what is far out begins
-CENTRES = 5 * PANELS + 5  # where the centres of panels are
-EVEN = 6 * PANELS + 5  # whether the activation is even
-ORDER = 6 * PANELS + 6  # the powers of v that are taken out of means, products and gaps
-LEADING = 6 * PANELS + 9  # the first panel, counted from 1, that they are not taken out of
-JUMPS = 6 * PANELS + 10  # whether the activation jumps
-DIRECTORY = 6 * PANELS + 11
-SCRATCH, KEPT = X_TERMS + 2, Y_TERMS + 4  # numbers kept of a variance, and of each integrand beside
+#: where their parts of the directory begin; of two inputs, c >= 0 before c < 0; of jumps, c >= 0
+MEAN, CROSS, GAP, JUMP = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS
+HOME = 6 * PANELS  # where, for each of these parts, what is far out begins
+CENTRES = 6 * PANELS + 6  # where the centres of panels are
+EVEN = 7 * PANELS + 6  # whether the activation is even
+ORDER = 7 * PANELS + 7  # the powers of v that are taken out of means, products and gaps
+LEADING = 7 * PANELS + 10  # the first panel, counted from 1, that they are not taken out of
+RATE = 7 * PANELS + 11  # k^2/2 for the jump next to 0, -1 where there is none
+DIRECTORY = 7 * PANELS + 12
+ROW = Y_TERMS + 2
+SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
 
 def fill(polynomials: np.ndarray, t: float) -> None:
@@ -240,7 +247,7 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
     if panel == 0:
         return math.nan
     at, t = part_of(table, panel, X_TERMS * Y_TERMS, math.sqrt(near / v))
-    kept = scratch[int(own) + 2 : int(own) + 4 + Y_TERMS]
+    kept = scratch[int(own) + 2 : int(own) + 2 + ROW]
     row = kept[2:]
     if kept[0] != v or kept[1] != at:
         kept[0] = v
@@ -256,9 +263,22 @@ def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.nd
     return pair_in(table, CROSS + PANELS, v, total, scratch, own)
 
 
-def gap_scale(table: np.ndarray, v: float, d: float) -> float:
-    """What a gap is tabulated over: v - p, or where the activation jumps the root of v (v - p)"""
-    return d if table[JUMPS] == 0.0 else math.sqrt(v) * math.sqrt(d)
+def jumps_scale(table: np.ndarray, v: float, d: float) -> float:
+    """What that is tabulated over which jumps bring to a gap"""
+    return math.exp(-float(table[RATE]) / v) * math.sqrt(v) * math.sqrt(d)
+
+
+def jumps_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
+    """What jumps bring to a gap, for d <= v"""
+    scale = jumps_scale(table, v, d)
+    if not v > HIGH:
+        return scale * pair_within(table, JUMP, v, d, scratch, own + ROW)
+    home = home_of(table, JUMP)
+    if not 0.0 <= d <= v or home == 0:
+        return math.nan
+    close = max(d / (v / HIGH), min(d, NEARBY))
+    beside = HIGH * pair_within(table, JUMP, HIGH, close, scratch, own + ROW)
+    return scale * ((beside + float(table[home]) * (math.sqrt(d) - math.sqrt(close))) / v)
 
 
 def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
@@ -266,7 +286,8 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return gap_scale(table, v, d) * pair_in(table, GAP, v, d, scratch, own)
+        gap = d * pair_in(table, GAP, v, d, scratch, own)
+        return gap if table[RATE] < 0.0 else gap + jumps_in(table, v, d, scratch, own)
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
@@ -295,7 +316,8 @@ def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> fl
     if table[EVEN] > 0.0 and d > v:
         d = 2.0 * v - d
     if d <= v:
-        return gap_scale(table, v, d) * slope_weight(table, GAP, v, d, scratch)
+        size = d * slope_weight(table, GAP, v, d, scratch)
+        return size if table[RATE] < 0.0 else size + jumps_scale(table, v, d) * slope_weight(table, JUMP, v, d, scratch)
     return d * slope_weight(table, GAP + PANELS, v, 2.0 * v - d, scratch)
 
 
@@ -308,19 +330,22 @@ CONSTANTS = (
     "LOW",
     "HIGH",
     "DISTANT",
+    "NEARBY",
     "X_TERMS",
     "Y_TERMS",
+    "ROW",
     "MEAN",
     "CROSS",
     "GAP",
+    "JUMP",
     "EVEN",
     "ORDER",
     "LEADING",
-    "JUMPS",
+    "RATE",
 )
 FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
-    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, gap_scale, gap_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in),
 )
 WEIGHTS = (weight, slope_weight, gap_weight)
 

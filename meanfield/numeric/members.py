@@ -7,7 +7,6 @@ two variables of the same law come out of it as well.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
 from functools import lru_cache
 
 import numpy as np
@@ -101,8 +100,8 @@ def few_of(node: Node, f: sp.Expr) -> tuple[Power, ...] | None:
         return (of_one[node.integrand],) if node.mean == 0 and node.integrand in of_one else None
     if not isinstance(node, PairExpectation) or node.args[1] != node.args[3] or node.args[4:] != (0, 0):
         return None
-    found = tuple(of_two.get(part) for part in node.separated() or (None,))
-    return None if None in found else found
+    parts = node.separated() or ()
+    return tuple(of_two[part] for part in parts) if parts and all(part in of_two for part in parts) else None
 
 
 @lru_cache(maxsize=64)

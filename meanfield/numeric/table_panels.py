@@ -19,7 +19,7 @@ from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMPS, LEADING, ORDER, PANELS
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, LEADING, ORDER, PANELS, RATE
 from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
@@ -71,25 +71,31 @@ class Panels:
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         if entry < GAP:
             coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k, orders[1])
+        elif self.slope is None:
+            raise Impossible("no slope")
+        elif self._jumps and (mirrored or entry >= JUMP):
+            coefficients = gap_panel(self._jumping(mirrored, alone=entry >= JUMP), k, order=orders[2])[0]
         else:
-            coefficients = _first(gap_panel, self._rates(mirrored), k, orders[2])
+            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored), k, orders[2])
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
-    @property
-    def _jumps(self) -> NDArray[np.bool_]:
-        """which breaks are jumps"""
-        return np.asarray(jumps_of(shape_row(self.f)) != 0.0)
+    @cached_property
+    def _jumps(self) -> tuple[tuple[float, float], ...]:
+        """where it jumps, and by how much"""
+        row = shape_row(self.f)
+        jumps = jumps_of(row)
+        return tuple(zip(breaks_of(row)[jumps != 0.0].tolist(), jumps[jumps != 0.0].tolist(), strict=True))
 
-    def _rates(self, mirrored: bool) -> Iterator[Function]:
-        """what panels of gaps can be made of"""
-        if self.slope is None:
-            raise Impossible("no slope")
-        row, between = shape_row(self.f), _Integrand.of(self.slope)
-        if not self._jumps.any():
-            return between.ways(mirrored)
-        places, sizes = breaks_of(row)[self._jumps].tolist(), jumps_of(row)[self._jumps].tolist()
-        return iter([Jumping(between.pieces(mirrored=False), tuple(places), tuple(sizes), mirrored)])
+    @property
+    def rate(self) -> float:
+        """k^2/2 for the jump next to 0, -1 where there is none"""
+        return self._jumping(mirrored=False, alone=True).rate if self._jumps and self.slope is not None else -1.0
+
+    def _jumping(self, mirrored: bool, alone: bool) -> Jumping:
+        assert self.slope is not None
+        places, sizes = zip(*self._jumps, strict=True)
+        return Jumping(_Integrand.of(self.slope).pieces(mirrored=False), places, sizes, mirrored, alone)
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
@@ -98,8 +104,10 @@ class Panels:
             if sides is None:
                 raise Impossible("no power far out")
             return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
-        gap = part >= GAP // PANELS
-        if gap and self._jumps.any():
+        gap, mirrored = part >= GAP // PANELS, part in (CROSS // PANELS + 1, GAP // PANELS + 1)
+        if part == JUMP // PANELS:
+            return self._jumps_far_out()
+        if gap and mirrored and self._jumps:
             raise Impossible("a jump")
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
@@ -107,38 +115,54 @@ class Panels:
             raise Impossible("no constant far out")
         h, high = _Integrand.of(found[1]), np.array([lookup.HIGH])
         mean = float(h.means(high)[0])
-        mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
         panel = (gap_panel if gap else pair_panel)(h.pieces(mirrored), PANELS - 1 + FIRST, EXACT)[0]
         rows = panel[1:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
         beside = 2.0 * mean * (float(_Integrand.of(f).means(high)[0]) - mean)
         return np.concatenate([[beside, panel[0]], np.einsum("j,pjk->pk", _MIDDLE, rows).ravel()])
+
+    def _jumps_far_out(self) -> Floats:
+        r"""What v J tends to over \eta."""
+        found = None if self.slope is None else power_and_sides(self.slope)
+        if found is None or found[0] != 0 or not any(found[1:]):
+            raise Impossible("no slope far out")
+        return np.array([sum(size for _, size in self._jumps) * (found[1] + found[2]) / math.sqrt(2.0 * math.pi)])
 
     def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool) -> None:
         """one point of the panel by another method"""
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
         alone[ORDER : ORDER + 3], alone[LEADING] = self.orders, self.leading
-        alone[JUMPS] = float(self._jumps.any())
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
         product, gap, second, variance = pair_of(f.value, f.breaks, v, 1.0 - d / v)
+        if entry >= GAP and self._jumps and not mirrored:  # of both parts
+            table[RATE] = self.rate
+            _, steady, *_ = pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v)
         if entry < GAP:
             found, true, allowed = lookup.cross_in(table, v, d, 2.0 * v - d, scratch, lookup.SCRATCH), product, AGREED * second
         else:
-            found, true = lookup.gap_in(table, v, d, scratch, lookup.SCRATCH), gap
             allowed = AGREED * gap + ROUNDED * math.sqrt(second * variance)
-            if alone[JUMPS] and not mirrored:
-                self._verify_limit(lookup.gap_in(table, v, v * CLOSE, scratch, lookup.SCRATCH) / (v * math.sqrt(CLOSE)), v)
+            if entry >= JUMP:
+                found, true = lookup.jumps_in(table, v, d, scratch, lookup.SCRATCH), gap - steady
+                self._verify_limit(lookup.jumps_in(table, v, v * CLOSE, scratch, lookup.SCRATCH) / (v * math.sqrt(CLOSE)), v)
+            elif self._jumps and not mirrored:
+                found, true = d * lookup.pair_in(table, GAP, v, d, scratch, lookup.SCRATCH), steady
+            else:
+                found, true = lookup.gap_in(table, v, d, scratch, lookup.SCRATCH), gap
         if not abs(found - true) <= allowed:
             raise Impossible(f"the table says {found}, a Hermite series {true}")
 
+    def _without_jumps(self, x: Floats) -> Floats:
+        """the function less its jumps"""
+        steps = sum(size * (x > place) for place, size in self._jumps)
+        return np.asarray(_Integrand.of(self.f).value(x) - steps)
+
     def _verify_limit(self, found: float, v: float) -> None:
         """what is left of a gap next to c = 1, where the function jumps, by its jumps"""
-        way = next(self._rates(mirrored=False))
-        assert isinstance(way, Jumping)
-        if not abs(found - way.limit(v)) <= AGREED * way.limit(v):
-            raise Impossible(f"next to c = 1 the table says {found}, the jumps {way.limit(v)}")
+        limit = self._jumping(mirrored=False, alone=False).limit(v)
+        if not abs(found - limit) <= AGREED * limit:
+            raise Impossible(f"next to c = 1 the table says {found}, the jumps {limit}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, JUMPS, LEADING, ORDER, PANELS
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS, RATE
 
 __all__ = ["ASKED", "Table", "blank", "table_of"]
 
@@ -64,8 +64,8 @@ class Table:
         from meanfield.numeric.table_panels import Impossible, Panels
 
         numbers = self.numbers.copy()
-        numbers[EVEN], numbers[JUMPS] = float(shape_row(self.f)[PARITY] > 0), float(self.jumps)
         made = Panels(self.f, self.slope)
+        numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
         numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
         try:
             coefficients = made.coefficients(entry)
@@ -88,5 +88,6 @@ def _joined(*parts: Floats) -> Floats:
 def blank() -> Floats:
     """The numbers of a table without panels."""
     numbers = np.zeros(DIRECTORY)
+    numbers[RATE] = -1.0
     numbers[CENTRES : CENTRES + PANELS] = 4.0 ** np.arange(FIRST, FIRST + PANELS)
     return numbers

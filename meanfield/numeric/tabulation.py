@@ -11,7 +11,7 @@ follows by Price's identity, a mean with positive weights, which cancels nothing
 
     (E f(u)^2 - E f(u) f(v))/(v - p) = \int_0^1 2 t W(y t) dt,   W(y) = E g(u) g(v) at c = 1 - y^2.
 
-Where f jumps W ~ 1/y, see `jumping`: y W is what is made, and the gap is tabulated over the root of v (v - p).
+Where f jumps W ~ 1/y, see `jumping`: y W is what is made, and what the jumps bring to the gap is tabulated over the root of v (v - p).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) ->
 
 
 def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
-    """The same of the gap over v - p, for f with f' = g; where f jumps, over the root of v (v - p) if c >= 0."""
+    """The same of the gap over v - p, for f with f' = g; what jumps alone bring, over the root of v (v - p)."""
     m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
     parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
     below, found = np.zeros(X_TERMS), []
@@ -141,7 +141,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
                 continue
             values = products(y)
             scale = max(largest, _most(values))
-            if isinstance(g, Jumping) and not g.mirrored:  # y W may fall far towards 0, and a gap keeps its digits there
+            if isinstance(g, Jumping) and g.alone:  # y W may fall far towards 0, and a gap keeps its digits there
                 if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
                     continue
                 scale = _most(values)

@@ -263,6 +263,24 @@ def test_gaps_of_what_jumps(f: sp.Expr) -> None:
     assert abs(read(table, "gap", 5.0, 0.2) / true - 1) < 1e-14
 
 
+FAINT, WIDE = mf.x * sp.Heaviside(mf.x + 1) * sp.tanh(mf.x), (1e13, 1e40, 1e150)
+
+
+@pytest.mark.parametrize(
+    ("f", "variances"),
+    [(FAINT, (0.02, 0.1, 0.3)), (mf.hardshrink(0.5).expression, WIDE), (mf.x + sp.Heaviside(mf.x - 1), WIDE)],
+    ids=["next to no jump", "wide", "wide, of one sign"],
+)
+def test_jumps_are_told_from_the_rest(f: sp.Expr, variances: tuple[float, ...]) -> None:
+    """where a jump is next to nothing of the function, and where the slope is next to all of it: no gap is left to quadrature"""
+    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
+    for v in variances:
+        for d in (v * 1e-200, v * 1e-20, v * 1e-6, 1e-9, 0.02, 1.0, 300.0, 1e5, 1e7, v / 1e3, v / 3, v):
+            if d <= v:
+                found, (true, bound) = read(table, "gap", v, d), mf.evaluate(node, q=v, delta=d, error=True)
+                assert abs(found - true) <= bound + 1e-13 * true, (v, d)
+
+
 @pytest.mark.parametrize("f", [mf.x + sp.Heaviside(mf.x - 1), sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 10**6], ids=str)
 def test_a_small_jump_is_all_that_is_left_of_a_gap(f: sp.Expr) -> None:
     """next to c = 1, where what else there is of it is far larger elsewhere: right or left to quadrature"""
@@ -274,8 +292,10 @@ def test_a_small_jump_is_all_that_is_left_of_a_gap(f: sp.Expr) -> None:
 
 def test_jumps_take_no_leaps() -> None:
     """a depth that would take days is refused as such; one that comes to rest is not"""
+    shrinking = mf.mlp(mf.hardshrink(0.5))
     with pytest.raises(ArithmeticError, match="pass a smaller depth"):
-        mf.propagate(mf.mlp(mf.hardshrink(0.5)), 10**7, 1.0, p=0.3, record="last", sigma_w=1.5, sigma_b=0.3)
+        mf.propagate(shrinking, 10**9, 1.0, p=0.3, record="last", sigma_w=1, sigma_b=0.3)
+    assert mf.propagate(shrinking, 10**7, 1.0, p=0.3, record="last", sigma_w=1.5, sigma_b=0.3).status == "overflow"
     resting = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2))
     assert mf.propagate(resting, 10**7, 1.0, p=0.3, record="last", sigma_w=0.9, sigma_b=0.3).status == "infinite APJN"
 
