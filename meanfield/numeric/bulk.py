@@ -73,7 +73,8 @@ def in_bulk(
         return others(table)
     out, bound = np.full((2, table.shape[1]), np.nan)
     reading = _reading(asked.expression, asked.order)
-    ways: list[tuple[float, Callable[[Floats], tuple[Floats, Floats]]]] = [(HELD, lambda rest: under_many_laws(asked, rest))]
+    held = TOLD if isinstance(asked.expression.as_coeff_Mul()[1], Gap) else HELD
+    ways: list[tuple[float, Callable[[Floats], tuple[Floats, Floats]]]] = [(held, lambda rest: under_many_laws(asked, rest))]
     if reading is not None:
         ways.insert(0, (TOLD, lambda rest: reading(rest, otherwise)))
     left = np.ones(table.shape[1], dtype=bool)

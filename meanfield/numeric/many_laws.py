@@ -1,17 +1,18 @@
-r"""E f(u) g(v) under many laws of any means, variances and covariance, and E f(u): sums over pairs of nodes, each function called once at
-its own nodes.
+r"""E f(u) g(v) under many laws of any means, variances and covariance, E f(u) and gaps: sums over pairs of nodes, each function called once
+at its own nodes.
 
     E f(u) g(v) = \sum_i w_i f(u_i) \sum_j w_j g(v_j) n(v_j | u_i)
 
 Nodes of functions that are analytic in a strip are lattices, as wide as the strip and the density of v given u allow; any others are those
 of panels between breaks, short against that density where v varies, and about the kinks of g as u sees them. Some laws of every part are
-summed in more detail too: where these differ, no value of the part is taken.
+summed in more detail too: where these differ, no value of the part is taken. A gap is the difference of two moments, which is as exact as
+these where inputs are well apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.node_rules import distance
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.resolution import Real
 from meanfield.gaussian.shape_rows import DETAIL, GROWTH, PERIOD, SMOOTH, STEEPENING, WIDTH, breaks_of, sharp_of
 from meanfield.gaussian.singularities import shape_of
@@ -129,6 +130,11 @@ def under_many_laws(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table, NaN where they are not to be had in this way."""
     out, bound = np.full((2, table.shape[1]), np.nan)
     c, node = asked.expression.as_coeff_Mul()
+    if isinstance(node, Gap):
+        f, v, d = node.args
+        moments = c * Expectation(f * f, v), c * PairExpectation(f * f.xreplace({known("x"): known("y")}), v, v - d, v)
+        (second, lost), (product, missed) = (under_many_laws(replace(asked, expression=e), table) for e in moments)
+        return second - product, lost + missed
     found = _functions(node)
     if found is None or not c.is_number:
         return out, bound

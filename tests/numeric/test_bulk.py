@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import meanfield as mf
 from meanfield.numeric import many_laws, methods
+from meanfield.numeric.asked import Asked
 
 Floats = NDArray[np.float64]
 
@@ -178,3 +179,21 @@ def test_unequal_variances_and_bounds_are_summed(monkeypatch: pytest.MonkeyPatch
     unequal = mf.evaluate(mf.softsign.kernel(mf.q1, mf.p, mf.q2), q1=q[:20], p=0.5 * q[:20], q2=q[:20] * 1.5)
     assert unequal.shape == (20,)
     assert sum(counts) >= q.size + 20
+
+
+@pytest.mark.parametrize("f", [sp.tanh(mf.x) + sp.sin(mf.x) / 3, sp.Max(mf.x, 0) * sp.tanh(mf.x) + 1], ids=str)
+def test_gaps_under_many_laws(f: sp.Expr) -> None:
+    """the difference of two moments where it keeps its digits, as wide as no table of what oscillates reaches; its bound says where not"""
+    rng = np.random.default_rng(3)
+    q = 10.0 ** rng.uniform(-2, 3, 200)
+    d = q * np.append(10.0 ** rng.uniform(-4, 0.3, 199), 1e-12)
+    node = mf.Activation(f).gap(mf.q, mf.delta)
+    value, bound = many_laws.under_many_laws(Asked(node, (mf.q, mf.delta)), np.array([q, d]))
+    told = bound <= 1e-11 * np.abs(value)
+    assert told.mean() > 0.6
+    assert not told[-1]
+    for k in np.flatnonzero(told)[::11]:
+        true, error = mf.evaluate(node, q=q[k], delta=d[k], error=True)
+        assert abs(value[k] - true) <= bound[k] + error
+    one_by_one = [mf.evaluate(node, q=a, delta=b) for a, b in zip(q[:60], d[:60], strict=True)]
+    np.testing.assert_allclose(mf.evaluate(node, q=q, delta=d)[:60], one_by_one, rtol=1e-11)
