@@ -78,7 +78,7 @@ class Problem:
                 return line
             related = relation(e, self.open)
             if related is not None and related[0].is_number:  # a norm comes last
-                if related[0] == variance:
+                if variance.is_number and abs(float(related[0] / variance - 1)) < SAME:
                     return self._line(*related)
                 return Critical({}, "none", f"q' = {related[0]} whatever q is, not {variance}")
             if squares is not None:

@@ -182,7 +182,7 @@ def _deeper(
 
 
 def _takes(rec: Recursion, state: tuple[float, float | None], values: dict[str, Any]) -> float:
-    """seconds of work of SEEN more repeats from where a run has ended"""
+    """seconds of work of SEEN more repeats from a state, of new kernels with what makes them"""
     begin = time.process_time()
     _run(rec, SEEN, *state, values, True)
-    return time.process_time() - begin
+    return max(time.process_time() - begin, 1e-6)

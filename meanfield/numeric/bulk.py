@@ -25,7 +25,7 @@ __all__ = ["are_many", "in_bulk", "together"]
 
 Floats = NDArray[np.float64]
 
-#: relative error that a value out of a table may have, and a sum under all laws together
+#: relative error that a value out of a table, or a gap, may have, and a sum under all laws together
 TOLD, HELD = 1e-11, 1e-10
 #: size from which down a moment may be that of the tails of densities, whose panels are flat
 TAIL = 1e-100

@@ -37,7 +37,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     expression : sympy expression
         For example an expectation, a kernel, or an entry of a recursion. Closed forms are lowered in a shape that does not cancel,
         expectations without one go to quadrature, in long arrays to Chebyshev tables of their moments, kept from call to call, where these
-        hold the value to 1e-11, and those of two variances or about a mean to sums under all laws together, where these hold it to 1e-10.
+        hold the value to 1e-11, others to sums under all laws together, where these hold a gap to 1e-11 and any other value to 1e-10.
     digits : whole number, optional
         Return an mpmath number with that many correct digits; values must then be single numbers. They count exactly: an mpmath number
         as what it is, as does a Fraction or a Decimal, a float or a sympy Float of any precision as the decimal that it prints as.

@@ -284,6 +284,9 @@ class Expectations(Calls):
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
+            if node.powers == ((0, 1), (0, 1)) and not node.spread:  # exact beyond d = v too, as the same moment by another name
+                g, v, cov = regular(node.integrand), node.variance, node.variance - node.gap
+                return self.numeric(PairExpectation(g * g.xreplace({x: y}), v, cov, v))
             law, grown = self._law_of(node)
             return grown * self.member(law, node.powers, node.spread)
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())

@@ -31,13 +31,15 @@ LONG = 3.0  # of a panel under the density of v given u, in its deviations
 class Jumping:
     """A function by its derivative between jumps, and where it jumps by how much.
 
-    Mirrored it stands for f(u) f(-v), whose correlation is the opposite; alone for the two sums, over e^{-k^2/2v} for the jump next to 0.
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. Scaled it is over e^{-k^2/2v} for the jump next to 0, and
+    alone only the two sums that jumps bring.
     """
 
     slope: Pieces
     places: tuple[float, ...]
     jumps: tuple[float, ...]
     mirrored: bool = False
+    scaled: bool = False
     alone: bool = False
 
     @property
@@ -52,7 +54,7 @@ class Jumping:
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             own = v[some][:, None]
             sums = self._beside(own, y) + self._both(own, y)
-            return sums if between is None else y * between(y, some) + sums
+            return sums if between is None else y * between(y, some) * np.exp(self._taken / own) + sums
 
         return at
 
@@ -64,7 +66,7 @@ class Jumping:
     @property
     def _taken(self) -> float:
         """the exponent that is taken out, times v"""
-        return self.rate if self.alone else 0.0
+        return self.rate if self.scaled else 0.0
 
     def limit(self, v: float) -> float:
         """What the jumps bring, over the root of v (v - p), as p goes to v."""

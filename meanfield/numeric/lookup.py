@@ -121,7 +121,7 @@ def panel_of(table: np.ndarray, part: float, v: float, scratch: np.ndarray) -> i
 
 
 def home_of(table: np.ndarray, part: float) -> int:
-    """Where what a part is far out begins, 0 if it is not there: the power of a mean and its panel; A and a panel of one variance"""
+    """Where what a part is far out begins, 0 if it is not there: the power of a mean and its panel; A and a panel of one variance; kappa"""
     return entry_of(table, int(HOME + part / PANELS + 0.5))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import sympy as sp
@@ -24,7 +24,7 @@ from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.node_rules import distance
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.resolution import Real
-from meanfield.gaussian.shape_rows import DETAIL, GROWTH, PERIOD, SMOOTH, STEEPENING, WIDTH, breaks_of, sharp_of
+from meanfield.gaussian.shape_rows import DETAIL, GROWTH, SMOOTH, STEEPENING, WIDTH, breaks_of, sharp_of
 from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
 from meanfield.numeric.asked import Asked
@@ -69,12 +69,12 @@ class _Function:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(f: sp.Expr) -> _Function | None:
-        """None for what is periodic, has roots or cancels, or grows faster than an exponential function."""
+        """None for what has roots or cancels, or grows faster than an exponential function."""
         g = in_pieces(almost_everywhere(f))
         if g.free_symbols != {known("x")} or shape_of(g).noisy:
             return None
         row = shape_row(g)
-        if row[STEEPENING] != 0.0 or row[PERIOD] != 0.0 or (sharp_of(row) == 2.0).any():
+        if row[STEEPENING] != 0.0 or (sharp_of(row) == 2.0).any():
             return None
         return _Function(mended_function(g), row)
 
@@ -134,7 +134,9 @@ def under_many_laws(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
         f, v, d = node.args
         moments = c * Expectation(f * f, v), c * PairExpectation(f * f.xreplace({known("x"): known("y")}), v, v - d, v)
         (second, lost), (product, missed) = (under_many_laws(replace(asked, expression=e), table) for e in moments)
-        return second - product, lost + missed
+        (v, d), value = (_of(e, asked.order, table) for e in (v, d)), second - product
+        with np.errstate(all="ignore"):  # v - d is rounded, and a product moves with it by no more than the gap over d
+            return value, lost + missed + 2.0**-52 * (np.abs(v - d) / d * np.abs(value) + np.abs(second))
     found = _functions(node)
     if found is None or not c.is_number:
         return out, bound
@@ -162,10 +164,13 @@ def _functions(node: sp.Expr) -> tuple[_Function, ...] | None:
     return taken if len(taken) == len(found) else None
 
 
-def _laws(node: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> _Laws:
-    def of(e: sp.Expr) -> Floats:
-        return np.broadcast_to(np.asarray(sp.lambdify(order, e, "numpy")(*table), dtype=np.float64), table.shape[1:])
+def _of(e: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> Floats:
+    """an argument at the columns of a table"""
+    return np.broadcast_to(np.asarray(sp.lambdify(order, e, "numpy")(*table), dtype=np.float64), table.shape[1:])
 
+
+def _laws(node: sp.Expr, order: tuple[sp.Symbol, ...], table: Floats) -> _Laws:
+    of = partial(_of, order=order, table=table)
     with np.errstate(all="ignore"):
         if isinstance(node, Expectation):
             m1, s1 = of(node.mean), np.sqrt(of(node.variance))

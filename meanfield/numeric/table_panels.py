@@ -65,7 +65,7 @@ class Panels:
         if entry >= HOME:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
-        orders = self.orders if entry % PANELS + 1 < self.leading else (0, 0, 0)
+        orders = self._orders_at(k)
         if part == 0:
             return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
         mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
@@ -73,8 +73,12 @@ class Panels:
             coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k, orders[1])
         elif self.slope is None:
             raise Impossible("no slope")
-        elif self._jumps and (mirrored or entry >= JUMP):
-            coefficients = gap_panel(self._jumping(mirrored, alone=entry >= JUMP), k, order=orders[2])[0]
+        elif entry >= JUMP:
+            return self._of_jumps(k, alone=self._is_divided(k))
+        elif self._jumps and mirrored:
+            coefficients = gap_panel(self._jumping(mirrored=True), k, order=orders[2])[0]
+        elif self._jumps and not self._is_divided(k):
+            return np.append(1.0, np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
         else:
             coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored), k, orders[2])
         self._verify(coefficients, entry, k, mirrored)
@@ -90,12 +94,30 @@ class Panels:
     @property
     def rate(self) -> float:
         """k^2/2 for the jump next to 0, -1 where there is none"""
-        return self._jumping(mirrored=False, alone=True).rate if self._jumps and self.slope is not None else -1.0
+        return self._jumping().rate if self._jumps and self.slope is not None else -1.0
 
-    def _jumping(self, mirrored: bool, alone: bool) -> Jumping:
+    def _jumping(self, mirrored: bool = False, scaled: bool = False, alone: bool = False) -> Jumping:
         assert self.slope is not None
         places, sizes = zip(*self._jumps, strict=True)
-        return Jumping(_Integrand.of(self.slope).pieces(mirrored=False), places, sizes, mirrored, alone)
+        return Jumping(_Integrand.of(self.slope).pieces(mirrored=False), places, sizes, mirrored, scaled, alone)
+
+    def _is_divided(self, k: int) -> bool:
+        """whether a gap has a part that jumps bring, and not all of it is in the place of that, where these cancel what there is beside"""
+        try:
+            self._of_jumps(k, alone=True)
+        except Impossible:
+            return False
+        return True
+
+    def _of_jumps(self, k: int, alone: bool) -> Floats:
+        """what jumps bring to gaps over the panel about 4^k, or all of a gap"""
+        order = self._orders_at(k)[2]
+        coefficients = gap_panel(self._jumping(scaled=True, alone=alone), k, order=order)[0]
+        self._verify(coefficients, int(JUMP) + k - FIRST, k, mirrored=False, whole=not alone)
+        return coefficients
+
+    def _orders_at(self, k: int) -> tuple[int, ...]:
+        return self.orders if k - FIRST + 1 < self.leading else (0, 0, 0)
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
@@ -123,11 +145,15 @@ class Panels:
     def _jumps_far_out(self) -> Floats:
         r"""What v J tends to over \eta."""
         found = None if self.slope is None else power_and_sides(self.slope)
-        if found is None or found[0] != 0 or not any(found[1:]):
+        if found is None or found[0] != 0 or not self._is_divided(PANELS - 1 + FIRST):
             raise Impossible("no slope far out")
-        return np.array([sum(size for _, size in self._jumps) * (found[1] + found[2]) / math.sqrt(2.0 * math.pi)])
+        slope, both = 0.5 * (found[1] + found[2]), [(a, b) for a in self._jumps for b in self._jumps]
+        apart = sum(abs(j * i) * (k - l) ** 2 for (k, j), (l, i) in both)
+        if not (sum(abs(j) for _, j in self._jumps) <= abs(slope) and apart <= slope**2):  # else what is left out counts
+            raise Impossible("the jumps are large beside the slope far out")
+        return np.array([2.0 * sum(j for _, j in self._jumps) * slope / math.sqrt(2.0 * math.pi)])
 
-    def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool) -> None:
+    def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool, whole: bool = False) -> None:
         """one point of the panel by another method"""
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
@@ -144,7 +170,7 @@ class Panels:
         else:
             allowed = AGREED * gap + ROUNDED * math.sqrt(second * variance)
             if entry >= JUMP:
-                found, true = lookup.jumps_in(table, v, d, scratch, lookup.SCRATCH), gap - steady
+                found, true = lookup.jumps_in(table, v, d, scratch, lookup.SCRATCH), gap if whole else gap - steady
                 self._verify_limit(lookup.jumps_in(table, v, v * CLOSE, scratch, lookup.SCRATCH) / (v * math.sqrt(CLOSE)), v)
             elif self._jumps and not mirrored:
                 found, true = d * lookup.pair_in(table, GAP, v, d, scratch, lookup.SCRATCH), steady
@@ -160,7 +186,7 @@ class Panels:
 
     def _verify_limit(self, found: float, v: float) -> None:
         """what is left of a gap next to c = 1, where the function jumps, by its jumps"""
-        limit = self._jumping(mirrored=False, alone=False).limit(v)
+        limit = self._jumping().limit(v)
         if not abs(found - limit) <= AGREED * limit:
             raise Impossible(f"next to c = 1 the table says {found}, the jumps {limit}")
 

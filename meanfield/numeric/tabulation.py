@@ -141,7 +141,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
                 continue
             values = products(y)
             scale = max(largest, _most(values))
-            if isinstance(g, Jumping) and g.alone:  # y W may fall far towards 0, and a gap keeps its digits there
+            if isinstance(g, Jumping) and g.scaled:  # y W may fall far towards 0, and a gap keeps its digits there
                 if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
                     continue
                 scale = _most(values)

@@ -197,3 +197,18 @@ def test_gaps_under_many_laws(f: sp.Expr) -> None:
         assert abs(value[k] - true) <= bound[k] + error
     one_by_one = [mf.evaluate(node, q=a, delta=b) for a, b in zip(q[:60], d[:60], strict=True)]
     np.testing.assert_allclose(mf.evaluate(node, q=q, delta=d)[:60], one_by_one, rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("f", "q", "d"),
+    [
+        (sp.Heaviside(mf.x + 1) - sp.Heaviside(mf.x - 1), 20974.078670845083, 1.4045780128125802),
+        (sp.sin(5 * mf.x) + sp.tanh(mf.x) / 10, 564.798, 0.0339786),
+    ],
+    ids=str,
+)
+def test_bounds_of_gaps_hold_the_rounding_of_their_covariance(f: sp.Expr, q: float, d: float) -> None:
+    node = mf.Activation(f).gap(mf.q, mf.delta)
+    value, bound = many_laws.under_many_laws(Asked(node, (mf.q, mf.delta)), np.array([[q], [d]]))
+    true = mf.evaluate(node, q=sp.Rational(q), delta=sp.Rational(d), digits=20)
+    assert abs(value[0] - float(true)) <= bound[0] <= 1e-10 * value[0]

@@ -35,7 +35,7 @@ SMALL = [(1e-8 * 1.3**k, 0.05 + 0.1 * k) for k in range(10)]
 def read(table: Table, kind: str, v: float, d: float) -> float:
     """a moment from the table, which grows for it"""
     place = lookup.SCRATCH
-    for _ in range(3):  # mirrored, found to be even, not mirrored
+    for _ in range(4):  # mirrored, found to be even or to jump, not mirrored, far out
         scratch = np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         if kind == "mean":
             found = lookup.mean_in(table.numbers, v, scratch, place)
@@ -288,6 +288,23 @@ def test_a_small_jump_is_all_that_is_left_of_a_gap(f: sp.Expr) -> None:
     for v, e in ((1.0, 1e-20), (1.0, 1e-30), (1e6, 1e-26), (1e10, 1e-26)):
         found = read(table, "gap", v, v * e)
         assert math.isnan(found) or abs(found / mf.evaluate(node, q=v, delta=v * e) - 1) < 1e-12, (v, e)
+
+
+def test_large_jumps_far_out_are_left_to_quadrature() -> None:
+    """beside a small slope what jumps bring to a gap is no power of the distance yet at the last variance of tables"""
+    f = mf.x / 1000 + 50 * sp.Heaviside(mf.x - 30) + 50 * sp.Heaviside(mf.x + 30)
+    assert math.isnan(read(Table(f, regular(f)), "gap", 1e13, 1e7))
+    run = mf.propagate(mf.mlp(mf.Activation(f)), 1, 1e13, gap=1e-6, record="last", sigma_w=1000, sigma_b=0)
+    true = mf.evaluate(Gap(f, mf.q, mf.delta), q=10**13, delta=10**7, digits=20)
+    assert run.gap[-1] * run.q[-1] == pytest.approx(1e6 * float(true), rel=1e-12)
+
+
+def test_jumps_that_cancel_are_not_told_from_the_rest() -> None:
+    """a bump so narrow that what its two jumps bring is next to nothing of either: the table has the gap as a whole"""
+    f = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) - sp.Heaviside(mf.x - sp.Rational(101, 100))
+    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
+    for v, d in ((256.0, 0.1), (256.0, 200.0), (65536.0, 3.0)):
+        assert read(table, "gap", v, d) == pytest.approx(mf.evaluate(node, q=v, delta=d), rel=1e-12)
 
 
 def test_jumps_take_no_leaps() -> None:
