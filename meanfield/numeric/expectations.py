@@ -24,6 +24,7 @@ from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.singularities import regular, standardised
+from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
 from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
@@ -237,7 +238,8 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             if form is not None:
                 return form
-        among = self._among_members(node, v1, sp.expand(v1 - cov))
+        apart = sp.expand(v1 - cov)
+        among = self._among_members(node, v1, apart)
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
             law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
@@ -245,7 +247,10 @@ class Expectations(Calls):
             plain = c * k * self._cross_of(first, (*law, *small))
         else:
             plain = c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
-        return plain if among is None else sp.Piecewise((among, cov >= 0), (plain, True))
+        if among is None:
+            return plain
+        slopes = any(f == slope(law[0]) for law in self.members)  # one number, whatever it is called: beyond d = v as those of several
+        return among if slopes and f == g else sp.Piecewise((among, apart <= v1), (plain, True))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
         broad = self.broad(g)
@@ -284,9 +289,6 @@ class Expectations(Calls):
 
     def _exchangeable(self, node: Exchangeable | ExchangeableSlope) -> sp.Expr:
         if self.stepping and isinstance(node, Exchangeable) and Members.answers(node):
-            if node.powers == ((0, 1), (0, 1)) and not node.spread:  # exact beyond d = v too, as the same moment by another name
-                g, v, cov = regular(node.integrand), node.variance, node.variance - node.gap
-                return self.numeric(PairExpectation(g * g.xreplace({x: y}), v, cov, v))
             law, grown = self._law_of(node)
             return grown * self.member(law, node.powers, node.spread)
         held, last = (node.powers[:-2], node.powers[-2:]) if node.spread else (node.powers, ())
