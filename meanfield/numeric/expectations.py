@@ -227,22 +227,22 @@ class Expectations(Calls):
             raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)
         k, second, b = standardised(g)
+        apart = sp.expand(v1 - cov)
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:
             small = self._safe(lambda: small_cross(first, second)) if self.unchecked and a == b else None
             if small is not None:
-                return c * k * self._resolved(small, "cross", (first, second), a**2 * v1, a**2 * sp.expand(v1 - cov))
+                return c * k * self._resolved(small, "cross", (first, second), a**2 * v1, a**2 * apart)
             form = self._safe(lambda: closed.stable_cross(f, g))
             if form is not None:
-                return form.xreplace({q: v1, delta: sp.expand(v1 - cov)})
+                return form.xreplace({q: v1, delta: apart})
         else:
             form = self._safe(node.closed)
             if form is not None:
                 return form
-        apart = sp.expand(v1 - cov)
         among = self._among_members(node, v1, apart)
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
-            law = (a * m1, a**2 * v1, a**2 * sp.expand(v1 - cov), a**2 * sp.expand(v1 + cov))
+            law = (a * m1, a**2 * v1, a**2 * apart, a**2 * sp.expand(v1 + cov))
             small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
             plain = c * k * self._cross_of(first, (*law, *small))
         else:

@@ -33,6 +33,8 @@ Real = Callable[[Floats], Floats]
 
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
+#: the parts of the directory that are of c < 0
+MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1)
 #: 1 - c at which a gap is what its jumps bring
 CLOSE = 1e-60
 #: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
@@ -68,7 +70,7 @@ class Panels:
         orders = self._orders_at(k)
         if part == 0:
             return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
-        mirrored = part in (CROSS // PANELS + 1, GAP // PANELS + 1)
+        mirrored = part in MIRRORED
         if entry < GAP:
             coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k, orders[1])
         elif self.slope is None:
@@ -126,7 +128,7 @@ class Panels:
             if sides is None:
                 raise Impossible("no power far out")
             return np.append(float(sides[0]), far_panel(_Integrand.of(self.f).means, *sides, lookup.HIGH)[0])
-        gap, mirrored = part >= GAP // PANELS, part in (CROSS // PANELS + 1, GAP // PANELS + 1)
+        gap, mirrored = part >= GAP // PANELS, part in MIRRORED
         if part == JUMP // PANELS:
             return self._jumps_far_out()
         if gap and mirrored and self._jumps:
