@@ -8,7 +8,20 @@ import numpy as np
 
 from meanfield.gaussian.panel_rules import TOO_FAR, along, spanned, wrapped
 from meanfield.gaussian.panels import hermite_rule, legendre_rule
-from meanfield.gaussian.shape_rows import DETAIL, PERIOD, SMOOTH, VOIDS, WIDTH, WINDOW, breaks_of, dead, sharp_of, straight, voids_of
+from meanfield.gaussian.shape_rows import (
+    DETAIL,
+    PERIOD,
+    REPEATS,
+    SMOOTH,
+    VOIDS,
+    WIDTH,
+    WINDOW,
+    breaks_of,
+    dead,
+    sharp_of,
+    straight,
+    voids_of,
+)
 
 __all__ = [
     "APART",
@@ -24,10 +37,13 @@ __all__ = [
     "NOTHING",
     "PROBES",
     "UNIT",
+    "UNROLLED",
     "WIDEST",
+    "combined",
     "common_nodes",
     "distance",
     "joint_window",
+    "lost_of",
     "meetings",
     "nodes",
     "nodes_about",
@@ -37,6 +53,8 @@ __all__ = [
     "spread_of",
     "straight_nodes",
     "trapezoid",
+    "unroll",
+    "unrolled",
     "vanishing",
 ]
 
@@ -46,6 +64,7 @@ WIDEST = 38.0  # beyond, the density underflows
 PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
+UNROLLED = 1024  # most periods on either side of 0 with panels of their own
 UNIT = 2.0**-53  # in which rounding is counted
 APART, NOTHING = 5, 1e-30  # how many nodes of a panel to the next that is tried, and what counts for nothing there, of the largest term
 HERMITE_X, HERMITE_W = hermite_rule(7)
@@ -118,6 +137,10 @@ def nodes(shape: np.ndarray, mu: float, s: float, blur: float, window: float, y:
         return straight_nodes(mu, s, y, w)
     if blur == 0.0 and vanishing(shape, mu, s, window):
         return 0
+    if mu + window * s == mu:  # a point, to doubles
+        y[0] = mu
+        w[0] = 1.0
+        return 1
     if smooth > 0.0:
         return trapezoid(mu, s, max(d, blur), window, detail, y, w)
     if 0.0 < shape[PERIOD] < window * s:
@@ -185,6 +208,24 @@ def meetings(
     return count
 
 
+def unrolled(shape: np.ndarray, reach: float) -> int:
+    """How many ends of panels there are as far as that from 0, of a periodic function, or else of what is known of it."""
+    size, whole = breaks_of(shape).size, shape[PERIOD]
+    if whole == 0.0 or reach <= REPEATS * whole or not reach < UNROLLED * whole:
+        return int(size)
+    return int(2 * (math.ceil(reach / whole) + 1) * ((size - 1) // (2 * REPEATS)) + 1)
+
+
+def unroll(shape: np.ndarray, every: np.ndarray, kinks: np.ndarray) -> None:
+    """Fill in so many ends of panels, and which of them are kinks."""
+    breaks, sharp, whole = breaks_of(shape), sharp_of(shape), shape[PERIOD]
+    one = (breaks.size - 1) // (2 * REPEATS) if whole > 0.0 else breaks.size
+    more = (every.size - breaks.size) // (2 * one)  # turns on either side
+    for i in range(every.size):
+        every[i] = breaks[i % one] + whole * (i // one - more)
+        kinks[i] = sharp[i % one]
+
+
 def nodes_of_two(
     first: np.ndarray,
     second: np.ndarray,
@@ -201,7 +242,10 @@ def nodes_of_two(
     """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal within the window."""
     if b == 0.0 or not abs(mu) + abs(nu) + window * (a + abs(b)) + s + t < math.inf:
         return -1
-    breaks, sharp, breaks_, sharp_ = breaks_of(first), sharp_of(first), breaks_of(second), sharp_of(second)
+    size, others = unrolled(first, abs(mu) + window * a), unrolled(second, abs(nu) + window * abs(b))
+    breaks, sharp, breaks_, sharp_ = np.empty(size), np.empty(size), np.empty(others), np.empty(others)
+    unroll(first, breaks, sharp)
+    unroll(second, breaks_, sharp_)
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
@@ -270,17 +314,21 @@ def common_nodes(shape: np.ndarray, mu: float, q: float, delta: float, s: float,
     return nodes_of_two(shape, shape, mu, a, s, mu, -a, s, window, y, w)
 
 
-def distance(q1: float, p: float, q2: float) -> float:
-    """q1 q2 - p^2 with one rounding, its products split exactly (Dekker 1971)."""
+def lost_of(a: float, b: float) -> float:
+    """What rounding takes from a b: the product is split exactly (Dekker 1971)."""
     split = 134217729.0
-    t = split * q1
-    a = t - (t - q1)
-    t = split * q2
-    b = t - (t - q2)
-    t = split * p
-    c = t - (t - p)
-    product = q1 * q2
-    square = p * p
-    low = ((a * b - product) + a * (q2 - b) + (q1 - a) * b) + (q1 - a) * (q2 - b)
-    lower = ((c * c - square) + 2.0 * c * (p - c)) + (p - c) * (p - c)
-    return (product - square) + (low - lower)
+    t = split * a
+    c = t - (t - a)
+    t = split * b
+    d = t - (t - b)
+    return ((c * d - a * b) + c * (b - d) + (a - c) * d) + (a - c) * (b - d)
+
+
+def combined(a: float, b: float, c: float, d: float) -> float:
+    """a b + c d with one rounding."""
+    return (a * b + c * d) + (lost_of(a, b) + lost_of(c, d))
+
+
+def distance(q1: float, p: float, q2: float) -> float:
+    """q1 q2 - p^2 with one rounding."""
+    return combined(q1, q2, -p, p)

@@ -15,8 +15,9 @@ _PAIRED = r"""    scale = math.sqrt(q1) * math.sqrt(q2)
     y = np.empty(CAPACITY)
     w = np.empty(CAPACITY)
     window = widest(reach_<i>(2.0, first, m1, math.sqrt(q1), y, w<x>), reach_<j>(2.0, second, m2, math.sqrt(q2), y, w<y>))
-    outer_y = np.empty(4 * CAPACITY)
-    outer_w = np.empty(4 * CAPACITY)
+    capacity = (32 if first[PERIOD] > 0.0 and second[PERIOD] > 0.0 else 4) * CAPACITY
+    outer_y = np.empty(capacity)
+    outer_w = np.empty(capacity)
     if window > WINDOW:
         steep = 1.0 / max(1.0 - rho, 1e-9)
         count = places_<i>(first, m1, math.sqrt(q1), steep, y, w<x>)
@@ -70,6 +71,7 @@ PAIRS = {
     "smoothed": r'''
 def smoothed_<i>(shape, mu, s, window, y, w<x>):
     """E f_<i>(mu + s xi)."""
+    mu = phase(shape, mu)
     dead = f_<i>(mu<x>) == 0.0  # two variables of opposite sign are larger than their sum
     local = reach_<i>(2.0, shape, mu, s, y, w<x>) if window > FAINT or dead else window
     count = nodes(shape, mu, s, 0.0, local_window(shape, window, local), y, w)
@@ -247,12 +249,16 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     + r"""    total = mehler_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
     if total == total:
         return total
+    total = fouriertwo_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
+    if total == total:
+        return total
 """
     + _PAIRED.replace("<term>", _SMOOTHED)
     + "    return total\n",
     "weight": r'''
 def weight_<i>(shape, mu, s, window, y, w<x>):
     """E |f_<i>| and E r_<i> at mu + s xi, r_<i> the rounding error of f_<i>."""
+    mu = phase(shape, mu)
     count = nodes(shape, mu, s, 0.0, max(window, reach_<i>(2.0, shape, mu, s, y, w<x>)), y, w)
     if count < 0:
         return math.nan, math.nan
@@ -277,6 +283,9 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
 '''
     + _QUIET.replace("<each>", "abs(derivatives[n] * others[n]) * power").replace("<by>", "abs(p)").replace("<factor>", "64.0 * ")
     + r"""    total = mehlersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
+    if total == total:
+        return total
+    total = fouriersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
     if total == total:
         return total
 """

@@ -23,6 +23,8 @@ __all__ = ["Calls", "NotTabulated", "parameters_of"]
 
 #: kinds named after all of their integrands
 _EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
+#: by how much more is lost where one of two waves is interpolated
+BLENDED = 8
 #: how many of the first arguments are means
 _MEANS = {"mean": 1, "cross": 1, "broadmean": 1, "broadcross": 1, "two": 2, "broadtwo": 2}
 
@@ -70,7 +72,9 @@ class Calls:
         if kind in ("two", "broadtwo"):
             square = kind.replace("two", "square")
             m1, m2, v1, _, v2 = call.args[:5]
-            return sp.sqrt(self.call(square, integrands[:1], m1, v1) * self.call(square, integrands[1:], m2, v2))
+            return (BLENDED if kind == "broadtwo" else 1) * sp.sqrt(
+                self.call(square, integrands[:1], m1, v1) * self.call(square, integrands[1:], m2, v2)
+            )
         if kind == "projected":
             if not self.careful:
                 return self.call("projectedsize", integrands, *call.args[:2])
@@ -123,8 +127,11 @@ class Calls:
         return self._waving(*((almost_everywhere(regular(g)), found.along(regular)) if derivative else (g, found)))
 
     def broad_two(self, *functions: sp.Expr) -> tuple[Integrand, ...] | None:
-        """Two functions, one of which oscillates for ever at least, as what they are under Gaussians that leave one of them no phase."""
+        """Two functions, one of which oscillates for ever at least, as what they are under Gaussians that leave one of them no phase; of
+        two that are periodic all harmonics are summed."""
         two = [almost_everywhere(h) for h in functions]
+        if all(period(g) is not None for g in two):
+            return None
         waves = [wave(g) for g in two]
         periods = next((found.periods for found in waves if found is not None), None)
         if periods is None:

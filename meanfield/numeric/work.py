@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.gaussian.shape_rows import COUNT, SMOOTH
+from meanfield.gaussian.shape_rows import COUNT, PERIOD, SMOOTH
 
 __all__ = ["Work", "least", "patient"]
 
@@ -37,6 +37,8 @@ CALLS = {
     "broadtwo": (2000.0, 2000.0),
 }  # fmt: skip
 
+#: of two periodic functions of two variances, whose panels go far, by how much more
+TURNS = 10.0
 #: reading a table, and how long quadrature in plain Python must take for tables to be made
 LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1, "gapweight": 0.01}
 WORTH = 200.0
@@ -60,7 +62,8 @@ class Work:
 
         def cost(kind: str, which: tuple[int, ...]) -> float:
             most = max((panels[i] for i in which), default=0.0)
-            return CALLS[kind][most > 0.0] * max(most, 1.0) ** 2
+            turned = kind == "two" and all((shapes[i][:, PERIOD] > 0).any() for i in which)
+            return CALLS[kind][most > 0.0] * max(most, 1.0) ** 2 * (TURNS if turned else 1.0)
 
         return STEP + self.other + sum(cost(*call) for call in self.calls)
 

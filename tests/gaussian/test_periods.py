@@ -102,6 +102,46 @@ def test_smooth_ones_under_any_variance(f: sp.Expr) -> None:
     assert mf.evaluate(mf.E(1 + f, mf.q), q=1e12) == pytest.approx(1 + c[127].real, abs=1e-12)
 
 
+@pytest.mark.parametrize(("f", "mean"), [*((f, 0) for f in (*SMOOTH, sp.tanh(2 * sp.sin(x)))), (SMOOTH[0], 0.4)], ids=str)
+def test_smooth_ones_under_two_variances(f: sp.Expr, mean: float) -> None:
+    c, k = np.roll(_series(f), 127), np.arange(-127, 129)
+    laws = [
+        (v, rho, r * v) for v in (0.3, 1.0, 6.0, 300.0) for r in (1.01, 7.0, 30.0) for rho in (-1.0, -0.9999, -0.3, 1e-3, 0.6, 0.999999)
+    ]
+    q1, rho, q2 = np.array(laws).T
+    p = rho * np.sqrt(q1) * np.sqrt(q2) * (1 - 1e-15)
+    j, m = k[:, None], k[None, :]
+    turned = c[:, None] * c[None, :] * np.exp(1j * mean * (j + m))
+    true = []
+    for v, cov, w in zip(q1, p, q2, strict=True):
+        spread = (j * math.sqrt(v) + m * math.copysign(math.sqrt(w), cov)) ** 2
+        spread = spread - 2 * j * m * math.copysign(math.sqrt(v * w) - abs(cov), cov)  # where u is a multiple of v nothing cancels
+        true.append(float((turned * np.exp(-spread / 2)).real.sum()))
+    kernel = mf.Activation(f).kernel(mf.q1, mf.p, mf.q2, mean=mean)
+    found, bound = mf.evaluate(kernel, q1=q1, p=p, q2=q2, error=True)
+    np.testing.assert_allclose(found, true, rtol=0, atol=2e-13 * float((abs(c) ** 2).sum()))
+    assert (bound < 1e-12 * float((abs(c) ** 2).sum())).all()
+    single = mf.evaluate(mf.E(f, mf.q, mean), q=1e12)
+    assert mf.evaluate(kernel, q1=1e12, p=1e11, q2=3e12) == pytest.approx(single**2, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("ratio", [1.1, -3.0, 10.0])
+def test_kinks_without_end_where_one_input_is_a_multiple_of_the_other(name: str, ratio: float) -> None:
+    f, v = KINKED[name][0], 4.0
+    value = sp.lambdify(x, f, "numpy")
+    far = 9 * math.sqrt(v)
+    every = np.arange(-2000, 2001) * (math.pi / 2)
+    ends = np.unique(np.concatenate((every, every / ratio)))
+    ends = ends[abs(ends) <= far]
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    half = np.diff(ends)[:, None] / 2
+    u = ends[:-1, None] + half * (1 + nodes)
+    terms = half * value(u) * value(ratio * u) * np.exp(-(u**2) / (2 * v)) / math.sqrt(2 * math.pi * v)
+    found = mf.evaluate(mf.Activation(f).kernel(mf.q1, mf.p, mf.q2), q1=v, p=ratio * v, q2=ratio**2 * v)
+    assert found == pytest.approx(float((terms @ weights).sum()), abs=1e-13)
+
+
 @pytest.mark.parametrize(
     ("f", "expected"),
     [
