@@ -64,6 +64,8 @@ class _Moment(Node):
     def _integrate(self, prec: int) -> mp.mpf:
         """the trapezoidal rule in the common part, halved until it settles"""
         ratio = sp.N(self.gap / self.variance, 20)
+        if ratio > 1:
+            raise ArithmeticError(f"{self}: expected a gap of at most the variance, beyond which the tokens have nothing in common")
         work = prec + 20 + (2 * max(0, int(-sp.log(ratio, 2))) if self.spread else 0)
         with mp.workprec(work):
             a = mp.sqrt(mp.mpf(sp.N(self.variance - self.gap, mp.mp.dps)._mpf_))
@@ -146,6 +148,15 @@ class Exchangeable(_Moment):
         f, *_, v, gap, _ = self.args
         parts = [(v.diff(s), slope(f), 1, 0), (gap.diff(s), slope(f), 0, 1), (S.One, f.diff(s), 0, 0)]
         return sp.Add(*[factor * ExchangeableSlope.of(self, *along) for factor, *along in parts if factor != 0 and along[0] != 0])
+
+    def _integrate(self, prec: int) -> mp.mpf:
+        """beyond gap = variance linear in what has a common part: 2 F(q, q) - F(q, 2 q - gap)"""
+        f, powers, v, gap, spread = self.args
+        if sp.N(gap / v, 20) <= 1:
+            return super()._integrate(prec)
+        independent, mirrored = (self.func(f, powers, v, apart, spread) for apart in (v, 2 * v - gap))
+        with mp.workprec(prec + 10):
+            return (2 * independent - mirrored).evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10)
 
     def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
         """the product of conditional means and covariance at a value of the common part"""

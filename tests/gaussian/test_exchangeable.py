@@ -72,6 +72,14 @@ def test_polynomials_by_hand() -> None:
     assert mf.evaluate(node, q=1.0, delta=1.05) == pytest.approx(-0.05 - 2 * 0.05**2, rel=1e-12)
 
 
+@pytest.mark.parametrize("spread", [False, True])
+def test_digits_where_nothing_is_common(spread: bool) -> None:
+    """beyond delta = q moments go on from there, in digits as in doubles"""
+    node = Exchangeable(SILU, [(1, 0), (2, 0), (1, 0)], mf.q, mf.delta, spread=spread)
+    for delta in (1.2, 2.0):
+        assert float(mf.evaluate(node, q=1, delta=delta, digits=18)) == pytest.approx(mf.evaluate(node, q=1, delta=delta), rel=1e-13)
+
+
 def test_digits() -> None:
     node = Exchangeable(SILU, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta)
     exact = mf.evaluate(node, q=1, delta=sp.Rational(3, 5), digits=16)
