@@ -64,7 +64,7 @@ WIDEST = 38.0  # beyond, the density underflows
 PROBES = np.array((0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 7.5, 8.6, 10.0, 13.0, 16.0, 20.0, 26.0, 32.0, 38.0, 42.0))
 NATS = 40.0  # accuracy asked of the trapezoidal rule; second moments multiply its error by (2 pi / h)^2
 CAPACITY = 8192  # most nodes of one rule
-UNROLLED = 1024  # most periods on either side of 0 with panels of their own
+UNROLLED = 128  # most periods on either side of 0 with panels of their own
 UNIT = 2.0**-53  # in which rounding is counted
 APART, NOTHING = 5, 1e-30  # how many nodes of a panel to the next that is tried, and what counts for nothing there, of the largest term
 HERMITE_X, HERMITE_W = hermite_rule(7)
@@ -210,20 +210,20 @@ def meetings(
 
 def unrolled(shape: np.ndarray, reach: float) -> int:
     """How many ends of panels there are as far as that from 0, of a periodic function, or else of what is known of it."""
-    size, whole = breaks_of(shape).size, shape[PERIOD]
-    if whole == 0.0 or reach <= REPEATS * whole or not reach < UNROLLED * whole:
-        return int(size)
-    return int(2 * (math.ceil(reach / whole) + 1) * ((size - 1) // (2 * REPEATS)) + 1)
+    breaks, whole = breaks_of(shape), shape[PERIOD]
+    if whole == 0.0 or reach <= min(-breaks[0], breaks[-1]) or not reach < UNROLLED * whole:
+        return int(breaks.size)
+    return int(2 * (math.ceil(reach / whole) + 1) * ((breaks.size - 1) // (2 * REPEATS)) + 1)
 
 
-def unroll(shape: np.ndarray, every: np.ndarray, kinks: np.ndarray) -> None:
-    """Fill in so many ends of panels, and which of them are kinks."""
-    breaks, sharp, whole = breaks_of(shape), sharp_of(shape), shape[PERIOD]
+def unroll(shape: np.ndarray, known: np.ndarray, every: np.ndarray, values: np.ndarray) -> None:
+    """Fill in so many ends of panels, and what is known at each of those in the row: which are kinks, or the heights of jumps."""
+    breaks, whole = breaks_of(shape), shape[PERIOD]
     one = (breaks.size - 1) // (2 * REPEATS) if whole > 0.0 else breaks.size
-    more = (every.size - breaks.size) // (2 * one)  # turns on either side
+    more = (every.size - breaks.size) // (2 * one)  # periods beyond these, on either side
     for i in range(every.size):
         every[i] = breaks[i % one] + whole * (i // one - more)
-        kinks[i] = sharp[i % one]
+        values[i] = known[i % one]
 
 
 def nodes_of_two(
@@ -242,13 +242,15 @@ def nodes_of_two(
     """The rule in Y = mu + a X for f(Y) smoothed by s times g(nu + b X) smoothed by t, X standard normal within the window."""
     if b == 0.0 or not abs(mu) + abs(nu) + window * (a + abs(b)) + s + t < math.inf:
         return -1
-    size, others = unrolled(first, abs(mu) + window * a), unrolled(second, abs(nu) + window * abs(b))
-    breaks, sharp, breaks_, sharp_ = np.empty(size), np.empty(size), np.empty(others), np.empty(others)
-    unroll(first, breaks, sharp)
-    unroll(second, breaks_, sharp_)
     ratio = a / b
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
+    folded = 0.0 < first[PERIOD] < window * a and first[PERIOD] == second[PERIOD] and abs(ratio) == 1.0
+    size = breaks_of(first).size if folded else unrolled(first, abs(mu) + window * a)
+    others = breaks_of(second).size if folded else unrolled(second, abs(nu) + window * abs(b))
+    breaks, sharp, breaks_, sharp_ = np.empty(size), np.empty(size), np.empty(others), np.empty(others)
+    unroll(first, sharp_of(first), breaks, sharp)
+    unroll(second, sharp_of(second), breaks_, sharp_)
     inner = breaks.size + breaks_.size - 4
     between = np.empty(int(first[VOIDS] + second[VOIDS]))
     blurred = a > 0.0 and s > 0.0 and t > 0.0
@@ -282,7 +284,7 @@ def nodes_of_two(
     k += 1
     merged[k] = last
     merged, kinks, blurs = merged[: k + 1], kinks[: k + 1], blurs[: k + 1]
-    if 0.0 < first[PERIOD] < window * a and first[PERIOD] == second[PERIOD] and abs(ratio) == 1.0:
+    if folded:
         return wrapped(first[PERIOD], mu, a, merged, kinks, blurs, window, 3.0 / first[DETAIL], y, w)
     if not spanned(mu, a, merged, window):
         return -1
@@ -325,10 +327,10 @@ def lost_of(a: float, b: float) -> float:
 
 
 def combined(a: float, b: float, c: float, d: float) -> float:
-    """a b + c d with one rounding."""
+    """a b + c d, the products to twice the digits."""
     return (a * b + c * d) + (lost_of(a, b) + lost_of(c, d))
 
 
 def distance(q1: float, p: float, q2: float) -> float:
-    """q1 q2 - p^2 with one rounding."""
+    """q1 q2 - p^2, the products to twice the digits."""
     return combined(q1, q2, -p, p)

@@ -290,15 +290,21 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
         return total
 """
     + _PAIRED.replace("<term>", _WEIGHED)
-    + r"""    breaks, jumps = breaks_of(first), jumps_of(first)
-    for i in range(breaks.size):  # the places of jumps are rounded: what the other variable is where one of them jumps
+    + r"""    size = unrolled(first, abs(m1) + WINDOW * math.sqrt(q1))
+    breaks = np.empty(size)
+    jumps = np.empty(size)
+    unroll(first, jumps_of(first), breaks, jumps)
+    for i in range(size):  # the places of jumps are rounded: what the other variable is where one of them jumps
         z = (breaks[i] - m1) / math.sqrt(q1)
         if jumps[i] != 0.0 and abs(z) < WIDEST:
             other, missed = weight_<j>(second, m2 + math.copysign(rho, p) * math.sqrt(q2) * z, t * math.sqrt(1.0 + rho), window, y, w<y>)
             density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q1)
             total += abs(jumps[i] * breaks[i]) * density * (other + UNIT * missed)
-    breaks, jumps = breaks_of(second), jumps_of(second)
-    for i in range(breaks.size):
+    size = unrolled(second, abs(m2) + WINDOW * math.sqrt(q2))
+    breaks = np.empty(size)
+    jumps = np.empty(size)
+    unroll(second, jumps_of(second), breaks, jumps)
+    for i in range(size):
         z = (breaks[i] - m2) / math.sqrt(q2)
         if jumps[i] != 0.0 and abs(z) < WIDEST:
             other, missed = weight_<i>(first, m1 + math.copysign(rho, p) * math.sqrt(q1) * z, s * math.sqrt(1.0 + rho), window, y, w<x>)

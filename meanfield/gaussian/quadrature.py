@@ -22,7 +22,7 @@ from typing import Final
 from meanfield.gaussian import (
     blends,
     close_rules,
-    harmonic_rules,
+    fourier_rules,
     hermite_rules,
     node_rules,
     panel_rules,
@@ -33,7 +33,7 @@ from meanfield.gaussian import (
 from meanfield.gaussian.close_texts import CLOSE
 from meanfield.gaussian.exchangeable_texts import EXCHANGEABLE
 from meanfield.gaussian.family_texts import FAMILIES
-from meanfield.gaussian.harmonic_texts import FOURIER_SERIES
+from meanfield.gaussian.fourier_texts import FOURIER_SERIES
 from meanfield.gaussian.mean_texts import MEANS
 from meanfield.gaussian.mehler_texts import MEHLER_SERIES
 from meanfield.gaussian.pair_texts import PAIRS
@@ -43,7 +43,7 @@ from meanfield.gaussian.wave_texts import WAVES
 __all__ = ["FUNCTIONS", "RULES"]
 
 #: what kernels need: all that these modules list
-RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends, hermite_rules, harmonic_rules)
+RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends, hermite_rules, fourier_rules)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either; <rule> has <points> nodes and integrates f_<j> between breaks. Text, because no

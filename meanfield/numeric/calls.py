@@ -24,7 +24,7 @@ __all__ = ["Calls", "NotTabulated", "parameters_of"]
 #: kinds named after all of their integrands
 _EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
 #: by how much more is lost where one of two waves is interpolated
-BLENDED = 8
+BLENDED = 32
 #: how many of the first arguments are means
 _MEANS = {"mean": 1, "cross": 1, "broadmean": 1, "broadcross": 1, "two": 2, "broadtwo": 2}
 

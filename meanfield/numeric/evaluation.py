@@ -62,9 +62,9 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
         A value that quadrature cannot resolve in float64. At a large variance: of a function that oscillates for ever and is not slow in
         x and periodic in one or two phases, as tanh(sin(x^2)) or tanh(x sin x), or has kinks that move; the gap of one with jumps, as
         x sign(sin x), for tiny delta; kernels for two unequal variances with u so near a multiple of v that either tells the phase of the
-        other, unless both functions are periodic and without kinks. The gap for tiny delta of one with roots or logarithms at places k
-        without a closed form; of one that is finite and not 0 there, as exp(-sqrt|x|), where sqrt(delta) is so small that f does not
-        change by 3e-5 of itself.
+        other, unless both functions are periodic (with kinks, or more than 512 harmonics, at variances of up to some 200 squared
+        periods). The gap for tiny delta of one with roots or logarithms at places k without a closed form; of one that is finite and not
+        0 there, as exp(-sqrt|x|), where sqrt(delta) is so small that f does not change by 3e-5 of itself.
     OverflowError
         A value is no normal double (0 < |v| < 2.2e-308 or |v| > 1.8e308): with what to pass instead.
 

@@ -62,7 +62,7 @@ class Work:
 
         def cost(kind: str, which: tuple[int, ...]) -> float:
             most = max((panels[i] for i in which), default=0.0)
-            turned = kind == "two" and all((shapes[i][:, PERIOD] > 0).any() for i in which)
+            turned = kind in ("two", "weighed") and all((shapes[i][:, PERIOD] > 0).any() for i in which)
             return CALLS[kind][most > 0.0] * max(most, 1.0) ** 2 * (TURNS if turned else 1.0)
 
         return STEP + self.other + sum(cost(*call) for call in self.calls)

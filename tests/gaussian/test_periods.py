@@ -7,10 +7,12 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.periods import period
 from meanfield.gaussian.singularities import shape_of
+from meanfield.symbols import known
 
-x = mf.x
+x, y = mf.x, known("y")
 K = np.arange(1, 200_001, dtype=float)
 
 #: function -> squared moduli of its Fourier coefficients for k = 1, 2, ..., of e^{i k x}, and its mean square
@@ -123,6 +125,58 @@ def test_smooth_ones_under_two_variances(f: sp.Expr, mean: float) -> None:
     assert (bound < 1e-12 * float((abs(c) ** 2).sum())).all()
     single = mf.evaluate(mf.E(f, mf.q, mean), q=1e12)
     assert mf.evaluate(kernel, q1=1e12, p=1e11, q2=3e12) == pytest.approx(single**2, abs=1e-12)
+
+
+def test_a_narrow_input_beside_a_wide_one() -> None:
+    """E f(u) f(v) = p f'(0) E f'(v) to first order: nothing of order 1 may cancel in it, whichever is the narrow one"""
+    f = sp.sin(x + sp.sin(3 * x))
+    kernel, slope = mf.Activation(f).kernel(mf.q1, mf.p, mf.q2), mf.evaluate(mf.E(f.diff(x), mf.q), q=[1.0, 900.0])
+    for v, mean in zip((1.0, 900.0), slope, strict=True):
+        p = 0.9 * math.sqrt(v * 1e-20)
+        found, bound = mf.evaluate(kernel, q1=1e-20, p=p, q2=v, error=True)
+        assert found == pytest.approx(4 * p * mean, rel=1e-12, abs=4e-22)
+        assert bound < 1e-12 * math.sqrt(16e-20)
+        assert mf.evaluate(kernel, q1=v, p=p, q2=1e-20) == pytest.approx(found, rel=1e-12, abs=4e-22)
+
+
+@pytest.mark.parametrize("q", [3.0, 1e20, 1e30])
+def test_two_periods_of_which_one_is_a_multiple_of_the_other(q: float) -> None:
+    """E e^{sin 3u} e^{cos u}, of a uniform phase where u is wide; no multiple of pi is a double"""
+    kernel = PairExpectation(sp.exp(sp.sin(3 * x)) * sp.exp(sp.cos(y)), mf.q1, mf.p, mf.q2)
+    t = 2 * math.pi * np.arange(4096) / 4096
+    f, k = np.fft.fft(np.exp(np.sin(3 * t) + np.cos(t))).real / 4096, np.minimum(np.arange(4096), 4096 - np.arange(4096))
+    true = float((f * np.exp(-(k.astype(float) ** 2) * q / 2)).sum())
+    assert mf.evaluate(kernel, q1=q, p=q, q2=q) == pytest.approx(true, rel=1e-13)
+
+
+def test_what_is_as_far_as_the_panels_that_are_kept() -> None:
+    """a kink that is not at 0: panels of a row go less far on one side"""
+    kernel = mf.Activation(sp.Abs(sp.cos(x) + sp.Rational(3, 10))).kernel(mf.q1, mf.p, mf.q2)
+    q = np.array([7.0, 7.6, 8.0, 8.5, 12.0])
+    t = 2 * math.pi * np.arange(2**20) / 2**20
+    c = np.fft.fft(np.abs(np.cos(t) + 0.3)).real[: 2**12] / 2**20
+    m = np.arange(1, 2**11)
+    same = [c[0] ** 2 + 2 * c[0] * float((c[1:40] * (np.exp(-(m[:39] ** 2) * v / 2) + np.exp(-2 * m[:39] ** 2 * v))).sum()) for v in q]
+    resonant = 2 * float((c[2 * m] * c[m]).sum())  # n u + m v with v = 2 u: n = -2 m alone stays
+    found = mf.evaluate(kernel, q1=q, p=2 * q, q2=4 * q)
+    others = [
+        2
+        * sum(
+            c[abs(n)] * c[abs(j)] * math.exp(-((n + 2 * j) ** 2) * v / 2)
+            for n in range(1, 400)
+            for j in range(-220, 220)
+            if j and 0 < abs(n + 2 * j) < 8
+        )
+        for v in q
+    ]
+    np.testing.assert_allclose(found, np.array(same) + resonant + others, rtol=1e-9)
+
+
+def test_variances_far_apart() -> None:
+    kernel = mf.Activation(SMOOTH[0]).kernel(mf.q1, mf.p, mf.q2)
+    found = mf.evaluate(kernel, q1=np.full(400, 2.0**134), p=np.full(400, -(2.0**67)), q2=np.ones(400))
+    single = mf.evaluate(mf.E(SMOOTH[0], mf.q), q=[1.0, 1e12])
+    np.testing.assert_allclose(found, single.prod(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", KINKED)

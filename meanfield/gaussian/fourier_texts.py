@@ -8,25 +8,41 @@ __all__ = ["FOURIER_SERIES"]
 _COEFFICIENTS = r"""    if first[PERIOD] == 0.0 or second[PERIOD] == 0.0:
         return math.nan
     apart = max(distance(q1, p, q2), 0.0)
-    rest = apart / q2
-    real = np.empty(HARMONICS + 1)
-    imaginary = np.empty(HARMONICS + 1)
-    others_real = np.empty(HARMONICS + 1)
-    others_imaginary = np.empty(HARMONICS + 1)
-    count = fourier_<i>(first, math.sqrt(rest), real, imaginary<x>)
-    others = fourier_<j>(second, math.sqrt(apart / q1), others_real, others_imaginary<y>)
-    if min(count, others) < 0:
+    if not series_helps(first, second, q1, q2, apart):
         return math.nan
     omega = frequency(first)
     nu = frequency(second)
+    real = np.empty(HARMONICS + 1)
+    imaginary = np.empty(HARMONICS + 1)
+    count = fourier_<i>(first, math.sqrt(apart / q2), real, imaginary<x>)
+    if count < 0:
+        return math.nan
+    others_real = np.empty(HARMONICS + 1)
+    others_imaginary = np.empty(HARMONICS + 1)
+    others = fourier_<j>(second, math.sqrt(apart / q1), others_real, others_imaginary<y>)
+    if others < 0:
+        return math.nan
+    rest = apart / q2
     ratio = omega / nu
+    b = common_denominator(ratio)
+    a = math.floor(ratio * b + 0.5) if b > 0.0 else ratio
+    if b == 0.0:
+        if max(count * omega * math.sqrt(q1), others * nu * math.sqrt(q2)) > 1e-13 / UNIT:
+            return math.nan  # a ratio of frequencies that rounding has changed
+        b = 1.0
     reach = 1.0 + WINDOW / (nu * math.sqrt(q2))
-    total = 0.0
-    for n in range(count):
+    one = mean_<i>(first, m1, q1<x>)
+    other = mean_<j>(second, m2, q2<y>)
+"""
+_TERMS = r"""    for n in range(1, count):
         at = -n * ratio * (p / q2)
-        for m in range(math.ceil(max(at - reach, 1.0 - others)), math.floor(min(at + reach, others - 1.0)) + 1):
-            left = math.exp(-0.5 * nu * nu * variance_of(n * ratio, p, m, q2, rest)) * (2.0 if n > 0 else 1.0)
+        low = math.ceil(min(max(at - reach, 1.0 - others), float(others)))
+        high = math.floor(max(min(at + reach, others - 1.0), -float(others)))
+        for m in range(low, high + 1):
+            if m == 0:
+                continue
             k = abs(m)
+            left = 2.0 * math.exp(-0.5 * (nu / b) * (nu / b) * variance_of(n * a, p, m * b, q2, rest))
 """
 
 FOURIER_SERIES = {
@@ -34,6 +50,8 @@ FOURIER_SERIES = {
 def fourier_<i>(shape, own, real, imaginary<x>):
     """Fill in the Fourier coefficients of f_<i> from n = 0 on that a normal of deviation `own` leaves; return how many, -1 if too many."""
     kept = harmonics_kept(shape, own)
+    if kept < 0:
+        return -1
     y = np.empty(4 * CAPACITY)
     w = np.empty(4 * CAPACITY)
     count = period_nodes(shape, kept, y, w)
@@ -71,27 +89,33 @@ def fouriertwo_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     """E f_<i>(u) f_<j>(v); nan where the series is no help."""
 '''
     + _COEFFICIENTS
+    + "    total = one * other - (one - real[0]) * (other - others_real[0])\n"
+    + _TERMS
     + r"""            angle = n * omega * m1 + m * nu * m2
-            below = others_imaginary[k] if m >= 0 else -others_imaginary[k]
-            one = real[n] * others_real[k] - imaginary[n] * below
-            other = real[n] * below + imaginary[n] * others_real[k]
-            total += left * (one * math.cos(angle) - other * math.sin(angle))
+            below = others_imaginary[k] if m > 0 else -others_imaginary[k]
+            along = real[n] * others_real[k] - imaginary[n] * below
+            across = real[n] * below + imaginary[n] * others_real[k]
+            total += left * (along * math.cos(angle) - across * math.sin(angle))
     return total
 """,
     "fouriersize": r'''
 def fouriersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     """What rounding may add to these, in units of 2^-53."""
 '''
-    + _COEFFICIENTS.replace(
-        "    total = 0.0\n",
-        r"""    total = 0.0
+    + _COEFFICIENTS
+    + r"""    d = measured_<i>(first, m1, q1<x>)
+    e = measured_<j>(second, m2, q2<y>)
+    total = abs(one) * e + abs(other) * d + UNIT * d * e
+    sizes = d * e
     d = measured_<i>(first, 0.3 * first[PERIOD], 4.0 * first[PERIOD] ** 2<x>)  # at 0 the mean of an odd function has no error
     e = measured_<j>(second, 0.3 * second[PERIOD], 4.0 * second[PERIOD] ** 2<y>)
-""",
-    )
-    + r"""            one = math.hypot(real[n], imaginary[n])
-            other = math.hypot(others_real[k], others_imaginary[k])
-            total += left * (one * e + other * d + UNIT * d * e)
+    total += abs(one - real[0]) * e + abs(other - others_real[0]) * d
+    total += (sizes if min(count, others) == 1 else d * e) / 1024.0  # terms of 1e-16 that are left out
+"""
+    + _TERMS
+    + r"""            size = math.hypot(real[n], imaginary[n])
+            beside = math.hypot(others_real[k], others_imaginary[k])
+            total += left * (size * e + beside * d + UNIT * d * e)
     return total
 """,
 }
