@@ -16,7 +16,7 @@ import numpy as np
 
 from meanfield.gaussian.node_rules import UNIT, UNROLLED, combined
 from meanfield.gaussian.panel_rules import UNIFORM, wrapped
-from meanfield.gaussian.shape_rows import DETAIL, PERIOD, WIDTH, WINDOW, breaks_of, sharp_of
+from meanfield.gaussian.shape_rows import DETAIL, PERIOD, WIDTH, WINDOW, breaks_of, sharp_near, sharp_of
 
 __all__ = ["HARMONICS", "common_denominator", "frequency", "harmonics_kept", "period_nodes", "series_helps", "settled_at", "variance_of"]
 
@@ -54,11 +54,7 @@ def common_denominator(ratio: float) -> float:
 def harmonics_kept(shape: np.ndarray, own: float) -> int:
     """How many harmonics are left of f smoothed by a normal of deviation `own`; -1 where they are too many, as next to kinks without it."""
     kept = WINDOW / max(frequency(shape) * own, 1e-300)
-    sharp = sharp_of(shape)
-    kinked = False
-    for i in range(sharp.size):
-        kinked = kinked or sharp[i] > 0.0
-    if kept >= HARMONICS and kinked:
+    if kept >= HARMONICS and sharp_near(shape, 0.0, math.inf) >= 0:
         return -1
     return math.floor(min(kept, float(HARMONICS)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FOURIER_SERIES"]
+__all__ = ["FOURIER_SERIES", "SERIES"]
 
 #: the coefficients that count; nan where they are too many
 _COEFFICIENTS = r"""    if first[PERIOD] == 0.0 or second[PERIOD] == 0.0:
@@ -44,6 +44,18 @@ _TERMS = r"""    for n in range(1, count):
             k = abs(m)
             left = 2.0 * math.exp(-0.5 * (nu / b) * (nu / b) * variance_of(n * a, p, m * b, q2, rest))
 """
+
+#: what asks for them first, in the place of `<series>`, where both functions may be periodic
+SERIES = {
+    "two": r"""    total = fouriertwo_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
+    if total == total:
+        return total
+""",
+    "weighed": r"""    total = fouriersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
+    if total == total:
+        return total
+""",
+}
 
 FOURIER_SERIES = {
     "fourier": r'''

@@ -11,13 +11,13 @@ from meanfield.gaussian.panels import hermite_rule, legendre_rule
 from meanfield.gaussian.shape_rows import (
     DETAIL,
     PERIOD,
-    REPEATS,
     SMOOTH,
     VOIDS,
     WIDTH,
     WINDOW,
     breaks_of,
     dead,
+    per_period,
     sharp_of,
     straight,
     voids_of,
@@ -54,7 +54,7 @@ __all__ = [
     "straight_nodes",
     "trapezoid",
     "unroll",
-    "unrolled",
+    "unrolled_size",
     "vanishing",
 ]
 
@@ -208,18 +208,18 @@ def meetings(
     return count
 
 
-def unrolled(shape: np.ndarray, reach: float) -> int:
+def unrolled_size(shape: np.ndarray, reach: float) -> int:
     """How many ends of panels there are as far as that from 0, of a periodic function, or else of what is known of it."""
     breaks, whole = breaks_of(shape), shape[PERIOD]
     if whole == 0.0 or reach <= min(-breaks[0], breaks[-1]) or not reach < UNROLLED * whole:
         return int(breaks.size)
-    return int(2 * (math.ceil(reach / whole) + 1) * ((breaks.size - 1) // (2 * REPEATS)) + 1)
+    return int(2 * (math.ceil(reach / whole) + 1) * per_period(shape) + 1)
 
 
 def unroll(shape: np.ndarray, known: np.ndarray, every: np.ndarray, values: np.ndarray) -> None:
     """Fill in so many ends of panels, and what is known at each of those in the row: which are kinks, or the heights of jumps."""
     breaks, whole = breaks_of(shape), shape[PERIOD]
-    one = (breaks.size - 1) // (2 * REPEATS) if whole > 0.0 else breaks.size
+    one = per_period(shape) if whole > 0.0 else breaks.size
     more = (every.size - breaks.size) // (2 * one)  # periods beyond these, on either side
     for i in range(every.size):
         every[i] = breaks[i % one] + whole * (i // one - more)
@@ -246,8 +246,8 @@ def nodes_of_two(
     if first[SMOOTH] > 0.0 and second[SMOOTH] > 0.0 and mu == nu * ratio:
         return trapezoid(mu, a, min(max(first[WIDTH], s), abs(ratio) * max(second[WIDTH], t)), window, first[DETAIL], y, w)
     folded = 0.0 < first[PERIOD] < window * a and first[PERIOD] == second[PERIOD] and abs(ratio) == 1.0
-    size = breaks_of(first).size if folded else unrolled(first, abs(mu) + window * a)
-    others = breaks_of(second).size if folded else unrolled(second, abs(nu) + window * abs(b))
+    size = breaks_of(first).size if folded else unrolled_size(first, abs(mu) + window * a)
+    others = breaks_of(second).size if folded else unrolled_size(second, abs(nu) + window * abs(b))
     breaks, sharp, breaks_, sharp_ = np.empty(size), np.empty(size), np.empty(others), np.empty(others)
     unroll(first, sharp_of(first), breaks, sharp)
     unroll(second, sharp_of(second), breaks_, sharp_)

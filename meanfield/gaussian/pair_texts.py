@@ -249,10 +249,7 @@ def two_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     + r"""    total = mehler_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
     if total == total:
         return total
-    total = fouriertwo_<i>_<j>(first, second, m1, m2, q1, p, q2<both>)
-    if total == total:
-        return total
-"""
+<series>"""
     + _PAIRED.replace("<term>", _SMOOTHED)
     + "    return total\n",
     "weight": r'''
@@ -285,12 +282,9 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
     + r"""    total = mehlersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
     if total == total:
         return total
-    total = fouriersize_<i>_<j>(first, second, m1, m2, q1, p, q2<both>) if p != 0.0 else math.nan
-    if total == total:
-        return total
-"""
+<series>"""
     + _PAIRED.replace("<term>", _WEIGHED)
-    + r"""    size = unrolled(first, abs(m1) + WINDOW * math.sqrt(q1))
+    + r"""    size = unrolled_size(first, abs(m1) + WINDOW * math.sqrt(q1))
     breaks = np.empty(size)
     jumps = np.empty(size)
     unroll(first, jumps_of(first), breaks, jumps)
@@ -300,7 +294,7 @@ def weighed_<i>_<j>(first, second, m1, m2, q1, p, q2<both>):
             other, missed = weight_<j>(second, m2 + math.copysign(rho, p) * math.sqrt(q2) * z, t * math.sqrt(1.0 + rho), window, y, w<y>)
             density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi * q1)
             total += abs(jumps[i] * breaks[i]) * density * (other + UNIT * missed)
-    size = unrolled(second, abs(m2) + WINDOW * math.sqrt(q2))
+    size = unrolled_size(second, abs(m2) + WINDOW * math.sqrt(q2))
     breaks = np.empty(size)
     jumps = np.empty(size)
     unroll(second, jumps_of(second), breaks, jumps)

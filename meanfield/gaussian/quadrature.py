@@ -33,19 +33,19 @@ from meanfield.gaussian import (
 from meanfield.gaussian.close_texts import CLOSE
 from meanfield.gaussian.exchangeable_texts import EXCHANGEABLE
 from meanfield.gaussian.family_texts import FAMILIES
-from meanfield.gaussian.fourier_texts import FOURIER_SERIES
+from meanfield.gaussian.fourier_texts import FOURIER_SERIES, SERIES
 from meanfield.gaussian.mean_texts import MEANS
 from meanfield.gaussian.mehler_texts import MEHLER_SERIES
 from meanfield.gaussian.pair_texts import PAIRS
 from meanfield.gaussian.projection_texts import PROJECTIONS
 from meanfield.gaussian.wave_texts import WAVES
 
-__all__ = ["FUNCTIONS", "RULES"]
+__all__ = ["FUNCTIONS", "RULES", "SERIES"]
 
 #: what kernels need: all that these modules list
 RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends, hermite_rules, fourier_rules)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
-#: parameters of the two, <both> of either; <rule> has <points> nodes and integrates f_<j> between breaks. Text, because no
-#: function is handed to another one: each integrand has its own copies.
+#: parameters of the two, <both> of either; <rule> has <points> nodes and integrates f_<j> between breaks; <series> is what SERIES has of
+#: that kind. Text, because no function is handed to another one: each integrand has its own copies.
 FUNCTIONS: Final = {**MEANS, **PROJECTIONS, **MEHLER_SERIES, **FOURIER_SERIES, **PAIRS, **CLOSE, **WAVES, **EXCHANGEABLE, **FAMILIES}

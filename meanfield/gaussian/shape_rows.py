@@ -34,6 +34,7 @@ __all__ = [
     "jumps_of",
     "left_of",
     "local_window",
+    "per_period",
     "phase",
     "probe",
     "right_of",
@@ -61,6 +62,11 @@ WINDOW = 8.6  # standard deviations kept: exp(-8.6^2 / 2) = 1e-16; more for func
 def breaks_of(shape: np.ndarray) -> np.ndarray:
     """Ends of panels."""
     return shape[COUNT + 1 : COUNT + 1 + int(shape[COUNT])]
+
+
+def per_period(shape: np.ndarray) -> int:
+    """How many ends of panels a period has."""
+    return int((breaks_of(shape).size - 1) // (2 * REPEATS))
 
 
 def sharp_of(shape: np.ndarray) -> np.ndarray:

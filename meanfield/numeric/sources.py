@@ -56,14 +56,21 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "fourier": (),
     "fouriertwo": (*((kind, (k,)) for kind in ("mean", "fourier") for k in (0, 1)),),
     "fouriersize": (*((kind, (k,)) for kind in ("mean", "measured", "fourier") for k in (0, 1)),),
-    "two": (*((kind, (k,)) for kind in ("reach", "mean", "smoothed") for k in (0, 1)), ("mehler", (0, 1)), ("fouriertwo", (0, 1))),
+    "two": (*((kind, (k,)) for kind in ("reach", "mean", "smoothed") for k in (0, 1)), ("mehler", (0, 1))),
     "weight": (("reach", (0,)),),
-    "weighed": (("reach", (0,)), ("reach", (1,)), ("weight", (0,)), ("weight", (1,)), ("mehlersize", (0, 1)), ("fouriersize", (0, 1))),
+    "weighed": (("reach", (0,)), ("reach", (1,)), ("weight", (0,)), ("weight", (1,)), ("mehlersize", (0, 1))),
     "exchangeable": (("reach", (0,)), ("reach", (1,))),
     "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
     "family": (("reach", (0,)), ("reach", (1,))),
     "member": (("family", (0, 1, 2)),),
 }
+#: the same where all of its integrands may be periodic
+_SERIES_NEEDS = {"two": ("fouriertwo", (0, 1)), "weighed": ("fouriersize", (0, 1))}
+
+
+def _turning(integrands: tuple[Integrand, ...]) -> bool:
+    """whether all of them may be periodic, whatever their parameters are: code that is never run takes long to compile"""
+    return all(i.expression.has(sp.sin, sp.cos) for i in integrands)
 
 
 def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
@@ -73,7 +80,8 @@ def _function(kind: str, integrands: tuple[Integrand, ...]) -> str:
     def listed(which: tuple[Integrand, ...]) -> str:
         return "".join(f", {name}" for name in (WAVED if which[0].wave else map(argument_name, parameters_of(which))))
 
-    text = quadrature.FUNCTIONS[kind].strip().replace("<i>", str(first.index)).replace("<j>", str(second.index))
+    series = quadrature.SERIES.get(kind, "") if _turning(integrands) else ""
+    text = quadrature.FUNCTIONS[kind].strip().replace("<series>", series).replace("<i>", str(first.index)).replace("<j>", str(second.index))
     if "<rule>" in text:
         points, rule = (1, "STEP") if second.wave is None and steps_only(second.expression) else (5, "GAP")
         text = text.replace("<points>", str(points)).replace("<rule>", rule)
@@ -116,7 +124,8 @@ def quadrature_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
     wanted: dict[tuple[str, tuple[Integrand, ...]], None] = {}
 
     def want(kind: str, integrands: tuple[Integrand, ...]) -> None:
-        for needed, which in _NEEDS[kind]:
+        series = (_SERIES_NEEDS[kind],) if kind in _SERIES_NEEDS and _turning(integrands) else ()
+        for needed, which in _NEEDS[kind] + series:
             want(needed, tuple(integrands[k] for k in which))
         wanted.setdefault((kind, integrands))
 
