@@ -59,8 +59,7 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     FixedPoints
         A tuple of FixedPoint, one for each pair (q*, c*); its `status` and `reason` say where there is none (q grows or shrinks
         without bound), where each variance is one (ReLU at sigma_w = sqrt(2), sigma_b = 0), at which point c can be anything, and
-        between which 1 - c the step has no value, so that there may be others (gated attention units of few tokens, whose correlations
-        are nearly as low as they can be).
+        between which 1 - c the step has no value, so that there may be others.
 
     Raises
     ------

@@ -105,6 +105,7 @@ class _Moment(Node):
 class Exchangeable(_Moment):
     r"""E \prod_t f(u_t)^{i_t} f'(u_t)^{j_t} for u_t of variance q and covariance q - delta: `Exchangeable(f, ((i, j), ...), q, delta)`.
 
+    A gap beyond q, a negative covariance, is one that no more than two tokens can all have: moments of more go on from q, linear in it.
     With `spread=True` the last two factors belong to one token, and their covariance given what is common to all tokens takes the place
     of their product: E[g(u_1) ... (h k)(u_m)] - E[g(u_1) ... h(u_m) k(u_{m+1})].
     """
@@ -132,9 +133,7 @@ class Exchangeable(_Moment):
             return self
         if len(self.powers) == 1:
             return Expectation(_monomial(self.integrand, self.powers[0]), self.variance).doit()
-        first, second = (_monomial(self.integrand, power) for power in self.powers)
-        v, cov = self.variance, self.variance - self.gap
-        return PairExpectation(first * second.xreplace({x: y}), v, cov, v).doit()
+        return self._of_two().doit()
 
     def products(self) -> tuple[tuple[sp.Expr, ...], ...]:
         """The functions of x whose product over tokens is the moment; for a spread, those of the two moments it is the difference of."""
@@ -149,11 +148,20 @@ class Exchangeable(_Moment):
         parts = [(v.diff(s), slope(f), 1, 0), (gap.diff(s), slope(f), 0, 1), (S.One, f.diff(s), 0, 0)]
         return sp.Add(*[factor * ExchangeableSlope.of(self, *along) for factor, *along in parts if factor != 0 and along[0] != 0])
 
+    def _of_two(self) -> sp.Expr:
+        """a moment of two factors, or what is left of that of their product, as an expectation over two variables"""
+        one, other = (_monomial(self.integrand, power) for power in self.powers)
+        v, cov = self.variance, self.variance - self.gap
+        pair = PairExpectation(one * other.xreplace({x: y}), v, cov, v)
+        return Expectation(one * other, v) - pair if self.spread else pair
+
     def _integrate(self, prec: int) -> mp.mpf:
-        """beyond gap = variance linear in what has a common part: 2 F(q, q) - F(q, 2 q - gap)"""
+        """beyond gap = variance of two factors as it is, of more linear in what has a common part: 2 F(q, q) - F(q, 2 q - gap)"""
         f, powers, v, gap, spread = self.args
         if sp.N(gap / v, 20) <= 1:
             return super()._integrate(prec)
+        if len(powers) == 2:
+            return self._of_two().evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10)
         independent, mirrored = (self.func(f, powers, v, apart, spread) for apart in (v, 2 * v - gap))
         with mp.workprec(prec + 10):
             return (2 * independent - mirrored).evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10)

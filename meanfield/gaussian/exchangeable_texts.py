@@ -5,13 +5,26 @@ from __future__ import annotations
 __all__ = ["EXCHANGEABLE"]
 
 EXCHANGEABLE = {
+    "averages": r'''
+def averages_<i>_<j>(shape, slope, mu, s, window, first, second, factors, y, w, means<both>):
+    """Means of the factors under N(mu, s^2), one for each that is not 1, and at how many nodes."""
+    count = nodes_about(shape, slope, mu, s, window, y, w)
+    means[:] = 0.0
+    steep = second[:factors].sum() > 0.0
+    for i in range(count if factors else 0):
+        value = f_<i>(y[i]<x>)
+        derivative = f_<j>(y[i]<y>) if steep else 1.0
+        for t in range(factors):
+            means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t])
+    return count
+''',
     "exchangeable": r'''
 def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t, their variances q and covariances q - delta.
 
     The exponents are the digits of `code`: \sum_t (a_t + 16 b_t) 256^t. With `spread`, the covariance of the last two factors
-    given the common part stands for them. For delta > q, where nothing is common, the moment is continued from delta = q, linear in
-    the covariance.
+    given the common part stands for them. Beyond delta = q, where more than two can not all be as far apart, moments of these are
+    continued from there, linear in the covariance.
     """
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return math.nan
@@ -25,43 +38,46 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     one = np.empty(CAPACITY)
     other = np.empty(CAPACITY)
     means = np.empty(4)
+    others = np.empty(4)
     root = math.sqrt(q)
     window = widest(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum()))  # powers reach farther
+    pair = delta > q and several(first, second) == 2  # of u about mu and v about -mu
     factors = 0  # of which means are taken
-    steep = 0.0
-    for t in range(2 if spread > 0.0 else 4):
+    for t in range(2 if spread > 0.0 and not pair else 4):
         factors = t + 1 if first[t] + second[t] > 0.0 else factors
-        steep += second[t]
     bare = second[2] + second[3] == 0.0
     result = 0.0
     for turn in range(2 if delta > q else 1):
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
         weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
+        if pair:
+            weight = 1.0 if turn == 1 else 0.0
         a = math.sqrt(q - apart)
         s = max(math.sqrt(apart), 1e-150 * math.sqrt(q))
         outer = 1
         outer_y[0] = 0.0
         outer_w[0] = 1.0
         if a > 1e-8 * math.sqrt(q):
-            outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
+            if pair:
+                outer = nodes_of_two(slope, slope, 0.0, a, s, 0.0, -a, s, window, outer_y, outer_w)
+            else:
+                outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             return math.nan
-        for k in range(outer):
+        for k in range(outer if weight != 0.0 else 0):
             mu = outer_y[k]
-            count = nodes_about(shape, slope, mu, s, window, y, w)
+            if pair and averages_<i>_<j>(shape, slope, -mu, s, window, first, second, factors, y, w, others<both>) < 0:
+                return math.nan
+            count = averages_<i>_<j>(shape, slope, mu, s, window, first, second, factors, y, w, means<both>)
             if count < 0:
                 return math.nan
-            means[:] = 0.0
-            for i in range(count if factors else 0):
-                value = f_<i>(y[i]<x>)
-                derivative = f_<j>(y[i]<y>) if steep > 0.0 else 1.0
-                for t in range(factors):
-                    means[t] += w[i] * raised(value, first[t]) * raised(derivative, second[t])
-            term = weight * outer_w[k]
-            for t in range(factors):
+            term = 1.0
+            met = 0
+            for t in range(2 if spread > 0.0 else factors):
                 if first[t] + second[t] > 0.0:
-                    term *= means[t]
+                    term *= others[t] if pair and met > 0 else means[t]
+                    met += 1
             if spread > 0.0:
                 at = f_<i>(mu<x>)
                 rise = f_<j>(mu<y>)
@@ -94,9 +110,47 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                 covariance = 0.0
                 for i in range(count):
                     covariance += w[i] * (one[i] - shift) * (other[i] - drift)
+                if pair:  # what varies about mu, and half of what changes on both ways to -mu
+                    covariance += 0.5 * (means[2] - others[2]) * (means[3] - others[3])
                 term *= covariance
-            result += term
+            result += weight * outer_w[k] * term
     return result
+''',
+    "movements": r'''
+def movements_<i>_<j>_<k>_<m>(shape, slope, rate, bend, mu, s, window, by, first, second, factors, y, w, means, moves<both>):
+    """Means of the factors under N(mu, s^2) and what they move by, and at how many nodes; `by` has what mu and what u - mu move by, each
+    for itself, and u besides."""
+    count = nodes_about(slope, bend, mu, s, window, y, w)
+    breaks, jumps = breaks_of(slope), jumps_of(slope)
+    means[:] = 0.0
+    moves[:] = 0.0
+    for i in range(count):
+        value = f_<i>(y[i]<x>)
+        rise = f_<j>(y[i]<y>)
+        turn = f_<k>(y[i]<z>)
+        turned = f_<m>(y[i]<w>)
+        move = w[i] * (mu * by[0] + (y[i] - mu) * by[1] + by[2])
+        for t in range(factors):
+            m, n = first[t], second[t]
+            if m + n > 0.0:
+                power = raised(rise, n)
+                means[t] += w[i] * raised(value, m) * power
+                change = m * raised(value, m - 1.0) * turn * power if m > 0.0 else 0.0
+                if n > 0.0:
+                    change += n * raised(value, m) * raised(rise, n - 1.0) * turned
+                moves[t] += move * change
+    for j in range(breaks.size):
+        if jumps[j] != 0.0 and second.sum() > 0.0 and by[2] == 0.0:
+            if slope[PERIOD] > 0.0:
+                return -1
+            z = (breaks[j] - mu) / s
+            move = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi)) * (mu * by[0] + (breaks[j] - mu) * by[1])
+            value = f_<i>(breaks[j]<x>)
+            before = f_<j>(beyond(breaks[j], -1e-300)<y>)
+            after = f_<j>(beyond(breaks[j], 1e-300)<y>)
+            for t in range(factors):
+                moves[t] += move * raised(value, first[t]) * (raised(after, second[t]) - raised(before, second[t]))
+    return count
 ''',
     "moved": r'''
 def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, spread, code<both>):
@@ -115,67 +169,62 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
     window = widest(reach_<i>(2.0, shape, 0.0, root, y, w<x>), reach_<j>(2.0, slope, 0.0, root, y, w<y>))
     window = widest(window, reach_<m>(2.0, bend, 0.0, root, y, w<w>))
     window = math.sqrt(window * window + 16.0 * (first.sum() + second.sum() + 1.0))
-    breaks, jumps = breaks_of(slope), jumps_of(slope)
     steady = 1.0 if dot_q == 0.0 and dot_delta == 0.0 else 0.0
-    factors = 2 if spread > 0.0 else 4
+    pair = delta > q and several(first, second) == 2  # of u about mu and v about -mu
+    factors = 2 if spread > 0.0 and not pair else 4
+    by = np.empty(3)
     means = np.empty(4)
     moves = np.empty(4)
+    others = np.empty(4)
+    returns = np.empty(4)
     sums = np.empty(4)
     rows = np.empty(4 * CAPACITY)
     result = 0.0
     for turn in range(2 if delta > q else 1):
-        # beyond delta = q the continuation of `exchangeable`
+        # beyond delta = q as `exchangeable` goes on
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
         widening = dot_delta if delta <= q else (dot_q if turn == 0 else 2.0 * dot_q - dot_delta)
         weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
+        if pair:
+            weight = 1.0 if turn == 1 else 0.0
         apart = max(apart, 1e-300 * q)
         common = max(q - apart, 2e-11 * q)  # what is common to the tokens may vanish, its derivative does not
         a = math.sqrt(common)
         s = math.sqrt(apart)
         drift = 0.5 * (dot_q - widening) / common
         spin = 0.5 * widening / apart
-        outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
+        by[0] = drift
+        by[1] = spin
+        by[2] = steady
+        if pair:
+            outer = nodes_of_two(slope, slope, 0.0, a, s, 0.0, -a, s, window, outer_y, outer_w)
+        else:
+            outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             return math.nan
-        for k in range(outer):
+        for k in range(outer if weight != 0.0 else 0):
             mu = outer_y[k]
-            count = nodes_about(slope, bend, mu, s, window, y, w)
+            count = 0
+            if pair:
+                count = movements_<i>_<j>_<k>_<m>(
+                    shape, slope, rate, bend, -mu, s, window, by, first, second, factors, y, w, others, returns<both>
+                )
+            if count >= 0:
+                count = movements_<i>_<j>_<k>_<m>(
+                    shape, slope, rate, bend, mu, s, window, by, first, second, factors, y, w, means, moves<both>
+                )
             if count < 0:
                 return math.nan
-            means[:] = 0.0
-            moves[:] = 0.0
-            for i in range(count):
-                value = f_<i>(y[i]<x>)
-                rise = f_<j>(y[i]<y>)
-                turn = f_<k>(y[i]<z>)
-                turned = f_<m>(y[i]<w>)
-                move = w[i] * (mu * drift + (y[i] - mu) * spin + steady)
-                for t in range(factors):
-                    m, n = first[t], second[t]
-                    if m + n > 0.0:
-                        power = raised(rise, n)
-                        means[t] += w[i] * raised(value, m) * power
-                        change = m * raised(value, m - 1.0) * turn * power if m > 0.0 else 0.0
-                        if n > 0.0:
-                            change += n * raised(value, m) * raised(rise, n - 1.0) * turned
-                        moves[t] += move * change
-            for j in range(breaks.size):
-                if jumps[j] != 0.0 and second.sum() > 0.0 and steady == 0.0:
-                    if slope[PERIOD] > 0.0:
-                        return math.nan
-                    z = (breaks[j] - mu) / s
-                    move = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi)) * (mu * drift + (breaks[j] - mu) * spin)
-                    value = f_<i>(breaks[j]<x>)
-                    before = f_<j>(beyond(breaks[j], -1e-300)<y>)
-                    after = f_<j>(beyond(breaks[j], 1e-300)<y>)
-                    for t in range(factors):
-                        moves[t] += move * raised(value, first[t]) * (raised(after, second[t]) - raised(before, second[t]))
             product = 1.0
             change = 0.0
-            for t in range(factors):
+            met = 0
+            for t in range(2 if spread > 0.0 else factors):
                 if first[t] + second[t] > 0.0:
-                    change = change * means[t] + product * moves[t]
-                    product *= means[t]
+                    opposite = pair and met > 0
+                    mean = others[t] if opposite else means[t]
+                    change = change * mean + product * (returns[t] if opposite else moves[t])
+                    product *= mean
+                    met += 1
             if spread > 0.0:
                 covariance = 0.0
                 response = 0.0
@@ -222,6 +271,10 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
                     other = rows[4 * i + 1] - sums[1]
                     covariance += w[i] * one * other
                     response += w[i] * ((rows[4 * i + 2] - sums[2]) * other + one * (rows[4 * i + 3] - sums[3]))
+                if pair:  # what varies about mu, and half of what changes on both ways to -mu
+                    covariance += 0.5 * (means[2] - others[2]) * (means[3] - others[3])
+                    response += 0.5 * (moves[2] - returns[2]) * (means[3] - others[3])
+                    response += 0.5 * (means[2] - others[2]) * (moves[3] - returns[3])
                 change = change * covariance + product * response
             result += weight * outer_w[k] * change
     return result

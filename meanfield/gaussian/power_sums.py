@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.shape_rows import TERMS
 
-__all__ = ["QUIET", "exponents", "raised", "series_derivatives", "series_mean", "series_size"]
+__all__ = ["QUIET", "exponents", "raised", "several", "series_derivatives", "series_mean", "series_size"]
 
 QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 
@@ -66,3 +66,11 @@ def exponents(code: float, first: np.ndarray, second: np.ndarray) -> None:
         code = (code - first[t]) / 16.0
         second[t] = code % 16.0
         code = (code - second[t]) / 16.0
+
+
+def several(first: np.ndarray, second: np.ndarray) -> int:
+    """How many factors with these exponents are not 1."""
+    count = 0
+    for t in range(first.size):
+        count += 1 if first[t] + second[t] > 0.0 else 0
+    return count

@@ -176,7 +176,7 @@ def gentle(shape: np.ndarray, mu: float, s: float, window: float) -> bool:
 
 def alone(shape: np.ndarray, slope: np.ndarray, mu: float, s: float) -> bool:
     """whether f and its derivative are nearly polynomials around mu on the scale s, kinks and jumps being far"""
-    near = s < 0.05 * min(shape[WIDTH], slope[WIDTH])
+    near = s < 0.015 * min(shape[WIDTH], slope[WIDTH])
     for row in (shape, slope):
         breaks, sharp = breaks_of(row), sharp_of(row)
         for j in range(breaks.size):

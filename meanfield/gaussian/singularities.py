@@ -151,6 +151,7 @@ def _compared(f: sp.Expr, s: sp.Expr) -> sp.Expr:
     return f.replace(lambda t: isinstance(t, (sp.Max, sp.Min, sp.Abs, sp.Heaviside, sp.sign, sp.Piecewise, Relational)) and t.has(s), apart)
 
 
+@cache
 def regular(f: sp.Expr) -> sp.Expr:
     """The derivative of f away from its jumps."""
     return without_deltas(slope(f))

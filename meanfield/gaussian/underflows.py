@@ -60,7 +60,7 @@ def is_below(e: sp.Expr, limit: float) -> bool:
     c, node = e.as_coeff_Mul()
     if c == 0:
         return True
-    if not isinstance(node, Node) or node.free_symbols or node.integrand.has(sp.DiracDelta):
+    if not isinstance(node, (Expectation, Gap, PairExpectation)) or node.free_symbols or node.integrand.has(sp.DiracDelta):
         return False
     left = limit - float(sp.log(abs(c), evaluate=False).evalf(15))
     node = node.func(node.integrand, *(a if a.is_Rational else sp.N(a, 30) for a in node.args[1:]))  # laws may hold expectations

@@ -19,7 +19,7 @@ from meanfield.numeric.lookup import CENTRES, PANELS
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.many_laws import under_many_laws
 from meanfield.numeric.programs import is_part, over_grid, source_of
-from meanfield.numeric.tables import ASKED, Table, table_of
+from meanfield.numeric.tables import ASKED, Table, growing, table_of
 
 __all__ = ["are_many", "in_bulk", "together"]
 
@@ -45,15 +45,16 @@ class _Reading:
 
     def __call__(self, table: Floats, otherwise: float) -> tuple[Floats, Floats]:
         """Values and error bounds, NaN where no table holds one; tables grow where that takes less than the milliseconds otherwise."""
-        while True:
-            read = [t.numbers for t in self.tables]
-            out, bound = over_grid(self.source, [numbers[None] for numbers in read], table, self.each)
-            missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
-            if missing and missing * PANEL > otherwise * np.isnan(out).mean():
-                return out, bound
-            extended = [t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]
-            if not any(extended):
-                return out, bound
+        with growing(self.tables):
+            while True:
+                read = [t.numbers for t in self.tables]
+                out, bound = over_grid(self.source, [numbers[None] for numbers in read], table, self.each)
+                missing = sum(int((numbers[PANELS:CENTRES] == ASKED).sum()) for numbers in read)
+                if missing and missing * PANEL > otherwise * np.isnan(out).mean():
+                    return out, bound
+                extended = [t.extend(numbers) for t, numbers in zip(self.tables, read, strict=True)]
+                if not any(extended):
+                    return out, bound
 
 
 def are_many(asked: Asked, table: Floats) -> bool:

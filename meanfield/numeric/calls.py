@@ -183,7 +183,7 @@ class Calls:
         """The moments that are taken of a function under a law: the function, its variance and its gap."""
         if law not in self.members:
             f = law[0]
-            self.members[law] = Members(tuple(self.integrand(g) for g in (f, regular(f), regular(regular(f)))))
+            self.members[law] = Members((self.integrand(f), self.integrand(regular(f))))
         return self.members[law]
 
     @property

@@ -21,7 +21,7 @@ from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, 
 from meanfield.numeric.readers import Reader
 from meanfield.numeric.rest import precise_rates
 from meanfield.numeric.store import interpreted
-from meanfield.numeric.tables import ASKED, Table, table_of
+from meanfield.numeric.tables import ASKED, Table, growing, table_of
 from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
 from meanfield.recurrence import Recursion
 
@@ -94,6 +94,12 @@ def _reading(tables: tuple[Table, ...]) -> list[Floats]:
 def end_of(ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64]) -> dict[str, Any] | None:
     """What a kernel keeps of the repeats in marks, of which the last is the end, by name; None where the state neither comes to rest nor
     is smooth."""
+    with growing((*ends.tables, *ends.beside)):
+        return _sought(ends, values, q, delta, pooled, marks)
+
+
+def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, marks: NDArray[np.int64]) -> dict[str, Any] | None:
+    """the same, from tables that grow"""
     depth = int(marks[-1])
     while True:
         reading = ends.reading

@@ -24,7 +24,6 @@ from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.singularities import regular, standardised
-from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
 from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
@@ -81,13 +80,13 @@ class Expectations(Calls):
         return None if form is None or form.has(*FOR_READING) else form
 
     def _mean(self, node: Expectation) -> sp.Expr:
+        if (among := self._among_members(node, node.variance)) is not None:
+            return among
         c, g, a = standardised(node.integrand)
         small = self._safe(lambda: small_mean(g)) if self.unchecked and node.mean == 0 else None
         if small is not None:
             return c * self._resolved(small, "mean", (g,), a**2 * node.variance)
         form = self._safe(node.closed)
-        if form is None and (among := self._among_members(node, node.variance)) is not None:
-            return among
         if form is None or _ends_early(form, node.integrand):
             return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
         return form
@@ -113,7 +112,7 @@ class Expectations(Calls):
         for law in self.members:
             powers = few_of(node, law[0])
             if powers is not None:
-                near, grown = self._homogeneous(law[0], powers, v)
+                near, grown = _homogeneous(law[0], powers, v)
                 if near == law[1] and (gap is None or gap / (v / near) == law[2]):
                     return grown * self.member(law, powers, isinstance(node, Gap))
         return None
@@ -147,6 +146,8 @@ class Expectations(Calls):
 
     def _gap(self, node: Gap) -> sp.Expr:
         v, d = node.args[1:]
+        if (among := self._among_members(node, v, d)) is not None:
+            return among
         c, g, a = standardised(node.integrand)
         level = without_plateau(g)
         if level.as_independent(x, as_Add=True)[1] != g.as_independent(x, as_Add=True)[1]:
@@ -162,9 +163,7 @@ class Expectations(Calls):
         if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(level, a**2 * v, a**2 * d)
         near = sp.Min(d, 2 * v - d)
-        plain = c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
-        among = self._among_members(node, v, d)
-        return plain if among is None else sp.Piecewise((among, d <= v), (plain, True))
+        return c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
 
     def _gap_of_odd(self, node: Gap, near: sp.Expr) -> sp.Expr:
         """Beyond d = v a gap of an odd function is what that at 2 v - d, of u and -v, leaves of 2 E f^2: at p = -q all, to the bit."""
@@ -223,11 +222,13 @@ class Expectations(Calls):
         (f, first), (g, second) = (about_its_mean(h, m) for h, m in zip(parts, (m1, m2), strict=True))
         if (first, second) != (m1, m2):
             return self.numeric(PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, first, second))
+        apart = sp.expand(v1 - cov)
+        if (among := self._among_members(node, v1, apart)) is not None:
+            return among
         if is_steep(f) or is_steep(g):
             raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
         c, first, a = standardised(f)
         k, second, b = standardised(g)
-        apart = sp.expand(v1 - cov)
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:
             small = self._safe(lambda: small_cross(first, second)) if self.unchecked and a == b else None
             if small is not None:
@@ -239,18 +240,12 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             if form is not None:
                 return form
-        among = self._among_members(node, v1, apart)
         one, two = self.integrand(first), self.integrand(second)
         if one == two and a == b and v1 == v2 and m1 == m2:
             law = (a * m1, a**2 * v1, a**2 * apart, a**2 * sp.expand(v1 + cov))
             small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
-            plain = c * k * self._cross_of(first, (*law, *small))
-        else:
-            plain = c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
-        if among is None:
-            return plain
-        slopes = any(f == slope(law[0]) for law in self.members)  # one number, whatever it is called: beyond d = v as those of several
-        return among if slopes and f == g else sp.Piecewise((among, apart <= v1), (plain, True))
+            return c * k * self._cross_of(first, (*law, *small))
+        return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
         broad = self.broad(g)
@@ -306,17 +301,19 @@ class Expectations(Calls):
 
     def _law_of(self, node: Exchangeable) -> tuple[sp.Tuple, sp.Expr]:
         """The function, variance and gap of a moment that stands for it, and by what it is greater."""
-        near, grown = self._homogeneous(node.integrand, node.powers, node.variance)
+        near, grown = _homogeneous(node.integrand, node.powers, node.variance)
         return sp.Tuple(node.integrand, near, node.gap / (node.variance / near)), grown
 
-    def _homogeneous(self, f: sp.Expr, powers: tuple[Power, ...], v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        """A variance that stands for one however large, and by what moments are greater there, where the function is a power far out."""
-        far = power_and_limit(f)
-        if far is None or (any(j for _, j in powers) and far_power(regular(f)) != far[0] - 1):
-            return v, sp.S.One
-        near = _within_powers(v)
-        degree = sum(far[0] * i + (far[0] if j == TURNED else (far[0] - 1) * j) for i, j in powers)
-        return near, (v / near) ** sp.Rational(degree, 2)
+
+@lru_cache(maxsize=512)
+def _homogeneous(f: sp.Expr, powers: tuple[Power, ...], v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A variance that stands for one however large, and by what moments are greater there, where the function is a power far out."""
+    far = power_and_limit(f)
+    if far is None or (any(j for _, j in powers) and far_power(regular(f)) != far[0] - 1):
+        return v, sp.S.One
+    near = _within_powers(v)
+    degree = sum(far[0] * i + (far[0] if j == TURNED else (far[0] - 1) * j) for i, j in powers)
+    return near, (v / near) ** sp.Rational(degree, 2)
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
+from meanfield.numeric.tables import growing
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, BOUNDLESS, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
 from meanfield.numeric.work import patient
@@ -305,8 +306,14 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     reader = reader_of(job.rec, job.paired) if worth else None
     if reader is None or not reader.tables:
         return np.arange(count)
-    kernel, tables = reader.kernel, reader.tables
-    _check_patience(job, kernel)
+    _check_patience(job, reader.kernel)
+    with growing(reader.tables):
+        return _reading(job, out, reader)
+
+
+def _reading(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
+    """the same with the tables that there are"""
+    kernel, tables, count = reader.kernel, reader.tables, job.q0.shape[0]
 
     def run(part: Job, found: Output) -> bool:
         read = [t.numbers for t in tables]

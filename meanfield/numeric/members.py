@@ -20,12 +20,14 @@ from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.symbols import known
 
-__all__ = ["TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
+__all__ = ["FAMILY", "TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
 
 x, y = known("x"), known("y")
 
 Floats = NDArray[np.float64]
 
+#: which of its functions the pass is over
+FAMILY = (0, 1, 1)
 #: highest power of a derivative in a moment of the pass; in the place of that power, what stands for u f'(u)
 STEEPEST, TURNED = 2, 5
 
@@ -34,7 +36,7 @@ PATTERNS_{name} = np.array({patterns})
 WANTED_{name} = np.array({wanted})
 
 
-def {name}(shape, slope, bend, scratch, q, delta, k):
+def {name}(shape, slope, scratch, q, delta, k):
     """The moments of one law, of which k is wanted: those of the law before are at hand."""
     kept = scratch[{own} : {own} + {size}]
     if kept[0] != q or kept[1] != delta:
@@ -42,7 +44,7 @@ def {name}(shape, slope, bend, scratch, q, delta, k):
         spreads = np.empty(3 * WANTED_{name}.size)
         rows = np.empty(3 * {powers} * CAPACITY)
         out = np.empty(3 * {count})
-        {family}(shape, slope, bend, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1, 0.0)
+        {family}(shape, slope, slope, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1, 0.0)
         kept[0] = q
         kept[1] = delta
         for i in range({count}):
@@ -53,7 +55,8 @@ def {name}(shape, slope, bend, scratch, q, delta, k):
 
 @dataclass
 class Members:
-    """The moments of a law: a function, its first and second derivative, and the patterns of powers in order."""
+    """The moments of a law: a function, its derivative, and the patterns of powers in order. Slopes, for which alone a pass needs the
+    second derivative, are not taken."""
 
     functions: tuple[Integrand, ...]
     patterns: list[tuple[float, ...]] = field(default_factory=list)
@@ -87,7 +90,7 @@ class Members:
             wanted=wanted.ravel().tolist(),
             count=len(self.patterns),
             powers=len(wanted),
-            family="_".join(["family", *(str(i.index) for i in self.functions)]),
+            family="_".join(["family", *(str(self.functions[k].index) for k in FAMILY)]),
         ).lstrip("\n")
 
 

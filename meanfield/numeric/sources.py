@@ -12,7 +12,7 @@ from meanfield.gaussian.smoothness import steps_only
 from meanfield.numeric import lookup, primitives
 from meanfield.numeric.calls import parameters_of
 from meanfield.numeric.integrands import WAVED, Integrand
-from meanfield.numeric.members import Members
+from meanfield.numeric.members import FAMILY, Members
 from meanfield.numeric.printing import source_name
 
 __all__ = ["argument_name", "lookup_sources", "member_sources", "primitive_sources", "quadrature_sources", "rule_import"]
@@ -59,10 +59,13 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {
     "two": (*((kind, (k,)) for kind in ("reach", "mean", "smoothed") for k in (0, 1)), ("mehler", (0, 1))),
     "weight": (("reach", (0,)),),
     "weighed": (("reach", (0,)), ("reach", (1,)), ("weight", (0,)), ("weight", (1,)), ("mehlersize", (0, 1))),
-    "exchangeable": (("reach", (0,)), ("reach", (1,))),
-    "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,))),
-    "family": (("reach", (0,)), ("reach", (1,))),
-    "member": (("family", (0, 1, 2)),),
+    "averages": (),
+    "exchangeable": (("reach", (0,)), ("reach", (1,)), ("averages", (0, 1))),
+    "movements": (),
+    "moved": (("reach", (0,)), ("reach", (1,)), ("reach", (3,)), ("movements", (0, 1, 2, 3))),
+    "given": (),
+    "family": (("reach", (0,)), ("reach", (1,)), ("given", (0, 1, 2))),
+    "member": (("family", FAMILY),),
 }
 #: the same where all of its integrands may be periodic
 _SERIES_NEEDS = {"two": ("fouriertwo", (0, 1)), "weighed": ("fouriersize", (0, 1))}

@@ -2,6 +2,8 @@ r"""Tables of the Gaussian moments of one integrand, filled panel by panel as ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from threading import Lock
 
@@ -15,7 +17,7 @@ from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS, RATE
 
-__all__ = ["ASKED", "Table", "blank", "table_of"]
+__all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +31,16 @@ def table_of(f: sp.Expr, slope: sp.Expr | None) -> Table:
     return Table(f, slope)
 
 
+@contextmanager
+def growing(tables: Iterable[Table]) -> Iterator[None]:
+    """What these tables grow by meanwhile is kept in the end, however that comes: once, not with every panel."""
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.keep()
+
+
 class Table:
     """Chebyshev coefficients of the moments of f as `lookup` reads them."""
 
@@ -36,7 +48,7 @@ class Table:
         self.f, self.slope = f, slope
         found = kept(self._name)
         self.numbers = blank() if found is None else _joined(np.frombuffer(found))
-        self._lock = Lock()
+        self._lock, self._grown = Lock(), False
 
     @property
     def _name(self) -> str:
@@ -49,15 +61,22 @@ class Table:
 
     def extend(self, read: Floats) -> bool:
         """Add the panels that were asked for where these numbers were read; whether there were any. Another thread may have added some
-        of them meanwhile, and reads on in numbers that it was given before: those stay as they are but for what it asks for."""
+        of them meanwhile, and reads on in numbers that it was given before: those stay as they are but for what it asks for. See
+        `growing`, which keeps them."""
         asked = np.flatnonzero(read[:CENTRES] == ASKED)
         with self._lock:
             missing = [int(entry) for entry in asked if self.numbers[entry] in (0.0, ASKED)]
             for entry in missing:
                 self.numbers = self._with(entry)
-            if missing:
-                keep(self._name, self.numbers.tobytes())
+            self._grown = self._grown or bool(missing)
         return bool(asked.size)
+
+    def keep(self) -> None:
+        """Leave the panels to later processes."""
+        with self._lock:
+            if self._grown:
+                keep(self._name, self.numbers.tobytes())
+            self._grown = False
 
     def _with(self, entry: int) -> Floats:
         """the numbers, one panel more, or without hope of it"""

@@ -52,6 +52,18 @@ def test_moments_of_a_law_in_one_pass(phi: mf.Activation, monkeypatch: pytest.Mo
     np.testing.assert_allclose(together.log_apjn, alone.log_apjn, atol=1e-13)
 
 
+@pytest.mark.parametrize("phi", [mf.silu, mf.relu, mf.tanh], ids=str)
+def test_tokens_of_negative_correlation(phi: mf.Activation) -> None:
+    """what a run takes is what its formula says, down to tokens that add up to nothing"""
+    block = mf.GAU(phi, s=16, n=4, d=64)
+    rec = mf.recursion(block)
+    for c in (-0.2, -0.33):
+        run = mf.propagate(block, 1, q=1.0, c=c)
+        assert run.status == "ok"
+        assert run.q[-1] == pytest.approx(mf.evaluate(rec.q, q=1.0, p=c), rel=1e-12)
+        assert run.p[-1] == pytest.approx(mf.evaluate(rec.p, q=1.0, p=c), rel=1e-10)
+
+
 def test_laws_beside_each_other_keep_their_moments() -> None:
     """two units of different activations in one repeat, and two of one: each law its own pass, whichever came before"""
     one, other = (mf.Residual(mf.LayerNorm() >> mf.GAU(phi, s=16, n=4, d=64)) for phi in (mf.silu, mf.gelu))

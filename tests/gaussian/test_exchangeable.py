@@ -7,8 +7,11 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis.families import moments
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.symbols import known
 
 X, W = np.polynomial.hermite_e.hermegauss(120)
 W = W / W.sum()
@@ -70,6 +73,28 @@ def test_polynomials_by_hand() -> None:
         assert mf.evaluate(Exchangeable(mf.x, powers, mf.q, mf.delta), q=q, delta=q - p) == pytest.approx(truth, rel=1e-13)
     node = Exchangeable(mf.x, [(2, 0), (1, 0), (1, 0)], mf.q, mf.delta)
     assert mf.evaluate(node, q=1.0, delta=1.05) == pytest.approx(-0.05 - 2 * 0.05**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("f", [SILU, mf.relu.expression, sp.Max(mf.x - sp.Rational(1, 2), 0) + mf.x / 3], ids=str)
+def test_two_factors_beyond_no_correlation(f: sp.Expr) -> None:
+    """of two tokens a moment is what it is down to opposite ones, alone and in the pass, with its slopes"""
+    q, gap, y = mf.q, mf.delta, known("y")
+    at = {"q": np.full(4, 1.3), "delta": 1.3 * np.array([1 + 1e-6, 1.05, 1.5, 1.999])}
+    for powers, spread in (([(1, 0), (2, 0)], False), ([(2, 0), (2, 0)], False), ([(1, 0), (1, 0)], True), ([(1, 0), (2, 0)], True)):
+        node = Exchangeable(f, powers, q, gap, spread)
+        one, other = (f**k for k, _ in powers)
+        truth = PairExpectation(one * other.xreplace({mf.x: y}), q, q - gap, q)
+        truth = Expectation(one * other, q) - truth if spread else truth
+        table = moments([node], at["q"], at["delta"])[:, 0]
+        slopes = [(node.diff(s), truth.diff(s)) for s in (q, gap)]
+        for (e, target), row in zip(((node, truth), *slopes), table, strict=True):
+            exact = mf.evaluate(target, **at)
+            np.testing.assert_allclose(mf.evaluate(e, **at), exact, rtol=2e-12, atol=1e-14)
+            np.testing.assert_allclose(row, exact, rtol=2e-12, atol=1e-14)
+        opposite = moments([node], np.array([1.3]), np.array([2.6]))[0, 0, 0]
+        assert opposite == pytest.approx(mf.evaluate(truth, q=1.3, delta=2.6), rel=1e-13, abs=1e-15)
+        precise = mf.evaluate(node, q=1, delta=sp.Rational(3, 2), digits=15)
+        assert float(precise) == pytest.approx(mf.evaluate(node, q=1, delta=1.5), rel=1e-13)
 
 
 @pytest.mark.parametrize("spread", [False, True])
