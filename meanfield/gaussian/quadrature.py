@@ -23,6 +23,7 @@ from meanfield.gaussian import (
     blends,
     close_rules,
     fourier_rules,
+    frozen_rules,
     hermite_rules,
     node_rules,
     panel_rules,
@@ -43,7 +44,18 @@ from meanfield.gaussian.wave_texts import WAVES
 __all__ = ["FUNCTIONS", "RULES", "SERIES"]
 
 #: what kernels need: all that these modules list
-RULES: Final = (shape_rows, panel_rules, node_rules, power_sums, wave_rules, close_rules, blends, hermite_rules, fourier_rules)
+RULES: Final = (
+    shape_rows,
+    panel_rules,
+    node_rules,
+    power_sums,
+    wave_rules,
+    close_rules,
+    blends,
+    hermite_rules,
+    fourier_rules,
+    frozen_rules,
+)
 
 #: The quadrature functions of integrand f_<i>, whose derivative is f_<j>, and of a pair f_<i>, f_<j>; <x> and <y> are further
 #: parameters of the two, <both> of either; <rule> has <points> nodes and integrates f_<j> between breaks; <series> is what SERIES has of

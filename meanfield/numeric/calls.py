@@ -18,6 +18,7 @@ from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.members import Members, pattern_of
 from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import LOOKUPS, Work
+from meanfield.symbols import known
 
 __all__ = ["Calls", "NotTabulated", "parameters_of"]
 
@@ -177,13 +178,14 @@ class Calls:
         together = self.together(law)
         name = f"member_{list(self.members).index(law)}"
         self.calls[name] = together.functions
-        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(pattern_of(powers, spread))))
+        depth = (known("L"),) if together.frozen else ()
+        return sp.Function(name, real=True)(*law.args[1:], *depth, sp.Integer(together.place(pattern_of(powers, spread))))
 
     def together(self, law: sp.Tuple) -> Members:
         """The moments that are taken of a function under a law: the function, its variance and its gap."""
         if law not in self.members:
             f = law[0]
-            self.members[law] = Members((self.integrand(f), self.integrand(regular(f))))
+            self.members[law] = Members((self.integrand(f), self.integrand(regular(f))), bool(law[1].is_number))
         return self.members[law]
 
     @property

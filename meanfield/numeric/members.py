@@ -1,7 +1,8 @@
 """Moments of exchangeable variables of one law that a step takes together: a single pass for all of them, kept until the law changes.
 
 In a kernel each is a call for itself, whose arguments are the law and which of them it is; the first one makes the pass. Moments of one or
-two variables of the same law come out of it as well.
+two variables of the same law come out of it as well. Where the variance is one number and there are many repeats, passes make panels in the
+gap, which take their place.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.exchangeable import MOST, Exchangeable, Power
 from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.frozen_rules import FROZEN
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.symbols import known
 
-__all__ = ["FAMILY", "TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
+__all__ = ["FAMILY", "MANY", "TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
 
 x, y = known("x"), known("y")
 
@@ -28,6 +30,8 @@ Floats = NDArray[np.float64]
 
 #: which of its functions the pass is over
 FAMILY = (0, 1, 1)
+#: repeats from which on panels are made where the variance stays: they cost twice FROZEN passes
+MANY = 128.0
 #: highest power of a derivative in a moment of the pass; in the place of that power, what stands for u f'(u)
 STEEPEST, TURNED = 2, 5
 
@@ -36,21 +40,50 @@ PATTERNS_{name} = np.array({patterns})
 WANTED_{name} = np.array({wanted})
 
 
-def {name}(shape, slope, scratch, q, delta, k):
+def taken_{name}(shape, slope, q, delta, out):
+    """The moments of the law."""
+    means = np.empty(6 * {powers})
+    spreads = np.empty(3 * WANTED_{name}.size)
+    rows = np.empty(3 * {powers} * CAPACITY)
+    found = np.empty(3 * {count})
+    {family}(shape, slope, slope, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, found, 0, 1, 0.0)
+    for i in range({count}):
+        out[i] = found[i]
+
+
+def {name}(shape, slope, scratch, q, delta, {given}k):
     """The moments of one law, of which k is wanted: those of the law before are at hand."""
     kept = scratch[{own} : {own} + {size}]
     if kept[0] != q or kept[1] != delta:
-        means = np.empty(6 * {powers})
-        spreads = np.empty(3 * WANTED_{name}.size)
-        rows = np.empty(3 * {powers} * CAPACITY)
-        out = np.empty(3 * {count})
-        {family}(shape, slope, slope, q, delta, PATTERNS_{name}, WANTED_{name}, means, spreads, rows, out, 0, 1, 0.0)
+        {take}taken_{name}(shape, slope, q, delta, kept[2 : 2 + {count}])
         kept[0] = q
         kept[1] = delta
-        for i in range({count}):
-            kept[2 + i] = out[i]
     return float(kept[2 + int(k)])
 '''
+_FROZEN = '''
+def frozen_{name}(shape, slope, kept, q, delta):
+    """The moments from a panel, which is made the first time; whether there is one."""
+    y = math.sqrt(delta / q)
+    part = 1 if y > HALF else 0
+    start = 2 + {count} + part * (1 + {count} * FROZEN)
+    panel = kept[start + 1 : start + 1 + {count} * FROZEN]
+    out = kept[2 : 2 + {count}]
+    if kept[start] < 0.0:
+        for k in range(FROZEN):
+            gap = q * place_of(part, k) * place_of(part, k)
+            taken_{name}(shape, slope, q, gap, out)
+            for i in range({count}):
+                panel[FROZEN * i + k] = out[i] / (gap if PATTERNS_{name}[9 * i + 8] > 0.0 else 1.0)
+        kept[start] = fitted(panel)
+    if kept[start] == 0.0:
+        return False
+    filled(panel, part, y, out)
+    for i in range({count}):
+        out[i] *= delta if PATTERNS_{name}[9 * i + 8] > 0.0 else 1.0
+    return True
+'''
+_MANY = """if not (L >= {many} and delta <= q and frozen_{name}(shape, slope, kept, q, delta)):
+            """
 
 
 @dataclass
@@ -59,6 +92,7 @@ class Members:
     second derivative, are not taken."""
 
     functions: tuple[Integrand, ...]
+    frozen: bool  # whether the variance is one number, whatever the layer
     patterns: list[tuple[float, ...]] = field(default_factory=list)
 
     @staticmethod
@@ -76,22 +110,25 @@ class Members:
     @property
     def size(self) -> int:
         """How many numbers are kept."""
-        return 2 + len(self.patterns)
+        return 2 + len(self.patterns) + (2 * (1 + len(self.patterns) * FROZEN) if self.frozen else 0)
 
     def source(self, name: str, own: int) -> str:
         """The function of that name, which keeps its numbers from there on in scratch."""
         patterns = np.array(self.patterns)
         wanted = wanted_of(patterns)
-        return _SOURCE.format(
-            name=name,
-            own=own,
-            size=self.size,
-            patterns=patterns.ravel().tolist(),
-            wanted=wanted.ravel().tolist(),
-            count=len(self.patterns),
-            powers=len(wanted),
-            family="_".join(["family", *(str(self.functions[k].index) for k in FAMILY)]),
-        ).lstrip("\n")
+        put = {
+            "name": name,
+            "own": own,
+            "size": self.size,
+            "patterns": patterns.ravel().tolist(),
+            "wanted": wanted.ravel().tolist(),
+            "count": len(self.patterns),
+            "powers": len(wanted),
+            "family": "_".join(["family", *(str(self.functions[k].index) for k in FAMILY)]),
+            "given": "L, " if self.frozen else "",
+        }
+        put["take"] = _MANY.format(many=MANY, name=name) if self.frozen else ""
+        return (_SOURCE + (_FROZEN if self.frozen else "")).format(**put).lstrip("\n")
 
 
 def few_of(node: Node, f: sp.Expr) -> tuple[Power, ...] | None:

@@ -8,7 +8,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.numeric import trajectory
-from meanfield.numeric.members import Members
+from meanfield.numeric.members import MANY, Members
 
 SOURCE = {"s": 128, "n": 512, "d": 768, "e": 1536}
 
@@ -62,6 +62,18 @@ def test_tokens_of_negative_correlation(phi: mf.Activation) -> None:
         assert run.status == "ok"
         assert run.q[-1] == pytest.approx(mf.evaluate(rec.q, q=1.0, p=c), rel=1e-12)
         assert run.p[-1] == pytest.approx(mf.evaluate(rec.p, q=1.0, p=c), rel=1e-10)
+
+
+@pytest.mark.parametrize("phi", [mf.silu, mf.relu, mf.Activation(sp.tanh(5 * mf.x))], ids=str)
+def test_many_layers_of_one_variance(phi: mf.Activation) -> None:
+    """take their moments from panels where these are exact, the steep tanh its own at small gaps: the same numbers as few layers"""
+    net, few, many = mf.Residual(mf.LayerNorm() >> mf.GAU(phi, s=16, n=8, d=64)), 100, 160
+    assert few < MANY < many
+    for start in ({"c": 0.3}, {"c": -0.1}, {"gap": 1e-12}):
+        short, long = (mf.propagate(net, depth, 1.0, **start) for depth in (few, many))
+        np.testing.assert_allclose(long.q[: few + 1], short.q, rtol=1e-12)
+        np.testing.assert_allclose(long.gap[: few + 1], short.gap, rtol=1e-11)
+        np.testing.assert_allclose(np.log(long.chi[:few]), np.log(short.chi), atol=1e-11)
 
 
 def test_laws_beside_each_other_keep_their_moments() -> None:
