@@ -239,20 +239,35 @@ def march(f: Real, size: float, start: float, stop: float) -> list[float]:
 
 def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
     """neighbouring panels as one where their polynomial is right on both, relative to its size on each"""
+    unlike = _unlike(f, size, ends)
     kept = ends[:1]
     for end in ends[1:]:
         kept.append(end)
-        while len(kept) > 2 and _joins(f, size, *kept[-3:]):
+        while len(kept) > 2 and (kept[-3], end) not in unlike and _joins(f, size, *kept[-3:]):
             del kept[-2]
     return kept
 
 
-def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
-    values = _values(f, a, c)
+def _unlike(f: Real, size: float, ends: list[float]) -> set[tuple[float, float]]:
+    """the ends of two neighbouring panels on which no one polynomial is right, looked at together: most are none"""
+    spans = list(zip(ends, ends[2:], strict=False))
+    if not spans:
+        return set()
+    values = _rows(f, *np.array(spans).T)
+    return {span for span, one in zip(spans, map(_is_polynomial, values, itertools.repeat(size)), strict=False) if not one}
+
+
+def _is_polynomial(values: Floats, size: float) -> bool:
+    """whether 20 coefficients are enough for a function of those values, but for rounding"""
     if not np.isfinite(values).all():
         return False
     here = max(float(np.abs(values).max()), 1e-40 * size)
-    if _coefficients(values)[_RESOLVED:].max() > _rounding(here) * here:
+    return bool(_coefficients(values)[_RESOLVED:].max() <= _rounding(here) * here)
+
+
+def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
+    values = _values(f, a, c)
+    if not _is_polynomial(values, size):
         return False
     fit = _TO_FIT @ values
     for low, high in ((a, b), (b, c)):

@@ -25,6 +25,7 @@ from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midp
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two, straight_nodes, trapezoid
+from meanfield.gaussian.panel_rules import LEGENDRE_W, LEGENDRE_X, STEEP
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS, STRAIGHT, WINDOW
@@ -327,7 +328,7 @@ def _narrow(g: sp.Expr, kinks: tuple[float, ...]) -> set[float]:
 
 def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
     """the shape for the trapezoidal rule, where that agrees with the panels from narrow to wide Gaussians"""
-    if shape.breaks[-1] < REACH or -shape.breaks[0] < REACH:
+    if shape.breaks[-1] < REACH or -shape.breaks[0] < REACH or any(shape.sharp):
         return shape
     radii = analytic_radii(g, _CENTRES)
     for detail, d in itertools.product((1.0, _SLANTED), (min(radii), radii[_CENTRES.index(0.0)])):
@@ -339,31 +340,47 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
 
 def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
     y, w = np.empty(CAPACITY), np.empty(CAPACITY)
+    row, breaks = tried.row(), np.array(trusted.breaks)
+    both = np.unique(np.concatenate((breaks, -breaks)))
+    both = both[np.abs(both) <= min(breaks[-1], -breaks[0])]
 
     def window(s: float) -> float:
         return FAINT + 2.0 * trusted.growth * s
 
-    def moments(shape: Shape, mu: float, s: float) -> tuple[float, float, float]:
-        count = nodes(shape.row(), mu, s, 0.0, window(s), y, w)
-        v = f(y[:count]) if count > 0 else np.array([np.nan])
-        return float(w[: len(v)] @ v), float(w[: len(v)] @ v**2), float(w[: len(v)] @ abs(v))
-
-    def mirrored(shape: Shape, s: float) -> tuple[float, float]:
-        """E f(u) f(-u), which may be far below E f(u)^2, and its scale"""
-        count = nodes_of_two(shape.row(), shape.row(), 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
-        v = f(y[:count]) * f(-y[:count]) if count > 0 else np.array([np.nan])
-        return float(w[: len(v)] @ v), float(w[: len(v)] @ abs(v))
+    def agree(weights: Floats, v: Floats, weights_: Floats, v_: Floats) -> bool:
+        """E v and E v_, next to the size of what is summed"""
+        return bool(abs(float(weights_ @ v_) - float(weights @ v)) <= _AGREED * float(weights @ abs(v)))
 
     for s in (0.1, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5, *(tried.d * r for r in _TESTING)):
         for mu in (0.0, 0.7 * s, 4.0 * s):
-            mean, square, size = moments(trusted, mu, s)
-            mean_, square_, _ = moments(tried, mu, s)
-            if not (abs(mean_ - mean) <= _AGREED * size and abs(square_ - square) <= _AGREED * square):
+            at, weights = _panel_nodes(breaks, mu, s, window(s))
+            count = nodes(row, mu, s, 0.0, window(s), y, w)
+            if not at.size or count <= 0:
                 return False
-        product, scale = mirrored(trusted, s)
-        if not abs(mirrored(tried, s)[0] - product) <= _AGREED * scale:
+            v, v_ = f(at), f(y[:count])
+            if not (agree(weights, v, w[:count], v_) and agree(weights, v**2, w[:count], v_**2)):
+                return False
+        # E f(u) f(-u) may be far below E f(u)^2
+        at, weights = _panel_nodes(both, 0.0, s, window(s))
+        count = nodes_of_two(row, row, 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
+        if not at.size or count <= 0 or not agree(weights, f(at) * f(-at), w[:count], f(y[:count]) * f(-y[:count])):
             return False
     return _straightens(f, tried.d, y, w)
+
+
+def _panel_nodes(breaks: Floats, mu: float, s: float, window: float) -> tuple[Floats, Floats]:
+    """nodes and weights of the panels between breaks that nothing is graded at; none where they do not go as far as the window"""
+    low, high = mu - window * s, mu + window * s
+    if low < breaks[0] or high > breaks[-1]:
+        return np.empty(0), np.empty(0)
+    ends = np.concatenate(([low], breaks[(breaks > low) & (breaks < high)], [high]))
+    steep = np.maximum(1.0, np.maximum(ends[:-1] - mu, mu - ends[1:]) / (STEEP * s))
+    parts = np.ceil(np.diff(ends) / (3.0 * s) * steep).astype(np.int64)
+    half = np.repeat(np.diff(ends) / (2 * parts), parts)
+    which = np.arange(half.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    at = (np.repeat(ends[:-1], parts) + (2 * which + 1) * half)[:, None] + half[:, None] * LEGENDRE_X
+    weights = half[:, None] / s * LEGENDRE_W * np.exp(-0.5 * ((at - mu) / s) ** 2) / np.sqrt(2 * np.pi)
+    return at.ravel(), weights.ravel()
 
 
 def _straightens(f: Real, d: float, y: Floats, w: Floats) -> bool:
