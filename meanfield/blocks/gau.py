@@ -61,6 +61,8 @@ class GAU(Block):
     lam : number >= 0 or expression
         A gain on all four.
 
+    Between tokens of negative correlation c, moments of two tokens are exact, those of three and four to first order in c.
+
     >>> import meanfield as mf
     >>> run = mf.propagate(mf.GAU(mf.silu, s=128, n=512, d=768, e=1536), 1, q=1.0, c=0.0)
     >>> round(float(run.q[-1]) ** 0.5, 4), round(float(run.c[-1]), 3)

@@ -105,7 +105,9 @@ class _Moment(Node):
 class Exchangeable(_Moment):
     r"""E \prod_t f(u_t)^{i_t} f'(u_t)^{j_t} for u_t of variance q and covariance q - delta: `Exchangeable(f, ((i, j), ...), q, delta)`.
 
-    A gap beyond q, a negative covariance, is one that no more than two tokens can all have: moments of more go on from q, linear in it.
+    Beyond a gap of q, at a negative covariance, no part is common to the tokens: moments of two are what they are, those of more go on
+    from q as they came, as 2 F(q, q) - F(q, 2 q - gap), exact to first order in the covariance.
+
     With `spread=True` the last two factors belong to one token, and their covariance given what is common to all tokens takes the place
     of their product: E[g(u_1) ... (h k)(u_m)] - E[g(u_1) ... h(u_m) k(u_{m+1})].
     """
@@ -156,7 +158,7 @@ class Exchangeable(_Moment):
         return Expectation(one * other, v) - pair if self.spread else pair
 
     def _integrate(self, prec: int) -> mp.mpf:
-        """beyond gap = variance of two factors as it is, of more linear in what has a common part: 2 F(q, q) - F(q, 2 q - gap)"""
+        """beyond gap = variance of two factors as it is, of more 2 F(q, q) - F(q, 2 q - gap)"""
         f, powers, v, gap, spread = self.args
         if sp.N(gap / v, 20) <= 1:
             return super()._integrate(prec)

@@ -23,8 +23,8 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     r"""E of a product over exchangeable u_t of f_<i>(u_t)^a_t f_<j>(u_t)^b_t, their variances q and covariances q - delta.
 
     The exponents are the digits of `code`: \sum_t (a_t + 16 b_t) 256^t. With `spread`, the covariance of the last two factors
-    given the common part stands for them. Beyond delta = q, where more than two can not all be as far apart, moments of these are
-    continued from there, linear in the covariance.
+    given the common part stands for them. Beyond delta = q moments of two are what they are, those of more go on from there as they came:
+    2 F(q, q) - F(q, 2 q - delta).
     """
     if not (0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q):
         return math.nan
@@ -60,7 +60,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
         outer_w[0] = 1.0
         if a > 1e-8 * math.sqrt(q):
             if pair:
-                outer = nodes_of_two(slope, slope, 0.0, a, s, 0.0, -a, s, window, outer_y, outer_w)
+                outer = opposite_nodes(shape, slope, a, s, window, outer_y, outer_w)
             else:
                 outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
@@ -187,8 +187,9 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
         weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
         if pair:
             weight = 1.0 if turn == 1 else 0.0
-        apart = max(apart, 1e-300 * q)
-        common = max(q - apart, 2e-11 * q)  # what is common to the tokens may vanish, its derivative does not
+        # what is common to the tokens may vanish, or what is not, its derivative does not; a covariance is as small as the latter
+        apart = max(apart, (1e-300 if spread > 0.0 and not pair else 1e-11) * q)
+        common = max(q - apart, 2e-11 * q)
         a = math.sqrt(common)
         s = math.sqrt(apart)
         drift = 0.5 * (dot_q - widening) / common
@@ -197,7 +198,7 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
         by[1] = spin
         by[2] = steady
         if pair:
-            outer = nodes_of_two(slope, slope, 0.0, a, s, 0.0, -a, s, window, outer_y, outer_w)
+            outer = opposite_nodes(slope, bend, a, s, window, outer_y, outer_w)
         else:
             outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:

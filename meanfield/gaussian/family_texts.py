@@ -117,7 +117,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
     past = delta > q
     others = np.zeros(means.size)  # means about -mu
     for turn in range(4):
-        # beyond delta = q the continuation of `exchangeable`: turns 0 and 1 for 2 F(q, q), 2 and 3 for - F(q, 2 q - delta)
+        # beyond delta = q as `exchangeable` goes on: turns 0 and 1 for 2 F(q, q), 2 and 3 for - F(q, 2 q - delta), or for two factors
         if turn >= 2 and not past:
             break
         mirrored = past and turn >= 2
@@ -140,15 +140,17 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
         outer_w[0] = 1.0
         if a > 1e-8 * root:
             if mirrored:
-                outer = nodes_of_two(slope, slope, 0.0, a, s, 0.0, -a, s, window, outer_y, outer_w)
+                outer = opposite_nodes(shape, slope, a, s, window, outer_y, outer_w)
             else:
                 outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
-        for k in range(max(outer, 1)):
+        for k in range(outer if outer >= 0 else 1):
             mu = outer_y[k]
-            count = given_<i>_<j>_<k>(shape, slope, bend, -mu, s, window, y, w, others, rows, 0, sloped) if mirrored else 0
-            if outer >= 0 and count >= 0:
+            count = -1 if outer < 0 else 0
+            if mirrored and count == 0:
+                count = given_<i>_<j>_<k>(shape, slope, bend, -mu, s, window, y, w, others, rows, 0, sloped)
+            if count >= 0:
                 count = given_<i>_<j>_<k>(shape, slope, bend, mu, s, window, y, w, means, rows, spreading, sloped)
-            if outer < 0 or count < 0:
+            if count < 0:
                 for r in range(3 * count_of):
                     out[stride * r + g] = math.nan
                 return
@@ -180,12 +182,11 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
             spin = 0.5 / apart if sloped > 0.0 else 0.0
             for r in range(count_of):
                 spread = patterns[9 * r + 8] > 0.0
-                several = 0
                 clear = 1.0
                 for t in range(4):
-                    several += 1 if patterns[9 * r + t] + patterns[9 * r + 4 + t] > 0.0 else 0
                     clear = 0.0 if patterns[9 * r + 4 + t] > 0.0 else clear
-                pair = past and several == 2  # of u about mu and v about -mu
+                # of u about mu and v about -mu
+                pair = past and several(patterns[9 * r : 9 * r + 4], patterns[9 * r + 4 : 9 * r + 8]) == 2
                 product = 1.0
                 drifting = 0.0
                 spinning = 0.0

@@ -17,6 +17,7 @@ from meanfield.gaussian.shape_rows import (
     WINDOW,
     breaks_of,
     dead,
+    jumps_of,
     per_period,
     sharp_of,
     straight,
@@ -48,6 +49,7 @@ __all__ = [
     "nodes",
     "nodes_about",
     "nodes_of_two",
+    "opposite_nodes",
     "own_part",
     "pointlike",
     "spread_of",
@@ -297,6 +299,17 @@ def nodes_about(first: np.ndarray, second: np.ndarray, mu: float, s: float, wind
     if known and (straight(second, mu, s, 0.0, window) or vanishing(second, mu, s, window)):
         return straight_nodes(mu, s, y, w)
     return nodes_of_two(first, second, mu, s, 0.0, mu, s, 0.0, window, y, w)
+
+
+def opposite_nodes(shape: np.ndarray, slope: np.ndarray, a: float, s: float, window: float, y: np.ndarray, w: np.ndarray) -> int:
+    """The rule in Y = a X for what f and its slope, smoothed by s, make about Y and about -Y: a function that jumps has its own ends of
+    panels there, any other those of its slope, which are no fewer."""
+    steepest = 0.0
+    jumps = jumps_of(shape)
+    for j in range(jumps.size):
+        steepest = max(steepest, abs(jumps[j]))
+    row = shape if steepest > 0.0 else slope
+    return nodes_of_two(row, row, 0.0, a, s, 0.0, -a, s, window, y, w)
 
 
 def own_part(q: float, delta: float, total: float) -> float:

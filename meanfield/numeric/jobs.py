@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 DEEP = 1 << 22
 #: layer-points that a thread does at a time
 CHUNK = 250_000
+#: points that a thread does at least where they share the panels of passes
+SHARED = 8
 #: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
 LONGEST, ALONE, SECONDS = 1e10, 10, 5e-9
 #: seconds from which on the layers of a point by quadrature are spared where they can be
@@ -374,7 +376,7 @@ def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisecon
     from meanfield.numeric.compilation.machine import flushes
 
     run = compiled(text, "trajectories").form((0, 0, *rest), free=2)
-    size = lanes * max(1, CHUNK // (lanes * layers * kernel.weight))
+    size = lanes * max(SHARED if kernel.panelled else 1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1))
     if kernel.work or not flushes():

@@ -74,6 +74,10 @@ def test_many_layers_of_one_variance(phi: mf.Activation) -> None:
         np.testing.assert_allclose(long.q[: few + 1], short.q, rtol=1e-12)
         np.testing.assert_allclose(long.gap[: few + 1], short.gap, rtol=1e-11)
         np.testing.assert_allclose(np.log(long.chi[:few]), np.log(short.chi), atol=1e-11)
+    grid = mf.propagate(net, many, np.linspace(0.5, 2.0, 11), c=0.3)  # of points that share panels, each as it is alone
+    alone = mf.propagate(net, many, float(np.linspace(0.5, 2.0, 11)[9]), c=0.3)
+    assert (grid.q[9] == alone.q).all()
+    assert (grid.gap[9] == alone.gap).all()
 
 
 def test_laws_beside_each_other_keep_their_moments() -> None:

@@ -8,6 +8,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis.families import moments
+from meanfield.gaussian import frozen_rules
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
@@ -95,6 +96,46 @@ def test_two_factors_beyond_no_correlation(f: sp.Expr) -> None:
         assert opposite == pytest.approx(mf.evaluate(truth, q=1.3, delta=2.6), rel=1e-13, abs=1e-15)
         precise = mf.evaluate(node, q=1, delta=sp.Rational(3, 2), digits=15)
         assert float(precise) == pytest.approx(mf.evaluate(node, q=1, delta=1.5), rel=1e-13)
+
+
+def test_two_factors_of_slopes_and_of_jumps_beyond_no_correlation() -> None:
+    """among them f' f', f f' with f', and a function that jumps where its slope does not"""
+    q, gap, y = mf.q, mf.delta, known("y")
+    at = {"q": np.full(3, 1.0), "delta": np.array([1.5, 1.99, 2.0])}
+    jumps = sp.Heaviside(mf.x - sp.Rational(1, 2)) + mf.x
+    for f, powers in (
+        (SILU, [(0, 1), (0, 1)]),
+        (mf.relu.expression, [(1, 1), (0, 1)]),
+        (SILU, [(2, 0), (0, 2)]),
+        (jumps, [(1, 0), (1, 0)]),
+    ):
+        node = Exchangeable(f, powers, q, gap)
+        one, other = (f**i * (sp.Heaviside(mf.x) if f == mf.relu.expression else f.diff(mf.x)) ** j if j else f**i for i, j in powers)
+        truth = mf.evaluate(PairExpectation(one * other.xreplace({mf.x: y}), q, q - gap, q), **at)
+        np.testing.assert_allclose(mf.evaluate(node, **at), truth, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(moments([node], at["q"], at["delta"])[0, 0], truth, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("f", [SILU, mf.relu.expression], ids=str)
+def test_slopes_at_opposite_tokens(f: sp.Expr) -> None:
+    node = Exchangeable(f, [(1, 0), (1, 0)], mf.q, mf.delta)
+    table = moments([node], np.array([1.0]), np.array([2.0]))[:, 0, 0]
+    for s, row in ((mf.q, table[1]), (mf.delta, table[2])):
+        assert mf.evaluate(node.diff(s), q=1.0, delta=2.0) == pytest.approx(row, abs=1e-5)
+
+
+def test_panels_of_a_variance_that_stays() -> None:
+    """of what is analytic, to rounding; what is not is refused, and so is what has no value"""
+    points = [np.array([frozen_rules.place_of(part, k) for k in range(frozen_rules.FROZEN)]) for part in (0, 1)]
+    assert 0 < points[0].min() < points[0].max() < frozen_rules.HALF < points[1].min() < points[1].max() < 1
+    for part, y in enumerate(points):
+        panel, out = np.concatenate((np.exp(-y), 1 / (1 + y**2))), np.empty(2)
+        assert frozen_rules.fitted(panel) == 1.0
+        for at in (y.min(), y[5] + 0.01, frozen_rules.HALF):
+            frozen_rules.filled(panel, part, at, out)
+            assert out == pytest.approx([np.exp(-at), 1 / (1 + at**2)], rel=1e-14)
+        for rough in (np.abs(y - y[10] - 0.01), np.where(y == y[3], np.nan, 1.0)):
+            assert frozen_rules.fitted(np.concatenate((np.exp(-y), rough))) == 0.0
 
 
 @pytest.mark.parametrize("spread", [False, True])
