@@ -49,10 +49,10 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     bare = second[2] + second[3] == 0.0
     result = 0.0
     for turn in range(2 if delta > q else 1):
+        if pair and turn == 0:
+            continue
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
-        weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
-        if pair:
-            weight = 1.0 if turn == 1 else 0.0
+        weight = 1.0 if delta <= q or pair else (2.0 if turn == 0 else -1.0)
         a = math.sqrt(q - apart)
         s = max(math.sqrt(apart), 1e-150 * math.sqrt(q))
         outer = 1
@@ -65,7 +65,7 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
                 outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             return math.nan
-        for k in range(outer if weight != 0.0 else 0):
+        for k in range(outer):
             mu = outer_y[k]
             if pair and averages_<i>_<j>(shape, slope, -mu, s, window, first, second, factors, y, w, others<both>) < 0:
                 return math.nan
@@ -117,9 +117,11 @@ def exchangeable_<i>_<j>(shape, slope, q, delta, spread, code<both>):
     return result
 ''',
     "movements": r'''
-def movements_<i>_<j>_<k>_<m>(shape, slope, rate, bend, mu, s, window, by, first, second, factors, y, w, means, moves<both>):
-    """Means of the factors under N(mu, s^2) and what they move by, and at how many nodes; `by` has what mu and what u - mu move by, each
-    for itself, and u besides."""
+def movements_<i>_<j>_<k>_<m>(
+    shape, slope, rate, bend, mu, s, window, drift, spin, steady, first, second, factors, y, w, means, moves<both>
+):
+    """Means of the factors under N(mu, s^2) and what they move by, and at how many nodes: mu by `drift` times itself, u - mu by `spin`
+    times itself, and u by `steady` besides."""
     count = nodes_about(slope, bend, mu, s, window, y, w)
     breaks, jumps = breaks_of(slope), jumps_of(slope)
     means[:] = 0.0
@@ -129,7 +131,7 @@ def movements_<i>_<j>_<k>_<m>(shape, slope, rate, bend, mu, s, window, by, first
         rise = f_<j>(y[i]<y>)
         turn = f_<k>(y[i]<z>)
         turned = f_<m>(y[i]<w>)
-        move = w[i] * (mu * by[0] + (y[i] - mu) * by[1] + by[2])
+        move = w[i] * (mu * drift + (y[i] - mu) * spin + steady)
         for t in range(factors):
             m, n = first[t], second[t]
             if m + n > 0.0:
@@ -140,11 +142,11 @@ def movements_<i>_<j>_<k>_<m>(shape, slope, rate, bend, mu, s, window, by, first
                     change += n * raised(value, m) * raised(rise, n - 1.0) * turned
                 moves[t] += move * change
     for j in range(breaks.size):
-        if jumps[j] != 0.0 and second.sum() > 0.0 and by[2] == 0.0:
+        if jumps[j] != 0.0 and second.sum() > 0.0 and steady == 0.0:
             if slope[PERIOD] > 0.0:
                 return -1
             z = (breaks[j] - mu) / s
-            move = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi)) * (mu * by[0] + (breaks[j] - mu) * by[1])
+            move = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi)) * (mu * drift + (breaks[j] - mu) * spin)
             value = f_<i>(breaks[j]<x>)
             before = f_<j>(beyond(breaks[j], -1e-300)<y>)
             after = f_<j>(beyond(breaks[j], 1e-300)<y>)
@@ -172,7 +174,6 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
     steady = 1.0 if dot_q == 0.0 and dot_delta == 0.0 else 0.0
     pair = delta > q and several(first, second) == 2  # of u about mu and v about -mu
     factors = 2 if spread > 0.0 and not pair else 4
-    by = np.empty(3)
     means = np.empty(4)
     moves = np.empty(4)
     others = np.empty(4)
@@ -181,12 +182,12 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
     rows = np.empty(4 * CAPACITY)
     result = 0.0
     for turn in range(2 if delta > q else 1):
+        if pair and turn == 0:
+            continue
         # beyond delta = q as `exchangeable` goes on
         apart = delta if delta <= q else (q if turn == 0 else 2.0 * q - delta)
         widening = dot_delta if delta <= q else (dot_q if turn == 0 else 2.0 * dot_q - dot_delta)
-        weight = 1.0 if delta <= q else (2.0 if turn == 0 else -1.0)
-        if pair:
-            weight = 1.0 if turn == 1 else 0.0
+        weight = 1.0 if delta <= q or pair else (2.0 if turn == 0 else -1.0)
         # what is common to the tokens may vanish, or what is not, its derivative does not; a covariance is as small as the latter
         apart = max(apart, (1e-300 if spread > 0.0 and not pair else 1e-11) * q)
         common = max(q - apart, 2e-11 * q)
@@ -194,25 +195,22 @@ def moved_<i>_<j>_<k>_<m>(shape, slope, rate, bend, q, delta, dot_q, dot_delta, 
         s = math.sqrt(apart)
         drift = 0.5 * (dot_q - widening) / common
         spin = 0.5 * widening / apart
-        by[0] = drift
-        by[1] = spin
-        by[2] = steady
         if pair:
             outer = opposite_nodes(slope, bend, a, s, window, outer_y, outer_w)
         else:
             outer = nodes_of_two(slope, bend, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
         if outer < 0:
             return math.nan
-        for k in range(outer if weight != 0.0 else 0):
+        for k in range(outer):
             mu = outer_y[k]
             count = 0
             if pair:
                 count = movements_<i>_<j>_<k>_<m>(
-                    shape, slope, rate, bend, -mu, s, window, by, first, second, factors, y, w, others, returns<both>
+                    shape, slope, rate, bend, -mu, s, window, drift, spin, steady, first, second, factors, y, w, others, returns<both>
                 )
             if count >= 0:
                 count = movements_<i>_<j>_<k>_<m>(
-                    shape, slope, rate, bend, mu, s, window, by, first, second, factors, y, w, means, moves<both>
+                    shape, slope, rate, bend, mu, s, window, drift, spin, steady, first, second, factors, y, w, means, moves<both>
                 )
             if count < 0:
                 return math.nan

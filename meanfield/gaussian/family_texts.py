@@ -92,8 +92,7 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
     count_of = patterns.size // 9
     highest = means.size // 6
     good = 0.0 < q < math.inf and 0.0 <= delta <= 2.0 * q
-    for r in range(3 * count_of):
-        out[stride * r + g] = 0.0 if good else math.nan
+    fill_column(out, g, stride, 3 * count_of, 0.0 if good else math.nan)
     if not good:
         return
     outer_y = np.empty(CAPACITY)
@@ -143,16 +142,16 @@ def family_<i>_<j>_<k>(shape, slope, bend, q, delta, patterns, wanted, means, sp
                 outer = opposite_nodes(shape, slope, a, s, window, outer_y, outer_w)
             else:
                 outer = nodes_of_two(shape, slope, 0.0, a, s, 0.0, a, s, window, outer_y, outer_w)
-        for k in range(outer if outer >= 0 else 1):
+        if outer < 0:
+            fill_column(out, g, stride, 3 * count_of, math.nan)
+            return
+        for k in range(outer):
             mu = outer_y[k]
-            count = -1 if outer < 0 else 0
-            if mirrored and count == 0:
-                count = given_<i>_<j>_<k>(shape, slope, bend, -mu, s, window, y, w, others, rows, 0, sloped)
+            count = given_<i>_<j>_<k>(shape, slope, bend, -mu, s, window, y, w, others, rows, 0, sloped) if mirrored else 0
             if count >= 0:
                 count = given_<i>_<j>_<k>(shape, slope, bend, mu, s, window, y, w, means, rows, spreading, sloped)
             if count < 0:
-                for r in range(3 * count_of):
-                    out[stride * r + g] = math.nan
+                fill_column(out, g, stride, 3 * count_of, math.nan)
                 return
             if spreading > 0:
                 for m in range(1, spreading + 1):

@@ -8,7 +8,7 @@ import numpy as np
 
 from meanfield.gaussian.shape_rows import TERMS
 
-__all__ = ["QUIET", "exponents", "raised", "several", "series_derivatives", "series_mean", "series_size"]
+__all__ = ["QUIET", "exponents", "fill_column", "raised", "several", "series_derivatives", "series_mean", "series_size"]
 
 QUIET = 0.05  # deviation, against the radius of the Taylor series, below which that is summed
 
@@ -74,3 +74,9 @@ def several(first: np.ndarray, second: np.ndarray) -> int:
     for t in range(first.size):
         count += 1 if first[t] + second[t] > 0.0 else 0
     return count
+
+
+def fill_column(out: np.ndarray, g: int, stride: int, rows: int, value: float) -> None:
+    """One value in column g of so many rows, which are `stride` long."""
+    for r in range(rows):
+        out[stride * r + g] = value

@@ -254,7 +254,7 @@ def _unlike(f: Real, size: float, ends: list[float]) -> set[tuple[float, float]]
     if not spans:
         return set()
     values = _rows(f, *np.array(spans).T)
-    return {span for span, one in zip(spans, map(_is_polynomial, values, itertools.repeat(size)), strict=False) if not one}
+    return {span for span, one in zip(spans, values, strict=True) if not _is_polynomial(one, size)}
 
 
 def _is_polynomial(values: Floats, size: float) -> bool:

@@ -24,14 +24,13 @@ from meanfield.gaussian.growth import beside, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
-from meanfield.gaussian.node_rules import CAPACITY, FAINT, nodes, nodes_of_two, straight_nodes, trapezoid
-from meanfield.gaussian.panel_rules import LEGENDRE_W, LEGENDRE_X, STEEP
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
-from meanfield.gaussian.shape_rows import REPEATS, STRAIGHT, WINDOW
+from meanfield.gaussian.shape_rows import REPEATS
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import branch, without_deltas
 from meanfield.gaussian.steepening import growth_at
+from meanfield.gaussian.trapezoids import as_good_as_panels
 from meanfield.gaussian.zeros import is_somewhere_nonzero
 from meanfield.symbols import known
 
@@ -43,8 +42,6 @@ Floats = NDArray[np.float64]
 
 _CENTRES = tuple(i / 2 for i in range(-16, 17))
 _SLANTED = 1.5  # detail for poles that go to infinity at less than 45 degrees, as those of tanh(x + x^3): sinh t does not part them
-_TESTING = (0.8, 0.9, 1.0, 1.2, 1.5, 2.0)  # deviations in half-widths of the strip where the trapezoidal rule has least to spare
-_AGREED = 1e-13  # of the rule with the panels, relative: gaps, of differences, ask for more than moments
 _FAR = 20.0  # how far beyond its kinks a function must be known
 _LARGE = 1e290  # what is larger next to the last panel overflows beyond it
 _FAST = 1e4  # how much larger than within a distance of 1 of 0 what grows is further out
@@ -333,63 +330,9 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
     radii = analytic_radii(g, _CENTRES)
     for detail, d in itertools.product((1.0, _SLANTED), (min(radii), radii[_CENTRES.index(0.0)])):
         candidate = replace(shape, smooth=True, d=d, detail=detail)
-        if d > NARROWEST and _agree(f, shape, candidate):
+        if d > NARROWEST and as_good_as_panels(f, np.array(shape.breaks), shape.growth, candidate.row(), d):
             return candidate
     return shape
-
-
-def _agree(f: Real, trusted: Shape, tried: Shape) -> bool:
-    y, w = np.empty(CAPACITY), np.empty(CAPACITY)
-    row, breaks = tried.row(), np.array(trusted.breaks)
-    both = np.unique(np.concatenate((breaks, -breaks)))
-    both = both[np.abs(both) <= min(breaks[-1], -breaks[0])]
-
-    def window(s: float) -> float:
-        return FAINT + 2.0 * trusted.growth * s
-
-    def agree(weights: Floats, v: Floats, weights_: Floats, v_: Floats) -> bool:
-        """E v and E v_, next to the size of what is summed"""
-        return bool(abs(float(weights_ @ v_) - float(weights @ v)) <= _AGREED * float(weights @ abs(v)))
-
-    for s in (0.1, 0.3, 1.0, 3.0, 30.0, 1e3, 1e5, *(tried.d * r for r in _TESTING)):
-        for mu in (0.0, 0.7 * s, 4.0 * s):
-            at, weights = _panel_nodes(breaks, mu, s, window(s))
-            count = nodes(row, mu, s, 0.0, window(s), y, w)
-            if not at.size or count <= 0:
-                return False
-            v, v_ = f(at), f(y[:count])
-            if not (agree(weights, v, w[:count], v_) and agree(weights, v**2, w[:count], v_**2)):
-                return False
-        # E f(u) f(-u) may be far below E f(u)^2
-        at, weights = _panel_nodes(both, 0.0, s, window(s))
-        count = nodes_of_two(row, row, 0.0, s, 0.0, 0.0, -s, 0.0, window(s), y, w)
-        if not at.size or count <= 0 or not agree(weights, f(at) * f(-at), w[:count], f(y[:count]) * f(-y[:count])):
-            return False
-    return _straightens(f, tried.d, y, w)
-
-
-def _panel_nodes(breaks: Floats, mu: float, s: float, window: float) -> tuple[Floats, Floats]:
-    """nodes and weights of the panels between breaks that nothing is graded at; none where they do not go as far as the window"""
-    low, high = mu - window * s, mu + window * s
-    if low < breaks[0] or high > breaks[-1]:
-        return np.empty(0), np.empty(0)
-    ends = np.concatenate(([low], breaks[(breaks > low) & (breaks < high)], [high]))
-    steep = np.maximum(1.0, np.maximum(ends[:-1] - mu, mu - ends[1:]) / (STEEP * s))
-    parts = np.ceil(np.diff(ends) / (3.0 * s) * steep).astype(np.int64)
-    half = np.repeat(np.diff(ends) / (2 * parts), parts)
-    which = np.arange(half.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    at = (np.repeat(ends[:-1], parts) + (2 * which + 1) * half)[:, None] + half[:, None] * LEGENDRE_X
-    weights = half[:, None] / s * LEGENDRE_W * np.exp(-0.5 * ((at - mu) / s) ** 2) / np.sqrt(2 * np.pi)
-    return at.ravel(), weights.ravel()
-
-
-def _straightens(f: Real, d: float, y: Floats, w: Floats) -> bool:
-    """whether seven nodes do as well as the trapezoidal rule where they begin to be taken for it: not of what grows within its strip"""
-    s = STRAIGHT * d
-    many = trapezoid(0.0, s, d, WINDOW, 1.0, y, w)
-    each = w[:many] * f(y[:many])
-    few = straight_nodes(0.0, s, y, w)
-    return bool(abs(float(w[:few] @ f(y[:few])) - each.sum()) <= 1e-12 * np.abs(each).sum())
 
 
 _SIZED = np.concatenate([sign * np.concatenate((np.geomspace(1e-9, 0.1, 40), np.linspace(0.127, 8.0, 32))) for sign in (-1.0, 1.0)])
