@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from meanfield.numeric import primitives
@@ -85,6 +86,13 @@ class KernelPrinter(PythonCodePrinter):
 
     def _print_Infinity(self, expr: sp.Expr) -> str:
         return "math.inf"
+
+    def _print_Mul(self, expr: sp.Mul) -> str:
+        numbers, others = sp.sift(sp.Mul.make_args(expr), lambda e: e.is_number, binary=True)
+        if others and any(not e.is_Rational and e.is_finite for e in numbers):  # one factor: a quotient takes as long as many products
+            return f"{self._print(sp.Mul(*numbers))}*{self.parenthesize(sp.Mul(*others), PRECEDENCE['Mul'])}"
+        text: str = super()._print_Mul(expr)
+        return text
 
     def _print_Pow(self, expr: sp.Pow, **kwargs: Any) -> str:
         base, k = expr.as_base_exp()
