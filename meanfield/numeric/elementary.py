@@ -115,8 +115,17 @@ def _exp_in_halves(x: Value, low: Value | None) -> Value:
     return fma(e, scale, scale) * double((turns << 52) - half + ONE)
 
 
+def _inverse(x: Value) -> Value:
+    """1/x for x that is neither 0, subnormal nor infinite"""
+    guess = instruction("inverse_guess", x)
+    if guess is None:
+        return 1.0 / x
+    e = fma(-x, guess, 1.0)
+    return fma(guess * e, fma(e, 1.0 + e, 1.0), guess)
+
+
 def inverse_root(x: Value) -> Value:
-    guess = instruction("guess", x)
+    guess = instruction("inverse_root_guess", x)
     if guess is None:
         return 1.0 / sqrt(x)
     e = fma(-x * guess, guess, 1.0)
@@ -220,7 +229,7 @@ def root_angle(u: Value, v: Value) -> Value:
 def segment(u: Value, v: Value) -> Value:
     """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
     z, steep = _quotient(u, v)
-    t, arc, chord = sqrt(z), polynomial(z, WIDE_ATAN), 1.0 / (1.0 + z)
+    t, arc, chord = sqrt(z), polynomial(z, WIDE_ATAN), _inverse(1.0 + z)
     rest = fma(t, chord, fma(t * z, arc, t))
     return where(steep, 2.0 * HALF_PI - 2.0 * (rest - HALF_PI_LOW), 2.0 * t * z * (arc + chord))
 

@@ -1,5 +1,5 @@
-"""Instructions that compilers do not use by themselves: a first guess of 1/sqrt(x), a number times a power of two, tables of sixteen in
-registers. Each takes as long as a product or two, of a number or of a vector, where the processor has it.
+"""Instructions that compilers do not use by themselves: first guesses of 1/x and 1/sqrt(x), a number times a power of two, tables of
+sixteen in registers. Each takes as long as a product or two, of a number or of a vector, where the processor has it.
 
 A loop becomes vector code before they are put into it: until then they are calls that name their forms for vectors.
 """
@@ -37,15 +37,15 @@ def _first(a: str) -> str:
     return f"insertelement <2 x double> zeroinitializer, double {a}, i32 0"
 
 
-def _guess(n: int, x: str) -> str:
-    """1/sqrt(x) to 14 bits"""
+def _guessed(of: str, n: int, x: str) -> str:
+    """1/x or 1/sqrt(x) to 14 bits"""
     if n == 1:
         return f"""
   %v = {_first(x)}
-  %r = call <2 x double> @llvm.x86.avx512.rsqrt14.sd(<2 x double> %v, <2 x double> %v, <2 x double> zeroinitializer, i8 -1)
+  %r = call <2 x double> @llvm.x86.avx512.{of}14.sd(<2 x double> %v, <2 x double> %v, <2 x double> zeroinitializer, i8 -1)
   %s = extractelement <2 x double> %r, i32 0"""
     return f"""
-  %s = call <{n} x double> @llvm.x86.avx512.rsqrt14.pd.{_WIDTHS[n]}(<{n} x double> {x}, <{n} x double> zeroinitializer, i8 -1)"""
+  %s = call <{n} x double> @llvm.x86.avx512.{of}14.pd.{_WIDTHS[n]}(<{n} x double> {x}, <{n} x double> zeroinitializer, i8 -1)"""
 
 
 def _scaled(n: int, x: str, k: str) -> str:
@@ -80,7 +80,8 @@ def _looked_up(table: str, n: int, t: str) -> str:
 
 _TABLES = {name: [f"double 0x{struct.pack('>d', v).hex()}" for v in row] for name, row in (("root", _ROOT), ("rest", _REST))}
 _FORMS: dict[str, tuple[int, Callable[..., str]]] = {
-    "guess": (1, _guess),
+    "inverse_guess": (1, partial(_guessed, "rcp")),
+    "inverse_root_guess": (1, partial(_guessed, "rsqrt")),
     "scaled": (2, _scaled),
     **{name: (1, partial(_looked_up, name)) for name in _TABLES},
 }
