@@ -2,8 +2,7 @@ r"""The source of a kernel that runs a recursion over depth: the generated step 
 
 State (q, delta) forward, the row e_1^T T_0 ... T_{l-1} forward, the column T_l ... T_{L-1} (1, start) backward. Gradient factors are
 kept as a mantissa and a power of two, so that no depth overflows. The backward pass keeps transfers for one segment of layers at a
-time and recomputes the earlier ones, so that memory does not grow with depth; in a deep run with few records it is given the products of
-the transfers from one record to the next.
+time and recomputes the earlier ones, so that memory does not grow with depth.
 
 Points of a grid go through all layers in blocks of LANES, the points of a block in the innermost loops, which have no branches, so
 that the compiler makes vector code of them. The last block is filled up with copies of its last point: every point goes through
@@ -85,37 +84,6 @@ def multiply_back(s, w, at, i):
     return {scaled}
 
 
-def begin_since(s, i):
-    """The product of transfers from a record on begins."""
-    {since_one}
-    s[SINCE + SPAN_CHI + i] = 1.0
-    s[SINCE + SPAN_E + i] = 0.0
-    s[SINCE + SPAN_XE + i] = 0.0
-
-
-def multiply_since(s, w, at, i):
-    """That product times the transfer there; whether it is well scaled."""
-    {since}
-    return {since_scaled}
-
-
-def settle_since(s, i):
-    """Its mantissas within their range again."""
-    {since_size}
-    {since_rescaled}
-    s[SINCE + SPAN_E + i] += up(size)
-    x = s[SINCE + SPAN_CHI + i]
-    s[SINCE + SPAN_CHI + i] = x * rescale(x)
-    s[SINCE + SPAN_XE + i] += up(x)
-
-
-def multiply_back_since(s, w, at, i):
-    """The product from a record to the next times the column."""
-    {column}
-    {since_chi}
-    s[E + i] += w[at + SPAN_E + i]
-
-
 def settle(s, i):
     """Mantissas of a product within their range again."""
     a = s[A + i]
@@ -172,31 +140,6 @@ def code(q, delta, started, least, mantissa, lowest, good, layers):
     if least < 1e-300 and started > 0.0:
         return 4
     return 5 if lowest < 0.0 else 0
-
-
-def go_on(s, w, at):
-    """The products since the last record with a transfer more."""
-    calm = 0
-    for i in range(LANES):
-        calm += multiply_since(s, w, at, i) | (s[ALIVE + i] == 0.0)
-    if calm < LANES:
-        for i in range(LANES):
-            settle_since(s, i)
-
-
-def since(s, w, r):
-    """The product up to record r is kept, and the next begins."""
-    if r > 0:
-        copy(SPAN, w, FIRST_KEPT + KEPT + (r - 1) * SPAN, s, SINCE)
-    for i in range(LANES):
-        begin_since(s, i)
-
-
-def are_few(marks, layers, segment):
-    """Whether the products of transfers from record to record take the place of transfers: where these do not fit into the workspace, and
-    they do."""
-    between = marks.shape[0] - 1
-    return layers > segment and 0 < FEW * between <= layers and KEPT + between * SPAN <= segment * KEPT
 
 
 def keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward):
@@ -289,11 +232,10 @@ def row_of(marks, l):
     return low
 
 
-def sweep(s, w, start, stop, marks, few, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
+def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names}):
     """Layers start to stop of a block of points, or these again for their transfers, which leaves the product as it was."""
     copy(PRODUCT, s, SAVED, s, A)
     several = marks.shape[0] > 1
-    each = several and not few  # of the transfers is kept
     r = row_of(marks, start // LAYERS) if several else 0
     alive = lives(s)
     moves = alive  # to the end of a repeat, whose chi is one number
@@ -306,17 +248,13 @@ def sweep(s, w, start, stop, marks, few, again, halt, L, origin, lanes, pooled, 
         kept = several and not again and marks[r] == l
         if kept and position == 0:
             keep(s, w, r, origin, lanes, pooled, q_out, delta_out, forward)
-            if few:
-                since(s, w, r)
-        at = FIRST_KEPT + ((m - start) * KEPT if each else 0)
+        at = FIRST_KEPT + ((m - start) * KEPT if several else 0)
         calm = 0 if moves else LANES
         if moves:
             {advance}
         if calm < LANES:
             attend(s, m)
             alive = lives(s)
-        if few:
-            go_on(s, w, at)
         if kept and position == LAYERS - 1:
             chi_row = chi_out[r, origin : origin + lanes]
             for i in range(lanes):
@@ -324,8 +262,6 @@ def sweep(s, w, start, stop, marks, few, again, halt, L, origin, lanes, pooled, 
             r += 1
     if again:
         copy(PRODUCT, s, A, s, SAVED)
-    if few:
-        since(s, w, r)
 
 
 def segments_of(depth, segment):
@@ -339,9 +275,8 @@ def through(
 ):
     """All repeats of the block of points from origin on, in workspaces that lose what they held."""
     layers = depth * LAYERS
+    segments = segments_of(depth, segment)
     several = marks.shape[0] > 1
-    few = are_few(marks, layers, segment)
-    segments = 1 if few else segments_of(depth, segment)
     L = float(depth)
     end = q_out.shape[0] - 1
     lanes = min(LANES, last - origin)
@@ -349,13 +284,12 @@ def through(
     for i in range(LANES):
         load(s, i, min(origin + i, last - 1), values, q0, delta0, L)
         begin(s, i, 0.0)
-        begin_since(s, i)
     r = end - 1  # on the way back
     for turn in range(2 * segments if several else segments):
         again = turn >= segments  # on the way back
         k = 2 * segments - 1 - turn if again else turn
         start = k * segment
-        stop = layers if few else min(layers, start + segment)
+        stop = min(layers, start + segment)
         if halt[0] > 0:
             return
         if again and k < segments - 1:
@@ -363,14 +297,8 @@ def through(
         if several and not again:
             copy(STATE, starts, k * STATE, s, 0)
         if not again or k < segments - 1:
-            sweep(s, w, start, stop, marks, few, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
-        if again and few:
-            for r in range(end - 1, -1, -1):
-                for i in range(LANES):
-                    multiply_back_since(s, w, FIRST_KEPT + KEPT + r * SPAN, i)
-                attend_back(s)
-                keep_back(s, w, r, origin, lanes, backward, chi_sum)
-        elif again:
+            sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out, delta_out, forward, chi_out{shape_names})
+        if again:
             for m in range(stop - 1, start - 1, -1):
                 calm = 0
                 for i in range(LANES):

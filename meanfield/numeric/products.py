@@ -18,31 +18,6 @@ _ALONE = """
 a = s[A + i] * w[at + T00 + i]
 s[A + i] = a
 """
-#: the product of those since the last record
-_SINCE = """
-a = s[SINCE + T00 + i] * w[at + T00 + i] + s[SINCE + T01 + i] * w[at + T10 + i]
-b = s[SINCE + T00 + i] * w[at + T01 + i] + s[SINCE + T01 + i] * w[at + T11 + i]
-c = s[SINCE + T10 + i] * w[at + T00 + i] + s[SINCE + T11 + i] * w[at + T10 + i]
-d = s[SINCE + T10 + i] * w[at + T01 + i] + s[SINCE + T11 + i] * w[at + T11 + i]
-s[SINCE + T00 + i] = a
-s[SINCE + T01 + i] = b
-s[SINCE + T10 + i] = c
-s[SINCE + T11 + i] = d
-size = abs(a) + abs(d)
-"""
-_SINCE_ALONE = """
-size = s[SINCE + T00 + i] * w[at + T00 + i]
-s[SINCE + T00 + i] = size
-"""
-_SINCE_CHI = """
-x = s[SINCE + SPAN_CHI + i] * w[at + CHI + i]
-s[SINCE + SPAN_CHI + i] = x
-"""
-#: of a product that is kept
-_BACK_CHI = """
-s[X + i] *= w[at + SPAN_CHI + i]
-s[XE + i] += w[at + SPAN_XE + i]
-"""
 _SIZE = "size = abs(a) + abs(s[B + i])"
 #: what becomes of the product then, if its mantissas are within their range
 _PRODUCT = """
@@ -67,19 +42,12 @@ put(w, r, stop, origin, chi_sum)
 
 def product_lines(mixed: bool, split: bool) -> dict[str, str]:
     """What takes the places of the loops that are about products, by name."""
-    since = dict(zip(("T00", "T01", "T10", "T11"), (1.0, 0.0, 0.0, 1.0), strict=True)) if mixed else {"T00": 1.0}
     return {
         "row": _FORWARD + _PRODUCT if mixed else _ALONE,
         "column": _BACK + _PRODUCT if mixed else _ALONE,
         "size": _SIZE if mixed else "size = abs(a)",
         "scaled": (_SCALED if mixed else "(a >= SMALL) & (a <= BIG)") + " & (x >= SMALL) & (x <= BIG)" * split,
         "chi": _CHI if split else "",
-        "since": (_SINCE if mixed else _SINCE_ALONE) + _SINCE_CHI * split,
-        "since_size": "size = " + " + ".join(f"abs(s[SINCE + {name} + i])" for name in since),
-        "since_scaled": "(size >= SMALL) & (size <= BIG)" + " & (x >= SMALL) & (x <= BIG)" * split,
-        "since_rescaled": "\n".join(f"s[SINCE + {name} + i] *= rescale(size)" for name in since),
-        "since_one": "\n".join(f"s[SINCE + {name} + i] = {one}" for name, one in since.items()),
-        "since_chi": _BACK_CHI if split else "",
         "chi_kept": _CHI_KEPT if split else "",
         "chi_sum": "sum_row[i] = logarithm(s[X + i], s[XE + i])" if split else "",
         "chi_logs": _CHI_LOGS if split else "",

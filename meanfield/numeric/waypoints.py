@@ -48,7 +48,7 @@ class Trail:
         marks = np.array([-1, self.depth] if several else [self.depth])
         nothing = (None, None, None, None)
         places = (start * m.LAYERS, stop * m.LAYERS)
-        m.sweep(s, kept, *places, marks, False, False, [0], float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
+        m.sweep(s, kept, *places, marks, False, [0], float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
         return kept
 
     def on(self, repeats: int) -> None:

@@ -34,7 +34,6 @@ from cases import (
 
 import meanfield as mf
 from meanfield.numeric import jobs, store, trajectory, work
-from meanfield.numeric.trajectory import kernel_of
 from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
@@ -481,40 +480,6 @@ def test_segments_keep_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     every, some = vit("layer", 70_000, True), vit("layer", 70_000, True, record=7)
     for name, values in columns(some).items():
         assert (values == columns(every)[name][some.layers]).all(), name
-
-
-FEW_RECORDS: dict[str, tuple[mf.Block, dict[str, float]]] = {
-    "mixed": (
-        mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(n=8), mlp=mf.MLP(mf.relu)),
-        dict.fromkeys(("sigma_K", "sigma_Q", "sigma_V"), 0.8),
-    ),
-    "chi that grows beyond doubles": (mf.mlp(mf.erf), {"sigma_w": 9.0, "sigma_b": 0.1}),
-    "chi that falls below them": (mf.mlp(mf.erf), {"sigma_w": 0.3, "sigma_b": 0.4}),
-    "layers of their own number": (mf.Repeat(mf.Residual(mf.MLP(mf.erf)), 2) >> mf.Residual(mf.Attention(n=8)), {"sigma_1": 0.2}),
-    "ends in no signal": (mf.Attention(n=8) >> mf.MLP(mf.relu), {"sigma_V": 0.6}),
-}
-
-
-@pytest.mark.parametrize("name", FEW_RECORDS)
-def test_products_of_transfers_from_record_to_record(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """of a run that keeps few of its many repeats, beside one that keeps all of them"""
-    net, given = FEW_RECORDS[name]
-    rec, depth, marks = mf.recursion(net), 1500, [3, 40, 41, 900, 1500]
-    kernel = kernel_of(rec, True)
-    layers = depth * kernel.layers
-    grid = {symbol.name: np.full(70, given.get(symbol.name, 0.7)) for symbol in rec.parameters}
-    grid[min(given)] *= np.linspace(0.95, 1.05, 70)
-    every = mf.propagate(net, depth, 1.0, c=0.3, **grid)
-    monkeypatch.setattr(jobs, "SEGMENT", 1024)
-    segment = max(jobs.SEGMENT // (64 * kernel.kept), math.isqrt(layers))
-    assert vars(store.interpreted(kernel.interpreted))["are_few"](np.array(marks), layers, segment)
-    some = mf.propagate(net, depth, 1.0, c=0.3, record=marks, **grid)
-    assert (some.status == every.status).all()
-    for field in ("q", "gap", "log_apjn_forward"):
-        assert np.array_equal(getattr(some, field), getattr(every, field)[..., marks], equal_nan=True), field
-    for field in ("log_apjn", "log_chi_product"):
-        assert np.isfinite(getattr(some, field)).all() == (name != "ends in no signal"), field
-        assert getattr(some, field) == pytest.approx(getattr(every, field)[..., marks], rel=1e-13, abs=1e-12, nan_ok=True), field
 
 
 # -- statuses ----------------------------------------------------------------------------------------------------------------------------
