@@ -2,8 +2,8 @@ r"""The elementary functions of compiled recursions without a branch or a librar
 loop over grid points.
 
 Each is written once, on traced values (`tracing`). An argument is reduced by exact steps and a polynomial does the rest; coefficients
-are Chebyshev interpolants of the functions named beside them, found in 60 digits. Errors stay below 3 units in the
-last place, 5 for `segment`. Every double is an argument like any other: infinite, not a number, subnormal.
+are Chebyshev interpolants of the functions named beside them, found in 60 digits. Errors stay below 4 units in the
+last place, 7 for `segment`. Every double is an argument like any other: infinite, not a number, subnormal.
 """
 
 from __future__ import annotations
