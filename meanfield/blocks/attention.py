@@ -120,7 +120,7 @@ class _Softmax:
         self.y_q = self.name("y_q", 1 / (1 + self.others * self.e_q))
         # of e_p/1 the smaller over the larger is what both are made of: one exponential, which does not overflow
         small = sp.exp(-sp.Abs(w.cross))
-        up, down = (sp.Piecewise((a, w.cross < 0), (b, True)) for a, b in ((small, S.One), (self.others, self.others * small)))
+        up, down = (sp.Piecewise((a, w.cross >= 0), (b, True)) for a, b in ((S.One, small), (self.others * small, self.others)))
         self.y_p = self.name("y_p", 1 / (1 + self.others * e_p), stepped=up / (up + down))
         # 1 - y_p where e_p overflows (p < 0) or y_p nears 1
         self.z_p = self.name("z_p", self.others / (self.others + sp.exp(w.cross)), shown=1 - self.y_p, stepped=down / (up + down))

@@ -64,7 +64,7 @@ def arcs(e: sp.Expr, nonnegative: Set[sp.Expr]) -> sp.Expr:
         return e
 
     def of(head: type[sp.Function], angle: sp.Expr) -> sp.Expr:
-        return head(*(a if a in nonnegative else guarded(a) for a in _without_common(*(side**2 for side in angle.args))))
+        return head(*(_guarded_but(nonnegative, side**2) for side in angle.args))
 
     e = e.replace(lambda t: isinstance(t, AngleMinusSine) and _rooted(t.args[0] / 2), lambda t: of(Segment, t.args[0] / 2))
     e = e.replace(lambda t: isinstance(t, sp.Add) and any(a.has(sp.atan2) for a in t.args), _from_complement)
@@ -93,11 +93,11 @@ def _rooted(angle: sp.Basic) -> bool:
     return all(any(map(_is_root, side)) and all(_is_root(f) or f.is_nonnegative for f in side) for side in sides)
 
 
-def _without_common(u: sp.Expr, v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """the squares of two sides without the factors that they share"""
-    one, other = (set(sp.Mul.make_args(sp.factor_terms(e))) for e in (u, v))
-    shared = sp.Mul(*(f for f in one & other if f.is_positive))
-    return (u, v) if shared == 1 else (sp.factor_terms(u) / shared, sp.factor_terms(v) / shared)
+def _guarded_but(nonnegative: Set[sp.Expr], e: sp.Expr) -> sp.Expr:
+    """the square of a side, guarded unless it is such a difference, or one times what is not negative"""
+    factors = sp.Mul.make_args(sp.factor_terms(e))
+    bounded = any(f in nonnegative for f in factors) and all(f in nonnegative or f.is_nonnegative for f in factors)
+    return sp.Mul(*factors) if bounded else guarded(e)
 
 
 def _nonnegative(e: sp.Expr) -> bool:

@@ -31,11 +31,21 @@ def test_parts_that_need_parameters_alone() -> None:
     ]
 
 
-def test_sides_of_an_angle_share_no_factor() -> None:
+def test_what_a_bound_keeps_from_going_below_zero_is_not_guarded() -> None:
     d, t = sp.Symbol("d", nonnegative=True), sp.Symbol("t", positive=True)
     angle = sp.atan2(sp.sqrt(d * t), sp.sqrt(2 * t - d * t))
-    assert arcs(angle, {2 - d}) == RootAngle(d, 2 - d)
-    assert arcs(angle, set()) == RootAngle(d, Guarded(2 - d, 2))
+    assert arcs(angle, {2 - d}) == RootAngle(d * t, t * (2 - d))
+    assert arcs(angle, set()) == RootAngle(d * t, Guarded(2 * t - d * t, 2 * t))
+
+
+@pytest.mark.parametrize("weights", [{"sigma_1": 0.0, "sigma_2": 0.7}, {"sigma_1": 0.7, "sigma_2": 0.0}])
+def test_a_jump_of_nothing(weights: dict[str, float]) -> None:
+    """weights of size 0 before a sign: the same numbers where they are symbols and where they are not"""
+    phi = mf.Activation(sp.sign(mf.x))
+    symbolic, literal = (mf.Residual(mf.LayerNorm() >> mf.MLP(phi, **given)) for given in ({}, weights))
+    run = mf.propagate(symbolic, 3, 1.3, c=0.3, **weights)
+    assert run.gap == pytest.approx(mf.propagate(literal, 3, 1.3, c=0.3).gap, rel=1e-14)
+    assert run.q == pytest.approx(mf.propagate(literal, 3, 1.3, c=0.3).q, rel=1e-14)
 
 
 def test_two_overlaps_between_rows_take_one_exponential() -> None:
