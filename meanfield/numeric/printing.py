@@ -95,7 +95,10 @@ class KernelPrinter(PythonCodePrinter):
         number = self._print(sp.Mul(*numbers))  # one: a quotient takes as long as many products
         if all(e.is_Pow and e.exp.is_Rational and e.exp.is_negative for e in others):
             return f"{number}/{self._bracket(sp.Mul(*(sp.Pow(e.base, -e.exp) for e in others)))}"
-        return f"{number}*{self.parenthesize(sp.Mul(*others, evaluate=False) if len(others) > 1 else others[0], PRECEDENCE['Mul'])}"
+        if len(others) == 1:
+            return f"{number}*{self.parenthesize(others[0], PRECEDENCE['Mul'])}"
+        rest: str = super()._print_Mul(sp.Mul(*others, evaluate=False))
+        return f"{number}*{rest}"  # from the left: what is large may have to become smaller first
 
     def _print_Pow(self, expr: sp.Pow, **kwargs: Any) -> str:
         base, k = expr.as_base_exp()
