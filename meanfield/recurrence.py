@@ -15,7 +15,7 @@ import sympy as sp
 
 from meanfield.blocks.algebra import Block, Parallel, Serial, law_on
 from meanfield.blocks.descriptions import found_once
-from meanfield.blocks.laws import Definition, Law, Signal
+from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
 from meanfield.fingerprint import fingerprint, text
@@ -208,7 +208,8 @@ def _cut(block: Block) -> list[tuple[Block, int]]:
 
 
 def _expressions(law: Law) -> tuple[sp.Expr, ...]:
-    return (law.output.q, law.output.p, law.output.delta, law.chi, *law.transfer, *(d.value for d in law.definitions))
+    named = [e for d in law.definitions for e in (d.value, d.stepped) if e is not None]
+    return (law.output.q, law.output.p, law.output.delta, law.chi, *law.transfer, *named)
 
 
 def _renamed(law: Law, symbols: dict[sp.Symbol, sp.Symbol]) -> Law:
@@ -220,9 +221,7 @@ def _renamed(law: Law, symbols: dict[sp.Symbol, sp.Symbol]) -> Law:
     o = law.output
     moments = {name: put(e) for name in ("q", "p", "delta", "mean", "q2", "mean2") if (e := getattr(o, name)) is not None}
     output = replace(o, **moments)
-    definitions = tuple(
-        Definition(d.symbol, put(d.value), d.latex, *(None if e is None else put(e) for e in (d.kernel, d.shown))) for d in law.definitions
-    )
+    definitions = tuple(d.put(symbols) for d in law.definitions)
     tangent = None if law.tangent is None else (put(law.tangent[0]), put(law.tangent[1]))
     return Law(output, law.transfer.xreplace(symbols), put(law.chi), definitions, tangent)
 
@@ -295,7 +294,7 @@ def _written(stages: tuple[Stage, ...]) -> str:
     found: dict[sp.Basic, str] = {}
     for stage in stages:
         law = stage.law
-        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel) if e is not None]
+        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel, d.stepped) if e is not None]
         parts += [str(stage.times), *(text(e, found) for e in (law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
     return without_numbers(parts)
 

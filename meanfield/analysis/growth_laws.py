@@ -247,5 +247,5 @@ def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
 
     o = law.output
     output = replace(o, q=at(o.q), p=at(o.p), delta=at(o.delta), mean=at(o.mean))
-    definitions = tuple(replace(d, value=at(d.value), kernel=at(d.kernel), shown=at(d.shown)) for d in law.definitions)
+    definitions = tuple(d.put(values) for d in law.definitions)
     return type(law)(output, law.transfer.xreplace(values), at(law.chi), definitions)

@@ -13,7 +13,7 @@ and `stacking`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -107,7 +107,8 @@ class Signal:
 class Definition:
     """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
 
-    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ.
+    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `stepped` is how a step works
+    it out, where no one differentiates or expands.
     """
 
     symbol: sp.Dummy
@@ -115,6 +116,12 @@ class Definition:
     latex: str
     kernel: sp.Expr | None = None
     shown: sp.Expr | None = None
+    stepped: sp.Expr | None = None
+
+    def put(self, symbols: Mapping[sp.Expr, sp.Expr]) -> Definition:
+        """The same with symbols replaced throughout what it stands for."""
+        forms = {name: e.xreplace(symbols) for name in ("value", "kernel", "shown", "stepped") if (e := getattr(self, name)) is not None}
+        return replace(self, **forms)
 
 
 @dataclass(frozen=True)

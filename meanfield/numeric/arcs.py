@@ -2,6 +2,8 @@ r"""Angles of lowered expressions as few different ones: an angle, its complemen
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import sympy as sp
 
 from meanfield.gaussian.special import AngleMinusSine
@@ -51,18 +53,18 @@ class TangentSegment(sp.Function):
     is_real = True
 
 
-def arcs(e: sp.Expr, nonnegative: sp.Expr) -> sp.Expr:
+def arcs(e: sp.Expr, nonnegative: Set[sp.Expr]) -> sp.Expr:
     r"""The expression with angles by what is known of their sides: those between roots as functions of the squares, \theta - \sin\theta of
     them as segments, twice the half of those in triangles of a simple hypotenuse. c + k \arcsin of a cosine is in terms of the angle where
     the constant is at least what the arcsine can be: nothing is lost that the sum had not lost.
 
-    `nonnegative` is a difference that rounding does not make negative.
+    `nonnegative` are differences that rounding does not make negative.
     """
     if not e.has(sp.atan2, sp.atan):
         return e
 
     def of(head: type[sp.Function], angle: sp.Expr) -> sp.Expr:
-        return head(*(a if a == nonnegative else guarded(a) for a in (side**2 for side in angle.args)))
+        return head(*(_guarded_but(nonnegative, side**2) for side in angle.args))
 
     e = e.replace(lambda t: isinstance(t, AngleMinusSine) and _rooted(t.args[0] / 2), lambda t: of(Segment, t.args[0] / 2))
     e = e.replace(lambda t: isinstance(t, sp.Add) and any(a.has(sp.atan2) for a in t.args), _from_complement)
@@ -89,6 +91,13 @@ def _rooted(angle: sp.Basic) -> bool:
         return False
     sides = [sp.Mul.make_args(side) for side in angle.args]
     return all(any(map(_is_root, side)) and all(_is_root(f) or f.is_nonnegative for f in side) for side in sides)
+
+
+def _guarded_but(nonnegative: Set[sp.Expr], e: sp.Expr) -> sp.Expr:
+    """the square of a side, guarded unless it is such a difference, or one times what is not negative"""
+    factors = sp.Mul.make_args(sp.factor_terms(e))
+    bounded = any(f in nonnegative for f in factors) and all(f in nonnegative or f.is_nonnegative for f in factors)
+    return sp.Mul(*factors) if bounded else guarded(e)
 
 
 def _nonnegative(e: sp.Expr) -> bool:

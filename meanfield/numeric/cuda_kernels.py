@@ -3,8 +3,8 @@ r"""The generated source of a recursion as a CUDA kernel, one thread for each po
 The functions of the kernel for one point become device functions as they stand, `math` the same traced functions. A product is rounded
 before it is added wherever the text does not say `fma`: the device's compiler would fuse what it finds, and a difference may be meant to
 vanish. A minimum with NaN is what it is on the processor: the device's library would pass over NaN. What remains is IEEE arithmetic in the
-same order on both sides, but for library functions that are not traced (sin, gamma, powers) and inverse roots, which a processor may
-begin with a guess: one with fused multiply-add has the same bits otherwise.
+same order on both sides, but for library functions that are not traced (sin, gamma, powers), reciprocals and inverse roots, which a
+processor may begin with a guess, and exponentials, for which it may have a table: one with fused multiply-add has the same bits otherwise.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@ r"""The elementary functions of compiled recursions without a branch or a librar
 loop over grid points.
 
 Each is written once, on traced values (`tracing`). An argument is reduced by exact steps and a polynomial does the rest; coefficients
-are Chebyshev interpolants of the functions named beside them, found in 60 digits. Errors stay below 3 units in the
-last place, 4 for erfc. Every double is an argument like any other: infinite, not a number, subnormal.
+are Chebyshev interpolants of the functions named beside them, found in 60 digits. Errors stay below 4 units in the
+last place, 7 for `segment`. Every double is an argument like any other: infinite, not a number, subnormal.
 """
 
 from __future__ import annotations
 
 import math
 
-from meanfield.numeric.tracing import Value, bits, copysign, double, fma, inverse_root_guess, sqrt, where
+from meanfield.numeric.tracing import Value, bits, copysign, double, fma, instruction, sqrt, where
 
 __all__ = ["FUNCTIONS"]
 
@@ -26,6 +26,8 @@ EXP = (
     *(0.5000000000000001, 0.16666666666666669, 0.041666666666623824, 0.008333333333330039, 0.0013888888917367081),
     *(0.00019841269863171557, 2.4801521057868204e-05, 2.7557268276905696e-06, 2.7620201591031547e-07, 2.5100472505694996e-08),
 )
+#: the same, |r| <= ln(2)/32
+SHORT_EXP = (0.5, 0.16666666665285237, 0.041666666664939886, 0.008333450400512872, 0.0013889035222671448)
 #: (1/sqrt(1 - e) - 1)/e, |e| <= 2^-13
 INVERSE_ROOT = (0.5, 0.37500000407, 0.3125)
 #: (ln((1 + s)/(1 - s)) - 2 s)/s^3 in s^2, |s| <= (sqrt(2) - 1)/(sqrt(2) + 1)
@@ -63,35 +65,67 @@ ERFC = (
 
 
 def polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
-    """The sum of c_k x^k in pairs of pairs, so that few operations wait for each other (Estrin)."""
+    """The sum of c_k x^k in pairs of pairs, so that few operations wait for each other (Estrin), down to three terms, which take no longer
+    one by one."""
     terms: list[Value | float] = list(coefficients)
-    while len(terms) > 1:
+    while len(terms) > 3:
         pairs: list[Value | float] = [fma(b, x, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
         terms = pairs + terms[len(terms) & ~1 :]
         x = x * x
-    result = terms[0]
+    result = terms[-1]
+    for term in reversed(terms[:-1]):
+        result = fma(result, x, term)
     assert isinstance(result, Value)
     return result
 
 
-def _reduced(x: Value, low: Value | None = None) -> tuple[Value, Value]:
-    """a number whose last bits are a whole k, and e^r - 1 with x + low = k ln 2 + r"""
-    t = fma(x, 1.4426950408889634, ROUNDER)
-    k = t - ROUNDER
+def _with_first(x: Value, coefficients: tuple[float, ...]) -> Value:
+    """the same where the first coefficient outweighs the others, and is rounded once"""
+    return fma(x, polynomial(x, coefficients[1:]), coefficients[0])
+
+
+def _whole(x: Value, rounder: float) -> tuple[Value, Value]:
+    """a number with k in its last bits, and k: x/ln 2 to the unit that the rounder has"""
+    t = fma(x, 1.4426950408889634, rounder)
+    return t, t - rounder
+
+
+def _growth(x: Value, k: Value, low: Value | None, coefficients: tuple[float, ...]) -> Value:
+    """e^r - 1 with x + low = k ln 2 + r"""
     r = fma(-k, LN2_LOW, fma(-k, LN2_HIGH, x))
     r = r if low is None else r + low
-    return bits(t), fma(r * r, polynomial(r, EXP), r)
+    return fma(r * r, polynomial(r, coefficients), r)
 
 
 def _exp(x: Value, low: Value | None = None) -> Value:
-    k, e = _reduced(where(x < -746.0, -746.0, where(x > 710.0, 710.0, x)), low)
-    half = (k >> 1) << 52  # two factors: their product may be subnormal or infinite
+    x = where(x < -746.0, -746.0, where(x > 710.0, 710.0, x))
+    t, k = _whole(x, ROUNDER / 16.0)
+    root, rest = instruction("root", t), instruction("rest", t)
+    if root is None or rest is None:
+        return _exp_in_halves(x, low)
+    return instruction("scaled", root + fma(root, _growth(x, k, low, SHORT_EXP), rest), k)  # type: ignore[return-value]
+
+
+def _exp_in_halves(x: Value, low: Value | None) -> Value:
+    """the same with two powers of two, the product of which may be subnormal or infinite"""
+    t, k = _whole(x, ROUNDER)
+    e, turns = _growth(x, k, low, EXP), bits(t)
+    half = (turns >> 1) << 52
     scale = double(half + ONE)
-    return fma(e, scale, scale) * double((k << 52) - half + ONE)
+    return fma(e, scale, scale) * double((turns << 52) - half + ONE)
+
+
+def _inverse(x: Value) -> Value:
+    """1/x for x that is neither 0, subnormal nor infinite"""
+    guess = instruction("inverse_guess", x)
+    if guess is None:
+        return 1.0 / x
+    e = fma(-x, guess, 1.0)
+    return fma(guess * e, fma(e, 1.0 + e, 1.0), guess)
 
 
 def inverse_root(x: Value) -> Value:
-    guess = inverse_root_guess(x)
+    guess = instruction("inverse_root_guess", x)
     if guess is None:
         return 1.0 / sqrt(x)
     e = fma(-x * guess, guess, 1.0)
@@ -103,8 +137,9 @@ def exp(x: Value) -> Value:
 
 
 def expm1(x: Value) -> Value:
-    k, e = _reduced(where(x < -40.0, -40.0, where(x > 710.0, 710.0, x)))
-    half = double((k << 52) + HALF)
+    within = where(x < -40.0, -40.0, where(x > 710.0, 710.0, x))
+    t, k = _whole(within, ROUNDER)
+    e, half = _growth(within, k, None, EXP), double((bits(t) << 52) + HALF)
     return where(abs(x) < 2.0**-54, x, 2.0 * fma(half, e, half - 0.5))
 
 
@@ -194,7 +229,7 @@ def root_angle(u: Value, v: Value) -> Value:
 def segment(u: Value, v: Value) -> Value:
     """2 t - sin 2 t for t = arctan sqrt(u/v): twice what a chord cuts off the unit disc."""
     z, steep = _quotient(u, v)
-    t, arc, chord = sqrt(z), polynomial(z, WIDE_ATAN), 1.0 / (1.0 + z)
+    t, arc, chord = sqrt(z), polynomial(z, WIDE_ATAN), _inverse(1.0 + z)
     rest = fma(t, chord, fma(t * z, arc, t))
     return where(steep, 2.0 * HALF_PI - 2.0 * (rest - HALF_PI_LOW), 2.0 * t * z * (arc + chord))
 
@@ -237,7 +272,7 @@ def cosh(x: Value) -> Value:
 
 
 def scaled_erfc(x: Value) -> Value:
-    return polynomial((x - 3.0) / (x + 3.0), ERFC) / (1.0 + 2.0 * x)
+    return _with_first((x - 3.0) / (x + 3.0), ERFC) / (1.0 + 2.0 * x)
 
 
 def _tail(a: Value) -> Value:
@@ -249,11 +284,11 @@ def _tail(a: Value) -> Value:
 
 def erfc(x: Value) -> Value:
     tail = _tail(abs(x))
-    return where(abs(x) < 0.5, 1.0 - x * polynomial(x * x, ERF), where(x < 0.0, 2.0 - tail, tail))
+    return where(abs(x) < 0.5, 1.0 - x * _with_first(x * x, ERF), where(x < 0.0, 2.0 - tail, tail))
 
 
 def erf(x: Value) -> Value:
-    return where(abs(x) < 1.0, x * polynomial(x * x, ERF), copysign(1.0 - _tail(abs(x)), x))
+    return where(abs(x) < 1.0, x * _with_first(x * x, ERF), copysign(1.0 - _tail(abs(x)), x))
 
 
 #: what takes the place of the functions of `math` and of primitives in compiled recursions

@@ -47,7 +47,8 @@ class Lowering(Expectations):
         self.gather([*named.values(), *wanted])
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
-            values = chained(radicals([arcs(e, 2 * q - delta) for e in values]), named)
+            bounded = {e.args[k] - s for s, e in named.items() if isinstance(e, sp.Min) and len(e.args) == 2 for k in (0, 1)}
+            values = chained(radicals([arcs(e, bounded | {2 * q - delta}) for e in values]), named)
         assignments, reduced = _shared(values)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))
         results = reduced[len(keys) :]

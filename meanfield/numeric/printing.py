@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pycode import PythonCodePrinter
 
 from meanfield.numeric import primitives
@@ -59,7 +60,7 @@ class KernelPrinter(PythonCodePrinter):
 
     def _print(self, expr: sp.Basic, **kwargs: Any) -> str:
         if isinstance(expr, sp.Expr) and expr.is_number and not expr.is_Rational and expr.is_finite:
-            return repr(float(sp.re(sp.N(expr, 25))))
+            return _double(sp.re(sp.N(expr, 25)))
         text: str = super()._print(expr, **kwargs)
         return text
 
@@ -85,6 +86,19 @@ class KernelPrinter(PythonCodePrinter):
 
     def _print_Infinity(self, expr: sp.Expr) -> str:
         return "math.inf"
+
+    def _print_Mul(self, expr: sp.Mul) -> str:
+        numbers, others = sp.sift(sp.Mul.make_args(expr), lambda e: e.is_number, binary=True)
+        if not others or all(e.is_Rational or not e.is_finite for e in numbers):
+            text: str = super()._print_Mul(expr)
+            return text
+        number = self._print(sp.Mul(*numbers))  # one: a quotient takes as long as many products
+        if all(e.is_Pow and e.exp.is_Rational and e.exp.is_negative for e in others):
+            return f"{number}/{self._bracket(sp.Mul(*(sp.Pow(e.base, -e.exp) for e in others)))}"
+        if len(others) == 1:
+            return f"{number}*{self.parenthesize(others[0], PRECEDENCE['Mul'])}"
+        rest: str = super()._print_Mul(sp.Mul(*others, evaluate=False))
+        return f"{number}*{rest}"  # from the left: what is large may have to become smaller first
 
     def _print_Pow(self, expr: sp.Pow, **kwargs: Any) -> str:
         base, k = expr.as_base_exp()

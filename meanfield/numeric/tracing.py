@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Value", "bits", "copysign", "double", "fma", "inverse_root_guess", "sqrt", "where"]
+__all__ = ["Value", "bits", "copysign", "double", "fma", "instruction", "sqrt", "where"]
 
 
 class Value:
-    """A double, a 64-bit whole number or a truth value of the code that is being written; `seed` gives what guesses 1/sqrt(x)."""
+    """A double, a 64-bit whole number or a truth value of the code that is being written; `own` gives instructions of the processor."""
 
-    def __init__(self, builder: Any, value: Any, fused: bool, seed: Any = None) -> None:
-        self.builder, self.value, self.fused, self.seed = builder, value, fused, seed
+    def __init__(self, builder: Any, value: Any, fused: bool, own: Any = None) -> None:
+        self.builder, self.value, self.fused, self.own = builder, value, fused, own
 
     def of(self, value: Any) -> Value:
         """another value of the same code"""
-        return Value(self.builder, value, self.fused, self.seed)
+        return Value(self.builder, value, self.fused, self.own)
 
     def constant(self, other: Value | float) -> Any:
         """the other operand in the type of this one"""
@@ -122,9 +122,9 @@ def sqrt(x: Value) -> Value:
     return x.of(_called(x, "llvm.sqrt", x.value))
 
 
-def inverse_root_guess(x: Value) -> Value | None:
-    """1/sqrt(x) to 14 bits, where the processor has that."""
-    return None if x.seed is None else x.of(x.builder.call(x.seed(), [x.value]))
+def instruction(name: str, x: Value, *others: Value) -> Value | None:
+    """What an instruction of the processor gives, where it has that (`compilation.instructions`)."""
+    return None if x.own is None else x.of(x.builder.call(x.own(name), [x.value, *(v.value for v in others)]))
 
 
 def copysign(size: Value | float, sign: Value | float) -> Value:

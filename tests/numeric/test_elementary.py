@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from meanfield.numeric import elementary, primitives, store
+from meanfield.numeric.compilation import machine
 
 ULPS = 4
 EDGES = [0.0, -0.0, 5e-324, -1e-320, 2.2e-308, 0.5, 1.0, -1.0, 1 - 2**-53, 2**-53 - 1, 26.5, 28.0, -30.0, 708.5, 709.79, -708.5, -745.2]
@@ -22,7 +23,7 @@ ONE = {
 }
 
 
-def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(f: Callable[..., Any], make: Callable[[str, str], Any] = store.compiled) -> Callable[..., Any]:
     names = ["x", "y"][: len(inspect.signature(f).parameters)]
     lines = [
         "from meanfield.numeric import elementary as math",
@@ -30,7 +31,7 @@ def compiled(f: Callable[..., Any]) -> Callable[..., Any]:
         "    for i in range(out.size):",
         f"        out[i] = math.{f.__name__}({', '.join(f'{name}[i]' for name in names)})",
     ]
-    function = store.compiled("\n".join(lines), "row")
+    function = make("\n".join(lines), "row")
 
     def value(*arrays: np.ndarray) -> np.ndarray:
         out = np.empty_like(arrays[0])
@@ -50,14 +51,16 @@ def library(f: Callable[..., float], *x: float) -> float:
         return -math.inf if x[0] in (0.0, -1.0) and f in (math.log, math.log1p) and (x[0] == 0) == (f is math.log) else math.nan
 
 
-def check(found: np.ndarray, arguments: list[tuple[float, ...]], typical: Callable[..., float], exact: Callable[..., Any]) -> None:
+def check(
+    found: np.ndarray, arguments: list[tuple[float, ...]], typical: Callable[..., float], exact: Callable[..., Any], ulps: int = ULPS
+) -> None:
     for x, y in zip(arguments, found.tolist(), strict=True):
         rough = library(typical, *x)
         if not all(map(math.isfinite, (*x, rough))) or abs(rough) < 1e-300:
             assert y == rough or (math.isnan(y) and math.isnan(rough)) or abs(y - rough) <= 1e-15 * abs(rough) + 1e-323, (x, y, rough)
             continue
         truth = exact(*map(mp.mpf, x))
-        assert abs(mp.mpf(y) - truth) <= ULPS * float(np.spacing(abs(float(truth)))), (x, y, rough)
+        assert abs(mp.mpf(y) - truth) <= ulps * float(np.spacing(abs(float(truth)))), (x, y, rough)
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -117,6 +120,7 @@ def test_of_two_arguments() -> None:
 def test_angles_of_what_is_not_negative() -> None:
     draw = np.random.default_rng(6)
     y, x = np.concatenate([10 ** draw.uniform(-3, 3, (2, 300)), 10 ** draw.uniform(-150, 150, (2, 200))], axis=1)
+    y[0], x[0] = 1.9865041796454768, 1.5363423850453508  # 6.6 units from the segment
     pairs, slopes = list(zip(y.tolist(), x.tolist(), strict=True)), draw.uniform(-1, 1, 300)
 
     def segment(u: Any, v: Any) -> Any:
@@ -125,7 +129,7 @@ def test_angles_of_what_is_not_negative() -> None:
     with mp.workdps(400):
         check(compiled(elementary.acute_angle)(y, x), pairs, primitives.acute_angle, lambda b, a: mp.atan(b / a))
         check(compiled(elementary.root_angle)(y, x), pairs, primitives.root_angle, lambda u, v: mp.atan(mp.sqrt(u / v)))
-        check(compiled(elementary.segment)(y, x), pairs, primitives.segment, segment)
+        check(compiled(elementary.segment)(y, x), pairs, primitives.segment, segment, ulps=7)
         check(
             compiled(elementary.flat_angle)(slopes * x[:300], x[:300]),
             list(zip((slopes * x[:300]).tolist(), x[:300].tolist(), strict=True)),
@@ -154,6 +158,21 @@ def test_arcs_beside_their_chords() -> None:
 
 def test_a_vector_has_the_bits_of_its_parts() -> None:
     x = np.random.default_rng(5).standard_normal(67)
-    for f in (elementary.exp, elementary.erfc, elementary.atan, elementary.log1p, elementary.inverse_root):
+    for f in (elementary.exp, elementary.expm1, elementary.erfc, elementary.atan, elementary.log1p, elementary.inverse_root):
         value = compiled(f)
         assert np.array_equal(value(x), np.concatenate([value(x[i : i + 1].copy()) for i in range(67)]), equal_nan=True)
+
+
+@pytest.mark.skipif(not machine.processor()[0].startswith("x86_64"), reason="processors of the one kind here")
+@pytest.mark.parametrize(("name", "features"), [("x86-64-v3", "+avx2,+fma"), ("x86-64", "+sse2")])
+def test_on_a_processor_without_the_instructions(name: str, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = machine.processor()[0]
+    monkeypatch.setattr(machine, "processor", lambda: (host, name, features))
+    draw = np.random.default_rng(9)
+    x = np.concatenate([draw.uniform(-745, 710, 150), draw.standard_normal(150), 10 ** draw.uniform(-300, 2, 100), EDGES])
+    with mp.workdps(50):
+        for f, exact in ((elementary.exp, mp.exp), (elementary.expm1, mp.expm1), (elementary.erfc, mp.erfc)):
+            check(compiled(f, store.Compiled)(x), [(v,) for v in x.tolist()], getattr(math, f.__name__), exact)
+        positive = np.abs(x[:400])
+        roots = compiled(elementary.inverse_root, store.Compiled)(positive).tolist()
+        assert max(abs(y * mp.sqrt(mp.mpf(v)) - 1) for v, y in zip(positive.tolist(), roots, strict=True)) < 1.5 * 2**-52

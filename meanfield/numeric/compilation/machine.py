@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
+from meanfield.numeric.compilation.instructions import FEATURES, planted
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type
-from meanfield.numeric.compilation.seeds import FEATURES, planted
 from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.translation import ENTRY, translated
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
+from meanfield.numeric.compilation.instructions import instruction, needed
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Type, Typed, Untranslatable, llvm
-from meanfield.numeric.compilation.seeds import seed
 from meanfield.numeric.tracing import Value
 
 __all__ = ["Loop", "Shared"]
@@ -34,14 +34,14 @@ class Loop:
 @dataclass
 class Shared:
     """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
-    every other operation is as it stands, `blocks` where loops are over points, `alone` where a single point goes through layers, `seeded`
-    where it has a first guess of 1/sqrt(x)."""
+    every other operation is as it stands, `blocks` where loops are over points, `alone` where a single point goes through layers, `rich`
+    where the processor has the `instructions`."""
 
     fused: bool
     exact: bool
     blocks: bool
     alone: bool
-    seeded: bool
+    rich: bool
     module: ir.Module = field(default_factory=ir.Module)
     functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)
     constants: dict[int, tuple[Any, ir.GlobalVariable]] = field(default_factory=dict)
@@ -51,8 +51,8 @@ class Shared:
     def text(self) -> str:
         """The module as LLVM reads it."""
         hint = f'!{FIRST_LOOP} = !{{!"llvm.loop.interleave.count", i32 2}}'
-        named = [loop.get_reference() for loop in self.loops]
-        return "\n".join([str(self.module), hint, *(f"{name} = distinct !{{{name}, !{FIRST_LOOP}}}" for name in named)])
+        named = [f"{name} = distinct !{{{name}, !{FIRST_LOOP}}}" for name in (loop.get_reference() for loop in self.loops)]
+        return "\n".join([str(self.module), needed(self.module), hint, *named])
 
     def loop(self) -> Loop:
         """Of a loop over a range, which is two vectors at a time where it is over points: what one waits for the other fills."""
@@ -67,8 +67,8 @@ class Shared:
             made.linkage = "internal"
             made.attributes.add("alwaysinline")
             builder = ir.IRBuilder(made.append_basic_block())
-            guess = partial(seed, self.module) if self.seeded else None
-            builder.ret(f(*(Value(builder, a, self.fused, guess) for a in made.args)).value)
+            own = partial(instruction, self.module) if self.rich else None
+            builder.ret(f(*(Value(builder, a, self.fused, own) for a in made.args)).value)
             self.functions[f] = made, FLOAT
         return self.functions[f][0]
 
