@@ -37,8 +37,8 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
 
 
 def _is_zero(e: sp.Expr) -> bool:
-    """by algebra, as for the gap of an even function at correlation -1"""
-    return is_zero(written_out(e).rewrite(sp.exp))
+    """by algebra on closed forms, as for the gap of an even function at correlation -1"""
+    return is_zero(written_out(e.doit()).rewrite(sp.exp))
 
 
 def _real(value: sp.Expr, digits: int) -> sp.Expr:

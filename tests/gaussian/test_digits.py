@@ -294,6 +294,15 @@ def test_closed_forms_that_cancel() -> None:
         assert_digits(value, truth, 30)
 
 
+@pytest.mark.parametrize("digits", [None, 30])
+def test_expectations_that_cancel_exactly(digits: int | None) -> None:
+    """m E delta(u) + E (u - m) delta(u) = 0 at every variance, though it is no 0 to algebra that leaves the expectations as they are"""
+    v, m = sp.Symbol("v", positive=True), sp.Symbol("m", real=True)
+    shifted = mf.E(sp.DiracDelta(x), v, m), mf.E((x - m) * sp.DiracDelta(x), v, m)
+    for variance, mean in ((1.0, 0.5), (300910.55, 2037.25)):
+        assert mf.evaluate(m * shifted[0] + shifted[1], v=variance, m=mean, digits=digits) == 0
+
+
 def test_a_quotient_of_zeros_says_so() -> None:
     """a closed form into which a value was put by hand no longer knows its moment, which at correlation 1 is its limit"""
     a = sp.Symbol("a", positive=True)
