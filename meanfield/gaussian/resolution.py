@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -43,7 +43,8 @@ _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
 _NEARBY = 20.0
 _SMALLEST = 1e-7  # relative length of the shortest panel
-_PARTS, _AT_ONCE = 128, 16  # of a panel on which what is left over may be rounding, which stays on some of them; looked at together
+_PARTS = 128  # of a panel on which what is left over may be rounding, which stays on some of them
+_AT_ONCE = 16  # panels that are looked at together, where each may be three times the one before
 _RATIO, _LEAST = 4.0, 1e-24  # of panels next to a root or a logarithm, each to the one before: Gauss nodes see z^a to 3^-40; the first
 
 
@@ -112,9 +113,9 @@ def _coefficients(values: Floats) -> Floats:
     return np.asarray(np.abs(coefficients))
 
 
-def _rounding(here: float) -> float:
+def _rounding(here: Floats) -> Floats:
     """relative size of what may be rounding: the exponential of a large number is known to fewer digits"""
-    return 3e-14 * (1.0 + abs(math.log(here)) / 50.0) if here > 0.0 else 3e-14
+    return 3e-14 * (1.0 + np.abs(np.log(np.where(here > 0.0, here, 1.0))) / 50.0)
 
 
 def _values(f: Real, a: float, b: float) -> Floats:
@@ -138,12 +139,10 @@ def resolves(f: Real, size: float, a: float, b: float) -> bool:
     if rest <= rounding or not abs(b - a) <= 0.5 * max(1.0, abs(a)) or not rest <= 2e-15 * size:
         return rest <= rounding
     ends = np.linspace(a, b, _PARTS + 1)
-    for first in range(0, _PARTS, _AT_ONCE):
-        less, least = _left_over(f, size, ends[first : first + _AT_ONCE], ends[first + 1 : first + _AT_ONCE + 1])
-        shown = np.flatnonzero(less > least)
-        if shown.size:
-            return math.isfinite(less[shown[0]])
-    return False  # what is left over is a wave that is as small as rounding
+    less, least = _left_over(f, size, ends[:-1], ends[1:])
+    shown = np.flatnonzero(less > least)
+    # nowhere: what is left over is a wave that is as small as rounding
+    return bool(shown.size) and math.isfinite(less[shown[0]])
 
 
 def _left_over(f: Real, size: float, a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -153,7 +152,7 @@ def _left_over(f: Real, size: float, a: Floats, b: Floats) -> tuple[Floats, Floa
     values = np.where(finite[:, None], values, 0.0)
     here = np.maximum(np.abs(values).max(axis=1), 1e-40 * size)
     moved = 1e-15 * np.abs(a) / np.abs(b - a) * np.ptp(values, axis=1)  # by the rounding of the points
-    rounding = np.array([_rounding(one) for one in here.tolist()]) * here + moved
+    rounding = _rounding(here) * here + moved
     rest = _coefficients(values)[:, _RESOLVED:].max(axis=1)
     return np.where(finite, rest, math.inf), np.where(finite, rounding, 0.0)
 
@@ -225,16 +224,40 @@ def _onward(f: Real, size: float, ends: list[float]) -> list[float]:
 
 def march(f: Real, size: float, start: float, stop: float) -> list[float]:
     """panels from start towards stop: each up to three times the one before, shorter where that is not resolved"""
-    direction = 1.0 if stop > start else -1.0
-    ends, length = [start], 0.25
-    while direction * (stop - ends[-1]) > 0 and len(ends) < _PANELS:
-        length = min(3.0 * length, direction * (stop - ends[-1]))
-        while not resolves(f, size, ends[-1], ends[-1] + direction * length):
-            length /= 2
-            if length < _SMALLEST * max(1.0, abs(ends[-1])):
-                return _merged(f, size, ends)
-        ends.append(stop if direction * (stop - ends[-1]) <= length else ends[-1] + direction * length)
+    ends, length, some = [start], 0.25, 1
+    while ends[-1] != stop and len(ends) < _PANELS:
+        plan = list(itertools.islice(_tripled(ends[-1], length, stop), min(some, _PANELS - len(ends))))
+        last, lengths = zip(*plan, strict=True)
+        rest, rounding = _left_over(f, size, np.array([ends[-1], *last[:-1]]), np.array(last))
+        count = int(np.append(rest > rounding, True).argmax())  # up to the first that is not resolved
+        some = min(2 * some, _AT_ONCE) if count == len(plan) else 1
+        if not count:
+            length = _shortened(f, size, ends[-1], *plan[0])
+            if length == 0.0:
+                break
+            ends.append(last[0] if length == lengths[0] else ends[-1] + math.copysign(length, stop - start))
+        else:
+            ends += last[:count]
+            length = lengths[count - 1]
     return _merged(f, size, ends)
+
+
+def _tripled(end: float, length: float, stop: float) -> Iterator[tuple[float, float]]:
+    """the next ends towards stop, and lengths, where each panel is three times as long as the one before"""
+    while end != stop:
+        length = min(3.0 * length, abs(stop - end))
+        end = stop if abs(stop - end) <= length else end + math.copysign(length, stop - end)
+        yield end, length
+
+
+def _shortened(f: Real, size: float, start: float, end: float, length: float) -> float:
+    """the length, or the half of it, its half and so on, up to which f is resolved; 0 where there is none"""
+    while not resolves(f, size, start, end):
+        length /= 2
+        if length < _SMALLEST * max(1.0, abs(start)):
+            return 0.0
+        end = start + math.copysign(length, end - start)
+    return length
 
 
 def _merged(f: Real, size: float, ends: list[float]) -> list[float]:
@@ -261,7 +284,7 @@ def _is_polynomial(values: Floats, size: float) -> bool:
     """whether 20 coefficients are enough for a function of those values, but for rounding"""
     if not np.isfinite(values).all():
         return False
-    here = max(float(np.abs(values).max()), 1e-40 * size)
+    here = np.maximum(np.abs(values).max(), 1e-40 * size)
     return bool(_coefficients(values)[_RESOLVED:].max() <= _rounding(here) * here)
 
 
@@ -269,10 +292,8 @@ def _joins(f: Real, size: float, a: float, b: float, c: float) -> bool:
     values = _values(f, a, c)
     if not _is_polynomial(values, size):
         return False
-    fit = _TO_FIT @ values
-    for low, high in ((a, b), (b, c)):
-        inside, true = low + (high - low) * (0.5 + 0.5 * _POINTS), _values(f, low, high)
-        fitted = np.polynomial.chebyshev.chebval(2.0 * (inside - a) / (c - a) - 1.0, fit)
-        if np.abs(fitted - true).max() > 1e-12 * max(np.abs(true).max(), 1e-40 * size):
-            return False
-    return True
+    low, high = np.array([[a], [b]]), np.array([[b], [c]])
+    inside, true = low + (high - low) * (0.5 + 0.5 * _POINTS), _rows(f, low[:, 0], high[:, 0])
+    fitted = np.polynomial.chebyshev.chebval(2.0 * (inside - a) / (c - a) - 1.0, _TO_FIT @ values)
+    allowed = 1e-12 * np.maximum(np.abs(true).max(axis=1), 1e-40 * size)
+    return bool((np.abs(fitted - true).max(axis=1) <= allowed).all())

@@ -329,7 +329,8 @@ def _reading(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
             pass
     more = run(job, out)
     left = out.unanswered
-    if more and left.size and not _holds(job.rec, "L"):  # which would be another network
+    # a point alone stops where it is not answered; "L" would make fewer repeats another network
+    if more and left.size > 1 and not _holds(job.rec, "L"):
         some = job.of(left[np.linspace(0, left.size - 1, min(PROBES, left.size)).astype(np.int64)])
         for depth in (d for d in SHALLOW if d < job.depth):
             few = replace(some, depth=depth, marks=np.array([depth]))
