@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import mpmath as mp
@@ -74,10 +74,16 @@ def analytic_radii(g: sp.Expr, centres: tuple[float, ...]) -> list[float]:
     for sign in (-1, 0, 1):
         here = tuple(c for c in centres if (c > 0) - (c < 0) == sign)
         if here:
-            radii |= zip(here, _radii(vectorised(side(g, sign) if sign else g), here, NARROWEST / 2, _HALVINGS), strict=True)
+            radii |= zip(here, _on_one_side(g, sign, here), strict=True)
     # poles that gather at a point on the line may all lie between those of a circle
     singular = [float(r) for r in essential_places(g)]
     return [min([radii[c], *(abs(c - r) for r in singular)]) for c in centres]
+
+
+@lru_cache(maxsize=64)
+def _on_one_side(g: sp.Expr, sign: int, centres: tuple[float, ...]) -> tuple[float, ...]:
+    """the same around centres of one sign, essential singularities apart"""
+    return tuple(_radii(vectorised(side(g, sign) if sign else g), centres, NARROWEST / 2, _HALVINGS))
 
 
 def start_of(
