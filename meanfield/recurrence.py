@@ -208,7 +208,7 @@ def _cut(block: Block) -> list[tuple[Block, int]]:
 
 
 def _expressions(law: Law) -> tuple[sp.Expr, ...]:
-    named = [e for d in law.definitions for e in (d.value, d.stepped) if e is not None]
+    named = [e for d in law.definitions for e in (d.value, d.in_step) if e is not None]
     return (law.output.q, law.output.p, law.output.delta, law.chi, *law.transfer, *named)
 
 
@@ -294,7 +294,7 @@ def _written(stages: tuple[Stage, ...]) -> str:
     found: dict[sp.Basic, str] = {}
     for stage in stages:
         law = stage.law
-        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel, d.stepped) if e is not None]
+        named = [e for d in law.definitions for e in (d.symbol, d.value, d.kernel, d.in_step) if e is not None]
         parts += [str(stage.times), *(text(e, found) for e in (law.output.q, law.output.delta, *law.transfer, law.chi, *named))]
     return without_numbers(parts)
 

@@ -242,8 +242,8 @@ def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
     if not values:
         return law
 
-    def at(e: sp.Expr | None) -> sp.Expr | None:
-        return None if e is None else e.xreplace(values)
+    def at(e: sp.Expr) -> sp.Expr:
+        return e.xreplace(values)
 
     o = law.output
     output = replace(o, q=at(o.q), p=at(o.p), delta=at(o.delta), mean=at(o.mean))

@@ -118,12 +118,12 @@ class _Softmax:
         self.e_q = self.name("e_q", sp.exp(-w.same))
         e_p = self.name("e_p", sp.exp(-w.cross))
         self.y_q = self.name("y_q", 1 / (1 + self.others * self.e_q))
-        # of e_p/1 the smaller over the larger is what both are made of: one exponential, which does not overflow
-        small = sp.exp(-sp.Abs(w.cross))
-        up, down = (sp.Piecewise((a, w.cross >= 0), (b, True)) for a, b in ((S.One, small), (self.others * small, self.others)))
-        self.y_p = self.name("y_p", 1 / (1 + self.others * e_p), stepped=up / (up + down))
+        # of e_p/1 the smaller over the larger is what both are made of: one exponential, which does not overflow; a token alone has no e_p
+        small, falls = sp.exp(-sp.Abs(w.cross)), self.others * w.cross >= 0
+        up, down = (sp.Piecewise((a, falls), (b, True)) for a, b in ((S.One, small), (self.others * small, self.others)))
+        self.y_p = self.name("y_p", 1 / (1 + self.others * e_p), in_step=up / (up + down))
         # 1 - y_p where e_p overflows (p < 0) or y_p nears 1
-        self.z_p = self.name("z_p", self.others / (self.others + sp.exp(w.cross)), shown=1 - self.y_p, stepped=down / (up + down))
+        self.z_p = self.name("z_p", self.others / (self.others + sp.exp(w.cross)), shown=1 - self.y_p, in_step=down / (up + down))
         self.e_q_y_q = self.e_q * self.y_q
         # y_q - y_p = y_q y_p (n-1) (e_p - e_q) without cancellation
         self.spread = -self.y_q * self.z_p * expm1(-w.gap)
@@ -140,12 +140,12 @@ class _Softmax:
         return s * d * sp.Matrix([[(d + q) * psi_q, self.others * p * psi_p], lower])
 
     def name(
-        self, name: str, value: sp.Expr, kernel: sp.Expr | None = None, shown: sp.Expr | None = None, stepped: sp.Expr | None = None
+        self, name: str, value: sp.Expr, kernel: sp.Expr | None = None, shown: sp.Expr | None = None, in_step: sp.Expr | None = None
     ) -> sp.Dummy:
         """A symbol for the value from here on."""
         latex = name.replace("Psi", r"\Psi").replace("eta", r"\eta")
         sign = {"real": True} if name in ("m_p", "z_m") else {"positive": True}
-        definition = Definition(sp.Dummy(name, **sign), value, latex, kernel, shown, stepped)
+        definition = Definition(sp.Dummy(name, **sign), value, latex, kernel, shown, in_step)
         self.names += (definition,)
         return definition.symbol
 

@@ -107,7 +107,7 @@ class Signal:
 class Definition:
     """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
 
-    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `stepped` is how a step works
+    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `in_step` is how a step works
     it out, where no one differentiates or expands.
     """
 
@@ -116,11 +116,11 @@ class Definition:
     latex: str
     kernel: sp.Expr | None = None
     shown: sp.Expr | None = None
-    stepped: sp.Expr | None = None
+    in_step: sp.Expr | None = None
 
     def put(self, symbols: Mapping[sp.Expr, sp.Expr]) -> Definition:
         """The same with symbols replaced throughout what it stands for."""
-        forms = {name: e.xreplace(symbols) for name in ("value", "kernel", "shown", "stepped") if (e := getattr(self, name)) is not None}
+        forms = {name: e.xreplace(symbols) for name in ("value", "kernel", "shown", "in_step") if (e := getattr(self, name)) is not None}
         return replace(self, **forms)
 
 

@@ -3,7 +3,7 @@ loop over grid points.
 
 Each is written once, on traced values (`tracing`). An argument is reduced by exact steps and a polynomial does the rest; coefficients
 are Chebyshev interpolants of the functions named beside them, found in 60 digits. Errors stay below 4 units in the
-last place, 7 for `segment`. Every double is an argument like any other: infinite, not a number, subnormal.
+last place, 5 for `scaled_erfc` and 7 for `segment`. Every double is an argument like any other: infinite, not a number, subnormal.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ class Lowering(Expectations):
         self.gather([*named.values(), *wanted])
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
         if self.stepping:
-            bounded = {e.args[k] - s for s, e in named.items() if isinstance(e, sp.Min) and len(e.args) == 2 for k in (0, 1)}
+            # what is as it stands in a minimum is no less than it; what is worked out again may be rounded otherwise
+            bounds = [(s, e) for s, minimum in named.items() if isinstance(minimum, sp.Min) for e in minimum.args]
+            bounded = {e - s for s, e in bounds if e.is_number or e.as_coeff_Mul()[1].is_Symbol}
             values = chained(radicals([arcs(e, bounded | {2 * q - delta}) for e in values]), named)
         assignments, reduced = _shared(values)
         assignments |= dict(zip(keys, reduced[: len(keys)], strict=True))

@@ -58,7 +58,7 @@ def stage_lines(
         law = stage.law
         view: dict[sp.Expr, sp.Expr] = {p: q - delta}  # covariances are not computed: kernels see q and delta
         view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
-        named = {d.symbol: (d.value if d.stepped is None else d.stepped).xreplace(view) for d in law.definitions if d.kernel is None}
+        named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
