@@ -212,20 +212,6 @@ def _expressions(law: Law) -> tuple[sp.Expr, ...]:
     return (law.output.q, law.output.p, law.output.delta, law.chi, *law.transfer, *named)
 
 
-def _renamed(law: Law, symbols: dict[sp.Symbol, sp.Symbol]) -> Law:
-    """the law with symbols replaced throughout"""
-
-    def put(e: sp.Expr) -> sp.Expr:
-        return e.xreplace(symbols)
-
-    o = law.output
-    moments = {name: put(e) for name in ("q", "p", "delta", "mean", "q2", "mean2") if (e := getattr(o, name)) is not None}
-    output = replace(o, **moments)
-    definitions = tuple(d.put(symbols) for d in law.definitions)
-    tangent = None if law.tangent is None else (put(law.tangent[0]), put(law.tangent[1]))
-    return Law(output, law.transfer.xreplace(symbols), put(law.chi), definitions, tangent)
-
-
 @lru_cache(maxsize=256)
 def recursion(block: Block) -> Recursion:
     r"""The recursion of a block: what one repeat does to q, p and to the gradient's second moments.
@@ -277,7 +263,7 @@ def _stages(block: Block) -> tuple[Stage, ...]:
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
-    return tuple(replace(s, law=_renamed(s.law, one)) if one else s for s in stages)
+    return tuple(replace(s, law=s.law.put(one)) if one else s for s in stages)
 
 
 def _parameters(stages: tuple[Stage, ...]) -> tuple[sp.Symbol, ...]:

@@ -5,7 +5,7 @@ Nothing is looked up: one repeat is expanded where q goes (far out, near 0, or a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +146,7 @@ class GrowthLaw(faces.Labelled):
         missing = sorted({s.name for s in rec.parameters} - values.keys())
         if missing:
             raise ValueError(f"missing parameters: {', '.join(missing)}")
-        stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters})) for s in rec.unrolled)
+        stages = tuple(Stage(s.block, s.law.put({sym: values[sym.name] for sym in rec.parameters})) for s in rec.unrolled)
         steps = Steps(map_of(self.block), {s.name: float(values[s.name]) for s in rec.parameters})
         return transition_depth(stages, steps, start, apart)
 
@@ -206,7 +206,7 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     """
     rec = recursion(checked_block(net, "net"))
     values = _bound(rec, parameters)
-    stages = tuple(Stage(s.block, _put(s, {sym: values[sym.name] for sym in rec.parameters if sym.name in values})) for s in rec.unrolled)
+    stages = tuple(Stage(s.block, s.law.put({sym: values[sym.name] for sym in rec.parameters if sym.name in values})) for s in rec.unrolled)
     moving = set().union(*(d for s in stages for d in (letters(s),))) & {known("L"), known("l")}
     if known("l") in moving:
         raise ValueError("the laws of this network change with the index l of the repeat: growth laws are of a step that stays the same")
@@ -235,17 +235,3 @@ def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:
     for s in rec.parameters:
         arguments.check_bound(values.get(s.name, s), s)
     return values
-
-
-def _put(stage: Stage, values: dict[sp.Expr, sp.Expr]) -> Any:
-    law = stage.law
-    if not values:
-        return law
-
-    def at(e: sp.Expr) -> sp.Expr:
-        return e.xreplace(values)
-
-    o = law.output
-    output = replace(o, q=at(o.q), p=at(o.p), delta=at(o.delta), mean=at(o.mean))
-    definitions = tuple(d.put(values) for d in law.definitions)
-    return type(law)(output, law.transfer.xreplace(values), at(law.chi), definitions)

@@ -54,6 +54,11 @@ class Signal:
     q2: sp.Expr | None = None
     mean2: sp.Expr | None = None
 
+    def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Signal:
+        """The same with symbols replaced throughout."""
+        moments = ("q", "p", "delta", "mean", "q2", "mean2")
+        return replace(self, **{name: e.xreplace(values) for name in moments if (e := getattr(self, name)) is not None})
+
     @property
     def second(self) -> sp.Expr:
         """The variance of the second token or input."""
@@ -118,10 +123,10 @@ class Definition:
     shown: sp.Expr | None = None
     in_step: sp.Expr | None = None
 
-    def put(self, symbols: Mapping[sp.Expr, sp.Expr]) -> Definition:
+    def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Definition:
         """The same with symbols replaced throughout what it stands for."""
-        forms = {name: e.xreplace(symbols) for name in ("value", "kernel", "shown", "in_step") if (e := getattr(self, name)) is not None}
-        return replace(self, **forms)
+        forms = ("value", "kernel", "shown", "in_step")
+        return replace(self, **{name: e.xreplace(values) for name in forms if (e := getattr(self, name)) is not None})
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,12 @@ class Law:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "transfer", sp.ImmutableMatrix(self.transfer))
+
+    def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Law:
+        """The same law with symbols replaced throughout."""
+        chi, definitions = self.chi.xreplace(values), tuple(d.put(values) for d in self.definitions)
+        tangent = None if self.tangent is None else (self.tangent[0].xreplace(values), self.tangent[1].xreplace(values))
+        return Law(self.output.put(values), self.transfer.xreplace(values), chi, definitions, tangent)
 
     def named(self) -> Law:
         r"""The same law with output and diagonal transfer named \tilde q, \tilde p, \hat q, \hat p, for what follows to be written in."""

@@ -12,14 +12,15 @@ __all__ = ["Value", "bits", "copysign", "double", "fma", "instruction", "sqrt", 
 
 
 class Value:
-    """A double, a 64-bit whole number or a truth value of the code that is being written; `own` gives instructions of the processor."""
+    """A double, a 64-bit whole number or a truth value of the code that is being written; `instruction` gives those
+    of the processor."""
 
-    def __init__(self, builder: Any, value: Any, fused: bool, own: Any = None) -> None:
-        self.builder, self.value, self.fused, self.own = builder, value, fused, own
+    def __init__(self, builder: Any, value: Any, fused: bool, instruction: Any = None) -> None:
+        self.builder, self.value, self.fused, self.instruction = builder, value, fused, instruction
 
     def of(self, value: Any) -> Value:
         """another value of the same code"""
-        return Value(self.builder, value, self.fused, self.own)
+        return Value(self.builder, value, self.fused, self.instruction)
 
     def constant(self, other: Value | float) -> Any:
         """the other operand in the type of this one"""
@@ -124,7 +125,9 @@ def sqrt(x: Value) -> Value:
 
 def instruction(name: str, x: Value, *others: Value) -> Value | None:
     """What an instruction of the processor gives, where it has that (`compilation.instructions`)."""
-    return None if x.own is None else x.of(x.builder.call(x.own(name), [x.value, *(v.value for v in others)]))
+    if x.instruction is None:
+        return None
+    return x.of(x.builder.call(x.instruction(name), [x.value, *(v.value for v in others)]))
 
 
 def copysign(size: Value | float, sign: Value | float) -> Value:

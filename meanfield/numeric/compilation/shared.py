@@ -34,14 +34,14 @@ class Loop:
 @dataclass
 class Shared:
     """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
-    every other operation is as it stands, `blocks` where loops are over points, `alone` where a single point goes through layers, `rich`
+    every other operation is as it stands, `blocks` where loops are over points, `alone` where a single point goes through layers, `capable`
     where the processor has the `instructions`."""
 
     fused: bool
     exact: bool
     blocks: bool
     alone: bool
-    rich: bool
+    capable: bool
     module: ir.Module = field(default_factory=ir.Module)
     functions: dict[Any, tuple[ir.Function, Type]] = field(default_factory=dict)
     constants: dict[int, tuple[Any, ir.GlobalVariable]] = field(default_factory=dict)
@@ -67,8 +67,8 @@ class Shared:
             made.linkage = "internal"
             made.attributes.add("alwaysinline")
             builder = ir.IRBuilder(made.append_basic_block())
-            own = partial(instruction, self.module) if self.rich else None
-            builder.ret(f(*(Value(builder, a, self.fused, own) for a in made.args)).value)
+            given = partial(instruction, self.module) if self.capable else None
+            builder.ret(f(*(Value(builder, a, self.fused, given) for a in made.args)).value)
             self.functions[f] = made, FLOAT
         return self.functions[f][0]
 
