@@ -144,6 +144,10 @@ class KernelPrinter(PythonCodePrinter):
         text: str = super()._print_Min(expr)
         return text
 
+    def _print_Passed(self, expr: sp.Function) -> str:
+        bound, relative = map(self._print, expr.args)
+        return f"({relative} if {bound} != 0.0 else 0.0)"
+
     def _print_Chain(self, expr: sp.Function) -> str:
         text = self._bracket(expr.args[0])
         for factor in expr.args[1:]:

@@ -68,6 +68,12 @@ def moment_bound(value: sp.Expr, variance: sp.Expr, gap: sp.Expr, errors: Mappin
     return _size(value) * (QUADRATURE_ULPS + 2 * bound.relative(variance) + 2 * bound.relative(gap))
 
 
+class Passed(sp.Function):
+    """A bound against the value where that is not exact, 0 where it is: as a Piecewise, sympy simplifies the condition for minutes."""
+
+    nargs = 2
+
+
 def _operations(product: sp.Mul) -> int:
     c = product.args[0]  # a sign or a power of 2 costs nothing
     return len(product.args) - 1 - int(bool(c.is_Rational) and abs(c.p).bit_count() == c.q.bit_count() == 1)
@@ -119,8 +125,8 @@ class _Bound:
 
     def _passed(self, e: sp.Expr) -> sp.Expr:
         """the relative bound of an argument; of what is exactly 0 nothing passes on: a covariance that is leaves two of its size with it"""
-        relative = self.relative(e)
-        return relative if relative.is_number else sp.Piecewise((S.Zero, sp.Eq(self(e), 0)), (relative, True))
+        bound, relative = self(e), self.relative(e)
+        return relative if relative.is_number else S.Zero if bound == 0 else Passed(bound, relative)
 
     def relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
