@@ -69,9 +69,16 @@ def moment_bound(value: sp.Expr, variance: sp.Expr, gap: sp.Expr, errors: Mappin
 
 
 class Passed(sp.Function):
-    """A bound against the value where that is not exact, 0 where it is: as a Piecewise, sympy simplifies the condition for minutes."""
+    """Of a bound and the bound against the value: the latter, or 0 where the value is exact. In a condition of a Piecewise sympy would
+    simplify the bound, for minutes."""
 
     nargs = 2
+
+    @classmethod
+    def eval(cls, bound: sp.Expr, relative: sp.Expr) -> sp.Expr | None:
+        if not bound.is_number:
+            return None
+        return S.Zero if bound == 0 else relative
 
 
 def _operations(product: sp.Mul) -> int:
@@ -125,8 +132,8 @@ class _Bound:
 
     def _passed(self, e: sp.Expr) -> sp.Expr:
         """the relative bound of an argument; of what is exactly 0 nothing passes on: a covariance that is leaves two of its size with it"""
-        bound, relative = self(e), self.relative(e)
-        return relative if relative.is_number else S.Zero if bound == 0 else Passed(bound, relative)
+        relative = self.relative(e)
+        return relative if relative.is_number else Passed(self(e), relative)
 
     def relative(self, e: sp.Expr) -> sp.Expr:
         """the bound against the value, which may be 0: so piece by piece, where the one holds the other as a factor"""
