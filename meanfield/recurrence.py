@@ -263,7 +263,7 @@ def _stages(block: Block) -> tuple[Stage, ...]:
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name
-    return tuple(replace(s, law=s.law.put(one)) if one else s for s in stages)
+    return tuple(replace(s, law=s.law.put(one)) for s in stages)
 
 
 def _parameters(stages: tuple[Stage, ...]) -> tuple[sp.Symbol, ...]:

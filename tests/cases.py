@@ -338,7 +338,7 @@ def _ladder(first: float, last: float) -> np.ndarray:
     return np.concatenate([[0.0], first * 2.5 ** np.arange(steps + 1)])
 
 
-def _panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """nodes and weights of the panels between sorted edges along the last axis"""
     real = np.flatnonzero(np.diff(edges, axis=-1).reshape(-1, edges.shape[-1] - 1).max(axis=0) > 0)
     a, b = edges[..., real, None], edges[..., real + 1, None]
@@ -372,7 +372,7 @@ def pair_moments(
     else:
         grades = _ladder(min(fine, max(sw, 1e-9 * sm)), REACH * sm)
         half = np.sort(np.minimum(np.concatenate([grades, np.arange(1, 2 * REACH + 1) * sm / 2]), REACH * sm))
-        m, weight = _panels(np.concatenate([-half[::-1], half]))
+        m, weight = panels(np.concatenate([-half[::-1], half]))
         weight = weight * _density(m, sm)
         m, weight = m[weight > 0], weight[weight > 0]
     if sw == 0.0:
@@ -388,7 +388,7 @@ def pair_moments(
 
     def add(low: np.ndarray, high: np.ndarray, marks: np.ndarray, origin: np.ndarray, centre: np.ndarray, outer: np.ndarray) -> None:
         """w = origin + t for t between low and high; t is what is exact, so that neither w near 0 nor v near 0 is rounded"""
-        t, inner = _panels(np.sort(np.clip(marks, low, high), axis=1))
+        t, inner = panels(np.sort(np.clip(marks, low, high), axis=1))
         w = origin + t
         inner = 2 * inner * _density(w, sw) * outer  # 2: the integrand is even in w
         small = np.where(origin > 0, -t, centre - w)
@@ -427,7 +427,7 @@ def product_grid(f: tuple[Piece, Piece], q1: float, p: float, q2: float) -> tupl
         spread = math.sqrt(determinant / other)  # of this variable given the other
         grades = np.concatenate([_ladder(0.3, REACH * math.sqrt(own)), np.arange(0, REACH * math.sqrt(own) / spread + 1) * spread])
         half = np.sort(np.minimum(grades, REACH * math.sqrt(own)))
-        grids.append(_panels(np.concatenate([-half[::-1], half])))
+        grids.append(panels(np.concatenate([-half[::-1], half])))
     (u, wu), (v, wv) = grids
     form = (q2 * u[:, None] ** 2 - 2 * p * u[:, None] * v + q1 * v**2) / determinant
     joint = np.exp(-form / 2) / (2 * math.pi * math.sqrt(determinant))

@@ -154,6 +154,8 @@ class Law:
 
     def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Law:
         """The same law with symbols replaced throughout."""
+        if not values:
+            return self
         chi, definitions = self.chi.xreplace(values), tuple(d.put(values) for d in self.definitions)
         tangent = None if self.tangent is None else (self.tangent[0].xreplace(values), self.tangent[1].xreplace(values))
         return Law(self.output.put(values), self.transfer.xreplace(values), chi, definitions, tangent)

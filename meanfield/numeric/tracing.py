@@ -12,8 +12,7 @@ __all__ = ["Value", "bits", "copysign", "double", "fma", "instruction", "sqrt", 
 
 
 class Value:
-    """A double, a 64-bit whole number or a truth value of the code that is being written; `instruction` gives those
-    of the processor."""
+    """A double, a 64-bit whole number or a truth value of the code that is being written; `instruction` gives those of the processor."""
 
     def __init__(self, builder: Any, value: Any, fused: bool, instruction: Any = None) -> None:
         self.builder, self.value, self.fused, self.instruction = builder, value, fused, instruction

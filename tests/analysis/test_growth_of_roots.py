@@ -8,6 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 from scipy.stats import norm
 from sympy import Rational
 
@@ -19,13 +20,6 @@ x, d = mf.x, sp.Symbol("d", positive=True)
 
 def odd(a: sp.Expr) -> sp.Expr:
     return sp.sign(x) * sp.Abs(x) ** a
-
-
-def panelled(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss nodes and weights of the panels between those edges"""
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
 
 
 def graded(a: float, b: float) -> np.ndarray:
@@ -40,10 +34,10 @@ def measured(f: sp.Expr, v: float, gap: float, corner: float) -> float:
 
     def given(t: float) -> float:
         ends = [-9 * wide, corner - t, corner + t, 9 * wide]
-        m, weights = panelled(np.concatenate([graded(*pair)[:-1] for pair in itertools.pairwise(ends)] + [ends[-1:]]))
+        m, weights = panels(np.concatenate([graded(*pair)[:-1] for pair in itertools.pairwise(ends)] + [ends[-1:]]))
         return float(weights @ ((own(m + t) - own(m - t)) ** 2 * norm.pdf(m / wide) / wide))
 
-    z, weights = panelled(np.concatenate([[0.0], 8 * 0.5 ** np.arange(30)[::-1]]))
+    z, weights = panels(np.concatenate([[0.0], 8 * 0.5 ** np.arange(30)[::-1]]))
     return float(weights @ (np.array([given(narrow * v) for v in z]) * norm.pdf(z)))
 
 
