@@ -15,7 +15,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
-from numpy.polynomial.legendre import leggauss
+from cases import panels
 from numpy.typing import NDArray
 from scipy import special
 
@@ -275,10 +275,8 @@ def test_a_member_says_its_parameters() -> None:
 
 # -- moments -------------------------------------------------------------------------------------------------------------------------------
 
-_NODES, _WEIGHTS = leggauss(16)
-_EDGES = np.arange(-13, 13, 0.125)  # every kink is an edge
-_POINTS = (_EDGES[:, None] + 0.125 * (1 + _NODES) / 2).ravel()
-_DENSITY = (np.exp(-(_POINTS**2) / 2) / math.sqrt(2 * math.pi)) * np.tile(_WEIGHTS * 0.125 / 2, len(_EDGES))
+_POINTS, _LENGTHS = panels(np.linspace(-13, 13, 209))  # every kink is an edge
+_DENSITY = _LENGTHS * np.exp(-(_POINTS**2) / 2) / math.sqrt(2 * math.pi)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from numpy.polynomial.legendre import leggauss
+from cases import panels
 from numpy.typing import NDArray
 from scipy import special
 
@@ -44,14 +44,12 @@ FIELDS = (
     "second_moment", "second_moment_slope", "second_moment_chi", "variance", "variance_slope", "variance_chi", "growth", "mean",
 )  # fmt: skip
 
-_NODES, _WEIGHTS = leggauss(16)
-
 
 def expected(f: Callable[[Array], Array], df: Callable[[Array], Array], q: float) -> dict[str, float]:
     """the fields by quadrature; d/dq falls on the density of u ~ N(0, q), so that no derivative of f is in a slope"""
-    edges = np.arange(-math.ceil(13 * math.sqrt(q)), math.ceil(13 * math.sqrt(q)), 0.125)
-    u = (edges[:, None] + 0.125 * (1 + _NODES) / 2).ravel()
-    w = np.tile(_WEIGHTS * 0.125 / 2, len(edges)) * np.exp(-(u**2) / (2 * q)) / math.sqrt(2 * math.pi * q)
+    end = math.ceil(13 * math.sqrt(q))
+    u, w = panels(np.linspace(-end, end, 16 * end + 1))
+    w *= np.exp(-(u**2) / (2 * q)) / math.sqrt(2 * math.pi * q)
     rate = w * (u**2 - q) / (2 * q**2)
     mean, second, gradient = (float(np.sum(w * t)) for t in (f(u), f(u) ** 2, df(u) ** 2))
     mean_rate, second_rate = (float(np.sum(rate * t)) for t in (f(u), f(u) ** 2))

@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 
 import meanfield as mf
 from meanfield.analysis import near_linear
@@ -84,13 +85,11 @@ def test_tailored() -> None:
 
 def test_kinks_in_a_slope_and_in_a_curvature() -> None:
     """selu has a kink within reach of each scale, softsign a curvature that jumps: by Gauss's rule on both sides of it"""
-    node, weight = np.polynomial.legendre.leggauss(400)
 
     def means(shaped: Any, *order: tuple[int, int, int]) -> list[float]:
         """E z^k f^(i) f^(j)"""
-        ends = np.array([-12.0, -shaped.input_shift / shaped.input_scale, 12.0])
-        z = ends[:-1, None] + np.diff(ends)[:, None] / 2 * (1 + node)
-        w = np.diff(ends)[:, None] / 2 * weight * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        z, w = panels(np.sort(np.append(np.linspace(-12, 12, 49), -shaped.input_shift / shaped.input_scale)))
+        w *= np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
         slopes = [shaped.activation, shaped.activation.derivative, shaped.activation.derivative.derivative]
         f = [sp.lambdify(mf.x, phi.expression.replace(sp.DiracDelta, lambda *_: 0), "numpy") for phi in slopes]
         return [float(np.sum(w * z**k * f[i](z) * f[j](z))) for k, i, j in order]

@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 
 import meanfield as mf
 
@@ -111,10 +112,8 @@ def test_what_begins_flatter_than_any_power(name: str) -> None:
     f, edges = FLAT[name]
     phi, variance, gap = mf.Activation(f), 1.2, 0.35
     ends = sorted({e + s * t for e in edges for s in (-1, 1) for t in (0, 0.04, 0.1, 0.25, 0.6)} | {*np.arange(-12, 12.1, 0.5).tolist()})
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    lows, highs = np.array(ends[:-1])[:, None], np.array(ends[1:])[:, None]
-    u = ((lows + highs) / 2 + (highs - lows) / 2 * nodes).ravel()
-    w = ((highs - lows) / 2 * weights).ravel() * np.exp(-(u**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    u, w = panels(np.array(ends))
+    w *= np.exp(-(u**2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
     value, rate = (np.array(list(map(sp.lambdify(x, g, "math"), u.tolist()))) for g in (f, f.diff(x)))
     second, slope = (float(w @ v**2) for v in (value, rate))
     assert mf.evaluate(phi.second_moment(q), q=variance) == pytest.approx(second, rel=2e-14)

@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 
 import meanfield as mf
 from meanfield.gaussian.analyticity import reproduces, taylor
@@ -55,20 +56,15 @@ def test_second_moments_from_tiny_variances_on(f: sp.Expr, place: float) -> None
 
 def _gap(f: sp.Expr, variance: float, d: float) -> float:
     """half the mean of (f(u) - f(v))^2 by Gauss's rule on panels that end where either jumps, at 0"""
-    value, (t, w) = sp.lambdify(x, f, "numpy"), np.polynomial.legendre.leggauss(24)
-
-    def rule(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        low, half = ends[:-1, None], np.diff(ends)[:, None] / 2
-        return (low + half * (1 + t)).ravel(), (half * w).ravel()
-
+    value = sp.lambdify(x, f, "numpy")
     s, r = np.sqrt(variance), np.sqrt(d * (2 - d / variance))  # of u, and of v - (1 - d/q) u
     scales = np.geomspace(1e-3, 1, 10) * 9
-    u, a = rule(np.unique(np.concatenate([side * scale * scales for side in (-1, 1) for scale in (s, min(s, 2 * r))] + [[0.0]])))
+    u, a = panels(np.unique(np.concatenate([side * scale * scales for side in (-1, 1) for scale in (s, min(s, 2 * r))] + [[0.0]])))
     total = 0.0
     for point, weight in zip(u, a, strict=True):
         mu = (1 - d / variance) * point
         ends = np.concatenate([mu + r * np.linspace(-9, 9, 13), [0.0] if abs(mu) < 9 * r else []])
-        v, b = rule(np.unique(ends))
+        v, b = panels(np.unique(ends))
         with np.errstate(over="ignore"):  # 1/inf is the value
             inner = b @ ((value(point) - value(v)) ** 2 * np.exp(-(((v - mu) / r) ** 2) / 2))
         total += weight * np.exp(-((point / s) ** 2) / 2) * inner

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 from numpy.typing import NDArray
 
 import meanfield as mf
@@ -36,11 +37,8 @@ BUMPS: dict[str, tuple[sp.Expr, Callable[[Floats], Floats], tuple[float, float]]
 
 def points(value: Callable[[Floats], Floats], ends: tuple[float, float]) -> tuple[Floats, Floats]:
     """nodes on an interval, and a function there times their weights"""
-    nodes, weights = np.polynomial.legendre.leggauss(16)
-    cuts = np.linspace(*ends, 51)
-    half = np.diff(cuts)[:, None] / 2
-    u = (cuts[:-1, None] + half * (1 + nodes)).ravel()
-    return u, value(u) * (half * weights).ravel()
+    u, w = panels(np.linspace(*ends, 51))
+    return u, value(u) * w
 
 
 def summed(value: Callable[[Floats], Floats], ends: tuple[float, float], law: tuple[float, float, float], mean: float = 0.0) -> float:

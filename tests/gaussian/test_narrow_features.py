@@ -8,9 +8,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 
 import meanfield as mf
-from meanfield.gaussian.panel_rules import panels
+from meanfield.gaussian import panel_rules
 
 x, q, delta = mf.x, mf.q, mf.delta
 
@@ -19,7 +20,7 @@ def test_weights_make_up_for_nodes_that_are_rounded() -> None:
     """a panel of 2e-6 at 30, where nodes are off by 1e-9 of it; sums in more digits"""
     y, w = np.empty(64), np.empty(64)
     low, high = 30.0 - 2e-6, 30.0
-    count = panels(low, high, 0.0, 30.0, 8.6, 3.0, y, w, 0)
+    count = panel_rules.panels(low, high, 0.0, 30.0, 8.6, 3.0, y, w, 0)
     with mp.workdps(40):
         for k in range(8):
             z = [(mp.mpf(t) - 30) * 10**6 for t in y[:count]]
@@ -66,20 +67,18 @@ def test_a_gap_beside_a_mean() -> None:
 
 def _gap_of_steps(slope: float, place: float, variance: float, d: float) -> float:
     """half of E (f(u) - f(v))^2 over (u + v)/2 and u - v, of f = tanh(slope (x - place)): the first is next to the place where it counts"""
-    t, w = np.polynomial.legendre.leggauss(40)
     s, r = np.sqrt(variance - d / 2), np.sqrt(2 * d)
     steps = np.concatenate(([0.0], np.geomspace(0.1 / slope, 9 * r, 30)))
-    half, total = np.diff(steps)[:, None] / 2, 0.0
-    for b, weight in zip((steps[:-1, None] + half * (1 + t)).ravel(), (half * w).ravel(), strict=True):
+    total = 0.0
+    for b, weight in zip(*panels(steps), strict=True):
         around = np.unique(
             np.concatenate(
                 [sign * b / 2 + side * np.append(0.0, np.geomspace(0.1, 40, 20)) / slope for sign in (-1, 1) for side in (-1, 1)]
             )
         )
-        own = np.diff(around)[:, None] / 2
-        m = (around[:-1, None] + own * (1 + t)).ravel()
+        m, own = panels(around)
         square = (np.tanh(slope * (m + b / 2)) - np.tanh(slope * (m - b / 2))) ** 2
-        inner = (own * w).ravel() @ (square * np.exp(-(((place + m) / s) ** 2) / 2))
+        inner = own @ (square * np.exp(-(((place + m) / s) ** 2) / 2))
         total += 2 * weight * np.exp(-((b / r) ** 2) / 2) * inner
     return float(total / (4 * np.pi * s * r))
 

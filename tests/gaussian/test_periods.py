@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
 
 import meanfield as mf
 from meanfield.gaussian.pair_expectation import PairExpectation
@@ -45,10 +46,10 @@ def test_kinks_without_end(name: str) -> None:
 def test_kinks_of_growing_size_without_end() -> None:
     """delta E f'^2 for tiny delta"""
     f, delta = x * sp.Max(sp.sin(20 * x), 0), np.array([1e-299, 1e-99, 1e-28])
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    u = (np.arange(-40, 41)[:, None] + 0.25) * math.pi / 10 + nodes * math.pi / 40  # where the sine is positive
+    starts = np.arange(-40, 41)[:, None] * math.pi / 10
+    u, w = panels(starts + np.array([0.0, math.pi / 20]))  # where the sine is positive
     slopes = np.sin(20 * u) + 20 * u * np.cos(20 * u)
-    mean = float((slopes**2 * np.exp(-(u**2) / 2) @ weights).sum()) * math.pi / 40 / math.sqrt(2 * math.pi)
+    mean = float(np.sum(w * slopes**2 * np.exp(-(u**2) / 2))) / math.sqrt(2 * math.pi)
     np.testing.assert_allclose(mf.evaluate(mf.Activation(f).gap(mf.q, mf.delta), q=1, delta=delta), delta * mean, rtol=1e-11)
 
 
@@ -187,13 +188,10 @@ def test_kinks_without_end_where_one_input_is_a_multiple_of_the_other(name: str,
     far = 9 * math.sqrt(v)
     every = np.arange(-2000, 2001) * (math.pi / 2)
     ends = np.unique(np.concatenate((every, every / ratio)))
-    ends = ends[abs(ends) <= far]
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    half = np.diff(ends)[:, None] / 2
-    u = ends[:-1, None] + half * (1 + nodes)
-    terms = half * value(u) * value(ratio * u) * np.exp(-(u**2) / (2 * v)) / math.sqrt(2 * math.pi * v)
+    u, w = panels(ends[abs(ends) <= far])
+    terms = w * value(u) * value(ratio * u) * np.exp(-(u**2) / (2 * v)) / math.sqrt(2 * math.pi * v)
     found = mf.evaluate(mf.Activation(f).kernel(mf.q1, mf.p, mf.q2), q1=v, p=ratio * v, q2=ratio**2 * v)
-    assert found == pytest.approx(float((terms @ weights).sum()), abs=1e-13)
+    assert found == pytest.approx(float(terms.sum()), abs=1e-13)
 
 
 @pytest.mark.parametrize(
