@@ -24,6 +24,7 @@ from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, untold
 from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
+from meanfield.gaussian.local_expansions import NoExpansion, mean_near
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
@@ -92,6 +93,10 @@ class Node(sp.Expr):
         return {x, y}
 
     @property
+    def canonical_variables(self) -> dict[sp.Basic, sp.Symbol]:
+        return {s: s for s in self.bound_symbols}  # renamed they would be constants, and sympy, asking what is free, lose the law
+
+    @property
     def free_symbols(self) -> set[sp.Basic]:
         found: set[sp.Basic] = self.integrand.free_symbols - {x, y}
         return found.union(*(a.free_symbols for a in self.args[1:]))
@@ -102,7 +107,9 @@ class Node(sp.Expr):
         return not self.integrand.free_symbols.isdisjoint(set().union(*(a.free_symbols for a in self.args[1:])))
 
     def _eval_subs(self, old: sp.Basic, new: sp.Basic) -> sp.Expr:
-        f = self.integrand if old in (x, y) else self.integrand._subs(old, new)
+        if new.free_symbols & self.bound_symbols and self.has_free(old):
+            raise ValueError(f"{new} in the place of {old} in {self}: x and y are bound by the expectation, whose own they would be")
+        f = self.integrand if old.free_symbols & self.bound_symbols else self.integrand._subs(old, new)
         return self.func(f, *[a._subs(old, new) for a in self.args[1:]])
 
     def _eval_is_polynomial(self, syms: set[sp.Basic]) -> bool:
@@ -156,9 +163,23 @@ class Node(sp.Expr):
         result = _put(literature(form), values)
         return self if result.has(S.NaN, S.ComplexInfinity) else _remembered(result, self)  # 0/0 at correlation 1 or -1
 
+    def check_law(self) -> None:
+        """Raises ValueError where there is no such law."""
+
+    def at_rest(self) -> sp.Expr | None:
+        """The value where nothing varies. Raises NoExpansion where it has none there."""
+        return None
+
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
         if self.free_symbols:
             return None
+        self.check_law()
+        try:
+            rest = self.at_rest()
+        except NoExpansion:
+            raise ValueError(f"{self}: no value where nothing varies") from None
+        if rest is not None:
+            return rest.evalf(mp.libmp.prec_to_dps(prec))
         result = self.closed()
         if result in (S.Infinity, S.NegativeInfinity):
             return result
@@ -253,6 +274,13 @@ class Expectation(Node):
     @property
     def mean(self) -> sp.Expr:
         return self.args[2]
+
+    def check_law(self) -> None:
+        if self.variance.is_nonnegative is False:
+            raise ValueError(f"{self}: expected a variance of at least 0, got {self.variance}")
+
+    def at_rest(self) -> sp.Expr | None:
+        return mean_near(self.integrand, self.mean)[0] if self.variance == 0 else None
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         f, centred = self.integrand, self.mean == 0

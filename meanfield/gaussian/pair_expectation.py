@@ -18,6 +18,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
 from meanfield.gaussian.growth import beyond
+from meanfield.gaussian.local_expansions import mean_near
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.one_direction import apart, in_one_direction
 from meanfield.gaussian.power_moments import PowerMoment
@@ -27,6 +28,9 @@ from meanfield.gaussian.special import without_hints
 from meanfield.symbols import known
 
 __all__ = ["E", "Gap", "PairExpectation"]
+
+#: how far a covariance may be beyond its bound by rounding
+BEYOND = sp.Rational(1, 2**40)
 
 x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", "q2", "delta"))
 
@@ -71,6 +75,19 @@ class PairExpectation(Node):
                 first *= factor
         return first, second
 
+    def check_law(self) -> None:
+        v1, cov, v2 = self.args[1:4]
+        if False in (v1.is_nonnegative, v2.is_nonnegative, cov.is_real) or (cov**2 - v1 * v2 * (1 + BEYOND)).is_positive:
+            raise ValueError(f"{self}: expected variances of at least 0 and a covariance of at most the root of their product")
+
+    def at_rest(self) -> sp.Expr | None:
+        _, v1, _, v2, m1, m2 = self.args
+        parts = self.separated() if v1 == 0 or v2 == 0 else None
+        if parts is None:
+            return None
+        means = [mean_near(f, m)[0] if v == 0 else Expectation(f, v, m) for f, v, m in zip(parts, (v1, v2), (m1, m2), strict=True)]
+        return sp.Mul(*means)
+
     def parted(self) -> sp.Expr:
         """A sum over the terms of the integrand, those of one alpha u + beta v as means of that; itself where it is no sum."""
         _, v1, cov, v2, m1, m2 = self.args
@@ -102,6 +119,11 @@ class PairExpectation(Node):
         if v1 == v2:
             return closed.cross(*parts, means), {q: v1, p: cov, **values}
         return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
+
+    def doit(self, **hints: Any) -> sp.Expr:
+        result, parts = super().doit(**hints), self.separated()
+        one = as_one(*parts, self.args[1:]) if result == self and parts is not None else None
+        return result if one is None else one.doit(**hints)
 
     def _is_finite(self) -> bool | None:
         parts = self._about_the_means()
@@ -243,6 +265,11 @@ class Gap(Node):
         if f is S.One or f is S.Zero or gap == 0 or even:
             return S.Zero
         return constant**2 * sp.Expr.__new__(cls, f, variance, gap)
+
+    def check_law(self) -> None:
+        _, v, gap = self.args
+        if False in (v.is_nonnegative, gap.is_nonnegative) or (gap - 2 * v * (1 + BEYOND)).is_positive:
+            raise ValueError(f"{self}: expected a variance of at least 0 and a gap of 0 to twice that")
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         infinite = coincident(self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero))  # half the mean square of a difference

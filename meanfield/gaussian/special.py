@@ -56,6 +56,12 @@ class Elementary(sp.Function):
     def _eval_is_real(self) -> bool:
         return True
 
+    def _eval_nseries(self, s: sp.Symbol, n: int, logx: sp.Expr | None, cdir: Any = 0) -> sp.Expr:
+        return self.definition().rewrite(sp.erf)._eval_nseries(s, n, logx, cdir)  # at infinity sympy knows erf of either sign
+
+    def _eval_as_leading_term(self, s: sp.Symbol, logx: sp.Expr | None = None, cdir: Any = 0) -> sp.Expr:
+        return self.definition().as_leading_term(s, logx=logx, cdir=cdir)
+
 
 class NormalCDF(Elementary):
     r"""\Phi(z) = P(Z < z) for a standard normal Z."""
