@@ -24,7 +24,7 @@ _VALUES = tuple(map(sp.Rational, ("-20", "-3", "-1/7", "1/7", "3", "20")))
 #: functions of x that kernels, quadrature and digits know
 _KNOWN = (
     *(sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh, sp.asinh, sp.acosh, sp.atanh),
-    *(sp.erf, sp.erfc, sp.erfi, sp.gamma, sp.Abs, sp.sign, sp.arg, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise, sp.DiracDelta),
+    *(sp.erf, sp.erfc, sp.gamma, sp.Abs, sp.sign, sp.arg, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise, sp.DiracDelta),
     *(NormalCDF, NormalDensity, ScaledErfc, expm1, log1p),
 )
 #: the same by others
@@ -50,7 +50,7 @@ def written_in_known(f: sp.Expr) -> sp.Expr:
                 f"Heaviside(x - 1) + Heaviside(x - 2), or a smooth or triangular wave in sin and cos, as acos(cos(2*pi*x))/(2*pi)"
             )
         if t.has(x) and not isinstance(t, _KNOWN):
-            plain = (k for k in _KNOWN if k not in (sp.DiracDelta, sp.erfi) and k.__module__.startswith("sympy.functions"))
+            plain = (k for k in _KNOWN if k is not sp.DiracDelta and k.__module__.startswith("sympy.functions"))
             names = ", ".join(sorted(k.__name__ for k in plain))
             raise ValueError(f"expression = {f}: {type(t).__name__} of x has no numeric form: an activation is written in powers, {names}")
     return f
@@ -124,4 +124,9 @@ def unreal_at(f: sp.Expr) -> sp.Rational | None:
     """The first of a few points on both sides of 0 at which f is not real, its parameters at small values; None if it is at all."""
     at = f.xreplace(sampled(f))
     values = ((point, at.subs(x, point)) for point in sorted(_POINTS, key=abs))
-    return next((p for p, v in values if not v.has(sp.DiracDelta) and sp.im(sp.N(v, 15, chop=True)) != 0), None)
+    return next((p for p, v in values if not v.has(sp.DiracDelta) and not _has_real_value(v)), None)
+
+
+def _has_real_value(v: sp.Expr) -> bool:
+    number = sp.N(v, 15)
+    return number not in (sp.nan, sp.zoo) and (sp.Abs(sp.im(number)) <= 1e-10 * sp.Abs(number)) == sp.true

@@ -24,9 +24,10 @@ from meanfield.gaussian.forms import literature
 from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, untold
 from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
-from meanfield.gaussian.local_expansions import NoExpansion, mean_near
+from meanfield.gaussian.local_expansions import mean_near
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
+from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known

@@ -20,7 +20,7 @@ from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
 from meanfield.gaussian.growth import beyond
 from meanfield.gaussian.local_expansions import mean_near
 from meanfield.gaussian.logarithmic_moments import LogMoment
-from meanfield.gaussian.one_direction import apart, in_one_direction
+from meanfield.gaussian.one_direction import apart, in_one_direction, in_two_directions
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
 from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
@@ -89,16 +89,26 @@ class PairExpectation(Node):
         return sp.Mul(*means)
 
     def parted(self) -> sp.Expr:
-        """A sum over the terms of the integrand, those of one alpha u + beta v as means of that; itself where it is no sum."""
+        """A sum over the terms of the integrand, those of one alpha u + beta v as means of that, products of two such as means of both;
+        itself where it is no sum."""
         _, v1, cov, v2, m1, m2 = self.args
 
+        def between(a: sp.Expr, b: sp.Expr, c: sp.Expr, d: sp.Expr) -> sp.Expr:
+            """the covariance of a u + b v and c u + d v"""
+            return sp.factor_terms(sp.expand(a * c * v1 + (a * d + b * c) * cov + b * d * v2))
+
         def mean(term: sp.Expr) -> sp.Expr:
-            found = in_one_direction(term)
-            if found is None:
+            one = in_one_direction(term)
+            if one is not None:
+                g, a, b = one
+                variance, centre = between(a, b, a, b), a * m1 + b * m2
+                return Expectation(g, variance, centre) if variance != 0 else g.xreplace({x: centre})
+            two = in_two_directions(term)
+            if two is None:
                 return PairExpectation(term, v1, cov, v2, m1, m2)
-            g, a, b = found
-            variance, centre = sp.factor_terms(sp.expand(a**2 * v1 + 2 * a * b * cov + b**2 * v2)), a * m1 + b * m2
-            return Expectation(g, variance, centre) if variance != 0 else g.xreplace({x: centre})
+            g, (a, b, c, d) = two
+            law = between(a, b, a, b), between(a, b, c, d), between(c, d, c, d), a * m1 + b * m2, c * m1 + d * m2
+            return sp.Add(*[PairExpectation(t, *law) for t in sp.Add.make_args(g)])
 
         terms = sp.Add.make_args(self.integrand)
         return sp.Add(*[mean(t) for term in terms for t in ((term,) if in_one_direction(term) else sp.Add.make_args(apart(term)))])

@@ -65,11 +65,28 @@ def _along(f: sp.Expr, way: Stretch) -> sp.Expr:
 
 def _outward(f: sp.Expr, way: Stretch) -> sp.Expr:
     f = in_pieces(f, way.sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
+    f = f.replace(lambda t: isinstance(t, (sp.asin, sp.acos)) and _is_step(t.args[0]), _arc_of_step)
     f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), way))
     f = f.replace(lambda t: isinstance(t, expm1) and way.rise(t.args[0]) > 0, lambda t: -exp(t.args[0]) * expm1(-t.args[0]))
     f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and way.rise(t.args[0]) != 0, lambda t: _exponentials(t, way))
     f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, way), way))
     return _Outward(way)(f)
+
+
+def _is_step(e: sp.Expr) -> bool:
+    sign, step = e.as_coeff_Mul()
+    return sign in (1, -1) and isinstance(step, (sp.tanh, sp.erf))
+
+
+def _arc_of_step(t: sp.Expr) -> sp.Expr:
+    r"""asin and acos of a step w from -1 to 1 without 1 - w: \arcsin w = \arctan w/\sqrt{1 - w^2}, half of \arccos w is
+    \arctan\sqrt{(1 - w)/(1 + w)}"""
+    sign, step = t.args[0].as_coeff_Mul()
+    z = sign * step.args[0]
+    if isinstance(step, sp.tanh):
+        return 2 * sp.atan(sp.tanh(z / 2)) if isinstance(t, sp.asin) else 2 * sp.atan(exp(-z))
+    below, above = NormalCDF(sp.sqrt(2) * z), NormalCDF(-sp.sqrt(2) * z)
+    return sp.atan(t.args[0] / (2 * sp.sqrt(below * above))) if isinstance(t, sp.asin) else 2 * sp.atan(sp.sqrt(above / below))
 
 
 def _one_power(e: sp.Mul, way: Stretch) -> sp.Expr:

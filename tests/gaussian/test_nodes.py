@@ -66,7 +66,7 @@ def test_series_of_closed_forms(phi: mf.Activation) -> None:
         for small in (sp.Rational(1, 10**8), sp.Rational(1, 10**10)):
             rest = sp.N((e - series.removeO()).subs(q, small), 15, maxn=400)
             assert abs(rest) < 10 * small**3
-        assert sp.limit(e / series.removeO().as_leading_term(q), q, 0) == 1
+        assert sp.simplify(sp.limit(e / series.removeO().as_leading_term(q), q, 0)) == 1
 
 
 def test_series_of_named_functions() -> None:

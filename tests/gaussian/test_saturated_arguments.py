@@ -1,0 +1,49 @@
+"""Functions of functions that go to a limit: an arc of one next to 1, a modulus or a larger of two that is always the same."""
+
+import mpmath as mp
+import pytest
+import sympy as sp
+
+import meanfield as mf
+from meanfield import x
+from meanfield.gaussian.zeros import is_zero
+
+ARCS = [sp.asin(sp.tanh(x)), sp.acos(sp.tanh(x)), sp.asin(sp.erf(x)), sp.acos(-sp.erf(x)), sp.asin(sp.tanh(2 * x + 1))]
+NEVER = sp.Max(sp.tanh(x), sp.erf(x) - sp.Rational(1, 2))  # the second is never larger
+
+
+@pytest.mark.parametrize("f", ARCS, ids=str)
+@pytest.mark.parametrize("variance", [1e-6, 1.0, 300.0])
+def test_arcs_of_steps(f: sp.Expr, variance: float) -> None:
+    """Next to 1 an arc sine has half the digits that its argument has."""
+    phi, value = mf.Activation(f), sp.lambdify(x, f, "mpmath")
+    with mp.workdps(40):
+        s = mp.sqrt(variance)
+        ends = [k / max(s, 1) for k in (-8, -2, 0, 2, 8)]
+        true = mp.quad(lambda z: value(s * z) ** 2 * mp.npdf(z), sorted({*ends, mp.mpf(-13), mp.mpf(13)}))
+    assert mf.evaluate(phi.second_moment(mf.q), q=variance) == pytest.approx(float(true), rel=1e-12)
+
+
+@pytest.mark.parametrize("f", ARCS, ids=str)
+def test_their_derivatives_are_activations(f: sp.Expr) -> None:
+    """Far out they are 0/0, which tells nothing about where they are real."""
+    gap = mf.evaluate(mf.Activation(f).gap(mf.q, mf.delta), q=1.0, delta=1e-14)
+    assert gap == pytest.approx(1e-14 * mf.evaluate(mf.Activation(f).derivative.second_moment(mf.q), q=1.0), rel=1e-9)
+
+
+def test_the_larger_of_two_of_which_one_never_is() -> None:
+    phi = mf.Activation(NEVER)
+    for own, known in ((phi, mf.tanh), (phi.derivative, mf.tanh.derivative)):
+        assert mf.evaluate(own.gap(mf.q, mf.delta), q=1.5, delta=0.9) == pytest.approx(
+            mf.evaluate(known.gap(mf.q, mf.delta), q=1.5, delta=0.9), rel=1e-12
+        )
+    assert mf.evaluate(phi.mean(mf.q), q=1.5) == pytest.approx(0, abs=1e-13)
+
+
+def test_what_decides_stands_in_every_derivative() -> None:
+    assert not is_zero(NEVER + NEVER.xreplace({x: -x}))  # which it is, but that is not proved
+
+
+def test_functions_without_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="erfi of x has no numeric form"):
+        mf.Activation(sp.erfi(x / 3))
