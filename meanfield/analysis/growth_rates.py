@@ -14,6 +14,7 @@ Far out (q = X -> oo) or near 0 (q = 1/X) one repeat takes X to A X, or, where A
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -284,8 +285,9 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     if vanishes(m[0, 0] + m[0, 1] - m[1, 0] - m[1, 1]):
         roots = [m[0, 0] + m[0, 1], m[1, 1] - m[0, 1]]  # a gradient that is equal at all tokens stays so
     elif all(e.is_rational_function() for e in m) and not m.has(sp.Float):
-        _, factors = sp.factor_list(sp.expand(mu**2 - m.trace() * mu + m.det()), mu)
-        roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
+        with suppress(sp.PolynomialError):  # of roots and pi at once there are no factors
+            _, factors = sp.factor_list(sp.expand(mu**2 - m.trace() * mu + m.det()), mu)
+            roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]
     if len(roots) != 2:
         middle, half = m.trace() / 2, sp.sqrt(((m[0, 0] - m[1, 1]) / 2) ** 2 + m[0, 1] * m[1, 0])
         roots = [middle - half, middle + half]

@@ -21,10 +21,12 @@ from meanfield.analysis.tangent_kernels import Kernel, kernel_of
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
+from meanfield.numeric.patience import SECONDS, check_patience
 from meanfield.numeric.runs import bound_parameters, initial_moments
 from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept
-from meanfield.numeric.work import patient
+from meanfield.numeric.threads import share
+from meanfield.numeric.work import FASTER, patient
 from meanfield.numeric.zero_parameters import zeros_of
 from meanfield.recurrence import Recursion, recursion
 
@@ -144,6 +146,7 @@ def sensitivity(
             ready = prepared_pair(net, depth, q, q2, p, c, gap, "last", parameters)
         else:
             ready = prepared_tokens(net, depth, q, p, c, gap, start, "last", parameters)
+        ready.check_patience()
         names = _names([name for name in ready.parameters if name not in sizes_of(net)], with_respect_to, starts(ready))
         found = _shaped(ready.grid, names, depth, *gram_tangents(ready, names))
         gone = np.ravel(np.asarray(found.q) == 0)
@@ -247,9 +250,18 @@ def _run(
     out = [np.empty(count) for _ in range(3)] + [np.empty((directions, count)) for _ in range(3)]
     shapes = [i.shapes([s.name for s in rec.parameters], table) for i in kernel.integrands]
     layers = depth * sum(stage.times for stage in rec.stages)
-    small = patient(layers * count * kernel.work.milliseconds(shapes), is_kept(kernel.source, "tangents"))
-    given = (depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0)
-    execute(kernel.source, "tangents", (*given, *out, *shapes), small)
+    milliseconds = layers * count * kernel.work.milliseconds(shapes)
+    check_patience(depth, layers, milliseconds / (1e3 * FASTER * SECONDS), "derivatives go layer by layer")
+    given = (depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0, *out, *shapes)
+    halt = np.zeros(1, dtype=np.int64)
+
+    def task(small: bool) -> None:
+        execute(kernel.source, "tangents", (halt, *given), small)
+
+    if patient(milliseconds, is_kept(kernel.source, "tangents")):
+        task(small=True)
+    else:
+        share(task, [False], "sensitivity", lambda: halt.fill(1))
     return out
 
 

@@ -76,8 +76,7 @@ def sign(e: sp.Expr) -> int | None:
     if sp.count_ops(e) < 60:
         e = sp.expand(e)
         plain = not e.has(sp.Float, sp.Function) and e.is_rational_function()
-        for form in (sp.Expr.doit, sp.factor) if plain else (sp.Expr.doit,):
-            found = form(e)
+        for found in (e.doit(), sp.factor(e)) if plain else (e.doit(),):
             if found.is_zero:
                 return 0
             if found.is_positive or found.is_negative:

@@ -21,8 +21,8 @@ __all__ = ["Kernel", "kernel_of"]
 q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
 _LOOPS = '''
-def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
-    """Fill the state and ln J at every grid point, and their tangents for every row of seeds."""
+def tangents(halt, depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
+    """Fill the state and ln J at every grid point, and their tangents for every row of seeds. halt[0] > 0 ends it."""
     L = float(depth)
     count = seeds.shape[0]
     for g in range(q0.shape[0]):
@@ -38,6 +38,8 @@ def tangents(depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, l
             dots[k, 2] = 0.0
             dots[k, 3] = 0.0
         for l in range(depth):
+            if halt[0] > 0:
+                return
             q, delta, a, b, e = step({call})
         total = a + pooled * b
         q_out[g] = q

@@ -18,12 +18,16 @@ from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
 from meanfield.numeric.gram_state import Grams
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
+from meanfield.numeric.patience import check_patience
 from meanfield.numeric.programs import among
 from meanfield.numeric.runs import bound_parameters, check_angle, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
 Floats = NDArray[np.float64]
+
+#: what a layer costs at least, of however few points, a layer of a point in closed form being 1
+LAYER = 1e5
 
 
 def _layers(record: str | int | Sequence[int], passes: Passes, count: int) -> NDArray[np.int64]:
@@ -69,8 +73,14 @@ class Gram:
         """Of a point over all layers, a layer of a recursion in (q, p) in closed form being 1, roughly."""
         return max(self.depth, 1) * int(self.gram.shape[-1]) ** 2 * (2000 if has_softmax(self.net) else 50)
 
+    def check_patience(self) -> None:
+        """Refuse more layers than anybody waits for."""
+        cost = max(self.cost * math.prod(self.grid), self.depth * LAYER)
+        check_patience(self.depth, self.depth, cost, "Gram matrices go layer by layer")
+
     def run(self, points: int) -> GramRun | PairRun:
         """Do it; `points` are in the whole grid, of which this may be a chunk."""
+        self.check_patience()
         n = self.gram.shape[-1]
         passes = Passes(self.net, self.depth, self.layers.size, self.start == "pooled", n, self.pair)
         with among(None if points == 1 else points * max(self.depth, 1) * n * n):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.numeric.patience import DEEP, SECONDS, check_patience
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.tables import growing
@@ -23,14 +24,12 @@ __all__ = ["Job", "Output", "done", "lanes_of"]
 
 Floats = NDArray[np.float64]
 
-#: layers from which on `deep` is faster than one by one, compiled
-DEEP = 1 << 22
 #: layer-points that a thread does at a time
 CHUNK = 250_000
 #: points that a thread does at least where they share the panels of passes
 SHARED = 8
-#: layer-points in closed form that a very deep network may cost one by one; of those, what one costs alone; seconds of one of many
-LONGEST, ALONE, SECONDS = 1e10, 10, 5e-9
+#: layers of one of many points that one costs alone
+ALONE = 10
 #: seconds from which on the layers of a point by quadrature are spared where they can be
 SPARED = 10.0
 #: repeats within which points are looked for that go bad, of which more repeats say nothing else
@@ -284,12 +283,9 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
 def _check_patience(job: Job, kernel: Kernel) -> None:
     """Refuse layers that were to be spared, where one by one they take minutes or days."""
     layers, count = job.depth * kernel.layers, job.q0.shape[0]
-    cost = layers * max(count * kernel.weight, ALONE)
-    if layers >= DEEP and job.marks.size <= SOME and cost > LONGEST:
-        raise ArithmeticError(
-            f"depth = {job.depth}: {count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as "
-            f"rounding shows, and {layers} layers one by one would take some {cost * SECONDS / 60:.3g} minutes: pass a smaller depth"
-        )
+    if job.marks.size <= SOME:
+        who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
+        check_patience(job.depth, layers, layers * max(count * kernel.weight, ALONE), who)
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:

@@ -13,10 +13,19 @@ from sympy.codegen.cfunctions import expm1
 from meanfield.gaussian import closed
 from meanfield.symbols import known
 
-__all__ = ["far_gap"]
+__all__ = ["NUMBERS", "far_gap"]
 
 q, delta = known("q"), known("delta")
 
+
+def _angle_minus_sine(theta: mp.mpf) -> mp.mpf:
+    """to the precision asked for, as kernels have it"""
+    with mp.workprec(mp.mp.prec + 2 * max(0, -mp.mag(theta))):
+        return theta - mp.sin(theta)
+
+
+#: what closed forms of kernels hold, in any number of digits
+NUMBERS = [{"expm1": mp.expm1, "AngleMinusSine": _angle_minus_sine}, "mpmath"]
 #: relative loss from which on a form counts as cancelled, and the variances and relative gaps at which that is looked at
 LOST, PROBED = 1e-13, tuple((v, r * v) for v in (1e4, 1e10) for r in (1.5, 0.3))
 
@@ -31,7 +40,7 @@ def far_gap(f: sp.Expr, form: sp.Expr) -> sp.Piecewise | None:
     if second is None or cross is None or sp.Tuple(second, cross).has(sp.Piecewise, sp.oo):
         return None
     far = second - sp.Add(*[_about_opposites(t) for t in sp.Add.make_args(cross)])
-    value = [sp.lambdify((q, delta), e, [{"expm1": mp.expm1}, "mpmath"]) for e in (form, far)]
+    value = [sp.lambdify((q, delta), e, NUMBERS) for e in (form, far)]
     if not any(_lost(value[0], value[0], *point) > LOST for point in PROBED):
         return None
     if any(_lost(value[1], value[0], *point) > LOST for point in PROBED):

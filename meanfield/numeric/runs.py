@@ -154,7 +154,8 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
         return q0, None
     ((name, value),) = given.items()
     v = arguments.number_array(value, name)
-    arguments.broadcast({"q": q0, name: v})
+    shape = arguments.broadcast({"q": q0, name: v})
+    check_memory("the start", 8.0 * math.prod(shape), f" ({math.prod(shape)} settings)", "fewer values of q or of " + name)
     if name == "p":
         return q0, np.asarray(q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q"))
     check_angle(v, name)

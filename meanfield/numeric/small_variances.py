@@ -23,7 +23,7 @@ from meanfield.gaussian.shape_rows import ANALYTIC, RADIUS, TERMS, right_of
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import AngleDifference, without_hints
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.large_gaps import far_gap
+from meanfield.numeric.large_gaps import NUMBERS, far_gap
 from meanfield.symbols import known
 
 __all__ = ["small_cross", "small_gap", "small_mean"]
@@ -80,17 +80,11 @@ def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
     if any(f.free_symbols != {x} or not is_smooth(f) for f in functions) or not form.free_symbols <= {q, delta}:
         return False
     form = without_hints(form).replace(lambda t: isinstance(t, AngleDifference), AngleDifference.definition)
-    value = sp.lambdify((q, delta), form, [{"expm1": mp.expm1, "AngleMinusSine": _angle_minus_sine}, "mpmath"])
+    value = sp.lambdify((q, delta), form, NUMBERS)
     try:
         return any(_lost(value, *point) > LOST for point in PROBED)
     except (NameError, TypeError, ZeroDivisionError):
         return False
-
-
-def _angle_minus_sine(theta: mp.mpf) -> mp.mpf:
-    """to the precision asked for, as kernels have it"""
-    with mp.workprec(mp.mp.prec + 2 * max(0, -mp.mag(theta))):
-        return theta - mp.sin(theta)
 
 
 def _lost(value: Callable[..., Any], v: float, d: float) -> float:

@@ -32,6 +32,9 @@ GROUP, FINISHED = "sweep", "sweep/finished"
 #: the version that stays readable everywhere and has text
 FORMAT: Literal[2] = 2
 
+#: endings of files in other formats
+_OTHERS = (".csv", ".nc", ".json", ".npy", ".npz", ".txt", ".parquet", ".h5", ".hdf5", ".zip")
+
 Index = tuple[int, ...]
 
 
@@ -44,6 +47,8 @@ def check_path(out: str | Path) -> Path:
         It is something else, or there is no such folder.
     """
     path = Path(out)
+    if path.suffix.lower() in _OTHERS:
+        raise ValueError(f"out = {str(path)!r}: a sweep is a folder in the Zarr format: pass one like {str(path.with_suffix('.zarr'))!r}")
     if not path.parent.is_dir():
         raise ValueError(f"out = {str(path)!r}: there is no folder {str(path.parent)!r}")
     if path.exists() and not (path / GROUP / ".zattrs").is_file():
