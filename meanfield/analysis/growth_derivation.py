@@ -26,6 +26,8 @@ from meanfield.analysis.growth_rates import (
     eigenvalues,
     gap_fixed,
     gap_slow,
+    is_one,
+    neutral_mode,
     slow_exponents,
     tidied,
 )
@@ -39,6 +41,7 @@ from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.blocks.laws import Signal
 from meanfield.gaussian.expectation import Expectation
 from meanfield.recurrence import Stage
+from meanfield.symbols import known
 
 __all__ = ["laws"]
 
@@ -81,6 +84,11 @@ def _alone(stage: Stage) -> Stage:
     return _with(stage, replace(law.output, delta=law.output.q), sp.diag(law.transfer[0, 0], 0))
 
 
+def _merged(stage: Stage) -> Stage:
+    """a stage as tokens see it that are one"""
+    return replace(stage, law=stage.law.put({known("delta"): S.Zero, known("p"): known("q")}))
+
+
 def _with(stage: Stage, output: Signal, transfer: sp.Matrix) -> Stage:
     """a stage of the same input, and of its definitions those that are still needed"""
     law = stage.law
@@ -112,6 +120,11 @@ def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Grow
     except (Undetermined, NoExpansion) as reason:
         approach = as_undetermined(reason)
     gap = approach.limit if isinstance(approach, Approach) else None
+    if isinstance(approach, Approach) and gap is not None and _is_slow_there(move, gap):
+        if gap != 0 or approach.theta != 1:
+            return unknown(Undetermined("where c goes to, q changes more slowly than by a factor"))
+        q, _, apjn = laws(tuple(map(_merged, stages)))
+        return q, _gap_law(move, approach, gap), apjn
     try:
         if isinstance(approach, Approach) and move.direction > 0:
             check_steady(stages, decay(approach, move))
@@ -129,6 +142,11 @@ def _moving(stages: Sequence[Stage], repeat: Repeat, move: Motion) -> tuple[Grow
     except (Undetermined, NoExpansion) as reason:
         return q, law, unknown_law("J", reason)
     return q, merging(stages, repeat, (q, law, apjn)), apjn
+
+
+def _is_slow_there(move: Motion, gap: sp.Expr) -> bool:
+    """whether q grows or falls by a factor that goes to 1 as 1 - c goes to its limit"""
+    return not move.slow and GAP in move.factor.free_symbols and is_one(at_gap(move.factor, gap))
 
 
 def _approach(repeat: Repeat, move: Motion) -> Approach:
@@ -209,7 +227,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         eta, k, m = slow_exponents(repeat, settled.limit)
     except ValueError:
         uniform(S.Zero)
-        return steps_law(_leading_transfer(repeat, settled.limit))
+        return _mixed_law(repeat, move, settled.limit)
     uniform(eta)
     gap = settled.limit if settled.limit is not None else S.Half if GAP not in move.beta.free_symbols else None
     if gap is None:
@@ -248,6 +266,21 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
 def _check_transfer(repeat: Repeat, r: sp.Expr | None, eta: sp.Expr) -> None:
     for t in repeat.transfer if coupled(repeat) else repeat.transfer[:1]:
         check_uniform(t, -eta, r)
+
+
+def _mixed_law(repeat: Repeat, move: Motion, gap: sp.Expr | None) -> Growth:
+    """J where a repeat mixes the gradients of tokens, and one of their mixtures is multiplied by what goes to 1"""
+    leading = _leading_transfer(repeat, gap)
+    neutral = neutral_mode(repeat, gap, leading)
+    if neutral is None:
+        return steps_law(leading)
+    share, eta, k, m = neutral
+    if (-eta, k) < (-move.kappa, move.logarithms - 1):
+        return Growth("J", "bounded", terms=((share, S.Zero),))
+    beta = at_gap(move.beta, S.Half if gap is None else gap)
+    if eta != move.kappa or k or move.logarithms or GAP in beta.free_symbols:
+        raise Undetermined("what one repeat multiplies the mixture of gradients by that stays goes to 1 too slowly")
+    return competing([(share, tidied(m / (beta * move.kappa)))], "power")
 
 
 def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:

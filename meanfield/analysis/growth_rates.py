@@ -298,6 +298,21 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(a, share) for a, share in found if not vanishes(share)]
 
 
+def neutral_mode(repeat: Repeat, gap: sp.Expr | None, t: sp.Matrix) -> tuple[sp.Expr, sp.Expr, int, sp.Expr] | None:
+    """(share, eta, k, m): of the eigenvalues of a transfer T = t + M X^-eta ln^k X + ... one is 1 + m X^-eta ln^k X + ..., and the other is
+    smaller in the end; None where there is no such."""
+    modes = eigenvalues(t)
+    share = next((share for mu, share in modes if is_one(mu)), None)
+    if share is None or not coupled(repeat) or any(sign(1 - mu) != 1 for mu, _ in modes if not is_one(mu)):
+        return None
+    entries = [{key: c for key, c in terms.items() if key != (S.Zero, 0)} for terms in repeat.transfer]
+    eta, k = max((next(iter(terms)) for terms in entries if terms), default=(-S.Infinity, 0))
+    values = [at_gap(coefficient(terms, eta, k), S.Half if gap is None else gap) if terms else S.Zero for terms in entries]
+    left, right = sp.Matrix([[t[1, 0], 1 - t[0, 0]]]), sp.Matrix([t[0, 1], 1 - t[0, 0]])
+    moved, size = (left * sp.Matrix(2, 2, values) * right)[0], (left * right)[0]
+    return share, -eta, k, tidied(moved / size)
+
+
 def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, int, sp.Matrix]:
     """(eta, k, M): T = 1 + M X^-eta ln^k X + ...; eta = oo where T is 1 to the order of the expansions."""
     both = coupled(repeat)
