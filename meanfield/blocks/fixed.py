@@ -162,7 +162,7 @@ def CausalAttention(
     *,
     sigma_Q: Any = 0,
     sigma_K: Any = 0,
-    frequencies: Iterable[Any] = (),
+    frequencies: tuple[Any, ...] = (),
     identity: Any = 0,
     uniform: Any = 1,
 ) -> FixedAttention | MaskedAttention:
