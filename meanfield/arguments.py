@@ -15,9 +15,12 @@ import sympy as sp
 from meanfield import exact, symbols
 
 __all__ = [
+    "above_zero",
     "broadcast",
     "check_bound",
+    "check_flag",
     "check_integer",
+    "check_range",
     "check_symbol",
     "check_sign",
     "check_variance",
@@ -36,6 +39,7 @@ __all__ = [
     "shown",
     "symbol_array",
     "variance_array",
+    "whole",
     "within",
 ]
 
@@ -76,6 +80,22 @@ def law(value: Any, name: str) -> sp.Expr:
     result = expression(value, name)
     if result.free_symbols & {symbols.known("x"), symbols.known("y")}:
         raise ValueError(f"{name} = {result}: x and y are bound by the expectation, its law may not depend on them")
+    return result
+
+
+def whole(value: Any, name: str, lowest: int = 1) -> sp.Expr:
+    """A whole number of at least `lowest`, or an expression, which sympy must not know to be none."""
+    result = expression(value, name)
+    if result.is_integer is False or (result - lowest).is_negative or (result.is_number and not result.is_integer):
+        raise ValueError(f"{name} = {shown(result)}: expected a whole number, at least {lowest}, or an expression")
+    return result
+
+
+def above_zero(value: Any, name: str) -> sp.Expr:
+    """A number above 0, or an expression, which sympy must not know to be none."""
+    result = expression(value, name)
+    if result.is_nonpositive or (result.is_number and not result.is_positive):
+        raise ValueError(f"{name} = {shown(result)}: expected a number above 0, or an expression")
     return result
 
 
@@ -305,3 +325,9 @@ def check_integer(value: Any, name: str, lowest: int) -> int:
     if value < lowest:
         raise ValueError(f"{name} = {value}: expected a whole number, at least {lowest}")
     return int(value)
+
+
+def check_flag(value: Any, name: str) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r}: expected True or False")

@@ -99,9 +99,9 @@ def budget(
     Parameters
     ----------
     net : Block
-    width, depth, hidden, n : whole number or expression
+    width, depth, hidden, n : whole number >= 1 or expression
         Left out: the symbols d, L, 4 width and n. `hidden` are the units inside an MLP or gated MLP.
-    vocabulary : whole number or expression
+    vocabulary : whole number >= 0 or expression
         Rows of the embedding.
     tied : bool
         Whether the read-out is the embedding again.
@@ -109,7 +109,9 @@ def budget(
     Raises
     ------
     TypeError
-        `net` is no block, or holds one whose shapes are not known.
+        `net` is no block, or holds one whose shapes are not known; `tied` is not True or False.
+    TypeError, ValueError
+        A size is no whole number in its range and no expression.
 
     Examples
     --------
@@ -125,11 +127,12 @@ def budget(
     (165999360, [0.128, 0.125])
     """
     checked_block(net, "net")
-    d = sp.Symbol("d", positive=True, integer=True) if width is None else arguments.expression(width, "width")
-    depth = known("L") if depth is None else arguments.expression(depth, "depth")
-    inner = 4 * d if hidden is None else arguments.expression(hidden, "hidden")
-    tokens = known("n") if n is None else arguments.expression(n, "n")
-    rows = arguments.expression(vocabulary, "vocabulary")
+    d = sp.Symbol("d", positive=True, integer=True) if width is None else arguments.whole(width, "width")
+    depth = known("L") if depth is None else arguments.whole(depth, "depth")
+    inner = 4 * d if hidden is None else arguments.whole(hidden, "hidden")
+    tokens = known("n") if n is None else arguments.whole(n, "n")
+    rows = arguments.whole(vocabulary, "vocabulary", 0)
+    arguments.check_flag(tied, "tied")
     block: Cost = cost(net, Sizes(d, d, inner, tokens))
     total = block.repeated(depth) + Cost(rows * d * (1 if tied else 2), 2 * rows * d)
     return Budget(total.parameters, total.flops, block)

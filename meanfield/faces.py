@@ -120,7 +120,10 @@ def latex(thing: Any) -> str:
     rule = _rule(latex, thing)
     if rule is not None:
         return str(rule(thing))
-    known = "an expression, an activation, a derivation, an expansion, an identity, a gain, a block or a recursion"
+    known = (
+        "an expression, a matrix or a number; an activation, a derivation, an expansion, an identity or a gain; a block, a law or a "
+        "recursion; a run, a growth law, fixed or critical points, a rule or another answer; or a tuple, list, mapping or array of these"
+    )
     raise TypeError(f"no LaTeX for {type(thing).__name__}: expected {known}")
 
 

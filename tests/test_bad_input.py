@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,9 @@ def test_start(value: Any) -> None:
     refused(lambda: mf.propagate(RELU, **{**START, "start": value}), "start", "token", "pooled")
 
 
-@pytest.mark.parametrize("value", bad("x", 0, -1, 1.5, None, True, NAN))
+@pytest.mark.parametrize("value", bad("x", 0, -1, -2, 1.5, 2.5, None, True, NAN, 3.0))
 def test_record(value: Any) -> None:
-    refused(lambda: mf.propagate(RELU, **{**START, "record": value}), "record")
+    refused(lambda: mf.propagate(RELU, **{**START, "record": value}), "record", "all", "last", "k", "sequence")
 
 
 def test_unknown_and_missing_parameters() -> None:
@@ -228,6 +229,17 @@ def test_not_blocks(value: Any) -> None:
     refused(lambda: mf.Parallel((mf.Linear(), value)), "block", kind=TypeError)
 
 
+@pytest.mark.parametrize(("kind", "name"), [(mf.Serial, "blocks"), (mf.Parallel, "branches")])
+@pytest.mark.parametrize("value", bad(3, None, mf.Linear(), mf.relu))
+def test_no_tuple_of_blocks(kind: Any, name: str, value: Any) -> None:
+    refused(lambda: kind(value), name, "tuple", kind=TypeError)
+
+
+def test_any_sequence_of_blocks_is_a_tuple_of_them() -> None:
+    parts = mf.Activate(mf.relu), mf.Linear(1, 0)
+    assert mf.Serial(list(parts)) == mf.Serial(iter(parts)) == mf.Serial(parts)
+
+
 @pytest.mark.parametrize("kind", [mf.Serial, mf.Parallel])
 def test_nothing_to_compose(kind: Any) -> None:
     refused(lambda: kind(()), kind=ValueError)
@@ -257,6 +269,80 @@ def test_pre_norm_missing(name: str) -> None:
 @pytest.mark.parametrize("value", bad(NAN, "a", mf.x, [1]))
 def test_pre_norm_scales(name: str, value: Any) -> None:
     refused(lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu), **{name: value}), name)
+
+
+@pytest.mark.parametrize("value", bad(NAN, "x", mf.x, [1]))
+def test_gains_of_branches(value: Any) -> None:
+    refused(lambda: mf.rezero(attention=None, mlp=mf.MLP(mf.relu), gain=value), "gain")
+    refused(lambda: mf.skip_init(mf.MLP(mf.relu), gain=value), "gain")
+
+
+@pytest.mark.parametrize("value", bad(np.eye(2), sp.eye(2), [[1.0]], "x", None))
+def test_weights_are_a_function_of_the_token_indices(value: Any) -> None:
+    for kind in (mf.FixedAttention, mf.MaskedAttention):
+        refused(lambda kind=kind: kind(value), "weights", "mf.i", "mf.j", type(value).__name__, kind=TypeError)
+
+
+@pytest.mark.parametrize("value", bad(3, None, "abc", [1, "a"], [NAN]))
+def test_frequencies(value: Any) -> None:
+    refused(lambda: mf.CausalAttention(sigma_Q=1, sigma_K=1, frequencies=value), "frequencies")
+    refused(lambda: mf.CausalAttention(frequencies=value), "frequencies")
+    refused(lambda: mf.MaskedAttention(1, frequencies=value), "frequencies")
+
+
+def test_frequencies_turn_queries_and_keys() -> None:
+    for logits in ({}, {"sigma_Q": 1}, {"sigma_Q": 0, "sigma_K": 1}):
+        refused(lambda logits=logits: mf.CausalAttention(frequencies=(1,), **logits), "frequencies", "sigma_Q", "sigma_K", kind=ValueError)
+    assert mf.CausalAttention(sigma_Q=1, sigma_K=1, frequencies=np.array([0.5])).frequencies == (sp.Rational(1, 2),)
+
+
+class Lawless(mf.Block):
+    """whose law is none"""
+
+    tokenwise = True
+
+    def law(self, signal: mf.Signal) -> mf.Law:
+        return 3  # type: ignore[return-value]
+
+
+def test_what_a_law_must_return() -> None:
+    for use in (mf.recursion, mf.Residual, mf.scaling.degree, lambda b: b >> mf.Linear(), lambda b: mf.Product(b, mf.Linear())):
+        refused(lambda use=use: use(Lawless()), "Lawless.law", "3", "mf.Law", kind=TypeError)
+    refused(lambda: mf.propagate(Lawless(), **START), "Lawless.law", "mf.Law", kind=TypeError)
+
+
+# -- what a network costs ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["width", "depth", "hidden", "n", "vocabulary"])
+@pytest.mark.parametrize("value", bad(-1, 1.5, sp.Rational(1, 2), sp.Symbol("z", negative=True), NAN, INF, "a", True, [1], 1j))
+def test_sizes_of_a_budget(name: str, value: Any) -> None:
+    refused(lambda: mf.budget(RELU, **{name: value}), name)
+
+
+@pytest.mark.parametrize("name", ["width", "depth", "hidden", "n"])
+def test_no_size_of_a_budget_is_0(name: str) -> None:
+    refused(lambda: mf.budget(RELU, **{name: 0}), name, kind=ValueError)
+    assert mf.budget(RELU, vocabulary=0) == mf.budget(RELU)
+
+
+@pytest.mark.parametrize("value", bad("x", 1, 0, None))
+def test_tied(value: Any) -> None:
+    refused(lambda: mf.budget(RELU, vocabulary=7, tied=value), "tied", kind=TypeError)
+
+
+# -- articles ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", bad(3, None, b"r.tex", ["r.tex"]))
+def test_path_of_an_article(value: Any) -> None:
+    refused(lambda: mf.report(RELU, value), "path", kind=TypeError)
+
+
+@pytest.mark.parametrize("values", [{"q": -1}, {"q": 1.0}, {"c": 0.5}, {"q": 2.0, "sigma_w": 1.0}], ids=str)
+def test_values_of_a_run_without_a_depth(values: dict[str, Any], tmp_path: Path) -> None:
+    refused(lambda: mf.report(RELU, tmp_path / "r.tex", **values), *values, "depth", kind=ValueError)
+    assert not list(tmp_path.iterdir())
 
 
 # -- activations -------------------------------------------------------------------------------------------------------------------------
@@ -456,7 +542,7 @@ def test_evaluate_expression(value: Any) -> None:
 
 @pytest.mark.parametrize("value", bad(None, "a", object()))
 def test_latex(value: Any) -> None:
-    refused(lambda: mf.latex(value), kind=TypeError)
+    refused(lambda: mf.latex(value), "expression", "run", "growth", "rule", "fixed", kind=TypeError)
 
 
 # -- the guard itself --------------------------------------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ def test_derive_as_latex(capsys):
         ("(" * 200 + "x" + ")" * 200, "nested beyond 100 levels"),
         ("x" * 10_001, "at most 10000"),
         ("5", "function of mf.x"),
+        ("tanh(y)", "expression = 'tanh(y)': an activation is a function"),
+        ("exp(x**2)", "expression = 'exp(x**2)': f = exp(x**2)"),
         ("q*x", "parameters"),
     ],
 )
@@ -85,6 +87,7 @@ def test_derive_refuses(capsys, text, reason):
     assert sentence.startswith("meanfield: ")
     assert sentence.count("\n") == 1
     assert reason in sentence
+    assert sentence.count("expression =") <= 1
 
 
 # -- propagate ----------------------------------------------------------------------------------------------------------------------
@@ -473,6 +476,11 @@ def test_scaling_rules(capsys):
     assert "sigma = sqrt(3)/72 = 0.0240563" in said(capsys, "scaling", "golden", "--fan-in", "768", "--fan-out", "3072")
     assert said(capsys, "scaling", "golden", "--latex").startswith(r"\begin{align*}")
     assert "expected one of sgd" in refused(capsys, "scaling", "deepnorm", "--optimizer", "adagrad")
+    for command in (("scaling", "deepnorm", "-N", "-3"), ("moments", "erf(alpha*x)", "--set", "alpha=-3")):
+        sentence = refused(capsys, *command)
+        assert " = -3: " in sentence
+        assert "must be at least" in sentence
+        assert "symbol" not in sentence
 
 
 def test_the_process_ends_with_the_code():

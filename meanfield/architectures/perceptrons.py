@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from meanfield import arguments
 from meanfield.activation import Activation
 from meanfield.architectures.sublayers import normed
 from meanfield.blocks.algebra import Block, Serial, checked_block
@@ -44,4 +45,4 @@ def skip_init(branch: Block, gain: Any = 0) -> Residual:
     >>> mf.recursion(mf.skip_init(mf.MLP(mf.relu))).q
     q
     """
-    return Residual(checked_block(branch, "branch"), 1, gain)
+    return Residual(checked_block(branch, "branch"), 1, arguments.scalar(gain, "gain"))

@@ -119,4 +119,5 @@ def rezero(*, attention: Block | None, mlp: Block, gain: Any = 0) -> Block:
     [1, 0],
     [0, 1]])
     """
-    return in_a_row(attention, mlp, lambda branch: Residual(branch, 1, gain))
+    scale = arguments.scalar(gain, "gain")
+    return in_a_row(attention, mlp, lambda branch: Residual(branch, 1, scale))

@@ -88,17 +88,27 @@ class Block(ABC):
 
 
 def law_on(block: Block, signal: Signal) -> Law:
-    """The law of a block on a signal, made once: every network that it becomes a part of asks for it again."""
+    """The law of a block on a signal, made once: every network that it becomes a part of asks for it again.
+
+    Raises TypeError where a user's own block returns anything else.
+    """
     try:
         hash(block)
     except TypeError:  # a user's own, with a list in it
-        return block.law(signal)
+        return _checked_law(block, signal)
     return _made(block, signal)
 
 
 @lru_cache(maxsize=1024)
 def _made(block: Block, signal: Signal) -> Law:
-    return block.law(signal)
+    return _checked_law(block, signal)
+
+
+def _checked_law(block: Block, signal: Signal) -> Law:
+    law: Any = block.law(signal)
+    if not isinstance(law, Law):
+        raise TypeError(f"{type(block).__name__}.law returned {law!r}: expected an mf.Law, as mf.Law(signal, transfer=sp.eye(2), chi=1)")
+    return law
 
 
 def symmetric_only(block: Block) -> ValueError:
@@ -144,11 +154,13 @@ def checked_block(value: Any, name: str) -> Block:
     return value
 
 
-def _checked_parts(values: tuple[Any, ...], name: str) -> None:
-    if not values:
+def _checked_parts(values: Any, name: str) -> tuple[Block, ...]:
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{name} = {values!r}: expected a tuple of blocks")
+    parts = tuple(checked_block(value, f"one of {name}") for value in values)
+    if not parts:
         raise ValueError(f"{name} = (): expected at least one block")
-    for value in values:
-        checked_block(value, f"one of {name}")
+    return parts
 
 
 def agreed_tokens(blocks: Iterable[Block]) -> sp.Expr | None:
@@ -206,7 +218,7 @@ class Serial(Composite):
     blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
-        _checked_parts(self.blocks, "blocks")
+        object.__setattr__(self, "blocks", _checked_parts(self.blocks, "blocks"))
         self.check()
 
     def after(self, signal: Signal) -> Signal:
@@ -265,7 +277,7 @@ class Parallel(Composite):
     branches: tuple[Block, ...]
 
     def __post_init__(self) -> None:
-        _checked_parts(self.branches, "branches (blocks)")
+        object.__setattr__(self, "branches", _checked_parts(self.branches, "branches (blocks)"))
         self.check()
 
     @property

@@ -82,8 +82,7 @@ class TokenMixing(Block):
             object.__setattr__(self, name, arguments.scalar(getattr(self, name), name))
         for name in ("alpha", "beta", "gamma"):
             object.__setattr__(self, name, arguments.coefficient(getattr(self, name), name))
-        if not isinstance(self.softmax_derivative, bool):
-            raise TypeError(f"softmax_derivative = {self.softmax_derivative!r}: expected True or False")
+        arguments.check_flag(self.softmax_derivative, "softmax_derivative")
         if not isinstance(self.average, SoftmaxAverage):
             raise TypeError(f"average = {self.average!r}: expected mf.Annealed() or mf.Quenched()")
 

@@ -2,6 +2,7 @@ r"""Attention that tells tokens apart, as under a causal mask, with fixed or sof
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +120,7 @@ class MaskedAttention(Block):
         object.__setattr__(self, "weights", _checked_weights(self.weights))
         for name in ("n", "sigma_Q", "sigma_K", "sigma_V", "sigma_O"):
             object.__setattr__(self, name, arguments.scalar(getattr(self, name), name))
-        object.__setattr__(self, "frequencies", tuple(arguments.expression(f, "frequencies") for f in self.frequencies))
+        object.__setattr__(self, "frequencies", _checked_frequencies(self.frequencies))
 
     @property
     def pattern(self) -> Mixing:
@@ -131,10 +132,20 @@ class MaskedAttention(Block):
 
 
 def _checked_weights(weights: Any) -> sp.Expr:
-    checked = arguments.expression(weights, "weights")
+    try:
+        checked = arguments.expression(weights, "weights")
+    except TypeError:
+        what = "a sympy expression in mf.i and mf.j, the token indices 1 ... n, of which weights are a function"
+        raise TypeError(f"weights = {weights!r}: expected {what}, got {type(weights).__name__}") from None
     if any(s.name in ("q", "p", "delta", "x", "y") for s in checked.free_symbols):
         raise ValueError(f"weights = {checked}: fixed weights depend on mf.i, mf.j, mf.n and parameters, not on the signal")
     return checked
+
+
+def _checked_frequencies(frequencies: Any) -> tuple[sp.Expr, ...]:
+    if isinstance(frequencies, str) or not isinstance(frequencies, Iterable):
+        raise TypeError(f"frequencies = {frequencies!r}: expected a sequence of numbers or expressions")
+    return tuple(arguments.expression(f, "frequencies") for f in frequencies)
 
 
 def _unknown_moments() -> Law:
@@ -158,7 +169,8 @@ def CausalAttention(
     r"""Attention of a decoder, under a causal mask: `MaskedAttention` with B_ij = 1 for j <= i and 0 elsewhere.
 
     Without sigma_Q and sigma_K logits are equal, and it is the `FixedAttention` A = identity * 1 + uniform * C, C_ij = 1/i for j <= i:
-    `identity`, `uniform` are 0 and 1 for a decoder, \alpha and \beta - \gamma for shaped attention at zero logits (He & Hofmann 2023).
+    `identity`, `uniform` are 0 and 1 for a decoder, \alpha and \beta - \gamma for shaped attention at zero logits (He & Hofmann 2023);
+    there are no `frequencies` then, which turn queries and keys.
     From q and p at all tokens, C leads to G_ij = p + (q - p)/max(i, j).
 
     >>> import meanfield as mf
@@ -175,9 +187,12 @@ def CausalAttention(
     i, j = TOKENS
     causal = sp.Piecewise((1 / i, sp.Le(j, i)), (S.Zero, True))
     identity, uniform = arguments.scalar(identity, "identity"), arguments.scalar(uniform, "uniform")
+    turned = _checked_frequencies(frequencies)
     if sigma_Q == 0 or sigma_K == 0:
+        if turned:
+            raise ValueError(f"frequencies = {turned}: they turn queries and keys, and need sigma_Q and sigma_K that are not zero")
         identical = sp.Piecewise((S.One, sp.Eq(i, j)), (S.Zero, True))
         return FixedAttention(identity * identical + uniform * causal, n, sigma_V, sigma_O)
     if (identity, uniform) != (0, 1):
         raise ValueError(f"identity = {identity}, uniform = {uniform}: expected 0 and 1 where sigma_Q and sigma_K are not zero")
-    return MaskedAttention(causal, n, sigma_Q, sigma_K, sigma_V, sigma_O, frequencies)
+    return MaskedAttention(causal, n, sigma_Q, sigma_K, sigma_V, sigma_O, turned)

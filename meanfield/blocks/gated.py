@@ -13,7 +13,7 @@ import sympy as sp
 
 from meanfield import arguments
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block, Serial, agreed_tokens, checked_block
+from meanfield.blocks.algebra import Block, Serial, agreed_tokens, checked_block, law_on
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.blocks.laws import Law, Signal
 from meanfield.catalogue import activations
@@ -74,7 +74,7 @@ class Product(Block):
         return self.first.tokenwise and self.second.tokenwise
 
     def law(self, signal: Signal) -> Law:
-        f, g = (_readable(branch, branch.law(replace(signal, mixed=False))) for branch in (self.first, self.second))
+        f, g = (_readable(branch, law_on(branch, replace(signal, mixed=False))) for branch in (self.first, self.second))
         a, b = f.output, g.output
         if not (a.mixed or b.mixed):
             raise ValueError(f"neither {self.first} nor {self.second} has random weights, their product is correlated: put a Linear in one")

@@ -128,6 +128,8 @@ def _check(phi: mf.Activation, values: dict[str, object]) -> None:
         raise ValueError(
             f"the activation has the parameters {', '.join(sorted(letters)) or 'none'}, and {', '.join(sorted(given)) or 'none'} are set"
         )
+    for name in sorted(given):
+        arguments.check_range(np.asarray(values[name]), name)
     q, p = np.asarray(values["q"]), np.asarray(values.get("p", 0.0))
     if (q <= 0).any():
         raise ValueError(f"q = {q[q <= 0].flat[0]:g}: a variance must be positive")

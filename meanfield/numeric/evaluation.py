@@ -87,8 +87,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     """
     e = real(stated(_exact(expression) if isinstance(expression, sp.Expr) else arguments.expression(expression, "expression")))
     for flag, name in ((error, "error"), (log, "log")):
-        if not isinstance(flag, bool):
-            raise TypeError(f"{name} = {flag!r}: expected True or False")
+        arguments.check_flag(flag, name)
     if digits is not None:
         return _precise(e, digits, error, log, values)
     asked, table, grid = _laid_out(e, values, error)

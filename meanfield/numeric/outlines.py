@@ -181,7 +181,10 @@ def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callabl
             return np.array([depth])
         record = 1
     if np.ndim(record) == 0:
-        every = arguments.check_integer(record, "record", 1)
+        try:
+            every = arguments.check_integer(record, "record", 1)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"record = {record!r}: {expected}") from None
         kept = -(-depth // every) + 1
         check_size(kept)
         return np.minimum(np.arange(kept) * every, depth)

@@ -12,6 +12,7 @@ expression the parser keeps the value of every part that is a number, so that 9*
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,8 @@ from meanfield.parsing.terms import Term, short
 __all__ = ["DEEPEST", "FUNCTIONS", "parse_activation", "parse_expression", "parse_number", "parse_values"]
 
 LONGEST: Final = 10_000  #: characters
+#: what an activation that is refused says of its expression, which is said in the words of the text
+_REFUSED: Final = re.compile(r"\Aexpression(?: = .*?)?: ", re.DOTALL)
 
 
 def _parsed(text: str, name: str) -> Term:
@@ -72,7 +75,7 @@ def parse_activation(text: str, name: str = "activation") -> Activation:
     try:
         return Activation(e.xreplace(unknown))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} = {short(text)}: {error}") from None
+        raise ValueError(f"{name} = {short(text)}: {_REFUSED.sub('', str(error))}") from None
 
 
 def parse_number(text: str, name: str = "number") -> float:

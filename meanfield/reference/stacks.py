@@ -193,7 +193,7 @@ def _transformer(
     v, o = s["sigma_V"], s["sigma_O"]
     q, k = _of_logits(s)
     if causal:
-        attention: Block = CausalAttention(None, v, o, sigma_Q=q, sigma_K=k, frequencies=frequencies)
+        attention: Block = CausalAttention(None, v, o, sigma_Q=q, sigma_K=k, frequencies=frequencies if q != 0 != k else ())
     else:
         attention = MaskedAttention(1, None, q, k, v, o, frequencies) if frequencies else Attention(None, q, k, v, o)
     shared = math.hypot(s["bias_V"] * s["sigma_O"], s["bias_O"])

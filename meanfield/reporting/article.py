@@ -42,7 +42,7 @@ def document(parts: Iterable[str]) -> str:
     return _DOCUMENT % "\n\n".join(parts)
 
 
-def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = 1.0, patience: float = 60.0, **values: Any) -> Path:
+def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = None, patience: float = 60.0, **values: Any) -> Path:
     r"""Write a LaTeX article about a network that compiles with pdflatex; return its path.
 
     The network and its parts, the recursion, the transfer of gradients, the Gaussian expectations with the derivations of closed forms in
@@ -53,14 +53,14 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = 1
     net : Block
     path : file name that ends in .tex
     depth, q, **values
-        As for `mf.propagate`: a run whose numbers are shown.
+        As for `mf.propagate`: a run whose numbers are shown, from q = 1 if left out.
     patience : seconds > 0
         After which a growth law that is not derived yet is left out; the article says so.
 
     Raises
     ------
     TypeError
-        `net` is no block.
+        `net` is no block, or the path is none.
     ValueError
         The path does not end in .tex, or its folder does not exist; values without a depth; what `mf.propagate` refuses.
 
@@ -72,18 +72,24 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = 1
     True
     """
     checked_block(net, "net")
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path = {path!r}: expected a file name that ends in .tex")
     target = Path(path)
     if target.suffix != ".tex":
         raise ValueError(f"path = {str(path)!r}: expected a file name that ends in .tex")
     if not target.parent.is_dir():
         raise ValueError(f"path = {str(path)!r}: the folder {target.parent} does not exist")
-    if depth is None and values:
-        raise ValueError(f"{', '.join(values)} given without a depth: a table of numbers is of a run, say how deep")
+    given = values if q is None else {"q": q} | values
+    if depth is None and given:
+        raise ValueError(f"{', '.join(given)} given without a depth: a table of numbers is of a run, say how deep")
     seconds = float(arguments.number_array(patience, "patience"))
     if seconds <= 0:
         raise ValueError(f"patience = {patience}: expected a number of seconds > 0")
-    run = None if depth is None else propagate(net, depth, q, **values)
-    return write_text(target, document(sections(net, run, {"q": q, **values}, seconds)))
+    if depth is None:
+        return write_text(target, document(sections(net, None, {}, seconds)))
+    start = 1.0 if q is None else q
+    run = propagate(net, depth, start, **values)
+    return write_text(target, document(sections(net, run, {"q": start, **values}, seconds)))
 
 
 def typeset(source: Path) -> Path | None:

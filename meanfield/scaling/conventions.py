@@ -16,6 +16,8 @@ from meanfield.scaling.width import depth_rule, key_query_rule, width_rule
 
 __all__ = ["CONVENTIONS", "Convention", "ConventionTable", "Tensor", "convention_table"]
 
+_ROLES: Final = ("hidden", "input", "output")
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -24,7 +26,7 @@ class Tensor:
     Attributes
     ----------
     name : str
-    fan_in, fan_out : whole numbers or expressions
+    fan_in, fan_out : whole numbers >= 1 or expressions
     role : "hidden", "input" or "output"
         Whether it reads the input of the network, writes its output, or neither.
     ends_branch : bool
@@ -41,8 +43,17 @@ class Tensor:
     name: str
     fan_in: sp.Expr
     fan_out: sp.Expr
-    role: str = "hidden"  # or "input", "output"
+    role: str = "hidden"
     ends_branch: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"name = {self.name!r}: expected a text")
+        for size in ("fan_in", "fan_out"):
+            object.__setattr__(self, size, arguments.whole(getattr(self, size), size))
+        if self.role not in _ROLES:
+            raise ValueError(f"role = {self.role!r}: expected 'hidden', 'input' or 'output'")
+        arguments.check_flag(self.ends_branch, "ends_branch")
 
 
 @dataclass(frozen=True)
@@ -240,7 +251,7 @@ def convention_table(width: Any, blocks: Any, d_key: Any, *, vocabulary: Any, ex
     ----------
     width, blocks, d_key, vocabulary : whole numbers
     expansion : number
-        Width of the MLP over that of the model.
+        Width of the MLP over that of the model: expansion * width is a whole number.
 
     Examples
     --------
@@ -253,8 +264,7 @@ def convention_table(width: Any, blocks: Any, d_key: Any, *, vocabulary: Any, ex
         sp.Integer(arguments.check_integer(value, name, 1))
         for value, name in ((width, "width"), (blocks, "blocks"), (vocabulary, "vocabulary"), (d_key, "d_key"))
     )
-    hidden = arguments.expression(expansion, "expansion") * d
-    arguments.check_variance(hidden, "expansion")
+    hidden = arguments.whole(arguments.expression(expansion, "expansion") * d, "expansion * width")
     tensors = (
         Tensor("embedding", v, d, role="input"),
         Tensor("W_Q", d, d),

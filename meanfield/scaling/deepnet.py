@@ -36,7 +36,7 @@ class Optimizer:
     Attributes
     ----------
     name : str
-    gradient, weight : sympy numbers or expressions
+    gradient, weight : numbers or expressions
         The powers of the gradient and of the weights in the update.
     k, j : expressions
         The powers in the change of the loss, which is gradient times update: gradient + 1 and weight.
@@ -54,6 +54,12 @@ class Optimizer:
     name: str
     gradient: sp.Expr
     weight: sp.Expr
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"name = {self.name!r}: expected a text")
+        for power in ("gradient", "weight"):
+            object.__setattr__(self, power, arguments.expression(getattr(self, power), power))
 
     @property
     def k(self) -> sp.Expr:
@@ -134,10 +140,10 @@ def deep_norm(optimizer: Any = "adam", *, norm: str = "post", closure: Any = Non
     closure : sympy equation in alpha and lam, a power law
         The second equation. Left out: lam = 1/alpha, or alpha = 1 where the update is relative to the weights (j = 1), whose learning
         pace no choice of alpha and lam changes.
-    degree : number or expression
+    degree : number > 0 or expression
         Degree of a branch in a common gain of its matrices, `mf.scaling.degree`; 2 for the branches of a transformer: W_2 phi(W_1 x) and
         A x W_V W_O.
-    sublayers : number or expression
+    sublayers : whole number >= 1 or expression
         Residual branches of a block.
 
     Returns
@@ -169,7 +175,7 @@ def deep_norm(optimizer: Any = "adam", *, norm: str = "post", closure: Any = Non
     method = optimizer_of(optimizer)
     if norm not in ("post", "pre"):
         raise ValueError(f"norm = {norm!r}: expected 'post' or 'pre'")
-    d, per_block = arguments.expression(degree, "degree"), arguments.expression(sublayers, "sublayers")
+    d, per_block = arguments.above_zero(degree, "degree"), arguments.whole(sublayers, "sublayers")
     if norm == "pre" and closure is not None:
         raise ValueError(f"closure = {closure}: with norm='pre' the closure is alpha = 1")
     if closure is None:

@@ -138,11 +138,19 @@ def gained_law(block: Any, part: str, weights: Collection[str] | None, signal: S
         raise ValueError(f"block = {block}: it tells tokens apart and has no law in (q, p) to read a degree off")
     if part not in ("full", "diagonal"):
         raise ValueError(f"part = {part!r}: expected 'full' or 'diagonal'")
-    system = gained(block if part == "full" else same_token_part(block), weights, signal)
+    names = None if weights is None else _names(weights)
+    system = gained(block if part == "full" else same_token_part(block), names, signal)
     if not system.gains:
-        wanted = "named sigma_*" if weights is None else f"of the names {', '.join(weights)}"
+        wanted = "named sigma_*" if names is None else f"of the names {', '.join(names)}"
         raise ValueError(f"block = {block}: it has no weight scales {wanted}")
     return system
+
+
+def _names(weights: Any) -> tuple[str, ...]:
+    """the names of weight scales: a text alone would be its letters"""
+    if isinstance(weights, str) or not isinstance(weights, Collection) or not all(isinstance(name, str) for name in weights):
+        raise TypeError(f"weights = {weights!r}: expected names of weight scales, as ('sigma_V', 'sigma_O')")
+    return tuple(weights)
 
 
 def degrees_in(system: Gained, gains: Iterable[sp.Symbol]) -> tuple[dict[sp.Expr, sp.Expr], dict[sp.Expr, str]]:

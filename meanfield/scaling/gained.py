@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Serial, probe
+from meanfield.blocks.algebra import Block, Serial, law_on, probe
 from meanfield.blocks.laws import Definition, Signal
 from meanfield.gaussian.expectation import stated
 from meanfield.symbols import TABLE, known
@@ -139,7 +139,7 @@ def _rebuilt(block: Block, new: dict[str, Any]) -> Any:
 def _chained(block: Block, signal: Signal) -> tuple[Signal, tuple[Definition, ...]]:
     """the output of a block and the quantities it is written in, the signal between the parts of a serial block among them"""
     if not isinstance(block, Serial):
-        law = block.law(signal)
+        law = law_on(block, signal)
         return law.output, law.definitions
     definitions: tuple[Definition, ...] = ()
     for k, part in enumerate(block.blocks, 1):

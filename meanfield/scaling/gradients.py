@@ -122,16 +122,16 @@ def gradient_check(alpha: Any, lam: Any, N: Any, *, n: Any = 512, c: float = 0.3
     depths = np.atleast_1d(arguments.number_array(N, "N"))
     if depths.ndim > 1:
         raise ValueError(f"N: expected a number or a list of them, got an array of shape {depths.shape}")
-    if not factor > 1:
+    if not depths.size:
+        raise ValueError(f"N = {N!r}: expected at least one number of blocks")
+    if not arguments.number(factor, "factor") > 1:
         raise ValueError(f"factor = {factor}: must be above 1")
     exact = [arguments.expression(v, name) for v, name in ((alpha, "alpha"), (lam, "lam"))]
     for value, name in zip(exact, ("alpha", "lam"), strict=True):
         if value.free_symbols - {known("N")}:
             raise ValueError(f"{name} = {value}: expected a number or an expression in N")
     table = np.array([[float(v.subs(known("N"), int(k))) for v in exact] for k in depths])
-    expansion = arguments.expression(width, "width")
-    arguments.check_variance(expansion, "width")
-    net = _block(expansion)
+    net = _block(arguments.above_zero(width, "width"))
     runs = [propagate(net, int(k), 1.0, c=c, record="last", n=n, alpha_skip=a, lam=b) for k, (a, b) in zip(depths, table, strict=True)]
     apjn = np.array([np.exp(run.log_apjn[0]) for run in runs])
     return GradientCheck(depths.astype(np.int64), table[:, 0], table[:, 1], apjn, np.array([run.c[0] for run in runs]), float(factor))

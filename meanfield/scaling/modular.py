@@ -9,7 +9,7 @@ repeats.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -34,6 +34,11 @@ def _positive(value: Any, name: str) -> sp.Expr:
     if result.is_number and not result.is_nonnegative:
         raise ValueError(f"{name} = {value}: must be at least 0")
     return result
+
+
+def _checked_module(value: Any, name: str) -> None:
+    if not isinstance(value, Module):
+        raise TypeError(f"{name} = {value!r}: expected a module, as mf.scaling.Atom('W') or mf.scaling.Bond()")
 
 
 class Module(ABC):
@@ -147,6 +152,8 @@ class Atom(Module):
     mass: Any = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"name = {self.name!r}: expected a text")
         object.__setattr__(self, "mass", _positive(self.mass, "mass"))
 
     sensitivity = S.One
@@ -209,6 +216,10 @@ class Composition(Module):
     first: Module
     second: Module
 
+    def __post_init__(self) -> None:
+        _checked_module(self.first, "first")
+        _checked_module(self.second, "second")
+
     @property
     def mass(self) -> sp.Expr:
         return self.first.mass + self.second.mass
@@ -234,6 +245,7 @@ class Tuple(Module):
     Attributes
     ----------
     parts : tuple of Module
+        At least one.
     mass, sensitivity : expressions
 
     Examples
@@ -245,6 +257,15 @@ class Tuple(Module):
     """
 
     parts: tuple[Module, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, Iterable):
+            raise TypeError(f"parts = {self.parts!r}: expected a tuple of modules")
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts:
+            raise ValueError("parts = (): expected at least one module")
+        for part in self.parts:
+            _checked_module(part, "one of parts")
 
     @property
     def mass(self) -> sp.Expr:
@@ -288,6 +309,7 @@ class Scaled(Module):
     factor: Any
 
     def __post_init__(self) -> None:
+        _checked_module(self.module, "module")
         object.__setattr__(self, "factor", _positive(self.factor, "factor"))
         if self.factor == 0 and self.module.mass != 0:
             raise ValueError("factor = 0: no update of the tensors behind it moves the output")
@@ -328,11 +350,11 @@ def modular_transformer(blocks: int, *, mass: Any = 5, skip: Any = None, attenti
     ----------
     blocks : whole number N >= 1
         Each an attention and an MLP branch.
-    mass : number
+    mass : number >= 0
         Of all blocks together, beside 1 for the embedding and 1 for the readout.
-    skip : number between 0 and 1, optional
+    skip : number of at least 0 and below 1, optional
         The weight of the skip, 1 - 1/2N; the branch has the rest.
-    attention : number, optional
+    attention : number > 0, optional
         The factor on the attention's output, before W_O: 1/3.
 
     Examples
@@ -346,7 +368,9 @@ def modular_transformer(blocks: int, *, mass: Any = 5, skip: Any = None, attenti
     """
     n = sp.Integer(arguments.check_integer(blocks, "blocks", 1))
     keep = 1 - 1 / (2 * n) if skip is None else arguments.expression(skip, "skip")
-    third = sp.Rational(1, 3) if attention is None else attention
+    if keep.is_number and not 0 <= keep < 1:
+        raise ValueError(f"skip = {skip}: expected a number of at least 0 and below 1")
+    third = sp.Rational(1, 3) if attention is None else arguments.above_zero(attention, "attention")
     heads = Scaled(Bond() @ Tuple((Atom("W_Q"), Atom("W_K"), Atom("W_V"))), third)
     branches = (Atom("W_O") @ heads, Atom("W_2") @ Bond() @ Atom("W_1"))
     first, second = (Scaled(Bond(), keep) + Scaled(branch, 1 - keep) for branch in branches)

@@ -11,6 +11,7 @@ from typing import Any
 import sympy as sp
 from sympy.printing.latex import greek_letters_set
 
+from meanfield import arguments
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import TABLE
@@ -92,13 +93,15 @@ class Rule:
         Raises
         ------
         ValueError
-            A name that no value depends on, or numbers that determine none, with what the rule depends on.
+            A name that no value depends on, or numbers that determine none, with what the rule depends on; a number out of range.
         """
         needs = {name: {s.name for s in value.free_symbols} for name, value in self.values.items()}
         every = set().union(*needs.values())
         determined = {name: value for name, value in self.values.items() if needs[name] <= set(numbers)}
         if not determined or not set(numbers) <= every:
             raise ValueError(f"{', '.join(numbers) or 'nothing'} given: this rule depends on {', '.join(sorted(every)) or 'nothing'}")
+        for s in set().union(*(value.free_symbols for value in determined.values())):
+            arguments.number_array(numbers[s.name], s.name, s)
         return {name: evaluate(value, **{s: numbers[s] for s in needs[name]}) for name, value in determined.items()}
 
     def __repr__(self) -> str:

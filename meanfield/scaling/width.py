@@ -24,12 +24,7 @@ SOURCE: Final = "Large et al. 2024, arXiv:2405.14813, and the Modula documentati
 
 def _size(value: Any, name: str, symbol: str) -> sp.Expr:
     """a positive whole number or an expression; left out, the symbol"""
-    if value is None:
-        return known(symbol)
-    result = arguments.expression(value, name)
-    if result.is_number and not (result.is_integer and result.is_positive):
-        raise ValueError(f"{name} = {value}: expected a whole number of at least 1")
-    return result
+    return known(symbol) if value is None else arguments.whole(value, name)
 
 
 def width_rule(fan_in: Any = None, fan_out: Any = None) -> Rule:

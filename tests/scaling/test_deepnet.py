@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.scaling import N, alpha, deep_norm, deepnet, gradient_check, lam
+from meanfield.scaling import N, Optimizer, alpha, deep_norm, deepnet, gradient_check, lam
 from meanfield.scaling.rules import Rule
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
@@ -102,8 +102,19 @@ def test_a_rule_shows_itself() -> None:
         (lambda: deep_norm("adam", closure=sp.Eq(lam + alpha, 2)), "power law"),
         (lambda: deep_norm("adam", closure=lam - 1), "expected an equation"),
         (lambda: deep_norm("adam", norm="pre", closure=sp.Eq(lam, 1)), "the closure is alpha = 1"),
+        (lambda: deep_norm("adam", sublayers=0), "sublayers = 0: expected a whole number, at least 1"),
+        (lambda: deep_norm("adam", sublayers=1.5), "sublayers = 1.5"),
+        (lambda: deep_norm("adam", degree=-1), "degree = -1: expected a number above 0"),
+        (lambda: deep_norm("adam", degree=0), "degree = 0"),
+        (lambda: Optimizer("x", "a", 2), "gradient = 'a': expected a number"),
+        (lambda: Optimizer("x", 0, None), "weight = None: expected a number"),
+        (lambda: Optimizer(3, 0, 0), "name = 3"),
+        (lambda: deep_norm("adam")(N=-3), "N = -3: .*; it must be at least 1$"),
         (lambda: deepnet("both"), "encoder-decoder"),
+        (lambda: gradient_check(1, 1, []), r"N = \[\]: expected at least one"),
         (lambda: gradient_check(1, 1, [6], factor=1), "above 1"),
+        (lambda: gradient_check(1, 1, [6], factor="x"), "factor = 'x'"),
+        (lambda: gradient_check(1, 1, [6], width=0), "width = 0: expected a number above 0"),
         (lambda: gradient_check(alpha, 1, [6]), "in N"),
     ],
 )
