@@ -250,8 +250,8 @@ def convention_table(width: Any, blocks: Any, d_key: Any, *, vocabulary: Any, ex
     Parameters
     ----------
     width, blocks, d_key, vocabulary : whole numbers
-    expansion : number
-        Width of the MLP over that of the model: expansion * width is a whole number.
+    expansion : number > 0
+        Width of the MLP over that of the model; that width is rounded to a whole number, as for 8/3.
 
     Examples
     --------
@@ -264,7 +264,8 @@ def convention_table(width: Any, blocks: Any, d_key: Any, *, vocabulary: Any, ex
         sp.Integer(arguments.check_integer(value, name, 1))
         for value, name in ((width, "width"), (blocks, "blocks"), (vocabulary, "vocabulary"), (d_key, "d_key"))
     )
-    hidden = arguments.whole(arguments.expression(expansion, "expansion") * d, "expansion * width")
+    ratio = arguments.above_zero(arguments.number(expansion, "expansion"), "expansion")
+    hidden = sp.Integer(max(1, round(ratio * d)))
     tensors = (
         Tensor("embedding", v, d, role="input"),
         Tensor("W_Q", d, d),

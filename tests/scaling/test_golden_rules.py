@@ -132,6 +132,16 @@ def test_budgets_bound_the_change_of_the_output() -> None:
         assert np.linalg.norm(after - before) < 0.1 * 1.05  # first order
 
 
+def test_the_width_of_an_mlp_is_whole() -> None:
+    """as that of SwiGLU, 8/3 of the model's, in a double and in a fraction"""
+    for expansion, width in ((8 / 3, 512), (sp.Rational(8, 3), 100)):
+        table = convention_table(width, 12, 50, vocabulary=10, expansion=expansion)
+        assert (
+            table.std["muP"]["W_2"]
+            == convention_table(width, 12, 50, vocabulary=10, expansion=round(8 / 3 * width) / width).std["muP"]["W_2"]
+        )
+
+
 def test_conventions_side_by_side() -> None:
     table = convention_table(768, 24, 64, vocabulary=50257)
     assert table.std["GPT-2"]["W_2"] == sp.Rational(1, 50) / sp.sqrt(48)
@@ -176,7 +186,7 @@ def test_conventions_side_by_side() -> None:
         (lambda: Tensor("W", 1, 2.5), "fan_out = 2.5"),
         (lambda: Tensor("W", 1, 1, role="foo"), "role = 'foo': expected 'hidden', 'input' or 'output'"),
         (lambda: Tensor("W", 1, 1, ends_branch=1), "ends_branch = 1: expected True or False"),
-        (lambda: convention_table(100, 24, 64, vocabulary=5, expansion=2.555), r"expansion \* width = 255.5"),
+        (lambda: convention_table(100, 24, 64, vocabulary=5, expansion=-2), "expansion = -2"),
         (lambda: convention_table(768, 24, 64, vocabulary=0), "vocabulary = 0"),
     ],
 )
