@@ -23,6 +23,7 @@ __all__ = [
     "check_range",
     "check_symbol",
     "check_sign",
+    "check_start",
     "check_variance",
     "coefficient",
     "covariance",
@@ -331,3 +332,9 @@ def check_flag(value: Any, name: str) -> None:
     """True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} = {value!r}: expected True or False")
+
+
+def check_start(start: Any) -> None:
+    """Which gradient at the output J^{L,l} begins with."""
+    if start not in ("token", "pooled"):
+        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")

@@ -41,7 +41,7 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     q = Growth("q", "bounded", reason="q stays where it starts") if free else Growth("q", "bounded", limit=_exact(near, letter, variance))
     image = closed(gap_after / probe)
     try:
-        found = _settled_approach(near, image, after, letter, put)
+        found = _settled_approach(near, image, after, put)
         approach: Approach | Undetermined = found
         law = _settled_gap(found)
     except Together:
@@ -68,7 +68,7 @@ def _settled_gap(approach: Approach) -> Growth:
     return Growth("1 - c", "bounded", limit=approach.limit) if approach.limit != 0 else gap_steps(approach)
 
 
-def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, letter: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
+def _settled_approach(near: Repeat, image: sp.Expr, after: sp.Expr, put: dict[sp.Expr, sp.Expr]) -> Approach:
     terms = {(-a, j): c.xreplace(put) for (a, j), c in near.gap.items()}
     drift = None if GAP in closed(after).free_symbols else (image - GAP).xreplace(put)
     return attractor(drift, S.One, terms)

@@ -22,7 +22,7 @@ from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.patience import SECONDS, check_patience
-from meanfield.numeric.runs import bound_parameters, initial_moments
+from meanfield.numeric.runs import bound_parameters, check_tokens, initial_moments
 from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
@@ -139,8 +139,7 @@ def sensitivity(
     """
     checked_block(net, "net")
     depth = arguments.check_integer(depth, "depth", 0)
-    if start not in ("token", "pooled"):
-        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    arguments.check_start(start)
     if q2 is not None or not net.closes:
         if q2 is not None:
             ready = prepared_pair(net, depth, q, q2, p, c, gap, "last", parameters)
@@ -154,8 +153,7 @@ def sensitivity(
     rec = recursion(net)
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
-    if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
-        raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
+    check_tokens(rec, values, delta0)
     names = _names(values, with_respect_to, ("q", *(("c", "gap", "p") * (delta0 is not None))))
     named = {"q": q0, "start of p, c or gap": np.zeros(()) if delta0 is None else delta0, **values}
     grid = arguments.broadcast(named)

@@ -325,7 +325,8 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     Parameters
     ----------
     f : sympy expression
-        In `mf.x`; with two variables in `mf.x` and `mf.y`. The result has no free x or y.
+        In `mf.x`; with two variables in `mf.x` and `mf.y`, of which closed forms and kernels know sums of products of functions of two
+        directions each, f(a x + b y) g(c x + d y), digits any. The result has no free x or y.
     *law : number or sympy expression
         `q`; or `q, p` (two variables of variance q > 0 and covariance |p| <= q); or `q1, p, q2` for unequal variances.
     mean : number or sympy expression
@@ -347,6 +348,8 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     sqrt(2)*sqrt(q)/sqrt(pi)
     >>> mf.E(sp.sign(mf.x) * sp.sign(mf.y), mf.q, mf.p).doit()
     2*asin(p/q)/pi
+    >>> mf.E(sp.Max(mf.x, mf.y) * sp.Min(mf.x, mf.y), mf.q, mf.p).doit()
+    p
     """
     f = arguments.expression(f, "f")
     m = arguments.law(mean, "mean")

@@ -20,7 +20,7 @@ from meanfield.numeric.gram_state import Grams
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.patience import check_patience
 from meanfield.numeric.programs import among
-from meanfield.numeric.runs import bound_parameters, check_angle, check_gram, initial_moments
+from meanfield.numeric.runs import ALONE, bound_parameters, check_angle, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
@@ -111,7 +111,7 @@ def prepared_tokens(
     if n is None:
         raise ValueError(f"{net} has no recursion in (q, p) and no fixed attention that says how many tokens there are")
     if delta0 is None and n > 1:
-        raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
+        raise ValueError(ALONE)
     given = np.zeros(()) if delta0 is None else delta0
     begin = {"q": q0, **{name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}}
     grid = arguments.broadcast({**begin, **values})

@@ -156,8 +156,7 @@ def propagate(
     """
     checked_block(net, "net")
     depth = arguments.check_integer(depth, "depth", 0)
-    if start not in ("token", "pooled"):
-        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    arguments.check_start(start)
     begin = {"q": q, "p": p, "c": c, "gap": gap, "q2": q2}
     given, axes = unlabelled(begin | values)
     if device != "cpu":

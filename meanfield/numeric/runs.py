@@ -24,9 +24,22 @@ from meanfield.recurrence import Recursion
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["Moments", "Run", "bound_parameters", "check_angle", "check_gram", "initial_moments", "prepared_moments"]
+__all__ = [
+    "ALONE",
+    "Moments",
+    "Run",
+    "bound_parameters",
+    "check_angle",
+    "check_gram",
+    "check_tokens",
+    "initial_moments",
+    "prepared_moments",
+]
 
 Floats = NDArray[np.float64]
+
+#: what is said of a single input where tokens are mixed
+ALONE = "this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,8 +270,7 @@ def prepared_moments(
     """The recursion in (q, p) over depth, as `propagate` describes; `points` are in memory at a time, if not all."""
     values = bound_parameters(rec.parameters, parameters)
     q0, delta0 = initial_moments(q, p, c, gap)
-    if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
-        raise ValueError("this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)")
+    check_tokens(rec, values, delta0)
     given = {name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}
     begin = {"q": q0, **given}
     grid = arguments.broadcast({**begin, **values})
@@ -277,6 +289,12 @@ def prepared_moments(
     layers = layers_of(record, depth, check_size)
     _check_out(out, (6, layers.size, *grid))
     return Moments(rec, values, depth, start, layers, begin, q0, delta0, grid, device)
+
+
+def check_tokens(rec: Recursion, values: Mapping[str, Floats], delta0: Floats | None) -> None:
+    """Refuse a single input of a network that mixes several."""
+    if delta0 is None and rec.couples(one_token="n" in values and bool((values["n"] == 1).all())):
+        raise ValueError(ALONE)
 
 
 def _check_out(out: Any, shape: tuple[int, ...]) -> None:

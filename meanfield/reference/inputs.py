@@ -13,7 +13,10 @@ from torch import Tensor
 from meanfield import arguments
 from meanfield.numeric.runs import check_gram, initial_moments
 
-__all__ = ["Start", "default_tokens", "start_of"]
+__all__ = ["Start", "start_of"]
+
+#: how many inputs are drawn where nothing says it: their 120 pairs average well
+SEVERAL = 16
 
 
 @dataclass(frozen=True)
@@ -40,24 +43,24 @@ class Start:
         return tokens
 
 
-def start_of(q: Any, p: Any, c: Any, gap: Any, n: int) -> Start:
-    """The start in the terms of `mf.propagate`: at most one of p, c, gap; none of them for a single token.
+def start_of(q: Any, p: Any, c: Any, gap: Any, n: int | None) -> Start:
+    """The start in the terms of `mf.propagate`: at most one of p, c, gap; none of them for a single token. Where nothing says how many
+    there are, several, of a negative correlation as many as can all have it.
 
     Raises ValueError or TypeError as `mf.propagate` does, and for arrays: networks are drawn for one setting.
     """
-    arguments.check_integer(n, "n", 1)
+    if n is not None:
+        arguments.check_integer(n, "n", 1)
     for name, value in (("q", q), ("p", p), ("c", c), ("gap", gap)):
         if value is not None and np.ndim(value) != 0:
             raise ValueError(f"{name} has the shape {np.shape(value)}: random networks are measured at one setting, not on a grid")
     q0, delta0 = initial_moments(q, p, c, gap)
     if delta0 is None:
+        n = n or 1
         if n > 1:
             raise ValueError(f"n = {n} tokens need the covariance between two of them: give one of p, c and gap")
         delta0 = q0
+    excess = max(float(delta0 / q0) - 1.0, 0.0)  # of a gap over that of independent inputs
+    n = n or (SEVERAL if excess * (SEVERAL - 1) <= 1.0 else int(1.0 + 1e-9 + 1.0 / excess))
     check_gram(q0, delta0, np.asarray(float(n)))
     return Start(float(q0), float(delta0), n)
-
-
-def default_tokens(p: Any, c: Any, gap: Any) -> int:
-    """How many inputs to draw where nothing says it: one without a covariance, else 16, whose 120 pairs average well."""
-    return 1 if p is c is gap is None else 16

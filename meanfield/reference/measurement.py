@@ -134,7 +134,8 @@ def measure(
     q, p, c, gap : number
         The input, as in `mf.propagate`. Left out: the one the twin was built with, or the state that the model makes of `inputs`.
     n : whole number, optional
-        Tokens; left out, as many as the twin mixes or the model makes of `inputs`, else 16 (1 without p, c and gap).
+        Tokens; left out, as many as the twin mixes or the model makes of `inputs`, else 16, or as many as can have a negative
+        covariance (1 without p, c and gap).
     width : whole number, optional
         Left out, that of the twin, or of the first Linear or LayerNorm of the first module.
     modules : names or modules, optional
@@ -175,8 +176,7 @@ def measure(
         model = nn.Sequential(*modules_of(model))
     arguments.check_integer(samples, "samples", 2)
     arguments.check_integer(probes, "probes", 1)
-    if start not in ("token", "pooled"):
-        raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")
+    arguments.check_start(start)
     names = names_of(model, modules)
     twin = hasattr(model, "net")
     draw = redraw if fresh is True or (fresh is None and twin) else fresh or None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from meanfield.reference.inputs import Start, default_tokens, start_of
+from meanfield.reference.inputs import Start, start_of
 from meanfield.reference.stacks import block_lists
 
 __all__ = ["in_place_of", "input_of", "modules_of", "moved", "names_of", "width_of"]
@@ -84,4 +84,4 @@ def input_of(model: nn.Module, q: Any, p: Any, c: Any, gap: Any, n: int | None) 
         return built if n is None else start_of(built.q, None, None, None if n == 1 else built.delta / built.q, n)
     if q is None:
         raise ValueError("p, c or gap is given without q")
-    return start_of(q, p, c, gap, n or mixed or default_tokens(p, c, gap))
+    return start_of(q, p, c, gap, n or mixed)

@@ -30,7 +30,7 @@ from meanfield.numeric.runs import bound_parameters
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.expressions import tensor_function
-from meanfield.reference.inputs import Start, default_tokens, start_of
+from meanfield.reference.inputs import Start, start_of
 from meanfield.reference.modules import Multiple, Pointwise, RandomLinear, Skip, Sum
 
 __all__ = ["Site", "Twin", "build", "layer"]
@@ -227,7 +227,7 @@ def build(
     sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}, draw) for index in range(depth))
     twin = Twin(net, width, [layer(net, site) for site in sites])
     if q is not None:
-        twin.start = start_of(q, p, c, gap, twin.tokens or n or default_tokens(p, c, gap))
+        twin.start = start_of(q, p, c, gap, twin.tokens or n)
     elif not p is c is gap is None:
         raise ValueError("p, c or gap is given without q")
     device = place(device)

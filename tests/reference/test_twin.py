@@ -176,6 +176,16 @@ def test_inputs_have_exactly_that_gram_matrix(p, n):
     assert torch.allclose(gram, p + (2.0 - p) * torch.eye(n, dtype=torch.float64), atol=1e-12)
 
 
+@pytest.mark.parametrize(("c", "n"), [(0.3, 16), (-1 / 15, 16), (-0.1, 11), (-0.6, 2), (-1.0, 2)])
+def test_as_many_inputs_as_can_have_the_covariance(c, n):
+    from meanfield.reference.inputs import start_of
+
+    assert start_of(2.0, None, c, None, None).n == n
+    assert start_of(2.0, None, None, None, None).n == 1
+    twin = mf.reference.build(mf.mlp(mf.tanh), 64, 1, sigma_w=1, sigma_b=0.1, q=1.0, c=c)
+    assert twin.start.n == n
+
+
 def test_random_state_and_model_are_left_alone():
     twin = mf.reference.build(mf.mlp(mf.tanh), 16, 2, sigma_w=1, sigma_b=0.1, q=1.0, p=0.5)
     weights, state = copy.deepcopy(twin.state_dict()), torch.random.get_rng_state()
