@@ -27,7 +27,7 @@ from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Fading, Repeat, Terms, small
 from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
-from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.numeric.printing import Unsupported
 
@@ -284,7 +284,7 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     mu, roots = sp.Dummy("mu"), list[sp.Expr]()
     if vanishes(m[0, 0] + m[0, 1] - m[1, 0] - m[1, 1]):
         roots = [m[0, 0] + m[0, 1], m[1, 1] - m[0, 1]]  # a gradient that is equal at all tokens stays so
-    elif all(e.is_rational_function() for e in m) and not m.has(sp.Float):
+    elif all(e.is_rational_function() for e in m) and not m.has(sp.Float, sp.Function, Node):
         with suppress(sp.PolynomialError):  # of roots and pi at once there are no factors
             _, factors = sp.factor_list(sp.expand(mu**2 - m.trace() * mu + m.det()), mu)
             roots = [-f.coeff(mu, 0) / f.coeff(mu, 1) for f, k in factors for _ in range(k) if sp.degree(f, mu) == 1]

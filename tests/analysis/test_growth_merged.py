@@ -45,11 +45,18 @@ def test_symbols_are_told() -> None:
     assert "undetermined" in repr(mf.growth(mf.UniformAttention() >> mf.MLP(mf.tanh)))
 
 
-def test_factors_with_roots_and_pi() -> None:
-    law = mf.growth(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(4, 0.5, 1), mlp=mf.MLP(mf.erf, 4, 2)))
+@pytest.mark.parametrize(
+    ("attention", "mlp"),
+    [(mf.UniformAttention(4, 0.5, 1), mf.MLP(mf.erf, 4, 2)), (mf.Attention(16, 0.5, 1.0, 0.5, 1.0), mf.MLP(mf.tanh, 4.0, 2.0))],
+    ids=["roots and pi", "softmax"],
+)
+def test_a_correlation_that_stays_below_1(attention: mf.Block, mlp: mf.Block) -> None:
+    """the eigenvalues of transfers of which no polynomial can be factored, or none before it is a page long"""
+    net = mf.pre_norm(norm=mf.LayerNorm(), attention=attention, mlp=mlp)
+    law = mf.growth(net)
     assert (law.q.kind, law.q.exponent, law.gap.kind) == ("power", 1, "bounded")
-    net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(4, 0.5, 1), mlp=mf.MLP(mf.erf, 4, 2))
     runs = [mf.propagate(net, depth, 1.0, p=0.4, record="last") for depth in (10**11, 10**12)]
     slope = (float(runs[1].log_apjn[-1]) - float(runs[0].log_apjn[-1])) / np.log(10)
     assert slope == pytest.approx(float(law.apjn.exponent), abs=1e-3)
-    assert float(runs[1].gap[-1]) == pytest.approx(float(law.gap.limit), rel=1e-3)
+    before, last = (abs(float(run.gap[-1]) - float(law.gap.limit)) for run in runs)
+    assert last < 0.75 * before < 0.005
