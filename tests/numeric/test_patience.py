@@ -1,0 +1,69 @@
+"""What nobody waits for, or has room for, is refused before it begins; what was begun ends when the user says so."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+CAUSAL = mf.CausalAttention(n=3, sigma_V=1, sigma_O=1)
+SINE = sp.sin(mf.x)
+TANH = {"q": 1.0, "c": 0.3, "sigma_w": 1.3, "sigma_b": 0.1}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda depth: mf.propagate(CAUSAL, depth, 1.0, p=0.4, record="last"),
+        lambda depth: mf.ntk(mf.mlp(mf.erf), depth, 1.0, c=0.5, record="last", sigma_w=1.3, sigma_b=0.1),
+        lambda depth: mf.sensitivity(mf.mlp(mf.tanh), depth, with_respect_to="sigma_w", **TANH),
+        lambda depth: mf.sensitivity(mf.mlp(mf.erf), depth, q2=2.0, with_respect_to="sigma_w", **TANH),
+    ],
+    ids=["Gram matrices", "tangent kernel", "derivatives", "derivatives of Gram matrices"],
+)
+def test_days_are_refused(call: object) -> None:
+    began = time.perf_counter()
+    with pytest.raises(ArithmeticError, match=r"depth = 1000000000: .* one by one would take some .* minutes: pass a smaller depth"):
+        call(10**9)  # type: ignore[operator]
+    assert time.perf_counter() - began < 60
+    call(3)  # type: ignore[operator]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process on Windows")
+def test_derivatives_hear_the_user() -> None:
+    mf.sensitivity(mf.mlp(mf.tanh), 300, with_respect_to="sigma_w", **TANH)  # what is made first is there
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
+    began = time.perf_counter()
+    try:
+        threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            mf.sensitivity(mf.mlp(mf.tanh), 10**5, with_respect_to="sigma_w", **TANH)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.perf_counter() - began < 60
+
+
+def test_a_start_without_room() -> None:
+    many = np.ones(10**6)
+    with pytest.raises(ValueError, match=r"the start needs .* GiB .*: pass fewer values of q or of c"):
+        mf.propagate(mf.mlp(mf.tanh), 10, many, c=many[:, None] / 2, sigma_w=1.3, sigma_b=0.1)
+
+
+def test_a_sweep_is_a_zarr_store(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=r"run\.csv.*: a sweep is a folder in the Zarr format: pass one like .*run\.zarr"):
+        mf.propagate(mf.mlp(mf.tanh), 10, sigma_w=1.3, sigma_b=0.1, q=1.0, c=0.5, out=tmp_path / "run.csv")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("f", [sp.Max(mf.x, 0) + SINE, sp.Abs(mf.x) + SINE, sp.Max(mf.x, 0) - SINE.subs(mf.x, 2 * mf.x) / 3], ids=str)
+def test_kinks_beside_sines(f: sp.Expr) -> None:
+    """their closed forms hold an angle less its sine, also where it is told whether they cancel"""
+    phi = mf.Activation(f)
+    run = mf.propagate(mf.mlp(phi), 1, 1.0, c=0.5, sigma_w=1, sigma_b=0.1)
+    assert run.q[1] == pytest.approx(mf.evaluate(phi.second_moment(mf.q), q=1.0) + 0.01, rel=1e-14)
+    assert run.p[1] == pytest.approx(mf.evaluate(phi.kernel(mf.q, mf.p), q=1.0, p=0.5) + 0.01, rel=1e-13)
