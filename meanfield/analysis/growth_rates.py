@@ -298,6 +298,12 @@ def eigenvalues(m: sp.Matrix) -> list[tuple[sp.Expr, sp.Expr]]:
     return [(a, share) for a, share in found if not vanishes(share)]
 
 
+def _where_c_goes(c: sp.Expr, gap: sp.Expr | None) -> sp.Expr:
+    if GAP in c.free_symbols and gap is None:
+        raise Undetermined("J depends on 1 - c, which stays where it starts")
+    return at_gap(c, gap)
+
+
 def neutral_mode(repeat: Repeat, gap: sp.Expr | None, t: sp.Matrix) -> tuple[sp.Expr, sp.Expr, int, sp.Expr] | None:
     """(share, eta, k, m): of the eigenvalues of a transfer T = t + M X^-eta ln^k X + ... one is 1 + m X^-eta ln^k X + ..., and the other is
     smaller in the end; None where there is no such."""
@@ -307,7 +313,7 @@ def neutral_mode(repeat: Repeat, gap: sp.Expr | None, t: sp.Matrix) -> tuple[sp.
         return None
     entries = [{key: c for key, c in terms.items() if key != (S.Zero, 0)} for terms in repeat.transfer]
     eta, k = max((next(iter(terms)) for terms in entries if terms), default=(-S.Infinity, 0))
-    values = [at_gap(coefficient(terms, eta, k), S.Half if gap is None else gap) if terms else S.Zero for terms in entries]
+    values = [_where_c_goes(coefficient(terms, eta, k), gap) for terms in entries]
     left, right = sp.Matrix([[t[1, 0], 1 - t[0, 0]]]), sp.Matrix([t[0, 1], 1 - t[0, 0]])
     moved, size = (left * sp.Matrix(2, 2, values) * right)[0], (left * right)[0]
     return share, -eta, k, tidied(moved / size)
@@ -327,12 +333,5 @@ def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, int, s
         return S.Infinity, 0, sp.zeros(2, 2)
     if both and top[0] >= 0:
         raise ValueError("the transfer does not go to 1")
-
-    def value(t: Terms) -> sp.Expr:
-        c = coefficient(t, *top)
-        if GAP in c.free_symbols and gap is None:
-            raise Undetermined("J depends on 1 - c, which stays where it starts")
-        return at_gap(c, gap)
-
-    values = [value(t) if both or i == 0 else S.Zero for i, t in enumerate(entries)]
+    values = [_where_c_goes(coefficient(t, *top), gap) if both or i == 0 else S.Zero for i, t in enumerate(entries)]
     return -top[0], top[1], sp.Matrix(2, 2, values)

@@ -250,16 +250,12 @@ def _run(
     layers = depth * sum(stage.times for stage in rec.stages)
     milliseconds = layers * count * kernel.work.milliseconds(shapes)
     check_patience(depth, layers, milliseconds / (1e3 * FASTER * SECONDS), "derivatives go layer by layer")
-    given = (depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0, *out, *shapes)
     halt = np.zeros(1, dtype=np.int64)
-
-    def task(small: bool) -> None:
-        execute(kernel.source, "tangents", (halt, *given), small)
-
+    given = (halt, depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0, *out, *shapes)
     if patient(milliseconds, is_kept(kernel.source, "tangents")):
-        task(small=True)
+        execute(kernel.source, "tangents", given, small=True)
     else:
-        share(task, [False], "sensitivity", lambda: halt.fill(1))
+        share(lambda part: execute(kernel.source, "tangents", part, small=False), [given], "sensitivity", lambda: halt.fill(1))
     return out
 
 

@@ -9,7 +9,6 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFunction
 
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.local_expansions import mean_near
 from meanfield.gaussian.pair_expectation import PairExpectation
 
 __all__ = ["still", "valued"]
@@ -62,9 +61,7 @@ def still(e: sp.Expr, values: Mapping[sp.Basic, sp.Expr]) -> sp.Expr:
     """
 
     def value(t: sp.Expr) -> sp.Expr:
-        if isinstance(t, Expectation):
-            return mean_near(t.integrand, t.mean)[0] if t.variance == 0 else t
-        parts = t.separated() if t.args[1] == t.args[3] == 0 else None
-        return t if parts is None else sp.Mul(*[mean_near(f, m)[0] for f, m in zip(parts, t.args[4:], strict=True)])
+        rest = t.at_rest()
+        return t if rest is None else rest
 
     return valued(e, values).replace(lambda t: isinstance(t, (Expectation, PairExpectation)), value)
