@@ -19,6 +19,7 @@ from meanfield.analysis.moved import Rate
 from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.outlines import MOST_MEMORY, available_memory, check_memory
+from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.runs import bound_parameters
 from meanfield.recurrence import Recursion
 
@@ -158,6 +159,7 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     """
     step = map_of(net)
     given = bound_parameters(step.recursion.parameters, parameters)
+    check_coefficients(net, given)
     names = [name for name in parameters if given[name].ndim]
     if len(names) != 2 or any(given[name].ndim != 1 or given[name].size < 2 for name in names):
         shapes = ", ".join(f"{name} {given[name].shape}" for name in names) or "none"

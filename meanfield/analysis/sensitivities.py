@@ -22,6 +22,7 @@ from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.patience import SECONDS, check_patience
+from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.runs import bound_parameters, check_tokens, initial_moments
 from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept
@@ -152,6 +153,7 @@ def sensitivity(
         return _judged(found, gone, np.zeros(gone.size, dtype=bool), "")
     rec = recursion(net)
     values = bound_parameters(rec.parameters, parameters)
+    check_coefficients(net, values, depth)
     q0, delta0 = initial_moments(q, p, c, gap)
     check_tokens(rec, values, delta0)
     names = _names(values, with_respect_to, ("q", *(("c", "gap", "p") * (delta0 is not None))))

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.fingerprint import fingerprint
+from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
@@ -106,6 +107,7 @@ def prepared_tokens(
     """The Gram matrix of n tokens that start permutation-symmetric, as `propagate` describes, `points` at a time in memory, if not all."""
     check_means(net)
     values = bound_parameters(parameters_of(net), parameters)
+    check_coefficients(net, values, depth)
     q0, delta0 = initial_moments(q, p, c, gap)
     n = tokens_of(net, {**values, "L": np.asarray(float(depth))})
     if n is None:
@@ -142,6 +144,7 @@ def prepared_pair(
         )
     check_means(net)
     values = bound_parameters(parameters_of(net), parameters)
+    check_coefficients(net, values, depth)
     first = arguments.variance_array(q, "q")
     second = first if q2 is None else arguments.variance_array(q2, "q2")
     names = [name for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
 from meanfield.fingerprint import fingerprint
+from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of
@@ -269,6 +270,7 @@ def prepared_moments(
 ) -> Moments:
     """The recursion in (q, p) over depth, as `propagate` describes; `points` are in memory at a time, if not all."""
     values = bound_parameters(rec.parameters, parameters)
+    check_coefficients(rec.block, values, depth)
     q0, delta0 = initial_moments(q, p, c, gap)
     check_tokens(rec, values, delta0)
     given = {name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}
