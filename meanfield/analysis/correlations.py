@@ -42,7 +42,7 @@ class Correlations:
     origin: bool = False
 
     def rise(self, eps: Floats) -> tuple[Floats, Floats, Floats]:
-        """ln (1 - c')/(1 - c), its slope in ln (1 - c) and a bound on its error"""
+        """ln (1 - c')/(1 - c), -inf where inputs become one, its slope in ln (1 - c) and a bound on its error"""
         value, slope, bound = self._rise(eps)
         return value, slope, np.maximum(bound, BEYOND * self._seen_error)
 
@@ -88,6 +88,12 @@ class Correlations:
     def _inside(self) -> Floats:
         return self.rise(self.widest * np.array(INSIDE))[0]
 
+    @property
+    def _in_range(self) -> bool:
+        """Whether the map has numbers everywhere, or takes 1 - c to 0 everywhere."""
+        rises = np.append(self._inside, self.rise(NARROWEST * np.ones(1))[0])
+        return bool(np.isfinite(rises).all() or np.isneginf(rises).all())
+
     @cached_property
     def parts(self) -> bool:
         """Whether c = 1 does not stay."""
@@ -126,7 +132,7 @@ class Correlations:
 def vanishing(steps: Steps, widest: float) -> Correlations | None:
     """The map of c as q -> 0, at the least variance at which it is in the range of float64; None where it is not, or has no limit."""
     tried = [Correlations(steps, at, widest, True) for at in VANISHING]
-    known = [here for here in tried if np.isfinite(here._inside).all() and np.isfinite(here.rise(NARROWEST * np.ones(1))[0]).all()]
-    if len(known) < 2 or np.abs(known[0]._inside - known[1]._inside).max() > LIMIT:
+    known = [here for here in tried if here._in_range]
+    if len(known) < 2 or not np.isclose(*(here._inside for here in known[:2]), rtol=0, atol=LIMIT).all():
         return None
     return known[0]

@@ -5,7 +5,7 @@ r"""Least squares of a run on a growth law: over the later half of the decades o
                                  settles as that)
     quasi-polynomial      ln J   on  ln^2 l, ln l, 1, and corrections
     exponential           ln y   on  l, 1 and corrections; where its rate is -oo, whether the run comes to y = 0
-    bounded               y  on  1, corrections and the slow power by which it still moves, or at the end of a run that settles
+    bounded               y  on  1, corrections and powers of dy/d ln l where it still moves slowly, or at the end of a run that settles
                           exponentially; where the limit is not given, ln y  on  ln l, 1 and corrections: y is no power of l.
 
 Where e = 1 - c goes to 0 exponentially and q settles, corrections are powers e^{k/2} of the run itself, and fits are over its later half.
@@ -25,7 +25,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, to_the
+from meanfield.analysis.growth_curves import AGREES, Columns, Curve, Fit, Floats, Series, integrals, number, slope, to_the
 from meanfield.analysis.growth_fits_logarithms import faint_fits, logarithmic_fits
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ BETWEEN = 3
 NEIGHBOURS = 240
 #: orders of corrections in powers of l^-nu (in 1/l), and in sqrt(1 - c)
 ORDERS, WHOLE, ROOTS = 4, 2, 4
+#: powers of dy/d ln l in which y is a series, where it settles slowly
+FLOW = 5
 #: layers before which corrections are no series, and logarithms of 1 - c that are still doubles
 FIRST, LEAST = 8, -600
 
@@ -139,13 +141,14 @@ def _bounded(g: Growth, curve: Curve, values: Mapping[str, float]) -> Fit:
 
 
 def _slowest(curve: Curve) -> Columns:
-    """the power by which y = exp(ln y) still moves at the end, by three points evenly spread in ln l, where it is one below 1/2"""
+    """powers of dy/d ln l, in which y is a series as of the flow y follows by itself, where it still moves at the end, as by three points
+    evenly spread in ln l, and slower than l^-1/2"""
     ends = np.exp(curve.y[np.searchsorted(curve.l, curve.l[-1] ** np.array([0.5, 0.75, 1.0]))])
     first, second = np.diff(ends)
-    if not (abs(second) > 1e-9 * abs(ends[-1]) and first / second > 1):
+    if not (abs(second) > 1e-9 * abs(ends[-1]) and 1 < first / second < curve.l[-1] ** 0.125):
         return []
-    power = 4 * math.log(first / second) / math.log(curve.l[-1])
-    return [curve.l**-power] if power < 0.5 else []
+    moved = curve.l * slope(curve.l, np.exp(curve.y))
+    return [moved**k for k in range(1, FLOW + 1)]
 
 
 def _power(g: Growth, curve: Curve, values: Mapping[str, float]) -> list[Fit]:

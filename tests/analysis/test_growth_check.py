@@ -27,6 +27,11 @@ SLOW = {
         "apjn",
         "log_coefficient",
     ),
+    "c comes to its limit as l^-0.075, a series in that": (
+        stream(mf.LayerNorm() >> mf.MLP(mf.gelu, R(1), R(1)), R(1), R(0)),
+        "gap",
+        "limit",
+    ),
     "1 - c carried by q, a series in l^(-1/4)": (stream(mf.Activate(mf.Activation(1 / (2 + x**2))), R(5, 4), R(6, 5)), "gap", "exponent"),
 }
 
