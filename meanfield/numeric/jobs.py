@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.numeric.patience import DEEP, SECONDS, check_patience
@@ -235,11 +236,10 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 
 def _sparing(job: Job) -> Reader | None:
-    """What spares layers, where few are kept, each repeat is like the next, and moments are in closed form or in tables."""
-    if job.marks.size > SOME or _holds(job.rec, "l"):
+    """What spares layers, where few are kept, each repeat is like the next, J is finite, and moments are in closed form or in tables."""
+    if job.marks.size > SOME or _holds(job.rec, "l") or job.rec.transfer.has(sp.oo, sp.DiracDelta):
         return None
-    reader = reader_of(job.rec, job.paired)
-    return None if reader is None or any(t.jumps for t in reader.tables) else reader
+    return reader_of(job.rec, job.paired)
 
 
 def _holds(rec: Recursion, letter: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import subprocess
@@ -315,6 +316,17 @@ def test_jumps_take_no_leaps() -> None:
     assert mf.propagate(shrinking, 10**7, 1.0, p=0.3, record="last", sigma_w=1.5, sigma_b=0.3).status == "overflow"
     resting = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2))
     assert mf.propagate(resting, 10**7, 1.0, p=0.3, record="last", sigma_w=0.9, sigma_b=0.3).status == "infinite APJN"
+
+
+@pytest.mark.parametrize("phi", [sp.Max(sp.tanh(mf.x), -sp.Rational(1, 2)), sp.tanh(mf.x) * sp.Heaviside(mf.x)])
+@pytest.mark.parametrize("sigma_w", [0.8, 1.6])
+def test_kinks_come_to_rest(phi: sp.Expr, sigma_w: float) -> None:
+    """the gap of phi' is of what jumps: after the repeats that are run one by one each adds the same"""
+    ask = functools.partial(mf.propagate, mf.mlp(mf.Activation(phi)), q=1.0, p=0.3, sigma_w=sigma_w, sigma_b=0.2)
+    before, deep = ask(20_000, record=10_000), ask(10**9, record="last")
+    assert deep.q[0] == pytest.approx(before.q[-1], rel=1e-14)
+    assert deep.gap[0] == pytest.approx(before.gap[-1], rel=1e-12, abs=1e-300)
+    assert deep.log_apjn[0] == pytest.approx(before.log_apjn_forward[1] + (10**9 - 10**4) * math.log(before.chi[1]), rel=1e-9)
 
 
 def test_gaps_of_what_jumps_are_read_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
