@@ -165,8 +165,10 @@ def _drift(repeat: Repeat, move: Motion) -> sp.Expr:
     """what the moving q does to e: e' = ... + drift e/l, from the terms of e' beside those that stay"""
     own = (-move.kappa, move.logarithms)
     first = max((key for key in repeat.gap if key[0] < 0), default=own)
+    if first < own:
+        return S.Zero
     (theta, j), h = next(iter(small(coefficient(repeat.gap, *first)).items()), ((S.One, 0), S.Zero))
-    if first < own or h == 0:
+    if h == 0:
         return S.Zero
     if first > own or j or theta < 1 or h.has(REST):
         raise Undetermined("1 - c is moved by q faster than by itself")
@@ -238,15 +240,9 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
     modes = [(share, tidied(mu / (beta * kappa))) for mu, share in eigenvalues(m)]
     if eta == kappa:
         return power_beside_logarithms(repeat, move, k, modes, gap) if k or move.logarithms else competing(modes, "power")
-    s = kappa - eta
     top = modes[0] if len(modes) == 1 else fastest(modes)
     leading = tidied(top[1] * beta * kappa)
-    side = sign(leading)
-    if not side:
-        raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
-    rate, log_exponent = stretched_rate(move, beta, s, k, side * leading)
-    slowest = _correction(move, (repeat.q, move.direction - kappa), (repeat.transfer[0], -eta))
-    law = Growth("J", "stretched", rate=tidied(closed(rate)), stretch=s / kappa, sign=side, log_exponent=log_exponent, correction=slowest)
+    law = _stretched_law(repeat, move, beta, eta, k, leading)
     if k or move.logarithms:
         return law
     try:
@@ -278,9 +274,24 @@ def _mixed_law(repeat: Repeat, move: Motion, gap: sp.Expr | None) -> Growth:
     if (-eta, k) < (-move.kappa, move.logarithms - 1):
         return Growth("J", "bounded", terms=((share, S.Zero),))
     beta = at_gap(move.beta, S.Half if gap is None else gap)
-    if eta != move.kappa or k or move.logarithms or GAP in beta.free_symbols:
-        raise Undetermined("what one repeat multiplies the mixture of gradients by that stays goes to 1 too slowly")
-    return competing([(share, tidied(m / (beta * move.kappa)))], "power")
+    if k or move.logarithms or GAP in beta.free_symbols:
+        raise Undetermined("what one repeat multiplies the mixture of gradients by that stays goes to 1 with logarithms")
+    if eta == move.kappa:
+        return competing([(share, tidied(m / (beta * move.kappa)))], "power")
+    law = _stretched_law(repeat, move, beta, eta, k, tidied(m))
+    return replace(law, reason="the next term is not given: gradients of tokens mix")
+
+
+def _stretched_law(repeat: Repeat, move: Motion, beta: sp.Expr, eta: sp.Expr, k: int, leading: sp.Expr) -> Growth:
+    """J where a repeat multiplies it by 1 + leading X^-eta ln^k X, eta < kappa"""
+    side, s = sign(leading), move.kappa - eta
+    if not side:
+        raise Undetermined(Reason("the sign of ", leading, " decides whether J grows or decays"), leading)
+    rate, log_exponent = stretched_rate(move, beta, s, k, side * leading)
+    slowest = _correction(move, (repeat.q, move.direction - move.kappa), (repeat.transfer[0], -eta))
+    return Growth(
+        "J", "stretched", rate=tidied(closed(rate)), stretch=s / move.kappa, sign=side, log_exponent=log_exponent, correction=slowest
+    )
 
 
 def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:

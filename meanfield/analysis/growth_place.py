@@ -9,7 +9,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_faint import faint_motion
-from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, motion, tidied
+from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, at_gap, motion, tidied
 from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
 from meanfield.analysis.repeats import Repeat, expanded, stepped
@@ -73,16 +73,17 @@ def place(stages: Sequence[Stage]) -> tuple[Repeat, Motion] | sp.Expr:
         return closed(after)  # a norm ends the repeat
     if not numeric:
         _check_powers(closed(after), probe)
-    direction = _direction(after.xreplace({GAP: S.Half}), probe) if numeric else None
-    for side in (1, -1):
-        if direction in (None, side):
+    apart = dict.fromkeys((after.xreplace({GAP: S.Half}), at_gap(after, S.Zero)))  # inputs half way apart, and merged
+    directions = [_direction(at, probe) for at in apart] if numeric else [None]
+    for direction in dict.fromkeys(directions):
+        for side in (1, -1) if direction is None else (direction,) if direction else ():
             repeat, move = _far(stages, side)
             if side < 0 and move == Motion(side, S.One) and (repeat.faint or repeat.missed):
                 move = faint_motion(repeat)
             if move is not None and (move.slow or not vanishes(move.factor - 1)):
                 return repeat, move
             if direction is not None and GAP in after.free_symbols:
-                break  # q goes there at c = 1/2, and not where c goes
+                break  # q goes there at that c, and not where c goes
             if direction is not None:
                 raise Undetermined(_SLOWER[side] if move is not None else "the recursion and its expansion disagree about where q goes")
             if move is not None:
@@ -164,5 +165,7 @@ def _fixed_variance(stages: Sequence[Stage], variance: sp.Symbol) -> sp.Expr:
         return after
     slope = after.diff(variance)
     if variance not in slope.free_symbols:
+        if (slope - 1).is_positive:
+            raise Undetermined("q grows where all inputs are one, and does not where they are apart")
         return tidied(after.xreplace({variance: S.Zero}) / (1 - slope))
     return VarianceRoot(after - variance, variance)

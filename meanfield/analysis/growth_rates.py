@@ -117,6 +117,8 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
             raise Undetermined("q' vanishes faster than q: where q is small it is gone within a few repeats")
         return None
     grows = 0 if is_one(factor) else sign((factor - 1) * direction)
+    if grows and _is_one_where_merged(repeat, factor):
+        return Motion(direction, factor)  # what merged inputs do decides
     if grows is None and factor.free_symbols == {GAP} and (own := gap_fixed(coefficient(repeat.gap, 0))).limit is not None:
         grows = sign((at_gap(factor, own.limit) - 1) * direction)  # c comes to its limit, on the way to which q has a finite share
         if grows == 0 and own.limit == 0:
@@ -135,6 +137,14 @@ def motion(repeat: Repeat, direction: int) -> Motion | None:
     if ahead is None:
         raise Undetermined(Reason("the sign of ", tidied(c), " decides where q goes", bind=_names(c)), c)
     return Motion(direction, S.One, direction - a, direction * c, j) if ahead > 0 else None
+
+
+def _is_one_where_merged(repeat: Repeat, factor: sp.Expr) -> bool:
+    """whether inputs become one exponentially, and q is then multiplied by 1"""
+    if factor.free_symbols != {GAP} or not is_one(at_gap(factor, S.Zero)):
+        return False
+    own = gap_fixed(coefficient(repeat.gap, 0))
+    return own.limit == 0 and own.theta == 1
 
 
 def _check_sum(factor: sp.Expr, theta: sp.Expr) -> None:

@@ -30,6 +30,8 @@ HIGHEST, NARROWEST = 1e60, 1e-14
 LEAST = 1e-9
 #: digits that a root is first known to; of its error, what may stand before the product of two steps; secants at most
 FIRST, SAFE, MOST = 25, 1000, 30
+#: bits that expectations of few digits are taken to be exact to
+PADDING = 100
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles
 TOUCHING = 1e-14
 
@@ -43,9 +45,14 @@ def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
     """Numbers, with each expectation that is in any of them computed once and those inside others first, and each other part once."""
     found = list(parts)
     while nodes := {t for e in found for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
-        numbers = {t: sp.N(t, digits) for t in nodes}
+        numbers = {t: _padded(sp.N(t, digits)) for t in nodes}
         found = [e.xreplace(numbers) for e in found]
     return [numbered(e, digits) for e in found]
+
+
+def _padded(number: sp.Expr) -> sp.Expr:
+    """the same number with more digits, for what cancels beside it"""
+    return sp.Float._new(number._mpf_, number._prec + PADDING) if number.is_Float and number.is_finite else number
 
 
 class Implicit(sp.Expr):

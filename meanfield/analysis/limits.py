@@ -72,14 +72,15 @@ class Limit:
         return max(ORDER, self.order - 2)
 
     def define(self, symbol: sp.Expr, value: sp.Expr) -> None:
-        """Give a symbol the first terms of the series of its value: less than one power of x, and that there are more."""
+        """Give a symbol the first terms of the series of its value, and that there are more."""
         flat = self._laid_out(value)
         self.values[symbol] = self._first(self._expanded(self._plain(flat))) + self._faint_part(flat)
 
     def _first(self, terms: Mapping[tuple[sp.Expr, int], sp.Expr]) -> sp.Expr:
-        first = next(iter(terms), (S.Zero, 0))[0]
-        kept = {key: c for key, c in terms.items() if key[0] > first - 1}
-        return self._sum(kept) + (REST * x ** (first - 1) if len(kept) < len(terms) else 0)
+        """those of less than one power of x, or of more where the order is above 4"""
+        least = next(iter(terms), (S.Zero, 0))[0] - max(1, self.order - 3)
+        kept = {key: c for key, c in terms.items() if key[0] > least}
+        return self._sum(kept) + (REST * x**least if len(kept) < len(terms) else 0)
 
     def series(self, e: sp.Expr) -> sp.Expr:
         """The terms of e that are above x^-order, and those that are exponentially small."""
@@ -254,7 +255,8 @@ class Limit:
             return S.Zero
         if c.has(PairExpectation):  # its derivative is of functions that may be too steep to have an expectation
             return REST * shift
-        return self.letter(_slope_in_p(c).xreplace(put)) * shift
+        slope = _slope_in_p(c)
+        return self.letter(slope.xreplace(put)) * shift + (REST * shift**2 if p in slope.free_symbols else S.Zero)
 
     def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:
         (v0, v), (d0, d) = vs, ds

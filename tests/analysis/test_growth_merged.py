@@ -60,3 +60,35 @@ def test_a_correlation_that_stays_below_1(attention: mf.Block, mlp: mf.Block) ->
     assert slope == pytest.approx(float(law.apjn.exponent), abs=1e-3)
     before, last = (abs(float(run.gap[-1]) - float(law.gap.limit)) for run in runs)
     assert last < 0.75 * before < 0.005
+
+
+def test_what_one_repeat_merges_grows_as_inputs_that_are_one_do() -> None:
+    """half way apart q falls, and where they are one, as they are from the first repeat on, it grows by 3/2"""
+    law = mf.growth(mf.UniformAttention(4, 1, 1) >> mf.Residual(mf.MLP(mf.relu, 1, 1)))
+    assert (law.q.kind, law.q.rate) == ("exponential", sp.log(sp.Rational(3, 2)))
+    assert law.apjn.terms == ((sp.Rational(1, 4), sp.log(sp.Rational(3, 2))),)
+    assert law.gap.rate == -sp.oo
+    assert law.check().agrees
+
+
+@pytest.mark.parametrize(
+    ("branch", "kind", "rate"),
+    [
+        (mf.MLP(mf.tanh, 1, 1), "stretched", 32 / (9 * sp.pi)),
+        (mf.MLP(mf.erf, 1, 1), "stretched", 16 / sp.pi**2),
+        (mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), "power", None),
+    ],
+)
+def test_merged_inputs_on_a_residual_stream(branch: mf.Block, kind: str, rate: sp.Expr | None) -> None:
+    """the stream of one input, q ~ l E phi(oo)^2; gradients mix first, so that J is a quarter of that of one input"""
+    law, alone = mf.growth(mf.UniformAttention(4, 1, 1) >> mf.Residual(branch)), mf.growth(mf.Residual(branch))
+    assert (law.q.kind, law.q.exponent, law.q.rate) == ("power", 1, alone.q.rate)
+    assert (law.apjn.kind, law.apjn.rate) == (kind, rate) == (alone.apjn.kind, alone.apjn.rate)
+    assert law.check().agrees
+
+
+def test_merged_rectified_layers_with_biases() -> None:
+    law = mf.growth(mf.UniformAttention(4, 1, 1) >> mf.MLP(mf.relu, 1, sp.sqrt(2), 0, 1))
+    assert (law.q.kind, law.q.exponent, law.q.rate) == ("power", 1, 1)
+    assert (law.apjn.kind, law.apjn.terms) == ("bounded", ((sp.Rational(1, 4), 0),))
+    assert law.check().agrees
