@@ -208,7 +208,8 @@ class Expectations(Calls):
     def _plain_gap(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         f = self.integrand(from_zero(g))
         near, scale = self._scaled(f.expression, v)
-        return scale * self.call("gap", (f, self.slope(g)), near, d * near / v)
+        close = d * near / v
+        return scale * self.call("gap", (f, self.slope(g)), near, close if self.from_tables else sp.Min(near, close))  # but for rounding
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
         _, v1, cov, v2, m1, m2 = node.args

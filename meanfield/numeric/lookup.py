@@ -257,10 +257,10 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
-    """E f(u) f(v)"""
+    """E f(u) f(v), total = v + p: where d is above v by rounding alone that may be too"""
     if d <= v:
         return pair_in(table, CROSS, v, d, scratch, own)
-    return pair_in(table, CROSS + PANELS, v, total, scratch, own)
+    return pair_in(table, CROSS + PANELS, v, v if total > v else total, scratch, own)
 
 
 def jumps_scale(table: np.ndarray, v: float, d: float) -> float:
