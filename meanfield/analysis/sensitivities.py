@@ -19,10 +19,10 @@ from meanfield import arguments, faces
 from meanfield.analysis.gram_tangents import gram_tangents, starts
 from meanfield.analysis.tangent_kernels import Kernel, kernel_of
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.patience import SECONDS, check_patience
-from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.runs import bound_parameters, check_tokens, initial_moments
 from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept

@@ -395,5 +395,7 @@ def test_a_point_with_its_own_c_shows_it_and_its_kind() -> None:
 @pytest.mark.parametrize("sigma_1", [0.8, 1, 1.5])
 def test_tokens_that_an_average_makes_one_have_chi_0_where_q_vanishes(sigma_1):
     found = mf.fixed_points(mf.UniformAttention(4, 1, 1) >> mf.MLP(mf.tanh, sigma_1, 1))
-    assert found.status == "ok" and all(f.c == 1 and f.chi == 0 for f in found)
-    assert found[0].q == 0 and found[0].chi_parallel == pytest.approx(sigma_1**2)
+    assert found.status == "ok"
+    assert all(f.c == 1 and f.chi == 0 for f in found)
+    assert found[0].q == 0
+    assert found[0].chi_parallel == pytest.approx(sigma_1**2)

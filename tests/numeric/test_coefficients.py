@@ -35,7 +35,7 @@ def test_a_real_skip_of_a_setting_is_taken():
     assert run.q[1] == pytest.approx(0.64 + 0.36 * mf.evaluate(mf.tanh.second_moment(1)), rel=1e-14)
 
 
-@pytest.mark.parametrize("sigma, where", [(A - 1, "at these parameters"), (mf.l - A, "in one of the repeats l = 0, 1, 2")])
+@pytest.mark.parametrize(("sigma", "where"), [(A - 1, "at these parameters"), (mf.l - A, "in one of the repeats l = 0, 1, 2")])
 def test_a_weight_scale_that_comes_out_negative_is_refused(sigma, where):
     with pytest.raises(ValueError, match=r"sigma_w = -0.5: weight scale of a linear map; it must be at least 0: sigma_w = .* " + where):
         mf.propagate(mf.MLP(mf.erf, sigma, 1), depth=3, q=1.0, a=0.5)

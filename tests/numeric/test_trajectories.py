@@ -684,11 +684,14 @@ def test_opposite_inputs_of_an_even_function_are_one(phi: sp.Expr) -> None:
     assert (run.gap[:, 1] == 0).all()
 
 
-@pytest.mark.parametrize("phi", [mf.silu, mf.tanh, mf.Activation(mf.x / (1 + sp.exp(-2 * mf.x)) + sp.atan(mf.x))], ids=["silu", "tanh", "own"])
+OF_ITS_OWN = mf.Activation(mf.x / (1 + sp.exp(-2 * mf.x)) + sp.atan(mf.x))
+
+
+@pytest.mark.parametrize("phi", [mf.silu, mf.tanh, OF_ITS_OWN], ids=["silu", "tanh", "own"])
 def test_single_runs_from_independent_tokens(phi: mf.Activation) -> None:
     """q - p = q is brought beyond q by rounding of weight scales: the gap of the next layer is asked for at its bound"""
     for q in np.linspace(0.1, 3.0, 40):
         run = mf.propagate(mf.MLP(phi), 2, q=q, p=0.0, sigma_1=0.55, sigma_2=0.45)
         assert run.status == "ok"
-        means = [0.45**2 * mf.evaluate(phi.mean(mf.q), q=0.55**2 * q) ** 2]
-        assert run.p[1] == pytest.approx(means[0], rel=1e-12, abs=1e-14 * run.q[1])
+        of_means = 0.45**2 * mf.evaluate(phi.mean(mf.q), q=0.55**2 * q) ** 2
+        assert run.p[1] == pytest.approx(of_means, rel=1e-12, abs=1e-14 * run.q[1])
