@@ -323,9 +323,20 @@ def _finite(folded: sp.Expr) -> sp.Expr:
 def _checked(expression: Any, name: str) -> sp.Expr:
     """the function as it is kept; ValueError with the reason where it is no activation"""
     f = arguments.expression(expression, "expression")
+    if expression.has(sp.Float):
+        f = _through_zero(f)
     if not known_to_all(f):
         return _declared(f, name)
     return remembered(f"activation {name == 'constant'} {text(f, {})}", lambda: _declared(f, name))
+
+
+def _through_zero(f: sp.Expr) -> sp.Expr:
+    """f; where a number takes f(0) to 0 but for rounding, as in tanh(x + 0.3) - tanh(0.3), with what takes it there in its place"""
+    constant, rest = f.as_independent(x, as_Add=True)
+    if constant == 0 or not constant.is_Rational or (rest.free_symbols - {x}):
+        return f
+    there = rest.subs(x, 0)
+    return rest - there if there.is_finite and abs(sp.N(there + constant, 25)) <= abs(constant) * 2**-50 else f
 
 
 def _declared(f: sp.Expr, name: str) -> sp.Expr:

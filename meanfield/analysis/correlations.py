@@ -133,6 +133,6 @@ def vanishing(steps: Steps, widest: float) -> Correlations | None:
     """The map of c as q -> 0, at the least variance at which it is in the range of float64; None where it is not, or has no limit."""
     tried = [Correlations(steps, at, widest, True) for at in VANISHING]
     known = [here for here in tried if here._in_range]
-    if len(known) < 2 or not np.isclose(*(here._inside for here in known[:2]), rtol=0, atol=LIMIT).all():
+    if len(known) < 2 or not np.isclose(known[0]._inside, known[1]._inside, rtol=0, atol=LIMIT).all():
         return None
     return known[0]

@@ -1,5 +1,7 @@
 """A growth law beside a long run: the fitted constants, what a shorter run gives, and whether the two close in on the prediction.
 
+Where a repeat depends on L, the number of repeats, constants are fitted to where networks of all depths end.
+
 The fits are those of `meanfield.analysis.growth_fits`. What a run of the depth that was asked for does not tell, one to 10^13 repeats is
 asked, where leaps can make it, or one of 20000 where they cannot and it takes no minutes.
 """
@@ -19,7 +21,8 @@ from meanfield import arguments, faces
 from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.ranges import HIGHEST, LOWEST
-from meanfield.numeric.long_runs import LongRun, long_run
+from meanfield.numeric.increments import holds
+from meanfield.numeric.long_runs import LongRun, ends_of, long_run
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
@@ -121,6 +124,9 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
     start = q, None if single else gap
+    if holds(rec, "L"):
+        ends = ends_of(rec, depth, *start, {**given, **fixed}, PATIENCE)
+        return Check(law, free, tuple(fits(law, _series(ends, single), free, False)), ends)
     try:
         run = _run(rec, depth, *start, {**given, **fixed}, exponential)
     except Unsupported:  # K alone may have no numbers

@@ -37,8 +37,8 @@ _PERIODS = 10**4
 _DIGITS, _SURE = (7, 20, 35), 4
 #: digits of a variance that stands for an exact one
 _EXACT = 100
-#: a change of q in a repeat, relative, that is none
-_NONE = sp.Float("1e-28")
+#: a change of q in a repeat, relative, that is none: parameters are known as well as doubles
+_NONE = sp.Float("1e-15")
 
 
 def letters(stage: Stage) -> set[sp.Basic]:

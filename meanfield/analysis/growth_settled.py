@@ -97,6 +97,10 @@ def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     variance = sp.Symbol("q", positive=True) if last.output.q.free_symbols & inner else closed(last.output.q)  # of a norm that ends it
     try:
         repeat = expanded(stages, variance, variance * GAP, 2)
+        after = closed(repeat.q.get((S.Zero, 0), S.Zero))
+        if after != 0 and after != variance and not after.free_symbols & {variance, GAP}:  # a norm begins it: where q is after one repeat
+            variance = after
+            repeat = expanded(stages, variance, variance * GAP, 2)
     except NoExpansion as why:
         return unknown(why)
     for terms, stays in ((repeat.q, variance), (repeat.gap, GAP), (repeat.transfer[0], S.One)):

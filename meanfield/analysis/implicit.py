@@ -145,7 +145,7 @@ def _solved(unknown: Implicit, digits: int) -> tuple[mp.mpf, mp.mpf | None]:
     if found.at == 0:
         return mp.mpf(0), None
     plain = written_out(unknown.equation)
-    direct = None if plain.has(Node) else sp.lambdify(unknown.variable, plain, "mpmath")
+    direct = sp.lambdify(unknown.variable, plain, "mpmath") if _of_mpmath(plain) else None
 
     @cache  # seconds each, where there are many digits
     def value(s: mp.mpf) -> mp.mpf:
@@ -163,6 +163,11 @@ def _solved(unknown: Implicit, digits: int) -> tuple[mp.mpf, mp.mpf | None]:
             low, at = (mp.mpf(end) * (1 + mp.mpf(beyond)) for end, beyond in ((found.low, "-1e-14"), (found.high, "1e-14")))
             slope = (value(at) - value(low)) / (at - low)
         return _refined(value, at, slope, digits)
+
+
+def _of_mpmath(plain: sp.Expr) -> bool:
+    """whether it is written in functions that mpmath has: in none of the library's own"""
+    return not plain.has(Node) and not any(type(t).__module__.startswith("meanfield.") for t in plain.atoms(sp.Function))
 
 
 def _refined(value: Callable[[mp.mpf], mp.mpf], at: mp.mpf, slope: mp.mpf, digits: int) -> tuple[mp.mpf, mp.mpf]:

@@ -1,23 +1,28 @@
 """A setting of a network over very many repeats where moments may be quadrature: the first one by one, the rest by leaps.
 
-What `propagate` does for networks in closed form or in tables, to fewer digits, and without the way back.
+What `propagate` does for networks in closed form or in tables, to fewer digits, and without the way back. Where a repeat depends on how
+many there are, each number of them is another network: `ends_of` runs some of these.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric.increments import added_by, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
+from meanfield.numeric.propagation import propagate
+from meanfield.numeric.runs import Run
 from meanfield.recurrence import Recursion
 
-__all__ = ["LongRun", "long_run"]
+__all__ = ["LongRun", "ends_of", "long_run"]
 
 Floats = NDArray[np.float64]
 
@@ -25,6 +30,8 @@ Floats = NDArray[np.float64]
 TRIED = (512, 4096, 32768)
 #: layers that are kept, for each factor of 10 in depth
 KEPT = 100
+#: networks of different depths that are run for each factor of 10
+DEPTHS = 50
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,21 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
     if isinstance(way, str):
         raise Rough(way)
     return _run(way, depth)
+
+
+def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any], seconds: float) -> LongRun:
+    """Where networks of 1 to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer, where
+    they take so many seconds."""
+    ends, begin = {}, time.process_time()
+    for d in np.unique(np.geomspace(1, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
+        ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
+        if time.process_time() - begin > seconds:
+            break
+    runs = ends.values()
+    words = sorted({str(run.status) for run in runs} - {"ok"})
+    q_of, log = (np.array([getattr(run, name)[-1] for run in runs]) for name in ("q", "log_apjn_forward"))
+    gaps = np.array([math.nan if gap is None else run.gap[-1] for run in runs])
+    return LongRun(np.array(list(ends)), max(ends), q_of, gaps, log, words[0] if words else "ok")
 
 
 @dataclass(frozen=True)

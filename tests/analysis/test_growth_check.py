@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,3 +142,23 @@ def test_a_move_that_is_small_by_chance_counts_as_what_the_one_before_falls_to(c
     steps = iter([1.0, 1.0 + 1e-12, 1.008])
     fit = Curve("q", l, np.log(l), [], [], **curve).fit("exponent", 1.0, np.log(l), [np.log(l)], constant=lambda _: next(steps))
     assert fit.error == pytest.approx(fallen, rel=1e-3)
+
+
+SMALL = 1 / sp.sqrt(mf.L)
+
+
+@pytest.mark.parametrize(
+    ("net", "ends"),
+    [
+        (mf.Residual(mf.MLP(mf.relu, 1, 1), scale=SMALL), lambda depth: (1 + 0.5 / depth) ** depth),
+        (mf.sas(norm=mf.LayerNorm(), mlp=mf.MLP(mf.relu, 1, 1), n=9, sigma_Q=0), None),
+        (mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(9, 1, 1, 1, 1), mlp=mf.MLP(mf.gelu, 1, 1), scale=SMALL), None),
+    ],
+    ids=["residual", "sas", "pre-LN"],
+)
+def test_where_a_repeat_depends_on_the_depth_networks_of_all_depths_are_compared(net: mf.Block, ends: Any) -> None:
+    seen = mf.growth(net).check(depth=10_000)
+    assert seen.agrees, seen
+    assert seen.run.layers[-1] == seen.run.depth == 10_000
+    if ends is not None:
+        assert seen.run.q[-1] == pytest.approx(ends(10_000), rel=1e-11)

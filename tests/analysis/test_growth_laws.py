@@ -392,3 +392,45 @@ def test_faces() -> None:
     assert r"\ln \mathcal{J}^{\,l,0} &\simeq" in mf.latex(law)
     assert "stretched" in repr(law)
     assert law.apjn._repr_latex_().startswith(r"\begin{align*}")
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [
+        mf.Activation(sp.erf(x + sp.Rational(3, 10))),
+        mf.Activation((1 + sp.erf((x + sp.Rational(3, 10)) / sp.sqrt(2))) / 2),
+    ],
+    ids=["erf", "normal CDF"],
+)
+def test_where_a_variance_settles_that_is_written_in_bivariate_normal_functions(phi: mf.Activation) -> None:
+    law = mf.growth(mf.mlp(phi), sigma_w=0.8, sigma_b=0.2)
+    (point, *_) = mf.fixed_points(mf.mlp(phi), sigma_w=0.8, sigma_b=0.2)
+    assert float(law.q.limit) == pytest.approx(point.q, rel=1e-12)
+    assert float(law.apjn.rate) == pytest.approx(math.log(point.chi), rel=1e-9)
+
+
+def test_a_number_that_takes_an_activation_through_0_does_so_exactly() -> None:
+    """tanh(0.3) in doubles is not tanh(3/10), and what is left of phi(0) is no bias"""
+    phi = mf.Activation(sp.tanh(x + 0.3) - sp.tanh(0.3))
+    assert phi.expression == sp.tanh(x + sp.Rational(3, 10)) - sp.tanh(sp.Rational(3, 10))
+    law = mf.growth(mf.mlp(phi), sigma_w=0.9, sigma_b=0)
+    assert float(law.q.rate) == pytest.approx(math.log(0.81 / math.cosh(0.3) ** 4), rel=1e-12)
+    critical = mf.growth(mf.mlp(mf.Activation(sp.sin(x + 0.25) - sp.sin(0.25))), sigma_w=1 / math.cos(0.25), sigma_b=0)
+    assert (critical.q.kind, critical.q.exponent) == ("power", -1)
+    assert float(critical.q.rate) == pytest.approx(1 - 0.75 * math.tan(0.25) ** 2, rel=1e-9)
+    kept = mf.Activation(sp.tanh(x + 0.3) - 0.29)
+    assert kept.expression == sp.tanh(x + sp.Rational(3, 10)) - sp.Rational(29, 100)
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        mf.sas(norm=mf.LayerNorm(), mlp=mf.MLP(mf.relu, 1, 1), n=9, sigma_Q=0),
+        mf.value_skipinit(norm=mf.LayerNorm(), mlp=mf.MLP(mf.relu, 1, 1), n=9),
+        mf.downweighted(norm=mf.LayerNorm(), attention=mf.Linear(1, 0), mlp=mf.MLP(mf.relu, 1, 1)),
+    ],
+    ids=["sas", "value skip-init", "downweighted"],
+)
+def test_a_norm_that_begins_a_repeat_sets_the_variance_once(net: mf.Block) -> None:
+    law = mf.growth(net)
+    assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"bounded"}
