@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -32,11 +31,11 @@ def _coefficients(value: Any) -> Iterator[tuple[str, sp.Expr]]:
     if isinstance(value, tuple):
         for part in value:
             yield from _coefficients(part)
-    if isinstance(value, Block) and is_dataclass(value):
-        for f in fields(value):
-            entry = getattr(value, f.name)
+    if isinstance(value, Block):
+        for name in getattr(type(value), "__dataclass_fields__", ()):
+            entry = getattr(value, name)
             if isinstance(entry, sp.Expr) and entry.free_symbols:
-                yield f.name, entry
+                yield name, entry
             else:
                 yield from _coefficients(entry)
 
