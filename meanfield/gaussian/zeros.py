@@ -33,7 +33,7 @@ def vanishes(c: sp.Expr, digits: int = 40) -> bool:
         return any(vanishes(a, digits) for a in c.args)
     if c.is_number:
         size = sum(abs(sp.N(a, 15)) for a in sp.Add.make_args(c))
-        return bool(abs(sp.N(c, digits + 5, maxn=400, chop=True)) <= sp.Float(10) ** -digits * (1 + size))
+        return bool(abs(sp.N(c, digits + 5, maxn=400)) <= sp.Float(10) ** -digits * (1 + size))
     if not c.is_Add:
         return bool(c == 0)
     with mp.workdps(60):
