@@ -50,6 +50,8 @@ NEAR = 1e-5
 IDLE = 1e-9
 #: orders to which q' is expanded beside q = 0, one after the other where all terms cancel
 ORDERS = (3, 6, 10)
+#: 1/q of variances at which what is less than every power of q is looked at
+FAINT = (5, 10, 20)
 #: values that letters are tried at, and how nearly dq'/dq = 1 holds there where q* does not depend on them
 LETTERS, SAME = (sp.Rational(1, 2), sp.Rational(4, 5)), 1e-12
 
@@ -276,7 +278,8 @@ class Problem:
                 leading = next((c for key, c in terms.items() if key != (sp.S.One, 0) and c != 0), None)
                 if leading is not None and not leading.has(REST):
                     break
-            side = 0 if sp.expand(change) == 0 else None if leading is None or leading.has(REST) else sign(leading)
+            known_to = leading is not None and not leading.has(REST)
+            side = 0 if sp.expand(change) == 0 else sign(leading) if known_to else _faint_sign(change)
         except (NoExpansion, Undetermined) as reason:
             return "unresolved", f"q* = 0, and whether q comes there is not told: {reason}"
         if side is None:
@@ -373,6 +376,12 @@ class Problem:
             return Critical({}, "none", missed)
         points[0].others = tuple(points[1:])
         return points[0]
+
+
+def _faint_sign(change: sp.Expr) -> int | None:
+    """the sign of q' - q next to q = 0 where it is less than every power of q there, if it is one at a few small variances"""
+    signs = {int(sp.sign(sp.N(change.xreplace({q: sp.Rational(1, n)}), 10))) for n in FAINT}
+    return signs.pop() if len(signs) == 1 else None
 
 
 def _apart(point: Critical, origin: Critical) -> bool:

@@ -21,6 +21,8 @@ __all__ = ["joint_limit", "settled"]
 
 x = known("x")
 
+#: how near 1 a variance is that q starts at: a double root is known to half the digits
+STARTS = 1e-7
 #: from a whole number, what may be it
 WHOLE = sp.Float("1e-25")
 
@@ -36,7 +38,7 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     after, gap_after, transfer = stepped(stages, probe, probe * GAP)
     put[probe] = variance
     near = expanded(stages, letter, letter / x, 3)
-    if not free and is_marginal(near, letter, variance):
+    if not free and not _starts_at(variance) and is_marginal(near, letter, variance):
         return marginal(near, letter, variance)
     q = Growth("q", "bounded", reason="q stays where it starts") if free else Growth("q", "bounded", limit=_exact(near, letter, variance))
     image = closed(gap_after / probe)
@@ -53,6 +55,11 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
         return q, law, _settled_apjn(near, transfer, approach, put)
     except (Undetermined, NoExpansion) as reason:
         return q, law, unknown_law("J", reason)
+
+
+def _starts_at(variance: sp.Expr) -> bool:
+    """whether q, which starts at 1, starts there, as far as parameters that are doubles say: it stays, also where it would come there slowly"""
+    return bool(variance.is_number and abs(sp.N(variance, 15) - 1) < STARTS)
 
 
 def _exact(near: Repeat, letter: sp.Symbol, variance: sp.Expr) -> sp.Expr:

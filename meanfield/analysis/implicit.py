@@ -222,7 +222,9 @@ class VarianceRoot(Implicit):
 
     def _enclosed(self) -> Root:
         drift = valued(self.equation.subs(self.variable, 1), 25)
-        if abs(drift) < TOUCHING and sp.N(derivative(self.equation, self.variable).subs(self.variable, 1), 15) < -math.sqrt(TOUCHING):
-            return self._roots(0.5, 2.0, self.variable)[0]  # it starts at a fixed point that attracts
+        if abs(drift) < TOUCHING and sp.N(derivative(self.equation, self.variable).subs(self.variable, 1), 15) < math.sqrt(TOUCHING):
+            here = self._roots(0.5, 2.0, self.variable)  # it starts at a fixed point that attracts, or is touched
+            if here:
+                return min(here, key=lambda r: abs(r.at - 1))
         rises = drift > 0
         return self._roots(1.0, HIGHEST, self.variable)[0] if rises else self._roots(1 / HIGHEST, 1.0, self.variable)[-1]

@@ -383,3 +383,13 @@ def test_the_line_of_a_norm_in_a_letter() -> None:
     assert float(mf.critical(after, q=1)["sigma_b"] / sigma_w) == pytest.approx(expected, rel=1e-14)
     for other in (2, mf.q):
         assert mf.critical(after, q=other).reason == f"q' = 1 whatever q is, not {other}"
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (-2, 3)])
+def test_a_linear_function_that_is_cut_off_is_critical_where_it_is_linear(bounds: tuple[int, int]) -> None:
+    """q' - q is less than every power of q: q ~ 1/(2 ln l) where it is cut at 1"""
+    low, high = bounds
+    found = mf.critical(mf.mlp(mf.Activation(sp.Max(low, sp.Min(mf.x, high)))))
+    assert (found["sigma_w"], found["sigma_b"], found["q"], found.status) == (1, 0, 0, "ok")
+    steeper = mf.critical(mf.mlp(mf.Activation(mf.x + sp.Max(0, mf.x - 1))))
+    assert (steeper["sigma_w"], steeper.status) == (1, "unstable")

@@ -434,3 +434,10 @@ def test_a_number_that_takes_an_activation_through_0_does_so_exactly() -> None:
 def test_a_norm_that_begins_a_repeat_sets_the_variance_once(net: mf.Block) -> None:
     law = mf.growth(net)
     assert {g.kind for g in (law.q, law.gap, law.apjn)} == {"bounded"}
+
+
+def test_selu_at_its_critical_point() -> None:
+    """1 - c ~ (9 pi^2/2) ((1 + alpha^2)/(1 - alpha)^2)^2 l^-2, where Adds of constants with letters are zero in digits only"""
+    law = mf.growth(mf.mlp(mf.selu), sigma_w=mf.critical(mf.mlp(mf.selu))["sigma_w"], sigma_b=0)
+    assert (law.gap.kind, law.gap.exponent) == ("power", -2)
+    assert float(law.gap.coefficient) == pytest.approx(3121.02, rel=1e-5)

@@ -348,3 +348,16 @@ def test_the_mean_that_a_leaky_relu_leaves_is_told_by_its_map() -> None:
     last = mf.propagate(two >> mf.Linear(1, 0), 1, 1.0, c=first.c[-1], record="last")
     assert last.c[0] == pytest.approx(0.35, rel=1e-12)
     assert mf.tailored_leaky_relu(layer >> norm, eta=0.4).reason.endswith("only C_f(0) = 0.31831 in this network")
+
+
+@pytest.mark.parametrize("phi", [mf.tanh, mf.erf], ids=["tanh", "erf"])
+def test_growth_of_shaped_networks_is_that_at_the_variance_they_start_from(phi: mf.Activation) -> None:
+    """q = 1 is a double root of q' = q, which q comes to slowly from one side, and where it starts it stays"""
+    kernel = mf.growth(mf.mlp(mf.deep_kernel_shaping(phi, 50).activation), sigma_w=1, sigma_b=0)
+    assert (kernel.q.kind, float(kernel.q.limit)) == ("bounded", pytest.approx(1, abs=1e-9))
+    assert (kernel.gap.kind, float(kernel.gap.limit)) == ("bounded", pytest.approx(1, abs=1e-9))
+    assert kernel.apjn.kind == "exponential"
+    tailored = mf.growth(mf.mlp(mf.tailored(phi, 50).activation), sigma_w=1, sigma_b=0)
+    assert (tailored.gap.kind, tailored.gap.exponent, tailored.apjn.kind) == ("power", -1, "bounded")
+    run = mf.propagate(mf.mlp(mf.tailored(phi, 50).activation), 10**6, 1.0, c=0.5, record="last", sigma_w=1, sigma_b=0)
+    assert run.gap[0] * 10**6 == pytest.approx(float(tailored.gap.coefficient), rel=1e-3)
