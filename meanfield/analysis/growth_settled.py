@@ -58,7 +58,8 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
 
 
 def _starts_at(variance: sp.Expr) -> bool:
-    """whether q, which starts at 1, starts there, as far as parameters that are doubles say: it stays, also where it would come there slowly"""
+    """whether q, which starts at 1, starts there, to the digits of parameters that are doubles: it stays, also where it would come there
+    slowly"""
     return bool(variance.is_number and abs(sp.N(variance, 15) - 1) < STARTS)
 
 
