@@ -17,6 +17,9 @@ from meanfield.numeric.pointwise import number_at
 
 __all__ = ["entries_at"]
 
+#: relative error that a difference of variances may make, and that of a double
+ORDERS, EPS = 1e-15, 2.0**-53
+
 Bools = NDArray[np.bool_]
 Values = Mapping[str, Varied]
 
@@ -53,19 +56,22 @@ def entries_at(laws: EntryLaws, G: Grams, values: Values) -> tuple[Grams, Varied
 
 
 class _Pairs:
-    """Pairs of tokens at arrays of values that broadcast with a shape: which are near, and which of these have one variance."""
+    """Pairs of tokens at arrays of values that broadcast with a shape: which are near, and which of these as good as one variance."""
 
     def __init__(self, laws: EntryLaws, values: Values, shape: tuple[int, ...]) -> None:
         self.laws, self.values, self.shape = laws, values, shape
-        with np.errstate(invalid="ignore", over="ignore"):
-            bound = np.sqrt(plain(values["q1"])) * np.sqrt(plain(values["q2"]))
-            near = plain(values["delta"]) < bound / 2
-            self.near = np.broadcast_to(near, shape)
-            self.equal = np.broadcast_to(near & (plain(values["q1"]) == plain(values["q2"])), shape)
+        with np.errstate(all="ignore"):
+            one, two = plain(values["q1"]), plain(values["q2"])
+            bound = np.sqrt(one) * np.sqrt(two)
+            part = plain(values["delta"]) / bound
+            # of second order in the difference of variances, beside what rounding of p makes of an angle
+            alike = (one == two) | (((one - two) / (one + two)) ** 2 < ORDERS + np.minimum(EPS / np.sqrt(part), EPS**0.5))
+            self.near = np.broadcast_to(part < 0.5, shape)
+            self.alike = np.broadcast_to((part < 0.5) & alike, shape)
 
     def linear(self, k: int) -> Varied:
         """The factor of a perturbation, or part of the tangent kernel."""
-        return self._assembled([(self.equal, self._one(k)), (~self.equal, lambda at: pair_at(self.laws.pair[k], at))])
+        return self._assembled([(self.alike, self._one(k)), (~self.alike, lambda at: pair_at(self.laws.pair[k], at))])
 
     def moved(self, bound: Varied) -> tuple[Varied, Varied]:
         """Covariances and what they lack of their bound, each taken for itself where it is the smaller."""

@@ -341,3 +341,26 @@ def test_an_underflow_is_no_zero_and_no_number_is_invalid() -> None:
     assert mf.propagate(mf.Linear(s, 0) >> mixed, q=1.0, p=0.0, depth=400, s=0.1).status == "underflow"
     assert mf.propagate(mf.Linear(s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "zero signal"
     assert mf.propagate(mf.Linear(1 / s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "invalid"
+
+
+def test_tokens_that_merge_are_taken_at_one_variance() -> None:
+    """where variances of tokens differ by less than rounding of p makes of an angle: the mixture of gradients
+    that stays is multiplied by chi = 1"""
+    net = mf.CausalAttention(n=4) >> mf.MLP(mf.relu)
+    run = mf.propagate(net, 80, 1.0, c=0.3, sigma_V=1.0, sigma_O=1.0, sigma_1=1.0, sigma_2=2**0.5)
+    merged = np.diff(run.log_apjn_forward[40:])
+    assert np.abs(merged).max() < 1e-6
+    assert run.gap[-1] < 1e-30
+
+
+@pytest.mark.parametrize("gap", [1e-20, 1e-12, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("apart", [1e-13, 1e-9, 1e-6, 1e-4, 1e-2])
+def test_tangent_kernels_of_pairs_next_to_each_other(apart: float, gap: float) -> None:
+    """ReLU, two inputs of norms 1 and 1 + apart: \\Theta' = K' + (1 - \\theta/\\pi) \\Theta, \\theta the angle"""
+    run = mf.propagate(mf.mlp(mf.relu), 2, 1.0, q2=1 + apart, gap=gap, sigma_w=2**0.5, sigma_b=0)
+    tangent, root = 0.0, math.sqrt(1 + apart)
+    for k in range(2):
+        angle = 2 * math.asin(math.sqrt(run.gap[k] / 2))
+        kernel = root * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / math.pi
+        tangent = kernel + (1 - angle / math.pi) * (tangent if k else root * math.cos(angle))
+    assert run.ntk_pair[-1] == pytest.approx(tangent, rel=1e-8)  # at unequal variances angles are of p, which rounding moves
