@@ -138,7 +138,7 @@ def attend_back(s):
 def code(q, delta, started, least, mantissa, lowest, good, layers):
     """The status of a point after the last layer."""
     if good < layers:
-        return 1 if (q >= 1e300) | (delta >= 1e300) else 2 if q <= 1e-300 else 3
+        return 1 if (q >= 1e300) | ((delta >= 1e300) & (q >= 5e299)) else 2 if q <= 1e-300 else 3
     if not mantissa < math.inf:
         return 6
     if lowest == 0.0:

@@ -19,7 +19,7 @@ from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of
-from meanfield.numeric.trajectory import STATUS, by_quadrature, kernel_of
+from meanfield.numeric.trajectory import BOUNDLESS, LOST, STATUS, by_quadrature, kernel_of
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Run(faces.Labelled):
         K^{L,l}/J^{L,l}, the correlation of the gradients of two tokens (two tokens, record="all").
     status : str or array of str
         "ok" or what happened: overflow, underflow, invalid (a repeat makes no number, as of 0/0, or of the difference of two that are
-        too large: values are NaN from there on after each of the three), gap underflow (1 - c is below 1e-300 and
-        no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
-        q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero signal
+        too large: values are NaN from there on after each of the three, J alone where q and p have theirs), gap underflow (1 - c is
+        below 1e-300 and no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an
+        activation jumps; q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero signal
         (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a correlation).
 
     Examples
@@ -234,6 +234,7 @@ class Moments:
         alone, pooled = points == 1 and self.device == "cpu", self.start == "pooled"
         job = Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], alone, self.device)
         found = done(job, out)
+        found.status[(found.status == BOUNDLESS) & np.isnan(found.forward[-1])] = LOST
         found.delta[:, np.broadcast_to(self.single, self.grid).reshape(count)] = np.nan
 
         def shaped(a: np.ndarray) -> np.ndarray:
