@@ -44,13 +44,13 @@ def places() -> list[Path]:
 
 
 def kept(name: str) -> bytes | None:
-    """What was kept under that name, None where there is nothing or it is damaged."""
+    """What was kept under that name, None where there is nothing, or it is damaged or was kept under another."""
     for place in places():
         try:
             content = (place / f"{name}.bin").read_bytes()
         except OSError:
             continue
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
+        if _seal(name, content[32:]) == content[:32]:
             return content[32:]
     return None
 
@@ -61,10 +61,15 @@ def keep(name: str, content: bytes) -> None:
         return
     for place in places():
         try:
-            put(place / f"{name}.bin", hashlib.sha256(content).digest() + content)
+            put(place / f"{name}.bin", _seal(name, content) + content)
             return
         except OSError:
             continue
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    """32 bytes that belong to that content under that name: a file that lies under the name of another is not what the name says"""
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
 def remembered(description: str, make: Callable[[], Made]) -> Made:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import pickle
 import subprocess
 import sys
 
@@ -41,6 +43,36 @@ RESULTS = {
 @pytest.fixture(scope="module", params=RESULTS)
 def result(request):
     return RESULTS[request.param]()
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_copies_are_the_same(result, again):
+    twin = again(result)
+    assert type(twin) is type(result)
+    assert repr(twin) == repr(result)
+    assert twin.to_xarray().identical(result.to_xarray())
+
+
+def test_copies_of_fixed_points_know_how_they_were_found():
+    found = RESULTS["fixed points"]()
+    twin = pickle.loads(pickle.dumps(found))
+    assert (twin, twin.status, twin.reason, twin.steps) == (found, found.status, found.reason, found.steps)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 2), (1, 0, 3)])
+def test_grids_without_points(shape):
+    nothing, layers = np.zeros(shape), {"all": 4, "last": 1, 2: 3}
+    for record, kept in layers.items():
+        run = mf.propagate(LAYER, 3, 1.0, p=0.1, sigma_w=nothing, sigma_b=0.1, record=record)
+        assert run.status.shape == shape
+        assert {getattr(run, name).shape for name in ("q", "p", "gap", "log_apjn", "log_chi_product")} == {(*shape, kept)}
+        assert list(run.to_xarray().q.sizes.values()) == [*shape, kept]
+        pair = mf.propagate(LAYER, 3, 1.0, q2=2.0, p=0.1, sigma_w=nothing, sigma_b=0.1, record=record)
+        assert pair.gap.shape == (*shape, kept)
+        tokens = mf.propagate(mf.CausalAttention(), 3, 1.0, p=0.4, n=3, sigma_V=nothing, sigma_O=1, record=record)
+        assert tokens.gram.shape == (*shape, kept, 3, 3)
+    assert mf.ntk(LAYER, 3, 1.0, p=0.1, sigma_w=nothing, sigma_b=0.1).ntk_pair.shape == (*shape, 4)
+    assert mf.sensitivity(LAYER, 3, 1.0, p=0.1, sigma_w=nothing, sigma_b=0.1).dq["sigma_w"].shape == shape
 
 
 def test_shapes_and_points_hand_out_all_that_was_found():

@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 def starts(ready: Gram) -> dict[str, tuple[Floats, Floats]]:
     """What the Gram matrix at the start may be differentiated by, and the derivatives of it and of what it lacks: variances at fixed
     correlation, the others at fixed variance."""
-    n = ready.gram.shape[-1]
-    G, lack = (np.broadcast_to(a, (*ready.grid, n, n)) for a in (ready.gram.matrix, ready.gram.lack))
+    n, begun = ready.begun.n, ready.gram
+    G, lack = (np.broadcast_to(a, (*ready.grid, n, n)) for a in (begun.matrix, begun.lack))
     roots = np.sqrt(np.diagonal(G, axis1=-2, axis2=-1))
     apart = 1.0 - np.eye(n)
     found = {}
@@ -52,11 +52,11 @@ def gram_tangents(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
 
 
 def _marched(ready: Gram, names: tuple[str, ...]) -> list[Floats]:
-    n, unit, begun = ready.gram.shape[-1], np.eye(len(names)), starts(ready)
-    whole = (*ready.grid, n, n)
+    n, unit, slopes = ready.begun.n, np.eye(len(names)), starts(ready)
+    begun, whole = ready.gram, (*ready.grid, n, n)
     still = (np.zeros(whole), np.zeros(whole))
-    dots = [np.array(parts) for parts in zip(*(begun.get(name, still) for name in names), strict=True)]
-    G = Grams(*(Dual(np.broadcast_to(a, whole), dot) for a, dot in zip((ready.gram.matrix, ready.gram.lack), dots, strict=True)))
+    dots = [np.array(parts) for parts in zip(*(slopes.get(name, still) for name in names), strict=True)]
+    G = Grams(*(Dual(np.broadcast_to(a, whole), dot) for a, dot in zip((begun.matrix, begun.lack), dots, strict=True)))
     X: Varied = np.broadcast_to(np.eye(n), whole)
     scale = np.zeros(ready.grid)
     values: dict[str, Varied] = {name: np.broadcast_to(v, ready.grid) for name, v in ready.parameters.items()}

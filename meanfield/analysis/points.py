@@ -119,6 +119,10 @@ class FixedPoints(tuple[FixedPoint, ...], faces.Labelled):
         self.status, self.reason, self.steps = status, reason, steps
         return self
 
+    def __getnewargs__(self) -> tuple[tuple[FixedPoint, ...], str, str, Steps]:
+        """How it is made, for copies and pickles."""
+        return tuple(self), self.status, self.reason, self.steps
+
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "c") -> matplotlib.axes.Axes:
         """The map of "c" at each q*, or that of "q", with the diagonal, the points and the way of a pair (extra `plot`)."""
         axes: matplotlib.axes.Axes = faces.plot(self, ax=ax, quantity=quantity)

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
 REACH = 1e20  # the line is cut up to here
-_FARTHEST = 1e150  # and up to here where one panel goes on: the square of that is a double
+_FARTHEST = 1e153  # and up to here where f goes on as it is: a hundred times the square of that is a double
 _BEYOND = np.geomspace(REACH, _FARTHEST, 40)
 _PANELS = 500  # at most so many panels on either side of 0
 _SAMPLES = 41  # Chebyshev points of a panel
@@ -208,8 +208,8 @@ def panel_ends(f: Real, size: float, low: float, high: float) -> list[float]:
 
 
 def _onward(f: Real, size: float, ends: list[float]) -> list[float]:
-    """one more panel, as far as squares of numbers are doubles, where f is a power of x up to x^2 from the last end on, or so small that
-    all of it counts for nothing"""
+    """as far as squares of numbers are doubles: one more panel where f is a power of x up to x^2 from the last end on, or so small that
+    all of it counts for nothing; else those that resolve f, as a logarithm or a root"""
     if abs(ends[-1]) != REACH:
         return ends
     far = math.copysign(1.0, ends[-1]) * _BEYOND
@@ -218,13 +218,16 @@ def _onward(f: Real, size: float, ends: list[float]) -> list[float]:
         powers = values / far ** np.arange(3.0)[:, None]
         still = (np.ptp(powers, axis=1) <= 1e-14 * np.abs(powers).max(axis=1)).any()
         nothing = (np.abs(values * far) <= 1e-19 * size).all()
-    goes_on = np.isfinite(values).all() and (still or nothing)
-    return [*ends, math.copysign(_FARTHEST, ends[-1])] if goes_on else ends
+    if not np.isfinite(values).all():
+        return ends
+    last = math.copysign(_FARTHEST, ends[-1])
+    return [*ends, *([last] if still or nothing else march(f, size, ends[-1], last, 2.0 * REACH)[1:])]
 
 
-def march(f: Real, size: float, start: float, stop: float) -> list[float]:
-    """panels from start towards stop: each up to three times the one before, shorter where that is not resolved"""
-    ends, length, some = [start], 0.25, 1
+def march(f: Real, size: float, start: float, stop: float, length: float = 0.75) -> list[float]:
+    """panels from start towards stop, the first of that length, and each up to three times the one before, shorter where that is not
+    resolved"""
+    ends, length, some = [start], length / 3.0, 1
     while ends[-1] != stop and len(ends) < _PANELS:
         plan = list(itertools.islice(_tripled(ends[-1], length, stop), min(some, _PANELS - len(ends))))
         last, lengths = zip(*plan, strict=True)

@@ -17,7 +17,7 @@ from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
-from meanfield.numeric.gram_state import Grams
+from meanfield.numeric.gram_state import Grams, Start
 from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.patience import check_patience
 from meanfield.numeric.programs import among
@@ -54,15 +54,20 @@ class Gram:
     layers: NDArray[np.int64]
     begin: dict[str, Floats]
     grid: tuple[int, ...]
-    gram: Grams  # at the start; broadcasts with (*grid, n, n)
+    begun: Start
     pair: bool
+
+    @property
+    def gram(self) -> Grams:
+        """At the start; broadcasts with (*grid, n, n)."""
+        return self.begun.grams
 
     @property
     def outline(self) -> Outline:
         tangent = has_tangent(self.net)
         if self.pair:
             return pair_outline(self.layers, tangent)
-        return token_outline(self.layers, self.depth, self.gram.shape[-1], tangent)
+        return token_outline(self.layers, self.depth, self.begun.n, tangent)
 
     @cached_property
     def source(self) -> str:
@@ -72,7 +77,7 @@ class Gram:
     @property
     def cost(self) -> int:
         """Of a point over all layers, a layer of a recursion in (q, p) in closed form being 1, roughly."""
-        return max(self.depth, 1) * int(self.gram.shape[-1]) ** 2 * (2000 if has_softmax(self.net) else 50)
+        return max(self.depth, 1) * self.begun.n**2 * (2000 if has_softmax(self.net) else 50)
 
     def check_patience(self) -> None:
         """Refuse more layers than anybody waits for."""
@@ -82,10 +87,10 @@ class Gram:
     def run(self, points: int) -> GramRun | PairRun:
         """Do it; `points` are in the whole grid, of which this may be a chunk."""
         self.check_patience()
-        n = self.gram.shape[-1]
+        n = self.begun.n
         passes = Passes(self.net, self.depth, self.layers.size, self.start == "pooled", n, self.pair)
         with among(None if points == 1 else points * max(self.depth, 1) * n * n):
-            march = passes.march(self.layers, self.gram, self.parameters, self.grid)
+            march = passes.march(self.layers, self.begun, self.parameters, self.grid)
         axes = axes_of({**self.begin, **self.parameters}, self.grid)
         if self.pair:
             return PairRun(self.net, self.parameters, self.depth, march, axes)
@@ -120,9 +125,7 @@ def prepared_tokens(
     layers = _layers(record, Passes(net, depth, 1, start == "pooled", n), math.prod(grid) if points is None else points)
     if delta0 is not None:
         check_gram(q0, delta0, np.asarray(float(n)))
-    G = (q0 - given)[..., None, None] * np.ones((n, n)) + given[..., None, None] * np.eye(n)
-    lack = given[..., None, None] * (1.0 - np.eye(n)) + np.zeros_like(G)
-    return Gram(net, values, depth, start, layers, begin, grid, Grams(G, lack), False)
+    return Gram(net, values, depth, start, layers, begin, grid, Start(n, q0, q0, q0 - given, given), False)
 
 
 def prepared_pair(
@@ -162,11 +165,7 @@ def prepared_pair(
         check_angle(value, names[0])
         cov = (value if names[0] == "c" else 1.0 - value) * root
         lack = (1.0 - value if names[0] == "c" else value) * root
-    G, apart = np.empty((*arguments.broadcast(begin), 2, 2)), np.zeros((*arguments.broadcast(begin), 2, 2))
-    G[..., 0, 0], G[..., 1, 1] = first, second
-    G[..., 0, 1] = G[..., 1, 0] = cov
-    apart[..., 0, 1] = apart[..., 1, 0] = lack
-    return Gram(net, values, depth, "token", layers, begin, grid, Grams(G, apart), True)
+    return Gram(net, values, depth, "token", layers, begin, grid, Start(2, first, second, cov, lack), True)
 
 
 def ntk(

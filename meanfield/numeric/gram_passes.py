@@ -19,7 +19,7 @@ from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.numeric.gram import Map, Step, flow_of
 from meanfield.numeric.gram_laws import has_tangent, joined, one_law, sizes_of
 from meanfield.numeric.gram_runs import March
-from meanfield.numeric.gram_state import Grams
+from meanfield.numeric.gram_state import Grams, Start
 from meanfield.numeric.zero_parameters import silent_points
 from meanfield.progress import track
 from meanfield.recurrence import recursion
@@ -73,17 +73,16 @@ class Passes:
         layers = 2 * self.stretch if self.several else 1
         return 8.0 * (result + count * self.n**2 + min(count, self.points) * self.n**2 * layers * _matrices(self.net))
 
-    def march(self, layers: NDArray[np.int64], begin: Grams, values: Mapping[str, Floats], grid: tuple[int, ...]) -> March:
-        """Every point of a grid, from Gram matrices and values that broadcast with it."""
-        count, n = math.prod(grid), self.n
-        start = Grams(*(np.broadcast_to(a, (*grid, n, n)).reshape(count, n, n) for a in (begin.matrix, begin.lack)))
+    def march(self, layers: NDArray[np.int64], begin: Start, values: Mapping[str, Floats], grid: tuple[int, ...]) -> March:
+        """Every point of a grid, from a start and values that broadcast with it."""
+        count = math.prod(grid)
         given = {name: v.reshape(()) if v.size == 1 else np.broadcast_to(v, grid).reshape(count) for name, v in values.items()}
-        out = March.empty(layers, count, n, has_tangent(self.net))
+        out = March.empty(layers, count, self.n, has_tangent(self.net))
         step = flow_of(self.net)
-        parts = [slice(first, first + self.points) for first in range(0, count, self.points)]
+        parts = [slice(first, min(first + self.points, count)) for first in range(0, count, self.points)]
         for part in track(parts, "propagate", len(parts)):
             own = {name: v[part] if v.ndim else v for name, v in given.items()}
-            _Points(self, step, own, out.of(part)).run(start.of(part))
+            _Points(self, step, own, out.of(part)).run(begin.of(part, grid).grams)
         bad = np.flatnonzero(~np.isin(out.status, _WHOLE))
         if bad.size:
             own = {name: np.broadcast_to(v, count)[bad] for name, v in given.items()}
@@ -127,11 +126,13 @@ class _Points:
     out: March
 
     def run(self, G: Grams) -> None:
+        """Write each of their numbers, into memory that may hold anything."""
+        self.out.status[:] = "ok"
         starts, pulls = self._forth(G)
         if self.passes.several:
             self._back(starts, pulls)
         else:
-            self.out.backward[:, 0] = self.out.forward[:, 0]
+            self.out.backward[:, 0], self.out.alike[:, 0] = self.out.forward[:, 0], np.nan
 
     @cached_property
     def _places(self) -> dict[int, int]:

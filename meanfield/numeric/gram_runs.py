@@ -37,10 +37,10 @@ class March:
 
     @classmethod
     def empty(cls, layers: NDArray[np.int64], count: int, n: int, tangent: bool) -> March:
-        """Of so many points, before it begins."""
-        gram, gap, backward, alike, forward = (np.full((count, layers.size, *shape), np.nan) for shape in ((n, n), (), (n,), (), (n,)))
-        theta = np.full_like(gram, np.nan) if tangent else None
-        return cls(layers, gram, gap, backward, alike, forward, theta, np.full(count, "ok", dtype=WORDS))
+        """Room for so many points, which a run fills piece by piece: gigabytes at once take seconds in which no interrupt is heard."""
+        gram, gap, backward, alike, forward = (np.empty((count, layers.size, *shape)) for shape in ((n, n), (), (n,), (), (n,)))
+        theta = np.empty_like(gram) if tangent else None
+        return cls(layers, gram, gap, backward, alike, forward, theta, np.empty(count, dtype=WORDS))
 
     def of(self, points: slice) -> March:
         """Some of its points: views."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.duals import Varied, linearly, plain
 
-__all__ = ["TINY", "Grams", "nearest"]
+__all__ = ["TINY", "Grams", "Start", "nearest"]
 
 #: beside a sum of roots that may all be 0
 TINY = float(np.finfo(np.float64).tiny)
@@ -45,10 +45,6 @@ class Grams:
         roots = np.sqrt(self.diagonal)
         apart = roots[..., :, None] - roots[..., None, :]
         return self.lack + apart * apart / 2
-
-    def of(self, points: slice) -> Grams:
-        """Those of some points."""
-        return Grams(self.matrix[points], self.lack[points])
 
     def where(self, good: NDArray[np.bool_], harmless: NDArray[np.float64]) -> Grams:
         """Another matrix, of orthogonal tokens, in the place of those that went wrong."""
@@ -80,6 +76,31 @@ class Grams:
         mixed = times(a, b) - times(b, a)
         size = times(both, both) + times(a, a) + times(b, b) + TINY
         return Grams(matrix, self.lack + other.lack + mixed * (mixed / size))
+
+
+@dataclass(frozen=True)
+class Start:
+    """n tokens or inputs before the first layer: the variance of the first and that of the others, their covariance and what it lacks,
+    arrays that broadcast with the grid."""
+
+    n: int
+    q: NDArray[np.float64]
+    q2: NDArray[np.float64]
+    p: NDArray[np.float64]
+    lack: NDArray[np.float64]
+
+    @property
+    def grams(self) -> Grams:
+        own = np.eye(self.n, dtype=bool)
+        first = np.arange(self.n) == 0
+        q, q2, p, lack = (a[..., None, None] for a in (self.q, self.q2, self.p, self.lack))
+        return Grams(np.where(own, np.where(first, q, q2), p), np.where(own, 0.0, lack))
+
+    def of(self, points: slice, grid: tuple[int, ...]) -> Start:
+        """Some points of a grid, which is gone through in order."""
+        shape = grid or (1,)
+        rows = np.unravel_index(np.arange(points.start, points.stop), shape)
+        return Start(self.n, *(np.broadcast_to(a, shape)[rows] for a in (self.q, self.q2, self.p, self.lack)))
 
 
 def nearest(matrix: Varied, lack: Varied) -> Grams:

@@ -20,6 +20,7 @@ RECORDS = {records}
 {rows}
 BIG = 2.0**500
 SMALL = 2.0**-500
+SUBNORMAL = 2.0**-1022
 
 
 def workspace(size):
@@ -111,8 +112,13 @@ def attend(s, m):
         s[ALIVE + i] = alive if fine else 0.0
         s[GOOD + i] = good if fine | (alive == 0.0) else now
         sunk = delta if delta < 0.0 else 0.0
-        s[LEAST + i] = sunk if delta < least else least  # a gap that has gone below is not looked at again
+        s[LEAST + i] = sunk if (delta < least) & faint(q, delta) else least  # a gap that has gone below is not looked at again
         settle(s, i)
+
+
+def faint(q, delta):
+    """Whether 1 - c has lost its digits, or is so small that no layer tells how small: where q is small as well, it may have them all."""
+    return (delta < 1e-300) & ((delta < 1e-300 * q) | (delta < SUBNORMAL))
 
 
 def lives(s):
@@ -132,12 +138,12 @@ def attend_back(s):
 def code(q, delta, started, least, mantissa, lowest, good, layers):
     """The status of a point after the last layer."""
     if good < layers:
-        return 1 if (q >= 1e300) | (delta >= 1e300) else 2 if q <= 1e-300 else 3
+        return 1 if (q >= 1e300) | ((delta >= 1e300) & (q >= 5e299)) else 2 if q <= 1e-300 else 3
     if not mantissa < math.inf:
         return 6
     if lowest == 0.0:
         return 7
-    if least < 1e-300 and started > 0.0:
+    if faint(q, least) and started > 0.0:
         return 4
     return 5 if lowest < 0.0 else 0
 

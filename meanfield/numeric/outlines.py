@@ -142,7 +142,7 @@ def axes_of(given: Mapping[str, Any], grid: tuple[int, ...]) -> Axes:
             if len(long) == 1:
                 coords[name] = ((f"grid_{first + long[0]}",), value.reshape(-1))
             continue
-        varying = [i for i in long if np.ptp(value, axis=i).max() > 0]
+        varying = [i for i in long if np.ptp(value, axis=i).max(initial=0.0) > 0]
         if len(varying) == 1 and dims[first + varying[0]].startswith("grid_"):
             i = varying[0]
             dims[first + i] = name

@@ -19,7 +19,7 @@ from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.jobs import Job, done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
 from meanfield.numeric.readers import reader_of
-from meanfield.numeric.trajectory import STATUS, by_quadrature, kernel_of
+from meanfield.numeric.trajectory import BOUNDLESS, LOST, STATUS, by_quadrature, kernel_of
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Run(faces.Labelled):
     layers : whole numbers
         The repeats that were kept, 0 the input and depth the output.
     q, p, c, gap : arrays
-        Variance, covariance, correlation p/q, and 1 - c to full relative accuracy. The last three exist for two tokens only.
+        Variance, covariance, correlation p/q, and 1 - c to full relative accuracy. The last three exist for two tokens only: of n = 1
+        token they are nan.
     log_apjn, log_apjn_forward : arrays
         ln J^{L,l}, the average squared partial Jacobian norm from layer l to the end by the (J, K) recursion, and ln J^{l,0}.
     chi : array, shape (*grid, len(layers) - 1)
@@ -62,11 +63,11 @@ class Run(faces.Labelled):
     gradient_correlation : array
         K^{L,l}/J^{L,l}, the correlation of the gradients of two tokens (two tokens, record="all").
     status : str or array of str
-        "ok" or what happened: overflow, underflow, invalid (a repeat makes no number, as of 0/0, or of the difference of two that are
-        too large: values are NaN from there on after each of the three), gap underflow (1 - c is below 1e-300 and
-        no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation jumps;
-        q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero signal
-        (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a correlation).
+        "ok" or what happened: overflow, underflow, invalid (a repeat makes no number, as of 0/0, or of the difference of two that are too
+        large: values are NaN from there on after each of the three, J alone where q and p have theirs), gap underflow (1 - c is below
+        1e-300 and no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation
+        jumps; q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero
+        signal (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a correlation).
 
     Examples
     --------
@@ -200,6 +201,7 @@ class Moments:
     begin: dict[str, Floats]
     q0: Floats
     delta0: Floats | None
+    single: NDArray[np.bool_]  # where there is but one token, of which q and J are all there is
     grid: tuple[int, ...]
     device: str
 
@@ -232,6 +234,8 @@ class Moments:
         alone, pooled = points == 1 and self.device == "cpu", self.start == "pooled"
         job = Job(self.recursion, self.delta0 is not None, self.depth, self.layers, pooled, table, flat[0], flat[1], alone, self.device)
         found = done(job, out)
+        found.status[(found.status == BOUNDLESS) & np.isnan(found.forward[-1])] = LOST
+        found.delta[:, np.broadcast_to(self.single, self.grid).reshape(count)] = np.nan
 
         def shaped(a: np.ndarray) -> np.ndarray:
             return np.moveaxis(a.reshape(len(a), *self.grid), 0, -1)
@@ -278,8 +282,11 @@ def prepared_moments(
     grid = arguments.broadcast({**begin, **values})
     tokens = rec.block.tokens
     n = values.get("n", np.asarray(float(tokens)) if tokens is not None and tokens.is_number else None)
+    single = np.zeros((), dtype=bool)
     if delta0 is not None and n is not None:
         check_gram(q0, delta0, n)
+        single = np.asarray(n == 1)
+        delta0 = np.where(single, 0.0, delta0)
     count = math.prod(grid) if points is None else points
 
     def check_size(kept: int) -> None:
@@ -290,7 +297,7 @@ def prepared_moments(
 
     layers = layers_of(record, depth, check_size)
     _check_out(out, (6, layers.size, *grid))
-    return Moments(rec, values, depth, start, layers, begin, q0, delta0, grid, device)
+    return Moments(rec, values, depth, start, layers, begin, q0, delta0, single, grid, device)
 
 
 def check_tokens(rec: Recursion, values: Mapping[str, Floats], delta0: Floats | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import sympy as sp
@@ -107,12 +107,40 @@ def _golden_update(t: Tensor, blocks: sp.Expr) -> sp.Expr:
     return share if t.role == "input" else share * width_rule(t.fan_in, t.fan_out).norm
 
 
+def _golden_multiplier(blocks: sp.Expr) -> sp.Expr:
+    return 1 / (2 * blocks)
+
+
+def _lecun_std(t: Tensor, blocks: sp.Expr) -> sp.Expr:
+    return 1 / sp.sqrt(t.fan_in)
+
+
+def _xavier_std(t: Tensor, blocks: sp.Expr) -> sp.Expr:
+    return sp.sqrt(2 / (t.fan_in + t.fan_out))
+
+
+def _he_std(t: Tensor, blocks: sp.Expr) -> sp.Expr:
+    return sp.sqrt(2 / t.fan_in)
+
+
 def _mup_std(t: Tensor, blocks: sp.Expr) -> sp.Expr:
     return 1 / t.fan_in if t.role == "output" else 1 / sp.sqrt(t.fan_in)
 
 
 def _mup_rate(t: Tensor, blocks: sp.Expr) -> sp.Expr:
     return S.One if t.role == "input" else 1 / t.fan_in
+
+
+def _depth_mup_rate(t: Tensor, blocks: sp.Expr) -> sp.Expr:
+    return _mup_rate(t, blocks) / (sp.sqrt(blocks) if t.role == "hidden" else 1)
+
+
+def _depth_mup_multiplier(blocks: sp.Expr) -> sp.Expr:
+    return depth_rule(blocks, alignment=0).multiplier
+
+
+def _completep_multiplier(blocks: sp.Expr) -> sp.Expr:
+    return depth_rule(blocks, alignment=1).multiplier
 
 
 def _gpt2_std(t: Tensor, blocks: sp.Expr) -> sp.Expr:
@@ -134,18 +162,16 @@ NORM: Final = "norm of the update, of 1 in all"
 CONVENTIONS: Final = {
     c.name: c
     for c in (
-        Convention(
-            "golden", _golden_std, _golden_update, lambda n: 1 / (2 * n), _golden_logit, NORM, "Large et al. 2024, arXiv:2405.14813"
-        ),
-        Convention("LeCun", lambda t, _: 1 / sp.sqrt(t.fan_in), _one, _one, _usual, RATE, "LeCun et al. 1998, Efficient BackProp, eq. 16"),
-        Convention("Xavier", lambda t, _: sp.sqrt(2 / (t.fan_in + t.fan_out)), _one, _one, _usual, RATE, "Glorot & Bengio 2010, eq. 12"),
-        Convention("He", lambda t, _: sp.sqrt(2 / t.fan_in), _one, _one, _usual, RATE, "He et al. 2015, arXiv:1502.01852, eq. 10"),
+        Convention("golden", _golden_std, _golden_update, _golden_multiplier, _golden_logit, NORM, "Large et al. 2024, arXiv:2405.14813"),
+        Convention("LeCun", _lecun_std, _one, _one, _usual, RATE, "LeCun et al. 1998, Efficient BackProp, eq. 16"),
+        Convention("Xavier", _xavier_std, _one, _one, _usual, RATE, "Glorot & Bengio 2010, eq. 12"),
+        Convention("He", _he_std, _one, _one, _usual, RATE, "He et al. 2015, arXiv:1502.01852, eq. 10"),
         Convention("muP", _mup_std, _mup_rate, _one, _golden_logit, f"{RATE}, Adam", "Yang et al. 2022, arXiv:2203.03466, Table 3"),
         Convention(
             "depth-muP",
             _mup_std,
-            lambda t, n: _mup_rate(t, n) / (sp.sqrt(n) if t.role == "hidden" else 1),
-            lambda n: depth_rule(n, alignment=0).multiplier,
+            _depth_mup_rate,
+            _depth_mup_multiplier,
             _golden_logit,
             f"{RATE}, Adam",
             "Yang et al. 2023, arXiv:2310.02244",
@@ -154,7 +180,7 @@ CONVENTIONS: Final = {
             "CompleteP",
             _mup_std,
             _mup_rate,
-            lambda n: depth_rule(n, alignment=1).multiplier,
+            _completep_multiplier,
             _golden_logit,
             f"{RATE}, Adam",
             "Dey et al. 2025, arXiv:2505.01618",
@@ -168,7 +194,7 @@ CONVENTIONS: Final = {
 SHORT = 24
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class ConventionTable(faces.Labelled):
     """The tensors of a model under each convention: what `convention_table` returns. Its entries are exact.
 
@@ -193,11 +219,11 @@ class ConventionTable(faces.Labelled):
 
     tensors: tuple[Tensor, ...]
     conventions: tuple[Convention, ...]
-    std: Mapping[str, Mapping[str, sp.Expr]]
-    spectral_norm: Mapping[str, Mapping[str, sp.Expr]]
-    update: Mapping[str, Mapping[str, sp.Expr]]
-    multiplier: Mapping[str, sp.Expr]
-    logit_scale: Mapping[str, sp.Expr]
+    std: Mapping[str, Mapping[str, sp.Expr]] = field(hash=False)
+    spectral_norm: Mapping[str, Mapping[str, sp.Expr]] = field(hash=False)
+    update: Mapping[str, Mapping[str, sp.Expr]] = field(hash=False)
+    multiplier: Mapping[str, sp.Expr] = field(hash=False)
+    logit_scale: Mapping[str, sp.Expr] = field(hash=False)
 
     def _blocks(self) -> list[tuple[str, list[tuple[str, list[sp.Expr]]]]]:
         names = [c.name for c in self.conventions]

@@ -73,6 +73,13 @@ class Degree:
     reason: str
     _system: Gained
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_matrix", MappingProxyType(dict(self.by_matrix)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is made, for copies and pickles, which know no mapping that is read only."""
+        return Degree, (self.block, self.value, dict(self.by_matrix), self.steps, self.reason, self._system)
+
     @cached_property
     def at_zero(self) -> sp.Expr | None:
         return _limit(self._system, S.Zero) if self.value is None else self.value
@@ -252,4 +259,4 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
         steps += [Step(f"gain of {name} alone", sp.Eq(k, v)) for (k, v), name in zip(alone.items(), by_matrix, strict=True)]
         steps.append(Step("gains of all matrices", sp.Eq(sp.Symbol("k"), sp.Add(*alone, evaluate=False), evaluate=False)))
         steps.append(Step("degree", sp.Eq(sp.Symbol("k"), value)))
-    return Degree(block, value, MappingProxyType(by_matrix), tuple(steps), reasons.get(OUTPUT, ""), system)
+    return Degree(block, value, by_matrix, tuple(steps), reasons.get(OUTPUT, ""), system)

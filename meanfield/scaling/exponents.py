@@ -79,7 +79,9 @@ def local_exponent(
         raise ValueError(f"missing parameters: {', '.join(missing)}. This block has the parameters: {', '.join(sorted(names))}")
     if unknown := sorted(set(parameters) - names):
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
-    at = arguments.variance_array(lam, "lam")
+    at = arguments.number_array(lam, "lam")
+    if (at <= 0).any():
+        raise ValueError(f"lam = {at[at <= 0].flat[0]:g}: a gain must be positive")
     given = {"q": arguments.variance_array(q, "q"), "p": start, **values}
     return _log_derivative(system, at, given)
 

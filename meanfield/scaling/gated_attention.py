@@ -120,7 +120,7 @@ class GAUCurve(faces.Labelled):
         return "\n".join(rows)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class GAUReport:
     r"""What is to be said of the size of a gated attention unit at initialisation.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +43,7 @@ class Step:
     equation: sp.Basic
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class Rule:
     r"""A scaling rule: named values, each an exact expression, with the reasons for them.
 
@@ -69,7 +69,7 @@ class Rule:
     """
 
     name: str
-    values: Mapping[str, sp.Expr]
+    values: Mapping[str, sp.Expr] = field(hash=False)
     statement: tuple[sp.Basic, ...]
     assumptions: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -77,6 +77,10 @@ class Rule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is made, for copies and pickles, which know no mapping that is read only."""
+        return Rule, (self.name, dict(self.values), self.statement, self.assumptions, self.steps, self.source)
 
     def __getattr__(self, name: str) -> sp.Expr:
         values = self.__dict__.get("values", {})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+import pytest
+import sympy as sp
 
+import meanfield as mf
 from meanfield.gaussian.resolution import resolves
 
 
@@ -31,3 +35,11 @@ def test_a_part_without_a_value_is_no_rounding() -> None:
         return np.where(np.abs(v - 0.45) < 1e-4, np.inf, 1e-3 + 1e-15 * np.sin(300.0 * v))
 
     assert not resolves(f, 1.0, 0.1, 0.6)
+
+
+@pytest.mark.parametrize("q", [1e36, 1e40, 1e80, 1e120])
+def test_logarithms_go_on_as_far_as_squares_are_doubles(q: float) -> None:
+    """E ln^2(1 + |u|) by E ln|z| = -(gamma + ln 2)/2 and Var ln|z| = pi^2/8, z standard normal: the 1 counts for nothing"""
+    phi, about = mf.Activation(sp.log(1 + sp.Abs(mf.x))), math.log(q) / 2 - (float(sp.EulerGamma) + math.log(2)) / 2
+    assert mf.evaluate(phi.mean(mf.q), q=q) == pytest.approx(about, rel=1e-13)
+    assert mf.evaluate(phi.second_moment(mf.q), q=q) == pytest.approx(about**2 + math.pi**2 / 8, rel=1e-13)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
@@ -364,3 +367,30 @@ def test_tangent_kernels_of_pairs_next_to_each_other(apart: float, gap: float) -
         kernel = root * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / math.pi
         tangent = kernel + (1 - angle / math.pi) * (tangent if k else root * math.cos(angle))
     assert run.ntk_pair[-1] == pytest.approx(tangent, rel=1e-8)  # at unequal variances angles are of p, which rounding moves
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the memory that a process holds is read from /proc")
+def test_an_interrupt_finds_no_gigabytes_being_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """neither for the result nor for the start: memory is written where a point is run, so that an interrupt is heard between points"""
+    from meanfield.numeric import gram_passes
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def first(points: object, start: object) -> None:
+        held.append(resident())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gram_passes._Points, "run", first)
+    for settings in ({"q": 1.0, "sigma_V": np.ones(100_000)}, {"q": np.ones(100_000), "sigma_V": 1.0}):
+        held = [resident()]
+        with pytest.raises(KeyboardInterrupt):  # 0.8 GiB
+            mf.propagate(mf.CausalAttention(), 3, p=0.4, n=16, sigma_O=1, record=[1], **settings)
+        assert held[1] - held[0] < 1 << 26
+
+
+def test_the_last_layer_alone_has_no_correlation_of_gradients() -> None:
+    """memory that nothing is written to would hold whatever was there"""
+    run = mf.propagate(mf.CausalAttention(), 3, 1.0, p=0.4, n=4, sigma_V=np.ones(40), sigma_O=1, record="last")
+    assert np.isnan(run._march.alike).all()
+    assert (run.status == "ok").all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath as mp
@@ -92,3 +93,26 @@ def test_what_tends_to_a_power_slowly_goes_on_as_far_as_doubles() -> None:
     assert (run.status == "ok").all()
     np.testing.assert_allclose(run.gap[:, 1], 2 / 3, rtol=1e-13)
     np.testing.assert_allclose(run.log_apjn[:, 0], np.log(2 / 3) - np.log(2 * np.pi * variances) / 2, rtol=1e-13)
+
+
+def test_ordinary_answers_at_variances_near_the_largest() -> None:
+    """a logarithm, and what is bounded, whose chi falls as 1/sqrt(q)"""
+    far = mf.propagate(mf.mlp(mf.Activation(sp.log(1 + sp.Abs(mf.x)))), 1, np.array([1e40, 1e100]), gap=0.5, sigma_w=1.2, sigma_b=0.1)
+    assert far.status.tolist() == ["ok", "ok"]
+    assert np.isfinite(far.gap).all()
+    q = np.array([1e296, 1e299, 1e300])
+    run = mf.propagate(mf.mlp(mf.softsign), 1, q, gap=0.5, sigma_w=1.2, sigma_b=0.1)
+    assert run.status.tolist() == ["ok"] * 3
+    np.testing.assert_allclose(run.chi[:, 0] * np.sqrt(q), 1.44 * 2 / (3 * math.sqrt(2 * math.pi)), rtol=1e-12)
+
+
+def test_what_is_not_known_is_neither_infinite_nor_too_large() -> None:
+    """parts of a closed form overflow where the whole is an ordinary double: that is no number, not a large one"""
+    net = mf.mlp(mf.Activation(mf.x * sp.exp(-(mf.x**2))))
+    words = mf.propagate(net, 1, np.array([1e77, 1e150, 1e250]), gap=0.5, sigma_w=1.2, sigma_b=0.1).status.tolist()
+    assert not {*words} & {"overflow", "infinite APJN"}
+    single = mf.propagate(net, 1, 1e250, sigma_w=1.2, sigma_b=0.1)
+    assert single.status != "infinite APJN"
+    assert single.q[-1] == pytest.approx(0.01, rel=1e-14)
+    assert mf.propagate(mf.mlp(mf.sign), 1, 1.0, gap=0.5, sigma_w=1.2, sigma_b=0.1).status == "infinite APJN"
+    assert mf.propagate(mf.mlp(mf.Activation(mf.x**2)), 1, 1e200, gap=0.5, sigma_w=1.2, sigma_b=0.1).status == "overflow"

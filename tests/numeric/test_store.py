@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import clear_caches
 
 import meanfield as mf
 from meanfield import fingerprint, keeping
@@ -146,6 +147,27 @@ def test_kernels_are_kept_by_what_the_laws_are(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(pytest.fail.Exception, match="lowered again"):
         trajectory.kernel_of(rec, True)
     trajectory.kernel_of.cache_clear()
+
+
+def test_a_file_under_the_name_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """intact as it is, it is not what the name says, and is made anew: what was remembered, a table, bytecode, machine code"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+
+    def numbers() -> list[Any]:
+        clear_caches()
+        rows = [mf.propagate(mf.mlp(phi), 3, 1.0, c=0.5, sigma_w=np.linspace(1, 2, 9), sigma_b=0.1) for phi in (mf.gelu, mf.tanh)]
+        return [a.tolist() for run in rows for a in (run.q, run.gap, run.log_apjn)]
+
+    right = numbers()
+    kinds = [sorted(tmp_path.glob(pattern)) for pattern in ("table_*", "made_*", "shape_*", "kernel_*.bin")]
+    for files in kinds:
+        contents = [f.read_bytes() for f in files]
+        assert len(files) > 1
+        for f, content in zip(files, contents[1:] + contents[:1], strict=True):
+            f.write_bytes(content)
+            assert keeping.kept(f.stem) is None
+    assert numbers() == right
+    assert all(keeping.kept(f.stem) is not None for files in (kinds[0], kinds[-1]) for f in files)
 
 
 def test_whether_machine_code_is_kept_is_known_by_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

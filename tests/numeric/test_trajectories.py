@@ -695,3 +695,30 @@ def test_single_runs_from_independent_tokens(phi: mf.Activation) -> None:
         assert run.status == "ok"
         of_means = 0.45**2 * mf.evaluate(phi.mean(mf.q), q=0.55**2 * q) ** 2
         assert run.p[1] == pytest.approx(of_means, rel=1e-12, abs=1e-14 * run.q[1])
+
+
+def test_a_gap_of_inputs_of_little_variance_keeps_its_digits() -> None:
+    """where q is next to the smallest that a run knows, q - p is below it though 1 - c is not"""
+    for q in (1e-299, 1e-300):
+        run = mf.propagate(mf.mlp(mf.tanh), 1, q, gap=0.5, sigma_w=1.2, sigma_b=0.0)
+        assert run.status == "ok"
+        assert run.gap[-1] == pytest.approx(0.5, rel=1e-14)
+    lost = mf.propagate(mf.mlp(mf.tanh), 1, np.full(2, 1e-295), gap=np.array([1e-12, 1e-15]), sigma_w=1.2, sigma_b=0.0)
+    assert lost.status.tolist() == ["ok", "gap underflow"]
+
+
+def test_a_single_token_has_no_covariance_with_another() -> None:
+    """q and J are those of a single input; where a grid has more tokens, too, p, c and 1 - c are nan of the one"""
+    net, sigma = mf.Attention(), {f"sigma_{name}": 1.1 for name in "QKVO"}
+    alone = mf.propagate(net, 4, 1.0, n=1, **sigma)
+    for start in ({"p": 0.3}, {"c": 1.0}, {"gap": 0.5}):
+        run = mf.propagate(net, 4, 1.0, n=1, **start, **sigma)
+        grid = mf.propagate(net, 4, 1.0, n=np.array([1.0, 2.0]), **start, **sigma)
+        assert run.status == "ok"
+        assert grid.status.tolist() == ["ok", "ok"]
+        for found in (run.p, run.c, run.gap, run.gradient_correlation, grid.p[0], grid.gap[0]):
+            assert np.isnan(found).all()
+        assert np.isfinite(grid.gap[1]).all()
+        for name in ("q", "log_apjn", "log_apjn_forward", "chi"):
+            np.testing.assert_allclose(getattr(run, name), getattr(alone, name), rtol=1e-14, atol=1e-14)
+            np.testing.assert_allclose(getattr(grid, name)[0], getattr(alone, name), rtol=1e-14, atol=1e-14)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -121,3 +124,24 @@ def test_a_rule_shows_itself() -> None:
 def test_bad_input(call: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+ANSWERS: dict[str, Callable[[], Any]] = {
+    "rule": lambda: deep_norm("adam"),
+    "golden rules": mf.scaling.golden_rules,
+    "degree": lambda: mf.scaling.degree(mf.MLP(mf.relu)),
+    "no degree": lambda: mf.scaling.degree(mf.MLP(mf.gelu)),
+    "gated attention": lambda: mf.scaling.gau(phi=mf.relu),
+    "conventions": lambda: mf.scaling.convention_table(64, 2, 16, vocabulary=100),
+}
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))], ids=["copy", "deep", "pickle"])
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_copies_are_the_same(answer: str, again: Callable[[Any], Any]) -> None:
+    made = ANSWERS[answer]()
+    twin = again(made)
+    assert twin == made
+    assert hash(twin) == hash(made)
+    assert repr(twin) == repr(made)
+    assert twin.latex() == made.latex()

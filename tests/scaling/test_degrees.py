@@ -139,6 +139,8 @@ def test_mean_and_deviation_of_unlike_size() -> None:
 
 
 def test_what_underflows_and_counts_is_refused() -> None:
+    with pytest.raises(ValueError, match="lam = 0: a gain must be positive"):
+        local_exponent(mf.MLP(mf.silu), lam=np.array([1.0, 0.0]))
     with pytest.raises(OverflowError, match="lam = 1e-80: moments that the exponent depends on"):
         local_exponent(mf.MLP(mf.Activation(mf.x * sp.tanh(mf.x))), 1e-80, weights=("sigma_1",), sigma_2=1e20)
 
