@@ -14,6 +14,7 @@ from meanfield.gaussian import closed, pair_expansions
 from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
+from meanfield.gaussian.domains import without_reciprocals
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
@@ -351,7 +352,7 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     >>> mf.E(sp.Max(mf.x, mf.y) * sp.Min(mf.x, mf.y), mf.q, mf.p).doit()
     p
     """
-    f = arguments.expression(f, "f")
+    f = without_reciprocals(arguments.expression(f, "f"))
     m = arguments.law(mean, "mean")
     if not 1 <= len(law) <= 3:
         raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")
