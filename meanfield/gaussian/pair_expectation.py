@@ -133,8 +133,11 @@ class PairExpectation(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result, parts = super().doit(**hints), self.separated()
-        one = as_one(*parts, self.args[1:]) if result == self and parts is not None else None
-        return result if one is None else one.doit(**hints)
+        if result != self or parts is None:
+            return result
+        _, v1, cov, v2, m1, m2 = self.args
+        less = Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2) if cov == 0 else as_one(*parts, self.args[1:])
+        return result if less is None else less.doit(**hints)
 
     def _is_finite(self) -> bool | None:
         parts = self._about_the_means()
