@@ -12,7 +12,7 @@ from meanfield.gaussian.pieces import NotClosed, uncovered
 from meanfield.gaussian.special import NormalCDF, NormalDensity, ScaledErfc
 from meanfield.symbols import known, real
 
-__all__ = ["declared", "filled", "unreal_at", "written_in_known"]
+__all__ = ["declared", "filled", "unreal_at", "without_reciprocals", "written_in_known"]
 
 x = known("x")
 
@@ -42,7 +42,7 @@ def written_in_known(f: sp.Expr) -> sp.Expr:
         It holds another function of x.
     """
     f = f.replace(sp.sinc, lambda z: sp.Piecewise((sp.sin(z) / z, sp.Ne(z, 0)), (1, True)))
-    f = f.replace(lambda t: type(t) in _OTHERWISE and t.has(x), lambda t: 1 / _OTHERWISE[type(t)](*t.args))
+    f = without_reciprocals(f)
     for t in sorted(f.atoms(sp.Function), key=str):
         if isinstance(t, _ENDLESS) and t.has(x):
             raise ValueError(
@@ -54,6 +54,15 @@ def written_in_known(f: sp.Expr) -> sp.Expr:
             names = ", ".join(sorted(k.__name__ for k in plain))
             raise ValueError(f"expression = {f}: {type(t).__name__} of x has no numeric form: an activation is written in powers, {names}")
     return f
+
+
+def without_reciprocals(f: sp.Expr) -> sp.Expr:
+    """f with 1/cosh for sech, and so on.
+
+    >>> without_reciprocals(x * sp.coth(x))
+    x/tanh(x)
+    """
+    return f.replace(lambda t: type(t) in _OTHERWISE, lambda t: 1 / _OTHERWISE[type(t)](*t.args))
 
 
 def filled(f: sp.Expr) -> sp.Expr:

@@ -25,6 +25,7 @@ from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_
 from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.local_expansions import mean_near
+from meanfield.gaussian.node_series import first_term, no_limit, terms_below
 from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.series import NoExpansion
@@ -115,6 +116,17 @@ class Node(sp.Expr):
 
     def _eval_is_polynomial(self, syms: set[sp.Basic]) -> bool:
         return self.free_symbols.isdisjoint(syms)  # else sympy takes it as a constant, bound symbols hiding the others
+
+    def _eval_nseries(self, s: sp.Symbol, n: sp.Expr, logx: sp.Expr | None, cdir: Any = 0) -> sp.Expr:
+        return terms_below(self, s, n, logx, cdir)
+
+    def _eval_as_leading_term(self, s: sp.Symbol, logx: sp.Expr | None = None, cdir: Any = 0) -> sp.Expr:
+        return first_term(self, s, logx, cdir)
+
+    def _eval_rewrite_as_tractable(self, *args: sp.Expr, limitvar: sp.Symbol | None = None, **hints: Any) -> sp.Expr:
+        if limitvar in self.free_symbols:
+            raise no_limit(self, limitvar)
+        return self
 
     _eval_is_rational_function = _eval_is_algebraic_expr = _eval_is_polynomial
 

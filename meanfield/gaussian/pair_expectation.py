@@ -14,6 +14,7 @@ from meanfield.gaussian import closed, pair_expansions
 from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.closed_digits import settled
 from meanfield.gaussian.coincidence import as_one, coincident
+from meanfield.gaussian.domains import without_reciprocals
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
@@ -132,8 +133,11 @@ class PairExpectation(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result, parts = super().doit(**hints), self.separated()
-        one = as_one(*parts, self.args[1:]) if result == self and parts is not None else None
-        return result if one is None else one.doit(**hints)
+        if result != self or parts is None:
+            return result
+        _, v1, cov, v2, m1, m2 = self.args
+        less = Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2) if cov == 0 else as_one(*parts, self.args[1:])
+        return result if less is None else less.doit(**hints)
 
     def _is_finite(self) -> bool | None:
         parts = self._about_the_means()
@@ -351,7 +355,7 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     >>> mf.E(sp.Max(mf.x, mf.y) * sp.Min(mf.x, mf.y), mf.q, mf.p).doit()
     p
     """
-    f = arguments.expression(f, "f")
+    f = without_reciprocals(arguments.expression(f, "f"))
     m = arguments.law(mean, "mean")
     if not 1 <= len(law) <= 3:
         raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")

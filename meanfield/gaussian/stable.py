@@ -13,6 +13,7 @@ import sympy as sp
 from sympy import S, exp
 from sympy.codegen.cfunctions import expm1, log1p
 
+from meanfield.gaussian.hyperbolic import in_tangents, lacking
 from meanfield.gaussian.pieces import in_pieces
 from meanfield.gaussian.special import NormalCDF, ScaledErfc, is_linear
 from meanfield.gaussian.stretches import Stretch
@@ -38,6 +39,7 @@ def tamed(f: sp.Expr, sign: int) -> sp.Expr:
 @cache
 def complemented(f: sp.Expr) -> sp.Expr:
     """f with what hyperbolic tangents lack of their limits written so that no digits are lost in it, however many these are."""
+    f = in_tangents(f)
     if not f.has(sp.tanh):
         return f
     written = f.replace(lambda t: isinstance(t, sp.Add) and t.has(sp.tanh), _complement)
@@ -57,6 +59,7 @@ def _in_pieces(f: sp.Expr, way: Stretch, form: Callable[[sp.Expr, Stretch], sp.E
 
 def _along(f: sp.Expr, way: Stretch) -> sp.Expr:
     """f on a stretch, cut where steep exponents turn"""
+    f = in_tangents(f)
     turns = way.turns(f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), _complement) if f.has(sp.tanh) else f)
     inner, *outer = way.cut(turns)
     beyond = [(_outward(f, part), way.sign * x - part.low > 0) for part in reversed(outer)]
@@ -146,7 +149,7 @@ def _lacking(step: sp.Expr, n: int, sign: sp.Integer) -> sp.Expr:
     """1 + sign s^n of a step s from -1 to 1, without a cancellation: of an even n the sign is -1"""
     (z,) = step.args
     if n % 2:
-        end = 2 / (1 + exp(-2 * sign * z)) if isinstance(step, sp.tanh) else 2 * NormalCDF(sp.sqrt(2) * sign * z)
+        end = lacking(z, int(sign)) if isinstance(step, sp.tanh) else 2 * NormalCDF(sp.sqrt(2) * sign * z)
         return end * sp.Add(*[(-sign * step) ** k for k in range(n)])
     both = 1 / sp.cosh(z) ** 2 if isinstance(step, sp.tanh) else 4 * NormalCDF(sp.sqrt(2) * z) * NormalCDF(-sp.sqrt(2) * z)
     return both * sp.Add(*[step**k for k in range(0, n, 2)])

@@ -280,12 +280,12 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
     return points[~bad]
 
 
-def _check_patience(job: Job, kernel: Kernel) -> None:
+def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
     """Refuse layers that were to be spared, where one by one they take minutes or days."""
     layers, count = job.depth * kernel.layers, job.q0.shape[0]
     if job.marks.size <= SOME:
         who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
-        check_patience(job.depth, layers, layers * max(count * kernel.weight, ALONE), who)
+        check_patience(job.depth, layers, layers * max(count * kernel.weight, ALONE), who, how)
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
@@ -304,7 +304,7 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     reader = reader_of(job.rec, job.paired) if worth else None
     if reader is None or not reader.tables:
         return np.arange(count)
-    _check_patience(job, reader.kernel)
+    _check_patience(job, reader.kernel, " from tables, where these reach,")
     with growing(reader.tables):
         return _reading(job, out, reader)
 

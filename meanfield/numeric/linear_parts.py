@@ -2,9 +2,13 @@ r"""What a layer adds to q, and how much more than by q'/q it takes delta and it
 what the first term of a Taylor series at 0, or that of a piecewise linear function, makes of them apart. So nothing is left to subtract at
 criticality, where that is q, delta or 1, nor next to it, where q'/q and \delta'/\delta differ by much less than either does from 1.
 
-With f = f_0 + a x + r, r'(0) = r(0) = 0, by Stein's identity E u r(v) = p E r',
+With f = f_0 + a x + b |x| + r, r'(0) = r(0) = 0, by Stein's identity E u r(v) = p E r', which holds of all that does not jump,
 
-    E f(u)^2 = f_0^2 + 2 f_0 E r(u) + a^2 q + 2 a q E r'(u) + E r(u)^2,
+    E f(u)^2 = f_0^2 + 2 f_0 (b \sqrt{2q/\pi} + E r(u)) + (a^2 + b^2) q + 2 q E (a + b \operatorname{sign} u) r'(u) + E r(u)^2,
+    E f'(u)^2 = a^2 + b^2 + 2 E (a + b \operatorname{sign} u) r'(u) + E r'(u)^2,
+
+and where f has a slope at 0, b = 0,
+
     E f(u)^2 - E f(u) f(v) = a^2 \delta + 2 a \delta E r'(u) + E r(u)^2 - E r(u) r(v),
     E f'(u) f'(v) = a^2 + 2 a E r'(u) + E r'(u) r'(v).
 
@@ -16,13 +20,15 @@ With f = a x + b |x|, whose parts are even and odd, and \rho = 1 - \delta/q,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
 
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.pieces import homogeneous_degree
+from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.symbols import known
 
@@ -62,7 +68,7 @@ def beyond_growth(e: sp.Expr, output: sp.Expr, gap: sp.Expr) -> sp.Expr:
     return total.xreplace(held)
 
 
-def _held(e: sp.Expr, functions: tuple[sp.Expr, ...]) -> tuple[sp.Expr, dict[sp.Symbol, sp.Expr]]:
+def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.Symbol, sp.Expr]]:
     """e as a sum, with its nodes apart and what is left of them under names; and what these stand for"""
     names: dict[sp.Expr, sp.Symbol] = {}
 
@@ -73,60 +79,162 @@ def _held(e: sp.Expr, functions: tuple[sp.Expr, ...]) -> tuple[sp.Expr, dict[sp.
         return isinstance(t, Node)
 
     def apart(t: Node) -> sp.Expr:
-        first, rest = _of_lines(t) or (_apart(t, functions), sp.S.Zero)
+        first, rest = _of_lines(t) or (_taken_apart(t, functions), sp.S.Zero)
         return first.replace(is_node, hold) + (hold(rest) if rest else rest)
 
     total = sp.expand(e.replace(is_node, apart))
     return total, {symbol: node for node, symbol in names.items()}
 
 
-def _functions(gap: sp.Expr) -> tuple[sp.Expr, ...]:
-    """the smooth functions that the signal goes through"""
-    return tuple(t.integrand for t in sp.Add.make_args(gap) for t in t.atoms(Gap) if t.args[1:] == (q, delta) and is_smooth(t.integrand))
+@dataclass(frozen=True)
+class _Pieces:
+    """A function by its cuts in rising order and what it is between them, no two neighbours the same."""
+
+    cuts: tuple[sp.Expr, ...]
+    values: tuple[sp.Expr, ...]
+
+    @classmethod
+    def of(cls, f: sp.Expr) -> _Pieces | None:
+        """None of a function with pieces that are not smooth, or of which it is not known on which side of 0 they are."""
+        try:
+            cuts, values = pieces_of(f)
+        except NotClosed:
+            return None
+        told = all(c.is_zero or c.is_positive or c.is_negative for c in cuts)
+        return cls._merged(cuts, values) if told and all(map(is_smooth, values)) else None
+
+    @classmethod
+    def _merged(cls, cuts: tuple[sp.Expr, ...], values: tuple[sp.Expr, ...]) -> _Pieces:
+        kept = [k for k in range(len(cuts)) if sp.expand(values[k] - values[k + 1]) != 0]
+        return cls(tuple(cuts[k] for k in kept), (values[0], *(values[k + 1] for k in kept)))
+
+    def mapped(self, each: Callable[[sp.Expr, int], sp.Expr]) -> _Pieces:
+        """What a map of a piece and its side of 0 makes of it; 0 is a cut, or the side does not matter there."""
+        sides = [-1 if k < len(self.cuts) and self.cuts[k].is_nonpositive else 1 for k in range(len(self.values))]
+        return self._merged(self.cuts, tuple(each(value, side) for value, side in zip(self.values, sides, strict=True)))
+
+    def next_to_0(self, sign: int) -> sp.Expr:
+        """The piece on that side of 0."""
+        return self.values[sum(c.is_negative or (c.is_zero and sign > 0) for c in self.cuts)]
+
+    def jumps(self) -> bool:
+        return any(
+            sp.expand(left.xreplace({x: c}) - right.xreplace({x: c})) != 0
+            for c, left, right in zip(self.cuts, self.values, self.values[1:], strict=False)
+        )
+
+    @property
+    def whole(self) -> sp.Expr:
+        *inner, last = self.values
+        return sp.Piecewise(*[(value, x < c) for c, value in zip(self.cuts, inner, strict=True)], (last, True)) if inner else last
 
 
-def _apart(node: Node, functions: tuple[sp.Expr, ...]) -> sp.Expr:
+@dataclass(frozen=True)
+class _Apart:
+    """A function f that does not jump, in pieces, f_0, and its slopes on either side of 0, a + b and a - b."""
+
+    function: sp.Expr
+    pieces: _Pieces
+    value: sp.Expr
+    right: sp.Expr
+    left: sp.Expr
+
+    @classmethod
+    def of(cls, f: sp.Expr) -> _Apart | None:
+        """None of a function that jumps, or has no slopes at 0."""
+        pieces = _Pieces.of(f)
+        if pieces is None or pieces.jumps():
+            return None
+        value = pieces.next_to_0(1).xreplace({x: sp.S.Zero})
+        right, left = (pieces.next_to_0(sign).diff(x).xreplace({x: sp.S.Zero}) for sign in (1, -1))
+        finite = not any(e.has(sp.nan, sp.zoo, sp.oo, -sp.oo) for e in (value, right, left))
+        return cls(f, pieces, value, right, left) if finite else None
+
+    @property
+    def has_slope(self) -> bool:
+        """Whether b is 0."""
+        return bool(self.right == self.left)
+
+    def line(self, side: int) -> sp.Expr:
+        """a + b sign(x)"""
+        return self.right if side > 0 else self.left
+
+    @property
+    def lines(self) -> sp.Expr:
+        """a^2 + b^2"""
+        return (self.right**2 + self.left**2) / 2
+
+    @property
+    def rest(self) -> _Pieces:
+        """r"""
+        return self.pieces.mapped(lambda f, side: f - self.value - self.line(side) * x)
+
+    @property
+    def slope_of_rest(self) -> _Pieces:
+        return self.pieces.mapped(lambda f, side: f.diff(x) - self.line(side))
+
+    @property
+    def pull(self) -> sp.Expr:
+        """E (a + b sign u) r'(u)"""
+        if self.has_slope:
+            return self.right * _mean(self.slope_of_rest.whole)
+        return _mean(self.pieces.mapped(lambda f, side: self.line(side) * (f.diff(x) - self.line(side))).whole)
+
+    @property
+    def square(self) -> sp.Expr:
+        """E f(u)^2"""
+        beside = sp.S.Zero
+        if self.value != 0:
+            beside = self.value**2 + 2 * self.value * ((self.right - self.left) * sp.sqrt(q / (2 * sp.pi)) + _mean(self.rest.whole))
+        return beside + self.lines * q + 2 * q * self.pull + _mean_of_square(self.rest)
+
+    @property
+    def square_of_slope(self) -> sp.Expr:
+        """E f'(u)^2"""
+        return self.lines + 2 * self.pull + _mean_of_square(self.slope_of_rest)
+
+    @property
+    def gap(self) -> sp.Expr:
+        """E f(u)^2 - E f(u) f(v), where b is 0"""
+        return self.lines * delta + 2 * delta * self.pull + Gap(self.rest.whole, q, delta)
+
+
+def _functions(gap: sp.Expr) -> tuple[_Apart, ...]:
+    """the functions that the signal goes through, apart"""
+    functions = (t.integrand for t in sp.Add.make_args(gap) for t in t.atoms(Gap) if t.args[1:] == (q, delta))
+    return tuple(apart for f in functions if (apart := _Apart.of(f)) is not None)
+
+
+def _taken_apart(node: Node, functions: tuple[_Apart, ...]) -> sp.Expr:
     f = node.integrand
-    if isinstance(node, Expectation) and node.variance == q and node.mean == 0:
+    if isinstance(node, Expectation) and node.variance == q and node.mean == 0 and (pieces := _Pieces.of(f)) is not None:
         for g in functions:
-            for of, split in ((g, _square), (sp.diff(g, x), _square_of_slope)):
-                if (factor := _multiple(f, of**2)) is not None:
-                    return factor * split(of)
+            if (factor := _multiple(pieces, g.pieces.mapped(lambda f, _: f**2))) is not None:
+                return factor * g.square
+            if (factor := _multiple(pieces, g.pieces.mapped(lambda f, _: f.diff(x) ** 2))) is not None:
+                return factor * g.square_of_slope
         if is_smooth(f) and (value := f.xreplace({x: sp.S.Zero})) != 0:
             return value + _mean(f - value)
-    if isinstance(node, Gap) and f in functions and node.args[1:] == (q, delta):
-        a, _, r = _line(f)
-        slope = sp.diff(f, x) - a
-        return a**2 * delta + 2 * a * delta * _mean(slope) + Gap(r, q, delta)
+    if isinstance(node, Gap) and node.args[1:] == (q, delta):
+        return next((g.gap for g in functions if g.function == f and g.has_slope), node)
     if isinstance(node, PairExpectation) and node.args[1:] == (q, q - delta, q, sp.S.Zero, sp.S.Zero):
         parts = node.separated()
-        if parts is not None and parts[0] == parts[1] and is_smooth(parts[0]):
-            value = parts[0].xreplace({x: sp.S.Zero})
-            rest = parts[0] - value
-            return value**2 + 2 * value * _mean(rest) + PairExpectation(rest * rest.xreplace({x: y}), q, q - delta, q)
+        one = _Pieces.of(parts[0]) if parts is not None and parts[0] == parts[1] else None
+        values = [one.next_to_0(sign).xreplace({x: sp.S.Zero}) for sign in (1, -1)] if one is not None else []
+        if one is not None and values[0] == values[1]:
+            rest = one.mapped(lambda f, _: f - values[0]).whole
+            return values[0] ** 2 + 2 * values[0] * _mean(rest) + PairExpectation(rest * rest.xreplace({x: y}), q, q - delta, q)
     return node
-
-
-def _line(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
-    """its slope and value at 0, and what it is beside"""
-    value, slope = (e.xreplace({x: sp.S.Zero}) for e in (f, sp.diff(f, x)))
-    return slope, value, f - value - slope * x
-
-
-def _square(f: sp.Expr) -> sp.Expr:
-    a, value, r = _line(f)
-    return value**2 + 2 * value * _mean(r) + a**2 * q + 2 * a * q * _mean(sp.diff(f, x) - a) + Expectation(r**2, q)
-
-
-def _square_of_slope(f: sp.Expr) -> sp.Expr:
-    value = f.xreplace({x: sp.S.Zero})
-    return value**2 + 2 * value * _mean(f - value) + Expectation((f - value) ** 2, q)
 
 
 def _mean(f: sp.Expr) -> sp.Expr:
     """E f(u), the same number times the same node however f is written"""
     factor, scaled = _scaled(f)
     return factor * Expectation(scaled, q) if factor != 0 else sp.S.Zero
+
+
+def _mean_of_square(f: _Pieces) -> sp.Expr:
+    return Expectation(f.mapped(lambda piece, _: piece**2).whole, q)
 
 
 @lru_cache(maxsize=256)
@@ -140,10 +248,14 @@ def _scaled(f: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
     return factor, sp.expand(total / factor)
 
 
-def _multiple(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
+def _multiple(f: _Pieces, g: _Pieces) -> sp.Expr | None:
     """f/g where that is a number"""
-    (a, first), (b, second) = _scaled(f), _scaled(g)
-    return a / b if first == second and b != 0 else None
+    if f.cuts != g.cuts:
+        return None
+    pairs = [(_scaled(one), _scaled(other)) for one, other in zip(f.values, g.values, strict=True)]
+    factors = {a / b for (a, _), (b, _) in pairs if b != 0}
+    same = all(first == second and (a == 0) == (b == 0) for (a, first), (b, second) in pairs)
+    return factors.pop() if same and len(factors) == 1 else None
 
 
 def _of_lines(node: Node) -> _Parts | None:

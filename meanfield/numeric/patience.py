@@ -10,10 +10,10 @@ DEEP = 1 << 22
 LONGEST, SECONDS = 1e10, 5e-9
 
 
-def check_patience(depth: int, layers: int, cost: float, who: str) -> None:
-    """Refuse layers one by one that take minutes or days; what they cost is in layers of a point in closed form."""
+def check_patience(depth: int, layers: int, cost: float, who: str, how: str = "") -> None:
+    """Refuse layers one by one that take minutes or days; what they cost is in layers of a point in closed form, done how that is said."""
     minutes = cost * SECONDS / 60
     if layers >= DEEP and cost > LONGEST:
         raise ArithmeticError(
-            f"depth = {depth}: {who}, and {layers} layers one by one would take some {minutes:.3g} minutes: pass a smaller depth"
+            f"depth = {depth}: {who}, and {layers} layers one by one{how} would take some {minutes:.3g} minutes: pass a smaller depth"
         )

@@ -46,6 +46,11 @@ STABLE = (
     (exp(2 * x) * (1 - sp.erf(x - 2)) ** 2).diff(x),
     x * (sp.atan(x) + sp.pi / 2),
     sp.pi - 2 * sp.atan(3 * x - 1),
+    2 * sp.sinh(x) / sp.cosh(x) - 2 * sp.sinh(x) ** 3 / sp.cosh(x) ** 3,
+    (log(sp.cosh(x)) ** 2).diff(x, 3),
+    tanh(x) ** 4 - 3 * tanh(x) ** 3 + 2 * tanh(x) ** 2,
+    sp.sinh(x) ** 2 * x / sp.cosh(x) - x * sp.cosh(x),
+    sp.sinh(3 * x) / sp.cosh(3 * x) - sp.sinh(x) / sp.cosh(x),
 )
 
 

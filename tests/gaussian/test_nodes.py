@@ -77,6 +77,52 @@ def test_series_of_named_functions() -> None:
     assert sp.limit(NormalCDF(-1 / z), z, 0, "+") == 0
 
 
+def test_series_of_expectations_that_do_not_close() -> None:
+    """in the variances, as `taylor` and `asymptotic` say, and elsewhere by derivatives"""
+    e, root = mf.tanh.second_moment(q), sp.sqrt(2 / sp.pi)
+    assert sp.series(e, q, 0, 4) == q - 2 * q**2 + 17 * q**3 / 3 + sp.O(q**4)
+    assert sp.series((e + q) / q**2, q, 0, 1) == 2 / q - 2 + sp.O(q)
+    assert sp.series(mf.E(sp.tanh(x) ** 2, q**2), q, 0, 5) == q**2 - 2 * q**4 + sp.O(q**5)
+    assert sp.series(mf.E(sp.tanh(a * x) ** 2, q), a, 0, 3) == a**2 * q + sp.O(a**3)
+    assert sp.simplify(sp.series(e, q, sp.oo, 2).removeO() - (1 - root / sp.sqrt(q) + root * sp.pi**2 / 24 / q**1.5)) == 0
+    assert sp.series(e, q, 1, 2).removeO().subs(q, 1) == mf.tanh.second_moment(1)
+    assert sp.series(mf.tanh.kernel(q, p), p, 0, 2) == p * mf.tanh.derivative.mean(q) ** 2 + sp.O(p**2)
+    with pytest.raises(NotImplementedError, match=r"no Taylor expansion at 0: it contains sqrt\(x\)"):
+        sp.series(mf.E(sp.sqrt(sp.Abs(sp.tanh(x))), q), q, 0, 2)
+    with pytest.raises(NotImplementedError, match="kinks move or open"):
+        sp.series(mf.E(sp.Abs(sp.tanh(a * x)) * sp.exp(sp.tanh(x)), q), a, 0, 2)
+
+
+LIMITS = [
+    (mf.tanh.second_moment(q), 0, 0),
+    (mf.tanh.second_moment(q) / q, 0, 1),
+    (mf.tanh.second_moment(q), sp.oo, 1),
+    (sp.sqrt(q) * (1 - mf.tanh.second_moment(q)), sp.oo, sp.sqrt(2) / sp.sqrt(sp.pi)),
+    (mf.silu.second_moment(q), sp.oo, sp.oo),
+    (mf.silu.second_moment(q) / q, sp.oo, HALF),
+    (mf.silu.derivative.second_moment(q), 0, HALF**2),
+    (mf.tanh.second_moment(q).diff(q), 0, 1),
+    (mf.tanh.kernel(q, q / 2), sp.oo, sp.Rational(1, 3)),
+    (mf.tanh.second_moment(q), 2, mf.tanh.second_moment(2)),
+]
+
+
+@pytest.mark.parametrize(("e", "place", "limit"), LIMITS, ids=str)
+def test_limits_of_expectations_that_do_not_close(e: sp.Expr, place: sp.Expr, limit: sp.Expr) -> None:
+    assert sp.limit(e, q, place) == limit
+
+
+def test_limits_beside_a_correlation() -> None:
+    assert sp.limit(mf.tanh.kernel(q, p) / p, p, 0) == mf.tanh.derivative.mean(q) ** 2
+    assert sp.limit(mf.tanh.gap(q, delta) / delta, delta, 0) == mf.tanh.derivative.second_moment(q)
+    with pytest.raises(NotImplementedError, match="at a fixed correlation, and this one goes to 1"):
+        sp.limit(mf.tanh.kernel(q, q - 1), q, sp.oo)
+    with pytest.raises(NotImplementedError, match="goes like 1 as q -> oo"):
+        sp.limit(sp.exp(q) * mf.tanh.second_moment(q), q, sp.oo)
+    with pytest.raises(NotImplementedError, match="oscillates"):
+        sp.limit(mf.E(sp.tanh(sp.sin(x)) ** 2, q), q, sp.oo)
+
+
 def test_comparisons() -> None:
     e = mf.E(sp.tanh(x) ** 2, q)
     assert e.is_constant() is False

@@ -1,6 +1,7 @@
 """Functions of functions that go to a limit: an arc of one next to 1, a modulus or a larger of two that is always the same."""
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -47,3 +48,36 @@ def test_what_decides_stands_in_every_derivative() -> None:
 def test_functions_without_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="erfi of x has no numeric form"):
         mf.Activation(sp.erfi(x / 3))
+
+
+TANGENTS = [
+    sp.sinh(x) / sp.cosh(x),
+    1 / sp.coth(x),
+    sp.cosh(x) * sp.tanh(x) * sp.sech(x),
+    (sp.exp(x) - sp.exp(-x)) / (sp.exp(x) + sp.exp(-x)),
+    (sp.cosh(2 * x) - 1) / sp.sinh(2 * x),
+]
+
+
+@pytest.mark.parametrize("f", TANGENTS, ids=str)
+def test_a_tangent_in_other_words(f: sp.Expr) -> None:
+    """Far out its derivatives are sums whose terms cancel, each of them a ratio of what overflows."""
+    variances = np.array([1e-6, 1.0, 2.0, 300.0])
+    for k in range(4):
+        mean, known = (mf.E(x**2 * g.diff(x, k) * g, mf.q) for g in (f, sp.tanh(x)))
+        assert mf.evaluate(mean, q=variances) == pytest.approx(mf.evaluate(known, q=variances), rel=1e-13, abs=0)
+        assert mp.almosteq(mf.evaluate(mean, q=2, digits=30), mf.evaluate(known, q=2, digits=30), rel_eps=1e-29)
+
+
+@pytest.mark.parametrize("f", [sp.sech(x) ** 2 - sp.sech(x) ** 4, x * sp.csch(x), x * sp.coth(x) - 1], ids=str)
+def test_reciprocals_of_hyperbolic_functions_have_means(f: sp.Expr) -> None:
+    mean = mf.E(f, mf.q)
+    for variance in (0.01, 30.0):
+        assert mf.evaluate(mean, q=variance) == pytest.approx(float(mf.evaluate(mean, q=variance, digits=17)), rel=1e-13)
+
+
+def test_a_logarithm_of_cosh_is_critical() -> None:
+    found = mf.critical(mf.mlp(mf.log_cosh), sigma_b=0.3)
+    assert (found["sigma_w"], found["q"]) == pytest.approx((1.9445231060667512, 0.472211986381593), rel=1e-12)
+    other = mf.critical(mf.mlp(mf.Activation(TANGENTS[0])), sigma_b=0.2)
+    assert other["sigma_w"] == pytest.approx(mf.critical(mf.mlp(mf.tanh), sigma_b=0.2)["sigma_w"], rel=1e-12)

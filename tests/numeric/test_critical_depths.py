@@ -42,6 +42,28 @@ def test_leaps_at_criticality(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert abs(rise - a * (DEPTH - PLAIN) - (a - b / a) * np.log(DEPTH / PLAIN)) < 1e-2
 
 
+@pytest.mark.parametrize("phi", [mf.elu(1), mf.celu(2), mf.selu, mf.elu(sp.Rational(1, 2)), mf.Activation(sp.Abs(sp.tanh(mf.x)))], ids=str)
+def test_leaps_of_functions_with_kinks(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """against every layer one by one, where the slope at 0 is one or two"""
+    right, left = (float(phi.expression.diff(mf.x).subs(mf.x, side * sp.Rational(1, 10**30))) for side in (1, -1))
+    sigma_w = math.sqrt(2 / (right**2 + left**2))
+    net = mf.mlp(phi, sigma_w=sigma_w, sigma_b=0)
+    leapt = mf.propagate(net, DEPTH, 1.0, record=[0, PLAIN, DEPTH])
+    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    plain = mf.propagate(net, PLAIN, 1.0, record="last")
+    assert abs(leapt.q[1] / plain.q[-1] - 1) < ROUNDED
+    assert abs(leapt.log_apjn_forward[1] - plain.log_apjn_forward[-1]) < ROUNDED
+
+
+def test_a_billion_layers_of_elu() -> None:
+    """from q' = q - 2 q^{3/2}/sqrt(2 pi) + 7/8 q^2 - ... the inverse of its root rises by 1/sqrt(2 pi) - (7/16 - 3/(4 pi)) q^{1/2}"""
+    run = mf.propagate(mf.mlp(mf.elu(1), sigma_w=1, sigma_b=0), DEPTH, 1.0, c=0.5, record=[0, PLAIN, DEPTH])
+    step = 1 / math.sqrt(2 * math.pi)
+    rise = run.q[2] ** -0.5 - run.q[1] ** -0.5
+    slower = (7 / 16 - 3 / (4 * math.pi)) / step * math.log(DEPTH / PLAIN)
+    assert abs(rise - step * (DEPTH - PLAIN) + slower) < 1e-2
+
+
 def test_a_leap_is_better_than_its_layers_one_by_one() -> None:
     """sin: q' - q = (1 - 2 q - e^{-2 q})/2 by its series, summed with compensation"""
     run = mf.propagate(mf.mlp(CRITICAL["sin"][0], sigma_w=1, sigma_b=0), PLAIN, 1.0, record="last")
