@@ -475,6 +475,12 @@ def test_scaling_rules(capsys):
     assert "encoder_alpha = [1.4179" in text
     assert "sigma = sqrt(3)/72 = 0.0240563" in said(capsys, "scaling", "golden", "--fan-in", "768", "--fan-out", "3072")
     assert said(capsys, "scaling", "golden", "--latex").startswith(r"\begin{align*}")
+    sizes = ("--fan-in", "768", "--fan-out", "10", "--blocks", "24", "--d-key", "64")
+    values = json.loads(said(capsys, "scaling", "golden", *sizes, "--json"))["values"]
+    assert values["multiplier"] == {"expression": "1/24", "latex": r"\frac{1}{24}", "value": 1 / 24}
+    assert values["coherent_growth"]["value"] == pytest.approx((25 / 24) ** 24)
+    some = json.loads(said(capsys, "scaling", "golden", *sizes[:4], "--json"))["values"]
+    assert (some["norm"]["value"], some["multiplier"]["value"]) == (pytest.approx((10 / 768) ** 0.5), None)
     assert "expected one of sgd" in refused(capsys, "scaling", "deepnorm", "--optimizer", "adagrad")
     for command in (("scaling", "deepnorm", "-N", "-3"), ("moments", "erf(alpha*x)", "--set", "alpha=-3")):
         sentence = refused(capsys, *command)

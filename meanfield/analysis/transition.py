@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from sympy import S
+from sympy.core.relational import Relational
 
+from meanfield.analysis.limits import Limit, NoExpansion
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.stepping import Steps
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.singularities import standardised
 from meanfield.recurrence import Stage
+from meanfield.symbols import known
 
 __all__ = ["transition_depth"]
 
 Floats = NDArray[np.float64]
+x, q = known("x"), known("q")
 #: of the rule for the depth, and its relative error at which that is known
 DEGREE, TOLERANCE = 6, 1e-6
 
@@ -33,14 +38,14 @@ def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float
     Raises
     ------
     ValueError
-        No expectation acts on q itself (there is no norm to saturate), or q does not grow up to there.
+        No expectation that is bounded acts on q itself (there is no norm to saturate), or q does not grow up to there.
     """
     v, d = sp.Symbol("v", positive=True), sp.Symbol("d", positive=True)
     after, _, _ = stepped(stages, v, d)
-    scales = {sp.sqrt(t.variance / v) * _scale(t.integrand) for t in after.atoms(Expectation) if not (t.variance / v).has(v)}
-    if not scales:
-        raise ValueError("no activation acts on the residual stream itself: there is no transition")
-    end = float(1 / sp.Max(*map(sp.Abs, scales)) ** 2)
+    norms = {t for t in after.atoms(Expectation) if not (t.variance / v).has(v) and _saturates(t.integrand)}
+    if not norms:
+        raise ValueError("no activation that saturates acts on the residual stream itself: there is no transition")
+    end = float(1 / sp.Max(*(sp.sqrt(t.variance / v) * _scale(t.integrand) for t in norms)) ** 2)
     if end <= q:
         return 0.0
     if after.free_symbols - {v}:
@@ -78,12 +83,39 @@ def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
     return float(path.y[0, -1])
 
 
+def _saturates(f: sp.Expr) -> bool:
+    """whether E f(u) is not known to grow without bound with the variance of u"""
+    limit = Limit({q: x})
+    try:
+        terms = limit.terms(limit.series(Expectation(f, q)))
+    except NoExpansion:
+        return True
+    return next(iter(terms), (S.Zero, 0)) <= (S.Zero, 0)
+
+
 def _scale(f: sp.Expr) -> sp.Expr:
-    """a with f(x) = c g(a x): the number that multiplies x inside, 1 where none does"""
-    x = sp.Symbol("x", real=True)
-    letter = sp.Dummy("alpha", positive=True)
-    inside = {t.as_coeff_Mul()[0] for t in sp.preorder_traversal(f) if t.is_Mul and t.as_coeff_Mul()[1] == x}
-    if len(inside) != 1:
-        return sp.S.One
-    (a,) = inside
-    return a if standardised(f.xreplace({a * x: letter * x}))[2] == letter else sp.S.One
+    """a with f(x) = c g(a x), where no number but signs is in g; the largest of several, 1 where f has none"""
+    found: set[sp.Expr] = set()
+    for t in sp.preorder_traversal(f):
+        if isinstance(t, (sp.Max, sp.Min, Relational)):
+            found.update(*(_turns(a - b) for a, b in combinations(t.args, 2)))
+        elif isinstance(t, (sp.Abs, sp.sign, sp.Heaviside)):
+            found |= _turns(t.args[0])
+        elif t.is_Pow and not t.base.is_number and not t.exp.has(x):
+            found |= _turns(t.base)
+        elif isinstance(t, sp.Function) and not isinstance(t, sp.Piecewise):
+            found |= {sp.Abs(c) ** sp.Rational(1, n) for a in t.args for n, c in _powers(a).items() if n}
+    return sp.Max(*found) if found else S.One
+
+
+def _turns(e: sp.Expr) -> set[sp.Expr]:
+    """1/|x| where a term of a sum of powers is as large as the lowest one"""
+    powers = _powers(e)
+    lowest = min(powers, default=0)
+    return {sp.Abs(c / powers[lowest]) ** sp.Rational(1, n - lowest) for n, c in powers.items() if n > lowest}
+
+
+def _powers(e: sp.Expr) -> dict[int, sp.Expr]:
+    """the coefficients of a polynomial in |x| by exponent, none of anything else"""
+    size = e.xreplace({sp.Abs(x): x})
+    return {n: c for (n,), c in sp.Poly(size, x).terms() if c != 0} if size.is_polynomial(x) else {}

@@ -128,9 +128,8 @@ class Overlaps:
             key: names(f"spread_{key}", spread(*map(int, key)), rf"\Delta_{{{key}}}")
             for key in ("211", "1111", "121", "321", "2121", "22", "42", "222", "141")
         }
-        m22, m31, m33, m4, m6 = (
-            names(f"moment_{key}", moment(*map(int, key)), rf"\mu_{{{key}}}", positive=True) for key in ("22", "31", "33", "4", "6")
-        )
+        m22, m4, m6 = (names(f"moment_{key}", moment(*map(int, key)), rf"\mu_{{{key}}}", positive=True) for key in ("22", "4", "6"))
+        m31, m33 = (names(f"moment_{key}", moment(*map(int, key)), rf"\mu_{{{key}}}") for key in ("31", "33"))  # of any sign
         # S_aa, and S_aa with S_ab
         mean_q, var_q = s * a, s * (m4 - a**2)
         third_q = s * (m6 - 3 * m4 * a + 2 * a**3)

@@ -21,7 +21,8 @@ def scaling() -> None:
 def _say_rule(rule: mf.scaling.Rule, sizes: dict[str, str | None], as_json: bool, as_latex: bool) -> None:
     """a rule, and its values at the sizes that are given"""
     given = {name: np.asarray(parse_values(text, name)) for name, text in sizes.items() if text is not None}
-    numbers = rule(**given) if given else {}
+    known = given or not all(value.free_symbols for value in rule.values.values())
+    numbers = rule(**given) if known else {}
     if as_latex:
         click.echo(rule.latex())
     elif as_json:
@@ -31,9 +32,10 @@ def _say_rule(rule: mf.scaling.Rule, sizes: dict[str, str | None], as_json: bool
             {"rule": rule.name, "values": values, "at": given, "steps": steps, "assumptions": rule.assumptions, "source": rule.source}
         )
     else:
-        click.echo(repr(rule))
+        click.echo(repr(rule))  # with the decimals of its numbers
         for name, value in numbers.items():
-            click.echo(f"{name} = {np.array2string(np.asarray(value), precision=10)}")
+            if rule.values[name].free_symbols:
+                click.echo(f"{name} = {np.array2string(np.asarray(value), precision=10)}")
 
 
 @scaling.command()

@@ -83,7 +83,7 @@ def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
 def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> Floats:
     """The double nearest to the value at each column of a table; what is too small for one is the smallest one, and nan what has no
     digits, whose reason joins the others."""
-    fast, out = _closed(e, order) if table.shape[1] else None, np.empty(table.shape[1])
+    fast, out = _closed(e, order) if order and table.shape[1] else None, np.empty(table.shape[1])
     for g, column in enumerate(table.T):
         nothing = _nothing_at_limit(e, order, column)
         value = None if fast is None or nothing else fast(column)
@@ -102,8 +102,10 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
     return out
 
 
-#: whether no number of digits would tell an expression from 0
-_nothing = lru_cache(maxsize=64)(in_normal_form)
+@lru_cache(maxsize=64)
+def _nothing(e: sp.Expr) -> bool:
+    """whether no number of digits would tell an expression from 0"""
+    return bool(e.is_zero is not False and in_normal_form(e))
 
 
 def _nothing_at_limit(e: sp.Expr, order: Order, column: Floats) -> bool:

@@ -46,6 +46,7 @@ x, y, q, p, delta, rho = (known(name) for name in ("x", "y", "q", "p", "delta", 
 
 
 @latex.register(sp.Basic)
+@latex.register(sp.Rational)  # which is a numbers.Real as well, and these are printed as decimals
 @latex.register(sp.MatrixBase)
 def _(thing: sp.Basic) -> str:
     return Page().expression(thing)

@@ -201,7 +201,8 @@ def degree(block: Block, *, part: str = "full", weights: Collection[str] | None 
     Parameters
     ----------
     block : Block
-        Also one of your own: its weight scales are its fields, or the symbols of its law, that are named sigma_*; sigma_b is a bias.
+        Also one of your own: its weight scales are its fields, or the symbols of its law, that are named sigma_*; sigma_b,
+        sigma_b1, ... are biases.
     part : "full" or "diagonal"
         The whole law, or that of tokens which read nobody but themselves, for blocks that have a `diagonal`: `GAU`.
     weights : names, optional

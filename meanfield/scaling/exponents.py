@@ -16,7 +16,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.evaluation import evaluate, summand
 from meanfield.scaling.degrees import degrees_in, gained_law
-from meanfield.scaling.gained import OUTPUT, Gained
+from meanfield.scaling.gained import OUTPUT, Gained, is_weight_scale
 from meanfield.symbols import known
 
 __all__ = ["local_exponent"]
@@ -71,8 +71,7 @@ def local_exponent(
     signal = None if start.any() else Signal(known("q"), S.Zero, known("q"))  # moments of independent tokens factorise
     system = gained_law(block, part, weights, signal)
     names = {s.name for s in system.parameters} - {"q", "p"}
-    scales = {name for name in names if name.startswith("sigma_") and name != "sigma_b"}
-    values = dict.fromkeys(scales, 1.0) | parameters
+    values = dict.fromkeys(filter(is_weight_scale, names), 1.0) | parameters
     # what multiplies the output by a power of its own does not move the exponent
     values |= {s.name: 1.0 for s in system.parameters if s.name in names - set(values) and OUTPUT in degrees_in(system, (s,))[0]}
     if missing := sorted(names - set(values)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from meanfield.blocks.laws import Definition, Signal
 from meanfield.gaussian.expectation import stated
 from meanfield.symbols import TABLE, known
 
-__all__ = ["OUTPUT", "Gained", "gained", "same_token_part"]
+__all__ = ["OUTPUT", "Gained", "gained", "is_weight_scale", "same_token_part"]
 
 q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
@@ -44,12 +45,21 @@ def _formula(d: Definition) -> sp.Expr:
     return stated(d.value if d.shown is None else d.shown)
 
 
+def is_weight_scale(name: str) -> bool:
+    """Whether a field or symbol of that name scales a weight matrix: sigma_*, but for sigma_b, sigma_b1, ..., which scale biases."""
+    return name.startswith("sigma_") and not _is_bias_scale(name)
+
+
+def _is_bias_scale(name: str) -> bool:
+    return re.fullmatch(r"sigma_b\d*", name) is not None
+
+
 def gained(block: Block, weights: Collection[str] | None = None, signal: Signal | None = None) -> Gained:
     """Multiply each weight scale by a gain of its own: fields and symbols named sigma_*, biases left out, or those named in `weights`."""
     gains: dict[sp.Symbol, str] = {}
 
     def is_weight(name: str) -> bool:
-        return name in weights if weights is not None else name.startswith("sigma_") and name != "sigma_b"
+        return name in weights if weights is not None else is_weight_scale(name)
 
     def gain(name: str) -> sp.Symbol:
         count = sum(taken.partition(" ")[0] == name for taken in gains.values())
@@ -65,7 +75,9 @@ def gained(block: Block, weights: Collection[str] | None = None, signal: Signal 
             return tuple(multiplied(v, field) for v in value)
         if isinstance(value, Block):
             return _rebuilt(value, {name: multiplied(v, name) for name, v in _fields(value).items()})
-        if isinstance(value, sp.Expr) and value != 0:
+        if isinstance(value, sp.Expr) and weights is None and _is_bias_scale(field):
+            seen.update(value.free_symbols)
+        elif isinstance(value, sp.Expr) and value != 0:
             named = [s.name for s in value.free_symbols if is_weight(s.name)]
             if named or is_weight(field):
                 seen.update(value.free_symbols)

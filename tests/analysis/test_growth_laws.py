@@ -171,6 +171,39 @@ def test_transition_depth(norm: mf.Block, C: str, s: sp.Expr) -> None:
         mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1))).transition_depth(1.0)
 
 
+@pytest.mark.parametrize(
+    ("standard", "scaled"),
+    [
+        (x / sp.sqrt(1 + x**2), x / sp.sqrt(9 + x**2)),
+        (x / (1 + sp.Abs(x)), x / (3 + sp.Abs(x))),
+        (sp.Max(-1, sp.Min(1, x)), sp.Max(-3, sp.Min(3, x)) / 3),
+        (sp.atan(x), sp.atan(x / 3)),
+    ],
+)
+def test_the_transition_depth_of_a_norm_does_not_depend_on_how_its_scale_is_written(standard: sp.Expr, scaled: sp.Expr) -> None:
+    """g(x/3) from 9 q is g(x) from q with a ninth of what a repeat adds"""
+    one, other = (
+        mf.growth(mf.residual_mlp(mf.Activation(f), sigma, 0)).transition_depth(start)
+        for f, sigma, start in ((standard, sp.Rational(1, 15), 0.01), (scaled, sp.Rational(1, 5), 0.09))
+    )
+    assert other == pytest.approx(one, rel=1e-9)
+
+
+def test_transition_depths_of_norms_with_a_scale_inside() -> None:
+    """by quadrature of dq/(q' - q) up to q = 9"""
+    found = [
+        mf.growth(mf.residual_mlp(mf.Activation(f), sp.Rational(1, 5), 0)).transition_depth(0.01)
+        for f in (x / sp.sqrt(9 + x**2), x / (3 + sp.Abs(x)))
+    ]
+    assert found == pytest.approx([2026.93, 3204.67], abs=0.01)
+
+
+@pytest.mark.parametrize("phi", [mf.relu, mf.gelu, mf.identity, mf.Activation(sp.asinh(x))], ids=repr)
+def test_no_transition_depth_of_activations_that_grow(phi: mf.Activation) -> None:
+    with pytest.raises(ValueError, match="no activation that saturates"):
+        mf.growth(mf.residual_mlp(phi, sp.Rational(1, 5), 0)).transition_depth(0.01)
+
+
 def test_tails_like_1_over_x_bring_a_squared_logarithm() -> None:
     """softsign: 1 - E phi^2 ~ sqrt(2/pi) ln q/sqrt q, so ln J = sqrt(l/lambda) + c a' ln^2 l/2 + ..., a' = sqrt(2/pi)"""
     law = mf.growth(toy(mf.activations["softsign"], 1, 0))
@@ -227,11 +260,11 @@ def test_the_gradient_through_the_softmax_adds_to_g() -> None:
 
 
 def test_no_transition_depth_beyond_a_fixed_point() -> None:
-    """q' - q is positive at both ends, and negative between the fixed points .10209 and .78899"""
-    f = sp.sqrt(sp.Rational(3, 5)) * x * sp.exp(-(x**2) / 2) + sp.sqrt(sp.Rational(3, 20)) * x**2
+    """q' - q is positive at both ends, and negative between the fixed points .10175 and .84254"""
+    f = sp.sqrt(sp.Rational(3, 5)) * x * sp.exp(-(x**2) / 2) + sp.sqrt(sp.Rational(3, 20)) * x**2 * sp.exp(-(x**2) / 200)
     net = mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0), skip=sp.sqrt(sp.Rational(1, 2)))
-    assert [round(point.q, 5) for point in mf.fixed_points(net) if point.q > 0 and point.c == 1] == [0.10209, 0.78899]
-    with pytest.raises(ValueError, match=r"q does not grow from 0\.01 to 1: not at"):
+    assert [round(point.q, 5) for point in mf.fixed_points(net) if 0 < point.q < 2 and point.c == 1] == [0.10175, 0.84254]
+    with pytest.raises(ValueError, match=r"q does not grow from 0\.01 to 2: not at"):
         mf.growth(net).transition_depth(0.01)
 
 

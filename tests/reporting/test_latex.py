@@ -214,6 +214,7 @@ def test_decimals_read_as_they_were_typed():
     assert not re.search(r"\\frac\{\d{2,}\}\{\d{2,}\}", text)
     assert "0.04194304" in text  # 0.64^4/4
     assert mf.latex(sp.Rational(16, 25) * mf.q) == "0.64 q"
+    assert (mf.latex(sp.Rational(1, 24)), mf.latex(sp.Rational(16, 25)), mf.latex(sp.Integer(3))) == (r"\frac{1}{24}", "0.64", "3")
     assert mf.latex(sp.Rational(2, 15) * mf.q) == r"\frac{2 q}{15}"  # of a series, not of a person
 
 

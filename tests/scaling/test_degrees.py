@@ -197,6 +197,15 @@ def test_limits_behind_another_matrix() -> None:
     assert (found.value, found.at_zero, found.at_infinity) == (None, 3, 3)
 
 
+@pytest.mark.parametrize("bias", ["sigma_b1", "sigma_w", 0.5])
+def test_a_bias_is_no_weight_whatever_its_name(bias: Any) -> None:
+    net = mf.MLP(mf.relu, sigma_b1=sp.Symbol(bias) if isinstance(bias, str) else bias)
+    found = degree(net)
+    assert (found.value, dict(found.by_matrix)) == (None, {"sigma_1": None, "sigma_2": 1})
+    given = {bias: 0.5} if isinstance(bias, str) else {}
+    assert local_exponent(net, 1.0, **given) == pytest.approx(1.8, rel=1e-14)  # q = lam^2 (lam^2 + 1/4)/2
+
+
 def test_a_local_exponent_is_the_slope_of_propagated_moments() -> None:
     net, step = mf.LayerNorm() >> mf.Attention() >> mf.MLP(mf.relu), 1e-4
 
@@ -264,6 +273,7 @@ def test_a_degree_shows_its_steps() -> None:
         (lambda: degree(mf.GAU(mf.silu), weights=(3,)), "weights = .3,.: expected names of weight scales"),
         (lambda: local_exponent(mf.MLP(mf.relu), 0), "positive"),
         (lambda: local_exponent(mf.Attention(), 1), "missing parameters: n"),
+        (lambda: local_exponent(mf.MLP(mf.relu, sigma_b1=sp.Symbol("sigma_b1"))), "missing parameters: sigma_b1"),
         (lambda: local_exponent(mf.MLP(mf.relu), 1, sigma_3=1), "unknown parameters: sigma_3"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 
@@ -49,6 +50,21 @@ def test_local_exponents() -> None:
     h = 1e-4
     ends = [mf.propagate(mf.GAU(mf.silu, s=128, n=512, d=768, lam=1 + k * h), 1, q=1.0, c=0.0).q[-1] for k in (-1, 1)]
     assert np.log(ends[1] / ends[0]) / (2 * np.log((1 + h) / (1 - h))) == pytest.approx(curve.full[1], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("phi", "lam", "expected"),
+    [
+        (mf.identity, 1.0, 7.0),
+        (mf.Activation(mf.x**3), 1.0, 19.0),
+        (mf.tanh, 0.5, 5.196650763174),  # these two by differences of propagated moments
+        (mf.Activation(mf.x * sp.atan(mf.x) - sp.Rational(1, 4)), 0.5, 10.04482127753),
+    ],
+)
+def test_local_exponents_where_moments_of_features_are_no_positive_numbers(phi: mf.Activation, lam: float, expected: float) -> None:
+    """E phi^3 E phi is 0 of an odd function and negative of x atan x - 1/4"""
+    curve = mf.scaling.gau(phi, s=16, n=8, d=32, e=64).over_lam([lam])
+    assert curve.full == pytest.approx([expected], rel=1e-10)
 
 
 def test_degree_seven() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -70,6 +71,17 @@ def test_depth_by_alignment() -> None:
     # what the recursion makes of the multiplier: a branch of gain 1 with fresh weights adds at random
     net = mf.Residual(mf.Linear(1, 0), scale=depth_rule(30).multiplier)
     assert abs(mf.propagate(net, 30, 1.0).q[-1] - depth_rule(30)()["random_growth"]) < 1e-13
+
+
+@pytest.mark.parametrize("blocks", [24, 10**6, 10**7])
+def test_growth_through_many_branches(blocks: int) -> None:
+    """the powers (1 + 1/L)^L and (1 + 1/L^2)^L have more digits than can be written out"""
+    found = golden_rules(fan_in=768, fan_out=10, blocks=blocks, d_key=64)()
+    with mp.workdps(40):
+        for name, power in (("coherent_growth", 1), ("random_growth", 2)):
+            expected = float((1 + mp.mpf(blocks) ** -power) ** blocks)
+            assert found[name] == expected
+            assert depth_rule()(L=blocks)[name] == pytest.approx(expected, rel=1e-14)
 
 
 def test_keys_and_queries() -> None:
