@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric import lookup
-from meanfield.numeric.increments import Increments, added_by, increments_of
+from meanfield.numeric.increments import Increments, added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, leap_to
 from meanfield.numeric.readers import Reader
 from meanfield.numeric.rest import precise_rates
@@ -74,6 +74,11 @@ class Ends:
         """The same wherever the state goes, also where no table reaches."""
         increments, names = increments_of(self.rec, self.paired, False), [s.name for s in self.rec.parameters]
         return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), lenient
+
+    @property
+    def varies(self) -> bool:
+        """Whether a repeat is unlike the next, so that nothing rests."""
+        return holds(self.rec, "l")
 
     @property
     def reading(self) -> tuple[list[Floats], list[Floats]]:
@@ -145,7 +150,7 @@ def _end_of(
                 trail.on(1)
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
-                if (s[m.Q], s[m.DELTA]) == before:
+                if (s[m.Q], s[m.DELTA]) == before and not ends.varies:
                     return _standing(ends, values, trail, period, delta, steps[0])
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
@@ -226,8 +231,8 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
 def _nudged(trail: Trail, added: Added) -> Floats:
     """what a repeat adds where the state stands, and next to it in q and in delta/q"""
     m, s = trail.module, trail.s
-    y = np.array([s[m.Q], s[m.DELTA], s[m.B] / s[m.A]])
-    return added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0], y * [1.0, 1.0 + NUDGE, 1.0]]).T)
+    y = np.array([s[m.Q], s[m.DELTA], s[m.B] / s[m.A], trail.n])
+    return added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0, 1.0], y * [1.0, 1.0 + NUDGE, 1.0, 1.0]]).T)
 
 
 def _slowest(trail: Trail, found: Floats, fine: bool) -> float:
@@ -298,9 +303,9 @@ def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str
     if state.n < trail.depth:
         return _leaving(trail, path, state, added)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
-    end = np.array([[state.q], [state.delta], [state.ratio]])
+    end = np.array([[state.q], [state.delta], [state.ratio], [trail.depth - 1]])
     before = end
     for _ in range(3):  # the state before the last repeat
         rise, apart = added(before)[:2, 0].tolist()
-        before = end * np.exp([[-rise], [-rise - apart], [0.0]])
+        before = end * np.exp([[-rise], [-rise - apart], [0.0], [0.0]])
     return _found(trail, records, state, math.exp(added(before)[[0, -1], 0].sum()), delta)

@@ -34,7 +34,7 @@ q, p, delta = known("q"), known("p"), known("delta")
 _REPEAT = '''
 
 def added(q, delta, ratio, {given}):
-    """What a repeat adds to the logarithms of q and of delta/q, to the ratio of the row's entries, and to the logarithms of its first
+    """What repeat l adds to the logarithms of q and of delta/q, to the ratio of the row's entries, and to the logarithms of its first
     entry and of chi over q."""
     start, gap, before, apart, log, chi_log = q, delta, ratio, 0.0, 0.0, 0.0
     dq = dratio = 0.0
@@ -46,6 +46,7 @@ def added_to_each(states, values, L{shapes}, out):
     """The same for each row of states, into the rows of out."""
     {unpack}
     for i in range(states.shape[0]):
+        l = states[i, 3]
         rise, apart, dratio, log, chi_log = added(states[i, 0], states[i, 1], states[i, 2], {given})
         out[i, 0] = rise
         out[i, 1] = apart
@@ -70,7 +71,7 @@ for _ in range({times}):
 
 @dataclass(frozen=True)
 class Increments:
-    """Source of `added`, whose arguments after the state are the parameters of the recursion, numbers made of these, L, and what its
+    """Source of `added`, whose arguments after the state are the parameters of the recursion, numbers made of these, L, l, and what its
     quadrature reads of its integrands, or tables of them and scratch; and of `added_to_each`, the same for many states. Those numbers in
     the parameters and L. Whether they are as small as what they add up to, whatever that is. The functions of the
     tables, each with its derivative where that is needed."""
@@ -144,7 +145,7 @@ def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increment
     lowering = Lowering(from_tables=from_tables, unchecked=True)
     functions = []
     taken = {"math", "np", "added", "start", "before", "apart", "log", "chi", "factor", "growth", "ratio", "states", "values", "out"}
-    given = {known("q"): "q", known("delta"): "delta", known("L"): "L"}
+    given = {known(name): name for name in ("q", "delta", "L", "l")}
     given |= {s: parameter_name(s.name, taken) for s in rec.parameters}
     names = [given[s] for s in rec.parameters]
     numbers: dict[str, sp.Expr] = {}
@@ -160,7 +161,7 @@ def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increment
         functions.append((k, [*body.lines, f"return {', '.join(body.results)}"]))
     names += numbers
     shapes = [*lowering.shape_names, *["scratch"] * (from_tables and bool(lowering.calls))]
-    arguments = ", ".join([*names, "L", *shapes])
+    arguments = ", ".join([*names, "L", "l", *shapes])
     stages = [f"def stage_{k}(q, delta, {arguments}):\n    " + "\n    ".join(lines) + "\n" for k, lines in functions]
     turns = "".join(_STAGE.format(times=s.times, k=k, given=arguments) for k, s in enumerate(rec.stages))
     repeat = _REPEAT.format(
@@ -188,7 +189,7 @@ def _numbers(named: dict[sp.Symbol, sp.Expr], letters: set[sp.Symbol]) -> dict[s
 
 
 def added_by(increments: Increments, values: Floats, depth: int, reading: list[Floats]) -> Callable[[Floats], Floats]:
-    """What maps rows of q, delta and the ratio to what a repeat adds, as `added` says it, with what quadrature or tables read."""
+    """What maps rows of q, delta, the ratio and l to what a repeat adds, as `added` says it, with what quadrature or tables read."""
     each = compiled(increments.text, "added_to_each")
     numbers = _exactly(increments.numbers, increments.parameters, (*map(float, values), float(depth)))
     given = (np.array([*values, *numbers], dtype=np.float64), float(depth), *reading)

@@ -236,8 +236,8 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 
 def _sparing(job: Job) -> Reader | None:
-    """What spares layers, where few are kept, each repeat is like the next, J is finite, and moments are in closed form or in tables."""
-    if job.marks.size > SOME or _holds(job.rec, "l") or job.rec.transfer.has(sp.oo, sp.DiracDelta):
+    """What spares layers, where few are kept, J is finite, and moments are in closed form or in tables."""
+    if job.marks.size > SOME or job.rec.transfer.has(sp.oo, sp.DiracDelta):
         return None
     return reader_of(job.rec, job.paired)
 

@@ -1,4 +1,4 @@
-r"""Very deep recursions without a step for each repeat: y(n + 1) - y(n) = f(y(n)) collocated in \log n.
+r"""Very deep recursions without a step for each repeat: y(n + 1) - y(n) = f(y(n), n) collocated in \log n.
 
 Once its transient is over, the state of a residual network is a smooth function of \log n, and so are the logarithms of q and delta/q,
 also where these grow or shrink by a factor from repeat to repeat. From n to r n these are polynomials in \log n through Chebyshev points,
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 __all__ = ["LEFT", "LENIENT", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
-#: rows of q, delta, ratio -> what a repeat adds to the logs of q and of delta/q, to the ratio, to the logs of the row and of chi over q
+#: rows of q, delta, ratio, n -> what a repeat adds to the logs of q and of delta/q, to the ratio, to the logs of the row and of chi over q
 Added = Callable[[Floats], Floats]
 
 POINTS = 24
@@ -73,9 +73,9 @@ class Leap:
     sums: Floats
 
     def at(self, n: Floats) -> tuple[Floats, Floats]:
-        """q, delta, ratio of the row, and log and chi_log, at other depths on the way."""
+        """q, delta, ratio of the row and n, and log and chi_log, at other depths on the way."""
         weights = _between(np.log(n / self.start) / math.log(self.ratio))
-        return _states(self.begin, self.moved @ weights.T), self.sums @ weights.T
+        return _states(self.begin, self.moved @ weights.T, n), self.sums @ weights.T
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
 
 def _lasting(added: Added, state: State) -> tuple[float, float]:
     """How many repeats q stays within the range of states for, at the rate it has, and a gap that sinks among numbers with all digits."""
-    rate, apart = added(np.array([[state.q], [state.delta], [state.ratio]]))[:2, 0].tolist()
+    rate, apart = added(np.array([[state.q], [state.delta], [state.ratio], [state.n]]))[:2, 0].tolist()
     if not math.isfinite(rate + apart):
         raise Beyond("the recursion leaves the doubles")
     fall = rate + apart
@@ -129,9 +129,9 @@ def _lasting(added: Added, state: State) -> tuple[float, float]:
     return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 < state.delta else math.inf
 
 
-def _states(begin: Floats, moved: Floats) -> Floats:
-    """q, delta and ratio of the row, so far from the first ones"""
-    return np.array([begin[0] * np.exp(moved[0]), begin[1] * np.exp(moved[0] + moved[1]), begin[2] + moved[2]])
+def _states(begin: Floats, moved: Floats, n: Floats) -> Floats:
+    """q, delta and ratio of the row, so far from the first ones, and n"""
+    return np.array([begin[0] * np.exp(moved[0]), begin[1] * np.exp(moved[0] + moved[1]), begin[2] + moved[2], n])
 
 
 def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[State, Leap]:
@@ -152,12 +152,12 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
         moved[moving, 1:] = z
         return moved
 
-    first = rates(start[:, None])[:3, 0]
+    first = rates(np.append(start, state.n)[:, None])[:3, 0]
     z = np.array([state.n * first[i] * np.log(n / state.n) for i in moving])[:, 1:]
     jacobian, damping, size = np.empty(0), np.empty(0), math.inf
     with np.errstate(over="ignore"):
         for turn in range(NEWTON):
-            y = _states(start, full(z))
+            y = _states(start, full(z), n)
             f = rates(y)
             rest = z @ difference[1:, 1:].T - f[moving, 1:]
             if turn < FRESH:
@@ -171,7 +171,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
     if not size < SETTLED * lenient:
         raise Rough(f"Newton's method does not converge on a leap from {state.n:.3g}")
     moved = full(z)
-    y = _states(start, moved)
+    y = _states(start, moved, n)
     f = rates(y)
     grown = moved[0] + np.concatenate([np.zeros((2, 1)), f[3:, 1:] @ inverse.T], 1)
     sizes = np.concatenate([scale[:, 0], np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
@@ -179,7 +179,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
     totals = np.array([[state.log], [state.chi_log]]) + grown
     leap = Leap(state.n, ratio, start, moved, totals)
     _check_between(leap, moving, rates, scale, damping, lenient)
-    return State(state.n * ratio, *map(float, y[:, -1]), *map(float, totals[:, -1])), leap
+    return State(state.n * ratio, *map(float, y[:3, -1]), *map(float, totals[:, -1])), leap
 
 
 def back_over(leap: Leap, added: Added, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
@@ -266,7 +266,7 @@ def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats, Flo
     """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there over q'/q, from what they do to the rows (1, 0) and (1, 1), log chi
     over that, and its logarithm"""
     y, _ = leap.at(n)
-    first, both = (added(np.array([*y[:2], np.full(n.size, row)])) for row in (0.0, 1.0))
+    first, both = (added(np.array([*y[:2], np.full(n.size, row), n])) for row in (0.0, 1.0))
     a, sum_ = np.expm1(first[3]), np.expm1(both[3])
     t01 = first[2] * (1.0 + a)
     return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4], first[0]
@@ -314,7 +314,7 @@ def _check_between(
     t = np.array([0.37, 0.71])
     weights = _between(t)
     at = leap.start * np.exp(t * math.log(leap.ratio))
-    there = _states(leap.begin, leap.moved @ weights.T)
+    there = _states(leap.begin, leap.moved @ weights.T, at)
     found = (_powers(np.log1p(1.0 / at) / math.log(leap.ratio), weights) @ leap.moved[moving].T).T
     lasts = 1.0 / (1.0 / at + np.maximum(damping @ weights.T, 0.0))
     wrong = float((np.abs(found - rates(there)[moving]) * lasts / scale).max())

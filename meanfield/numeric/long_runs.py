@@ -103,7 +103,7 @@ def _added(rec: Recursion, paired: bool, depth: int, values: tuple[float, ...]) 
 
 
 def _stepped(added: Added, state: State) -> State:
-    rise, apart, dratio, log, chi_log = added(np.array([[state.q], [state.delta], [state.ratio]]))[:, 0].tolist()
+    rise, apart, dratio, log, chi_log = added(np.array([[state.q], [state.delta], [state.ratio], [state.n]]))[:, 0].tolist()
     if not math.isfinite(rise + apart):
         raise Rough(f"the recursion leaves the doubles after {state.n:.0f} repeats")
     q, delta = state.q * math.exp(rise), state.delta * math.exp(rise + apart)

@@ -128,8 +128,39 @@ def test_what_is_neither_smooth_nor_at_rest() -> None:
         mf.propagate(mf.mlp(mf.erf), 10**12, 1.0, c=0.5, sigma_w=1.3252183528612111, sigma_b=0.4291149936875345, record="last")
 
 
-def test_a_law_that_changes_with_depth_takes_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = mf.Residual(mf.LayerNorm() >> mf.Linear(1, 0), scale=1 / (mf.l + 1))
+HALF = sp.Rational(1, 2)
+CHANGING = {
+    "LayerNorm": mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=(mf.l + 1) ** -HALF),
+    "a sum that converges": mf.Residual(mf.MLP(mf.tanh, 1, 1), scale=1 / (mf.l + 1)),
+    "attention, and tables": mf.pre_norm(
+        norm=mf.Derf(1), attention=mf.Attention(9, 1, 1, 1, 1), mlp=mf.MLP(mf.silu, 1, 1), scale=sp.sqrt((mf.l + 1) / mf.L)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_leaps_of_laws_that_change_with_depth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [0, 1, 5, 1023, 1024, 1040, 5000, 12_345, 19_900, 19_999]
+    steps = mf.propagate(CHANGING[name], 20_000, 1.0, gap=0.7, record=kept)
+    monkeypatch.setattr(jobs, "DEEP", 1)
+    leapt = mf.propagate(CHANGING[name], 20_000, 1.0, gap=0.7, record=kept)
+    for k in (*NAMES, "log_apjn_forward"):
+        a, b = getattr(leapt, k), getattr(steps, k)
+        assert (np.abs(a - b) <= 1e-12 * np.abs(b) + 1e-12 * ("log" in k)).all(), k
+
+
+def test_a_billion_blocks_of_falling_scales(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q is 1 and half the harmonic number, of which J is the same multiple"""
+    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    run = mf.propagate(CHANGING["LayerNorm"], 10**9, 1.0, gap=0.7, record="last")
+    exact = 1 + float(sp.harmonic(10**9).evalf(25)) / 2
+    assert run.status == "ok"
+    assert run.q[0] == pytest.approx(exact, rel=1e-13)
+    assert run.log_apjn[0] == pytest.approx(math.log(exact), rel=1e-12)
+
+
+def test_what_swings_with_depth_takes_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=sp.cos(mf.l))
     steps = mf.propagate(net, 3000, 1.0, record="last")
     monkeypatch.setattr(jobs, "DEEP", 1)
     assert mf.propagate(net, 3000, 1.0, record="last").q == steps.q
