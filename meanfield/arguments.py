@@ -327,7 +327,7 @@ def check_integer(value: Any, name: str, lowest: int, highest: int = _MOST) -> i
         raise TypeError(f"{name} = {value!r}: expected a whole number, at least {lowest}")
     if value < lowest:
         raise ValueError(f"{name} = {value}: expected a whole number, at least {lowest}")
-    if value > highest:
+    if int(value) > highest:
         raise ValueError(f"{name} = {shown(sp.Integer(int(value)))}: expected a whole number, at least {lowest} and at most {highest}")
     return int(value)
 

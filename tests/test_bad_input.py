@@ -146,8 +146,8 @@ def test_shapes_that_do_not_broadcast(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("depth", [10**18 + 1, 2**63 - 1, 10**19, 10**30])
 def test_whole_numbers_beyond_those_of_64_bits(depth: int) -> None:
-    refused(lambda: mf.propagate(RELU, **{**START, "depth": depth, "record": "last"}), "depth", str(depth), "at most 10", kind=ValueError)
-    refused(lambda: mf.growth(mf.mlp(mf.relu, sp.sqrt(2), 0)).check(depth=depth), "depth", str(depth), "at most 10", kind=ValueError)
+    call = {**START, "depth": depth, "record": "last"}
+    refused(lambda: mf.propagate(RELU, **call), "depth", str(depth), f"at most {10**18}", kind=ValueError)
 
 
 HUGE = {"deep": {"depth": 10**13}, "every second": {"depth": 10**12, "record": 2}, "grid": {"depth": 10**8, "q": np.ones(10**5)}}
