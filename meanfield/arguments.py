@@ -46,6 +46,8 @@ __all__ = [
 
 #: characters of a number that is shown in all its digits
 _SHORT = 40
+#: up to which whole numbers count something, as repeats, units or tokens: with room to spare in 64 bits
+_MOST = 10**18
 
 
 def meant(name: str, names: Iterable[str]) -> str:
@@ -319,12 +321,14 @@ def broadcast(arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
         raise ValueError(f"the shapes of the arguments do not broadcast: {shapes}") from None
 
 
-def check_integer(value: Any, name: str, lowest: int) -> int:
-    """A whole number of at least `lowest`."""
+def check_integer(value: Any, name: str, lowest: int, highest: int = _MOST) -> int:
+    """A whole number of at least `lowest`, and at most `highest`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} = {value!r}: expected a whole number, at least {lowest}")
     if value < lowest:
         raise ValueError(f"{name} = {value}: expected a whole number, at least {lowest}")
+    if int(value) > highest:
+        raise ValueError(f"{name} = {shown(sp.Integer(int(value)))}: expected a whole number, at least {lowest} and at most {highest}")
     return int(value)
 
 

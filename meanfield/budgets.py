@@ -15,6 +15,7 @@ from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Linear
 from meanfield.blocks.fixed import FixedAttention, MaskedAttention
 from meanfield.blocks.gated import Product
+from meanfield.blocks.gau import GAU
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.blocks.widths import WIDTH_KEEPING, widths
 from meanfield.faces import latex
@@ -100,7 +101,8 @@ def budget(
     ----------
     net : Block
     width, depth, hidden, n : whole number >= 1 or expression
-        Left out: the symbols d, L, 4 width and n. `hidden` are the units inside an MLP or gated MLP.
+        Left out: the symbols d, L, 4 width, and the n of the attention. `hidden` are the units inside an MLP or gated MLP, and those of
+        gated attention that is given no e.
     vocabulary : whole number >= 0 or expression
         Rows of the embedding.
     tied : bool
@@ -111,7 +113,7 @@ def budget(
     TypeError
         `net` is no block, or holds one whose shapes are not known; `tied` is not True or False.
     TypeError, ValueError
-        A size is no whole number in its range and no expression.
+        A size is no whole number in its range and no expression, or another one than an attention was given.
 
     Examples
     --------
@@ -130,12 +132,26 @@ def budget(
     d = sp.Symbol("d", positive=True, integer=True) if width is None else arguments.whole(width, "width")
     depth = known("L") if depth is None else arguments.whole(depth, "depth")
     inner = 4 * d if hidden is None else arguments.whole(hidden, "hidden")
-    tokens = known("n") if n is None else arguments.whole(n, "n")
+    tokens = _tokens(net, None if n is None else arguments.whole(n, "n"))
     rows = arguments.whole(vocabulary, "vocabulary", 0)
     arguments.check_flag(tied, "tied")
     block: Cost = cost(net, Sizes(d, d, inner, tokens))
     total = block.repeated(depth) + Cost(rows * d * (1 if tied else 2), 2 * rows * d)
     return Budget(total.parameters, total.flops, block)
+
+
+def _tokens(net: Block, n: sp.Expr | None) -> sp.Expr:
+    """how many tokens attention sees: those that it was given, or n"""
+    own = known("n") if net.tokens is None else net.tokens
+    if n is None:
+        return own
+    _check_same(n, "n", own, "the attention of this network was given")
+    return n
+
+
+def _check_same(size: sp.Expr, name: str, own: sp.Expr, said: str) -> None:
+    if size.is_number and own.is_number and size != own:
+        raise ValueError(f"{name} = {size}: {said} {own}; expected that, or nothing")
 
 
 def _matrix(fan_in: sp.Expr, fan_out: sp.Expr) -> Cost:
@@ -184,6 +200,16 @@ def _(block: MaskedAttention, sizes: Sizes) -> Cost:
         + _matrix(sizes.fan_in, sizes.fan_in)
         + _matrix(sizes.fan_in, sizes.fan_out)
     )
+
+
+@cost.register
+def _(block: GAU, sizes: Sizes) -> Cost:
+    """U and V, Z and its overlaps, then the weighted sum over tokens and the output"""
+    _check_same(sizes.fan_in, "width", block.d, "a gated attention unit was given d =")
+    d = block.d if block.d.is_number else sizes.fan_in
+    units = sizes.hidden if block.e == known("e") else block.e
+    mixed = Cost(S.Zero, 2 * sizes.n * (block.s + units))
+    return _matrix(d, 2 * units + block.s) + mixed + _matrix(units, d)
 
 
 @cost.register

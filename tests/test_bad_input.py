@@ -144,6 +144,12 @@ def test_shapes_that_do_not_broadcast(changes: dict[str, Any]) -> None:
     refused(lambda: mf.propagate(RELU, **{**START, **changes}), *changes, kind=ValueError)
 
 
+@pytest.mark.parametrize("depth", [10**18 + 1, 2**63 - 1, 10**19, 10**30])
+def test_whole_numbers_beyond_those_of_64_bits(depth: int) -> None:
+    call = {**START, "depth": depth, "record": "last"}
+    refused(lambda: mf.propagate(RELU, **call), "depth", str(depth), f"at most {10**18}", kind=ValueError)
+
+
 HUGE = {"deep": {"depth": 10**13}, "every second": {"depth": 10**12, "record": 2}, "grid": {"depth": 10**8, "q": np.ones(10**5)}}
 
 

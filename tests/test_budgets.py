@@ -65,7 +65,29 @@ def test_unknown_shapes_are_refused() -> None:
         mf.budget(3)
 
 
+def test_the_tokens_of_a_budget_are_those_that_attention_was_given() -> None:
+    of = {n: mf.pre_norm(norm=NORM, attention=mf.Attention(n), mlp=mf.MLP(mf.relu)) for n in (None, 197)}
+    held = mf.budget(of[197], width=768, depth=12)
+    assert held == mf.budget(of[None], width=768, depth=12, n=197) == mf.budget(of[197], width=768, depth=12, n=197)
+    assert held.flops == 12 * (24 * 768**2 + 4 * 768 * 197)
+    with pytest.raises(ValueError, match=r"n = 64: the attention of this network was given 197"):
+        mf.budget(of[197], n=64)
+
+
+def test_gated_attention() -> None:
+    unit = mf.GAU(mf.relu, s=16, n=8, d=32, e=64)
+    held = mf.budget(unit, depth=3)
+    entries = 3 * 32 * 64 + 32 * 16  # U, V, output and Z
+    assert (held.parameters, held.flops) == (3 * entries, 3 * (2 * entries + 2 * 8 * (16 + 64)))
+    d, L, n, s = (sp.Symbol(name, positive=True, integer=True) for name in "dLns")
+    assert mf.budget(mf.GAU(mf.relu)).flops == sp.expand(L * (2 * (12 * d**2 + d * s) + 2 * n * (s + 4 * d)))
+    for size, message in (({"width": 31}, "width = 31: .* d = 32"), ({"n": 9}, "n = 9: .* given 8")):
+        with pytest.raises(ValueError, match=message):
+            mf.budget(unit, **size)
+
+
 BUILT = {
+    "gated attention": mf.Residual(mf.LayerNorm() >> mf.GAU(mf.relu, s=8, n=4, d=16)),
     "pre-norm": PRE,
     "gated": mf.pre_norm(norm=NORM, attention=mf.Attention(), mlp=mf.SwiGLU()),
     "parallel": mf.parallel_block(norm=NORM, attention=mf.Attention(), mlp=mf.MLP(mf.gelu, sigma_b1=0.1, sigma_b2=0.1)),

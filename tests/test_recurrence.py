@@ -185,3 +185,12 @@ def test_recursion_is_frozen_and_remembered() -> None:
         rec.block = mf.Linear()  # type: ignore[misc]
     assert "Recursion" in repr(rec)
     assert rec.latex()
+
+
+def test_what_nothing_is_made_of_is_no_part_of_the_recursion() -> None:
+    """branches of scale 0, whose attention and MLP have named quantities"""
+    rec = mf.recursion(mf.rezero(attention=mf.Attention(), mlp=mf.MLP(mf.relu)))
+    assert rec.parameters == ()
+    assert all(stage.law.definitions == () for stage in rec.stages)
+    assert "where" not in rec.latex()
+    assert (mf.propagate(rec.block, 3, 2.0, p=0.5).q == 2.0).all()

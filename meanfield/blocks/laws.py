@@ -123,6 +123,11 @@ class Definition:
     shown: sp.Expr | None = None
     in_step: sp.Expr | None = None
 
+    @property
+    def forms(self) -> tuple[sp.Expr, ...]:
+        """All that it stands for, somewhere."""
+        return tuple(e for e in (self.value, self.kernel, self.shown, self.in_step) if e is not None)
+
     def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Definition:
         """The same with symbols replaced throughout what it stands for."""
         forms = ("value", "kernel", "shown", "in_step")
@@ -159,6 +164,18 @@ class Law:
         chi, definitions = self.chi.xreplace(values), tuple(d.put(values) for d in self.definitions)
         tangent = None if self.tangent is None else (self.tangent[0].xreplace(values), self.tangent[1].xreplace(values))
         return Law(self.output.put(values), self.transfer.xreplace(values), chi, definitions, tangent)
+
+    @property
+    def needed(self) -> Law:
+        """The same law without the named quantities that nothing is made of, as those of a branch of scale 0."""
+        out, kept = self.output, list[Definition]()
+        moments = (out.q, out.p, out.delta, out.mean, out.q2, out.mean2, self.chi, *self.transfer, *(self.tangent or ()))
+        used: set[sp.Basic] = set().union(*(e.free_symbols for e in moments if e is not None))
+        for d in reversed(self.definitions):
+            if d.symbol in used:
+                kept.append(d)
+                used |= set().union(*(e.free_symbols for e in d.forms))
+        return replace(self, definitions=tuple(reversed(kept)))
 
     def named(self) -> Law:
         r"""The same law with output and diagonal transfer named \tilde q, \tilde p, \hat q, \hat p, for what follows to be written in."""

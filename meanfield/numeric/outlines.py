@@ -172,7 +172,7 @@ def check_memory(what: str, need: float, details: str, instead: str) -> None:
 
 def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:
     """The repeats that `record` keeps, in order; the last is always one of them. Their number is checked first."""
-    expected = "expected 'all', 'last', a whole number k >= 1 (every k-th layer) or a sequence of layers"
+    expected = "expected 'all', 'last', a whole number k from 1 to 10^18 (every k-th layer) or a sequence of layers"
     if isinstance(record, str):
         if record not in ("all", "last"):
             raise ValueError(f"record = {record!r}: {expected}")

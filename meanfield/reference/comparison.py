@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from meanfield import arguments, faces
-from meanfield.blocks.algebra import Block
+from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
-from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
 from meanfield.reference.drawing import place
@@ -28,6 +27,7 @@ from meanfield.reference.halves import halved
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
+from meanfield.reference.settings import theirs, with_tokens
 from meanfield.reference.twin import build
 
 if TYPE_CHECKING:
@@ -214,7 +214,8 @@ def compare(
     Parameters
     ----------
     net, depth, q, p, c, gap, n, start, **parameters
-        As in `mf.propagate`, one number each; n also says how many inputs to draw where the network does not mix them.
+        As in `mf.propagate`, one number each; n also says how many inputs to draw where the network does not mix them. Scales on which
+        the theory does not depend are taken as `build` takes them.
     width : whole number >= 2
         Its half must divide into `heads` and be at least n; the s of a gated attention unit must be even.
     samples, probes, seed, device
@@ -235,8 +236,8 @@ def compare(
     ((3,), True)
     """
     arguments.check_integer(width, "width", 2)
-    named = {s.name for s in network_parameters(net)}
-    given = {**parameters, "n": n} if n is not None and "n" in named else parameters
+    checked_block(net, "net")
+    given = with_tokens(net, theirs(net, parameters), n)
     small = halved(net, given)
 
     def predict(net: Block) -> Run | GramRun | PairRun:
@@ -247,7 +248,7 @@ def compare(
 
     theory = predict(net)
     narrow_theory = theory if small is net else predict(small)
-    seen = []
+    seen, twins = [], []
     where = place(device)
     for size, drawn in ((width, net), (width // 2, small)):
         twin = build(
@@ -267,6 +268,7 @@ def compare(
             device=where,
             **parameters,
         )
+        twins.append(twin)
         seen.append(measure(twin, samples=samples, probes=probes, start=start, seed=seed + size, device=device))
     wide, narrow = seen
     rounding = 100 * torch.finfo(dtype).eps
@@ -294,7 +296,7 @@ def compare(
             delta=None if delta is None else float(delta),
             tokens=wide.n,
             probes=probes,
-            parameters=given,
+            parameters=twins[0].settings,
             hidden=hidden,
             heads=heads,
             pooled=start == "pooled",

@@ -28,7 +28,7 @@ def place(device: str | torch.device) -> torch.device:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Within, random numbers follow from the seed; after, torch's random state is what it was before."""
-    arguments.check_integer(seed, "seed", 0)
+    arguments.check_integer(seed, "seed", 0, 2**64 - 1)  # as torch takes them
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

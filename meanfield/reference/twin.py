@@ -11,7 +11,7 @@ A module with weights draws them in `reset_parameters`, one that mixes tokens sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, cast
@@ -21,19 +21,23 @@ import torch
 from torch import nn
 
 from meanfield import arguments
-from meanfield.blocks.algebra import Block, Parallel, Serial
+from meanfield.blocks.algebra import Block, Parallel, Serial, checked_block
 from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.blocks.widths import widths
-from meanfield.numeric.propagation import parameters as network_parameters
-from meanfield.numeric.runs import bound_parameters
+from meanfield.budgets import Sizes, cost
+from meanfield.numeric.outlines import check_memory
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.expressions import tensor_function
 from meanfield.reference.inputs import Start, start_of
 from meanfield.reference.modules import Multiple, Pointwise, RandomLinear, Skip, Sum
+from meanfield.reference.settings import settings, with_tokens
 
 __all__ = ["Site", "Twin", "build", "layer"]
+
+#: bytes of a module without weights, about
+MODULE = 2000
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Site:
     def number(self, e: sp.Expr) -> float:
         """The value of a parameter here; L and l are bound."""
         value = self.expression(e)
-        if not value.is_real or not value.is_finite:
+        if not value.is_number or not value.is_real or not value.is_finite:
             raise ValueError(f"{e} is {value} at l = {self.values['l']:g}: expected a finite real number")
         return float(value)
 
@@ -72,6 +76,8 @@ class Twin(nn.Sequential):
     net : Block
         What it was drawn from.
     width : int
+    settings : mapping of names to numbers
+        The value of every symbol of `net`.
     start : Start or None
         The input it was built for, if one was given; `measure` takes it unless told otherwise.
     tokens : int or None
@@ -87,9 +93,9 @@ class Twin(nn.Sequential):
 
     start: Start | None = None
 
-    def __init__(self, net: Block, width: int, repeats: list[nn.Module]) -> None:
+    def __init__(self, net: Block, width: int, settings: Mapping[str, float], repeats: list[nn.Module]) -> None:
         super().__init__(*repeats)
-        self.net, self.width = net, width
+        self.net, self.width, self.settings = net, width, settings
 
     @property
     def tokens(self) -> int | None:
@@ -174,7 +180,8 @@ def build(
     r"""A random network drawn from a description, `depth` repeats with fresh weights each.
 
     Weights have the variance sigma^2/fan_in, biases are Gaussian. The parameters are those of `mf.propagate(net, depth, ...)`, one number
-    each.
+    each. A scale on which the law does not depend, as sigma_K where sigma_Q is 0 or sigma_2 in front of a norm, is no parameter there; here
+    it may be given as well, and is 1 where it is left out.
 
     Parameters
     ----------
@@ -188,7 +195,8 @@ def build(
     q, p, c, gap : number, optional
         The input that `measure` will use, as in `mf.propagate`.
     n : whole number, optional
-        Tokens: a parameter where the network has attention, otherwise the number of inputs `measure` will use.
+        Tokens: a parameter where the network has attention, otherwise the number of inputs `measure` will use. Where the law of attention
+        does not depend on it and it is left out, the number of inputs.
     draw : function of a tensor and a standard deviation
         How matrices are drawn: `mf.reference.draws.gaussian`, `.orthogonal`, `.truncated_normal`, or your own.
     seed : whole number, optional
@@ -200,7 +208,7 @@ def build(
     ------
     ValueError, TypeError
         A block with no torch layer; missing or unknown parameters (with both lists); an array of parameters; a width that does not
-        divide into heads.
+        divide into heads; weights that would not fit in memory.
 
     Examples
     --------
@@ -209,7 +217,7 @@ def build(
     >>> len(twin), twin.width
     (3, 64)
     """
-    symbols = network_parameters(net)
+    checked_block(net, "net")
     for name, value in (("width", width), ("depth", depth), ("heads", heads)):
         arguments.check_integer(value, name, 1)
     if not callable(draw):
@@ -217,15 +225,11 @@ def build(
     units = round(float(arguments.number_array(hidden, "hidden")) * width)
     if units < 1:
         raise ValueError(f"hidden = {hidden}: leaves {units} units at width {width}; expected at least one")
-    named = {s.name for s in symbols}
-    given = {**parameters, "n": n} if n is not None and "n" in named else parameters
-    values: dict[str, float] = {}
-    for name, array in bound_parameters(symbols, given).items():
-        if array.ndim:
-            raise ValueError(f"{name} has the shape {array.shape}: a network is drawn for one setting, not for a grid")
-        values[name] = float(array)
+    tokens = start_of(q, p, c, gap, n).n if n is None and q is not None else n
+    values = settings(net, with_tokens(net, parameters, n), {"n": tokens, "s": units, "d": width})
+    _check_room(net, width, units, depth, dtype)
     sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}, draw) for index in range(depth))
-    twin = Twin(net, width, [layer(net, site) for site in sites])
+    twin = Twin(net, width, values, [layer(net, site) for site in sites])
     if q is not None:
         twin.start = start_of(q, p, c, gap, twin.tokens or n)
     elif not p is c is gap is None:
@@ -235,3 +239,12 @@ def build(
     with nullcontext() if seed is None else seeded(seed, device):
         redraw(twin)
     return twin
+
+
+def _check_room(net: Block, width: int, units: int, depth: int, dtype: torch.dtype) -> None:
+    """refuse weights that would not fit in memory; those of a user's own block are not known"""
+    with suppress(TypeError):
+        sizes = Sizes(*map(sp.Integer, (width, width, units, 1)))
+        entries = cost(net, sizes).parameters
+        details = f" (width = {width}, depth = {depth}, {units} hidden units)"
+        check_memory("the network", float(depth * (MODULE + dtype.itemsize * entries)), details, "a smaller width or depth")

@@ -94,6 +94,7 @@ def test_what_a_check_cannot_be_asked_with_is_named() -> None:
     for wrong, said in (
         ({"gap": 3}, "gap = 3: a run starts from 1 - c above 0, where inputs differ, and at most 2"),
         ({"gap": 0.0}, "gap = 0: a run"),
+        ({"depth": 10**30}, f"depth = {10**30}: expected a whole number, at least 1000 and at most {10**18}"),
         ({"q": 1e300}, r"q = 1e\+300: a run starts from a variance of 1e-12 to 1e\+12"),
         ({"q": [1.0, 2.0]}, r"q = \[1.0, 2.0\]: expected one number"),
         ({"sigma_w": -1}, "sigma_w = -1: weight scale of a linear map; it must be at least 0"),

@@ -73,6 +73,55 @@ def test_missing_and_unknown_parameters_are_both_listed():
         mf.reference.build(mf.mlp(mf.tanh), 8, 1, sigma_w=1, sigma_z=2)
 
 
+UNUSED = {
+    "queries of scale 0": (mf.sas(norm=mf.LayerNorm(), mlp=mf.MLP(mf.relu, 1, 1), n=6, sigma_Q=0), {"sigma_K": 1.0}),
+    "a branch of scale 0": (mf.skip_init(mf.MLP(mf.relu)), {"sigma_1": 1.0, "sigma_2": 1.0}),
+    "a slope in one": (mf.Residual(mf.Derf() >> mf.Linear(1, 0), scale=0), {"alpha": 1.0}),
+    "in front of a norm": (mf.Residual(mf.Linear(None, 0) >> mf.LayerNorm()), {"sigma_w": 1.0}),
+    "attention without softmax": (mf.value_skipinit(mlp=mf.MLP(mf.relu, 1, 1)), {"n": 5.0, "sigma_Q": 1.0, "sigma_K": 1.0}),
+}
+
+
+@pytest.mark.parametrize(("net", "unused"), UNUSED.values(), ids=list(UNUSED))
+def test_scales_on_which_the_law_does_not_depend_may_be_given_or_left_out(net, unused):
+    """the modules need them; the theory has no such parameter, and any value of them the same"""
+    given = {s.name: 1.0 for s in mf.recursion(net).parameters}
+    assert not given.keys() & unused.keys()
+    start = {"q": 1.0, "c": 0.4, "n": 5 if "n" in unused else None}
+    twin = mf.reference.build(net, width=32, depth=2, **start, **given)
+    assert twin.settings == {**given, **unused}
+    other = {name: 0.7 for name in unused if name != "n"}
+    seen = mf.reference.compare(net, width=32, depth=2, samples=4, device="cpu", **start, **given, **other)
+    assert seen.agrees
+    assert seen.scatter.log_q.shape == (3,)
+    with pytest.raises(ValueError, match="unknown parameters: sigma_9"):
+        mf.reference.build(net, width=32, depth=2, sigma_9=1.0, **start, **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 10**30}, "width = 1000000000000000000000000000000: expected a whole number, at least 1 and at most 10"),
+        ({"depth": 10**30}, "depth = 1000000000000000000000000000000: expected a whole number, at least 1 and at most 10"),
+        ({"seed": 10**30}, "seed = 1000000000000000000000000000000: expected a whole number, at least 0 and at most 18446744073709551615"),
+        ({"width": 10**9}, "the network needs .* GiB .width = 1000000000, depth = 2, "),
+        ({"depth": 10**18}, "the network needs .* GiB .width = 8, depth = 1000000000000000000, "),
+        ({"hidden": 1e30}, "the network needs .* GiB .width = 8, depth = 2, "),
+    ],
+)
+def test_sizes_that_no_memory_holds_are_refused_at_once(options, message):
+    with pytest.raises(ValueError, match=message):
+        mf.reference.build(mf.MLP(mf.relu, 1, 1), **{"width": 8, "depth": 2, **options})
+
+
+def test_tokens_that_the_law_does_not_count_are_those_of_the_input():
+    net = mf.rezero(attention=mf.Attention(), mlp=mf.MLP(mf.relu))
+    assert mf.reference.build(net, width=32, depth=1, q=1.0, c=0.5).tokens == 16
+    assert mf.reference.build(net, width=32, depth=1, n=3).tokens == 3
+    with pytest.raises(ValueError, match="missing parameters: n"):
+        mf.reference.build(net, width=32, depth=1)
+
+
 @pytest.mark.parametrize("draw", ["gaussian", "orthogonal", "truncated_normal"])
 def test_entries_have_the_standard_deviation_asked_for(draw):
     """mean square of 30,000 entries, in matrices that stand, lie and are views; a vector; the tails"""
