@@ -177,7 +177,7 @@ def _dead(trail: Trail, delta: float, from_tables: bool) -> dict[str, Any]:
     m, s = trail.module, trail.s
     status = m.code(s[m.Q], s[m.DELTA], delta, s[m.LEAST], s[m.A], s[m.LOWEST], s[m.GOOD], trail.depth * m.LAYERS)
     if status == 3 and from_tables:
-        raise Rough("a table")
+        raise Beyond("a table ends")
     good = int(s[m.GOOD])
     return {**_rows(trail.dead(good)), "status": status, "good": good}
 

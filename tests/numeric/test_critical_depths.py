@@ -110,7 +110,7 @@ def test_leaps_of_what_is_piecewise_linear_against_its_layers(monkeypatch: pytes
         assert abs(getattr(leapt, name)[-1] / getattr(plain, name)[-1] - 1) < ROUNDED, name
 
 
-@pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu, mf.tanh])
+@pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu, mf.tanh, mf.elu(1)])
 def test_a_signal_that_dies_out_is_not_followed_layer_by_layer(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
     """the gap leaves the doubles before the variance does"""
     monkeypatch.setattr(jobs, "_by_quadrature", None)

@@ -243,8 +243,20 @@ def test_what_goes_bad_soon_is_not_run_to_the_end() -> None:
         assert np.isnan(getattr(deep, name)[:, 2:]).all()
     assert np.isnan(deep.log_apjn).all()
     turning = mf.Residual(mf.Activate(mf.activations["arctan"]) >> mf.Linear(1, 0), scale=sp.cos(mf.l))
-    with pytest.raises(ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one would take some [\d.]+ minutes"):
+    with pytest.raises(
+        ArithmeticError, match=r"1 of the settings neither .* 1000000000 layers one by one from tables, .* some [\d.]+ minutes"
+    ):
         mf.propagate(turning, 10**9, 1.0, record="last")
+
+
+@pytest.mark.parametrize("start", [{}, {"c": 0.5}], ids=str)
+def test_what_shrinks_beyond_its_tables(start: dict[str, float]) -> None:
+    """q of elu leaves the tables before the second leap is tried; near 0 it falls by a constant factor"""
+    run = mf.propagate(mf.mlp(mf.elu(1)), 10**8, 1.0, record=[0, 2000, 10**8], sigma_w=0.99, sigma_b=0, **start)
+    few = mf.propagate(mf.mlp(mf.elu(1)), 2000, 1.0, record=[0, 1999, 2000], sigma_w=0.99, sigma_b=0, **start)
+    assert run.status == "underflow"
+    assert few.q[2] / few.q[1] == pytest.approx(0.99**2, rel=1e-8)
+    assert run.q[1] == pytest.approx(few.q[2], rel=1e-11)
 
 
 def test_what_shrinks_to_the_end_of_the_doubles() -> None:
