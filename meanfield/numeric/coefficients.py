@@ -41,13 +41,14 @@ def _coefficients(value: Any) -> Iterator[tuple[str, sp.Expr]]:
 
 
 def _safe(name: str, e: sp.Expr) -> bool:
-    """whether sympy knows all that is asked of it; a symbol of the library's own is held against its range where it is bound"""
+    """whether sympy knows all that is asked of it; a symbol of the library's own is held against its range where it is bound, and sizes are
+    whole numbers where they are given"""
     entry = symbols.TABLE.get(name)
     if e.is_Symbol and e == symbols.parameter(e.name) and (entry is None or e.name in symbols.TABLE):
         return True
     if entry is None or entry.lowest is None:
         return bool(e.is_real)
-    return bool(e.is_nonnegative) and entry.lowest == 0 and entry.below is None and not entry.integer
+    return entry.integer or (bool(e.is_nonnegative) and entry.lowest == 0 and entry.below is None)
 
 
 def _check(name: str, e: sp.Expr, values: Mapping[str, NDArray[np.float64]], depth: int) -> None:
@@ -65,7 +66,7 @@ def _check(name: str, e: sp.Expr, values: Mapping[str, NDArray[np.float64]], dep
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = np.asarray(evaluate(e, **own))
+            found = np.asarray(evaluate(e.xreplace({s: sp.Symbol(s.name, real=True) for s in e.free_symbols}), **own))
     except ArithmeticError:  # its status is told where it is met
         return
     except ValueError as wrong:
