@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
@@ -153,7 +154,7 @@ def test_a_billion_blocks_of_falling_scales(monkeypatch: pytest.MonkeyPatch) -> 
     """q is 1 and half the harmonic number, of which J is the same multiple"""
     monkeypatch.setattr(jobs, "_by_quadrature", None)
     run = mf.propagate(CHANGING["LayerNorm"], 10**9, 1.0, gap=0.7, record="last")
-    exact = 1 + float(sp.harmonic(10**9).evalf(25)) / 2
+    exact = 1 + float(mp.harmonic(10**9)) / 2
     assert run.status == "ok"
     assert run.q[0] == pytest.approx(exact, rel=1e-13)
     assert run.log_apjn[0] == pytest.approx(math.log(exact), rel=1e-12)
