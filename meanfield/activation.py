@@ -323,7 +323,7 @@ def _finite(folded: sp.Expr) -> sp.Expr:
 def _checked(expression: Any, name: str) -> sp.Expr:
     """the function as it is kept; ValueError with the reason where it is no activation"""
     f = arguments.expression(expression, "expression")
-    if expression.has(sp.Float):
+    if isinstance(expression, sp.Basic) and expression.has(sp.Float):
         f = _through_zero(f)
     if not known_to_all(f):
         return _declared(f, name)

@@ -278,8 +278,10 @@ class Problem:
                 leading = next((c for key, c in terms.items() if key != (sp.S.One, 0) and c != 0), None)
                 if leading is not None and not leading.has(REST):
                     break
-            known_to = leading is not None and not leading.has(REST)
-            side = 0 if sp.expand(change) == 0 else sign(leading) if known_to else _faint_sign(change)
+            if leading is None:
+                side = 0 if sp.expand(change) == 0 else _faint_sign(change)
+            else:
+                side = None if leading.has(REST) else sign(leading)
         except (NoExpansion, Undetermined) as reason:
             return "unresolved", f"q* = 0, and whether q comes there is not told: {reason}"
         if side is None:
@@ -380,8 +382,8 @@ class Problem:
 
 def _faint_sign(change: sp.Expr) -> int | None:
     """the sign of q' - q next to q = 0 where it is less than every power of q there, if it is one at a few small variances"""
-    signs = {int(sp.sign(sp.N(change.xreplace({q: sp.Rational(1, n)}), 10))) for n in FAINT}
-    return signs.pop() if len(signs) == 1 else None
+    signs = {sp.sign(sp.N(change.xreplace({q: sp.Rational(1, n)}), 10)) for n in FAINT}
+    return next((side for side in (-1, 1) if signs == {side}), None)
 
 
 def _apart(point: Critical, origin: Critical) -> bool:

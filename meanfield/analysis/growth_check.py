@@ -124,20 +124,25 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
     start = q, None if single else gap
-    if holds(rec, "L"):
-        ends = ends_of(rec, depth, *start, {**given, **fixed}, PATIENCE)
-        return Check(law, free, tuple(fits(law, _series(ends, single), free, False)), ends)
+    varies = holds(rec, "L")
+
+    def run_from(q: float, gap: float | None) -> LongRun | Run:
+        values = {**given, **fixed}
+        return ends_of(rec, depth, q, gap, values, PATIENCE) if varies else _run(rec, depth, q, gap, values, exponential)
+
     try:
-        run = _run(rec, depth, *start, {**given, **fixed}, exponential)
+        run = run_from(*start)
     except Unsupported:  # K alone may have no numbers
         if rec.couples() or single:
             raise
         single, start = True, (start[0], None)
-        run = _run(rec, depth, *start, {**given, **fixed}, exponential)
+        run = run_from(*start)
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
         raise ValueError(f"the run ends after {last} layers: {run.status}")
+    if varies:
+        return Check(law, free, tuple(fits(law, _series(run, single), free, False)), run)
     series, carried = _series(run, single), exponential and law.gap.kind == "power"
     if carried:  # what q leaves at first is gone
         series.logs["1 - c"][run.layers < min(QUIET / slowest, run.layers[last - 1] / 16)] = np.nan

@@ -273,8 +273,10 @@ def _mixed_law(repeat: Repeat, move: Motion, gap: sp.Expr | None) -> Growth:
     share, eta, k, m = neutral
     if (-eta, k) < (-move.kappa, move.logarithms - 1):
         return Growth("J", "bounded", terms=((share, S.Zero),))
-    beta = at_gap(move.beta, S.Half if gap is None else gap)
-    if k or move.logarithms or GAP in beta.free_symbols:
+    if gap is None and GAP in move.beta.free_symbols:
+        raise Undetermined("J depends on c, which stays where it starts")
+    beta = at_gap(move.beta, gap)
+    if k or move.logarithms:
         raise Undetermined("what one repeat multiplies the mixture of gradients by that stays goes to 1 with logarithms")
     if eta == move.kappa:
         return competing([(share, tidied(m / (beta * move.kappa)))], "power")

@@ -132,7 +132,7 @@ def _direction(after: sp.Expr, variance: sp.Expr) -> int | None:
     first = drift(S.One)
     if abs(first) < TOUCHING and all(abs(drift(v)) < TOUCHING for v in (sp.Integer(3), sp.Rational(1, 3))):
         return None  # parameters are known as well as doubles
-    side = int(sp.sign(first))
+    side = int(sp.sign(first)) if abs(first) >= TOUCHING else 0
     signs = [sp.sign(drift(v**side)) for v in _FAR] if side else []
     seen = list(itertools.takewhile(lambda s: s == side, signs))  # beyond, it may be too small to be seen
     return side if side and not any(signs[len(seen) :]) else 0

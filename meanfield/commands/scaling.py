@@ -21,8 +21,8 @@ def scaling() -> None:
 def _say_rule(rule: mf.scaling.Rule, sizes: dict[str, str | None], as_json: bool, as_latex: bool) -> None:
     """a rule, and its values at the sizes that are given"""
     given = {name: np.asarray(parse_values(text, name)) for name, text in sizes.items() if text is not None}
-    known = given or not all(value.free_symbols for value in rule.values.values())
-    numbers = rule(**given) if known else {}
+    determined = given or not all(value.free_symbols for value in rule.values.values())
+    numbers = rule(**given) if determined else {}
     if as_latex:
         click.echo(rule.latex())
     elif as_json:

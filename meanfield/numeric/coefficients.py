@@ -1,6 +1,7 @@
 """Weight scales, skips and other coefficients of blocks that are expressions: real numbers within their range, or refused.
 
-A law knows them by their squares, in which a negative sigma and an imaginary skip are no longer seen.
+A law knows them by their squares, in which a negative sigma and an imaginary skip are no longer seen. Those in l tell whether anything
+happens at one repeat that does not happen at its neighbours.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from meanfield import arguments, symbols
 from meanfield.blocks.algebra import Block
+from meanfield.symbols import known
 
-__all__ = ["check_coefficients"]
+__all__ = ["changes_slowly", "check_coefficients"]
 
 
 def check_coefficients(block: Block, values: Mapping[str, NDArray[np.float64]], depth: int = 0) -> None:
@@ -26,16 +28,45 @@ def check_coefficients(block: Block, values: Mapping[str, NDArray[np.float64]], 
             _check(name, e, values, depth)
 
 
+def changes_slowly(block: Block) -> bool:
+    """Whether all that changes with l is made of sums of what is not negative, products and powers, so that it changes by a power of l at
+    most where l is multiplied, and nowhere at once. What a user's own block does with l is not known."""
+    return _is_library(block) and all(_is_slow(e) for _, e in _coefficients(block) if known("l") in e.free_symbols)
+
+
+def _is_library(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_library, value))
+    if not isinstance(value, Block):
+        return True
+    return type(value).__module__.startswith("meanfield.") and all(map(_is_library, _fields(value).values()))
+
+
+def _is_slow(e: sp.Expr) -> bool:
+    varying = [t for t in sp.preorder_traversal(e) if known("l") in t.free_symbols]
+    return all(
+        t.is_Symbol
+        or t.is_Mul
+        or (t.is_Pow and bool(t.exp.is_Rational))
+        or (t.is_Add and all(bool(part.is_nonnegative) for part in t.args))
+        for t in varying
+    )
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    return {name: getattr(block, name) for name in getattr(type(block), "__dataclass_fields__", ())}
+
+
 def _coefficients(value: Any) -> Iterator[tuple[str, sp.Expr]]:
-    """each expression that a block was made of, with its name there, and those of its parts"""
+    """each expression that a block was made of, with its name there, that of a user's own block before it, and those of its parts"""
     if isinstance(value, tuple):
         for part in value:
             yield from _coefficients(part)
     if isinstance(value, Block):
-        for name in getattr(type(value), "__dataclass_fields__", ()):
-            entry = getattr(value, name)
+        own = "" if type(value).__module__.startswith("meanfield.") else f"{type(value).__name__}."
+        for name, entry in _fields(value).items():
             if isinstance(entry, sp.Expr) and entry.free_symbols:
-                yield name, entry
+                yield f"{own}{name}", entry
             else:
                 yield from _coefficients(entry)
 
@@ -44,7 +75,8 @@ def _safe(name: str, e: sp.Expr) -> bool:
     """whether sympy knows all that is asked of it; a symbol of the library's own is held against its range where it is bound, and sizes are
     whole numbers where they are given"""
     entry = symbols.TABLE.get(name)
-    if e.is_Symbol and e == symbols.parameter(e.name) and (entry is None or e.name in symbols.TABLE):
+    bound = symbols.TABLE.get(e.name) if e.is_Symbol and e == symbols.parameter(e.name) else None
+    if bound is not None and (entry is None or (bound.lowest, bound.below) == (entry.lowest, entry.below)):
         return True
     if entry is None or entry.lowest is None:
         return bool(e.is_real)

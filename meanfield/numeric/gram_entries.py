@@ -4,8 +4,10 @@ their bound where that is."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
+import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.numeric.duals import Varied, linearly, plain
@@ -17,8 +19,8 @@ from meanfield.numeric.pointwise import number_at
 
 __all__ = ["entries_at"]
 
-#: relative error that a difference of variances may make, and that of a double
-ORDERS, EPS = 1e-15, 2.0**-53
+#: relative error that a difference of variances may make, also of what is steep, and that of a double
+ORDERS, SMOOTH, EPS = 1e-15, 1e-20, 2.0**-53
 
 Bools = NDArray[np.bool_]
 Values = Mapping[str, Varied]
@@ -64,8 +66,9 @@ class _Pairs:
             one, two = plain(values["q1"]), plain(values["q2"])
             bound = np.sqrt(one) * np.sqrt(two)
             part = plain(values["delta"]) / bound
-            # of second order in the difference of variances, beside what rounding of p makes of an angle
-            alike = (one == two) | (((one - two) / (one + two)) ** 2 < ORDERS + np.minimum(EPS / np.sqrt(part), EPS**0.5))
+            # of second order in the difference of variances; where slopes jump, beside what rounding of p makes of an angle
+            slack = ORDERS + np.minimum(EPS / np.sqrt(part), EPS**0.5) if _jumps(laws.pair[1]) else SMOOTH
+            alike = (one == two) | (((one - two) / (one + two)) ** 2 < slack)
             self.near = np.broadcast_to(part < 0.5, shape)
             self.alike = np.broadcast_to((part < 0.5) & alike, shape)
 
@@ -103,6 +106,12 @@ class _Pairs:
     def _assembled(self, parts: list[tuple[Bools, Callable[[dict[str, Varied]], Varied]]]) -> Varied:
         found = [(where, _filled(law(selected(self.values, where)), where)) for where, law in parts if where.any()]
         return assembled(self.shape, found)
+
+
+@cache
+def _jumps(slopes: sp.Expr) -> bool:
+    """whether the factor of a perturbation is of slopes that jump"""
+    return bool(slopes.has(sp.Heaviside, sp.sign, sp.Piecewise))
 
 
 def _filled(a: Varied, where: Bools) -> Varied:

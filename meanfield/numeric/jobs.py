@@ -237,7 +237,10 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 def _sparing(job: Job) -> Reader | None:
     """What spares layers, where few are kept, J is finite, and moments are in closed form or in tables."""
-    if job.marks.size > SOME or job.rec.transfer.has(sp.oo, sp.DiracDelta):
+    from meanfield.numeric.coefficients import changes_slowly
+
+    infinite = any(s.law.transfer.has(sp.oo, sp.DiracDelta) for s in job.rec.stages)
+    if job.marks.size > SOME or infinite or (_holds(job.rec, "l") and not changes_slowly(job.rec.block)):
         return None
     return reader_of(job.rec, job.paired)
 

@@ -30,8 +30,8 @@ Floats = NDArray[np.float64]
 TRIED = (512, 4096, 32768)
 #: layers that are kept, for each factor of 10 in depth
 KEPT = 100
-#: networks of different depths that are run for each factor of 10
-DEPTHS = 50
+#: networks of different depths that are run for each factor of 10, the first of so many repeats
+DEPTHS, SHALLOW = 50, 8
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,16 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
 
 
 def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any], seconds: float) -> LongRun:
-    """Where networks of 1 to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer, where
-    they take so many seconds."""
+    """Where networks of up to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer,
+    where they take so many seconds, or deeper ones have no answer."""
     ends, begin = {}, time.process_time()
-    for d in np.unique(np.geomspace(1, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
-        ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
+    for d in np.unique(np.geomspace(SHALLOW, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
+        try:
+            ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
+        except ArithmeticError:
+            if not ends:
+                raise
+            break
         if time.process_time() - begin > seconds:
             break
     runs = ends.values()

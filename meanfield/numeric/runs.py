@@ -274,7 +274,6 @@ def prepared_moments(
 ) -> Moments:
     """The recursion in (q, p) over depth, as `propagate` describes; `points` are in memory at a time, if not all."""
     values = bound_parameters(rec.parameters, parameters)
-    check_coefficients(rec.block, values, depth)
     q0, delta0 = initial_moments(q, p, c, gap)
     check_tokens(rec, values, delta0)
     given = {name: np.asarray(v, dtype=np.float64) for name, v in (("p", p), ("c", c), ("gap", gap)) if v is not None}
@@ -296,6 +295,7 @@ def prepared_moments(
         check_memory("the result", need, details, f"record='last', record=k or the layers to keep, {kinds}")
 
     layers = layers_of(record, depth, check_size)
+    check_coefficients(rec.block, values, depth)
     _check_out(out, (6, layers.size, *grid))
     return Moments(rec, values, depth, start, layers, begin, q0, delta0, single, grid, device)
 

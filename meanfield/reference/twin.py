@@ -11,7 +11,7 @@ A module with weights draws them in `reset_parameters`, one that mixes tokens sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, cast
@@ -242,9 +242,10 @@ def build(
 
 
 def _check_room(net: Block, width: int, units: int, depth: int, dtype: torch.dtype) -> None:
-    """refuse weights that would not fit in memory; those of a user's own block are not known"""
-    with suppress(TypeError):
-        sizes = Sizes(*map(sp.Integer, (width, width, units, 1)))
-        entries = cost(net, sizes).parameters
-        details = f" (width = {width}, depth = {depth}, {units} hidden units)"
-        check_memory("the network", float(depth * (MODULE + dtype.itemsize * entries)), details, "a smaller width or depth")
+    """refuse weights that would not fit in memory; those of a user's own block, or of one described at another width, are not known"""
+    try:
+        entries = cost(net, Sizes(*map(sp.Integer, (width, width, units, 1)))).parameters
+    except (TypeError, ValueError):
+        return
+    details = f" (width = {width}, depth = {depth}, {units} hidden units)"
+    check_memory("the network", float(depth * (MODULE + dtype.itemsize * entries)), details, "a smaller width or depth")

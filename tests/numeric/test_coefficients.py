@@ -1,5 +1,7 @@
 """Coefficients that are expressions: laws know their squares, so what is no real number, or negative where it must not be, is refused."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -44,3 +46,16 @@ def test_a_weight_scale_that_comes_out_negative_is_refused(sigma, where):
 def test_a_skip_that_falls_to_0_over_depth_is_taken():
     run = mf.propagate(mf.Residual(mf.MLP(mf.relu, 1, 1), skip=sp.sqrt(1 - mf.l / mf.L)), depth=4, q=1.0)
     assert run.q == pytest.approx(np.cumprod([1, 1.5, 1.25, 1, 0.75]), rel=1e-14)
+
+
+def test_letters_of_a_users_own_block_mean_what_they_mean_there():
+    @dataclasses.dataclass(frozen=True)
+    class Gained(mf.Block):
+        alpha: sp.Expr
+
+        def law(self, x):
+            return mf.Law(x.times(self.alpha), transfer=self.alpha**2 * sp.eye(2), chi=self.alpha**2)
+
+    assert mf.propagate(Gained(-A), 1, 1.0, a=2.0).q[-1] == 4
+    with pytest.raises(ValueError, match=r"Gained.alpha = sqrt\(a\): expected a real number"):
+        mf.propagate(Gained(sp.sqrt(A)), 1, 1.0, a=-2.0)

@@ -160,8 +160,19 @@ def test_a_billion_blocks_of_falling_scales(monkeypatch: pytest.MonkeyPatch) -> 
     assert run.log_apjn[0] == pytest.approx(math.log(exact), rel=1e-12)
 
 
-def test_what_swings_with_depth_takes_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=sp.cos(mf.l))
+LAST, MIDDLE = sp.Eq(mf.l, mf.L - 1), sp.Eq(mf.l, 2000)
+AT_ONCE = {
+    "swings": sp.cos(mf.l),
+    "another last layer": sp.Piecewise((2, LAST), (1, True)) / (mf.l + 1),
+    "one layer in the middle": sp.Piecewise((5, MIDDLE), (1, True)) / (mf.l + 1),
+    "a bump": sp.exp(-((mf.l - 2000) ** 2)) + 1 / (mf.l + 1),
+    "a narrow quotient": 1 / ((mf.l - 2000) ** 2 + 1),
+}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_happens_at_one_layer_takes_its_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=AT_ONCE[name])
     steps = mf.propagate(net, 3000, 1.0, record="last")
     monkeypatch.setattr(jobs, "DEEP", 1)
     assert mf.propagate(net, 3000, 1.0, record="last").q == steps.q

@@ -394,3 +394,13 @@ def test_the_last_layer_alone_has_no_correlation_of_gradients() -> None:
     run = mf.propagate(mf.CausalAttention(), 3, 1.0, p=0.4, n=4, sigma_V=np.ones(40), sigma_O=1, record="last")
     assert np.isnan(run._march.alike).all()
     assert (run.status == "ok").all()
+
+
+@pytest.mark.parametrize("steep", [1, 10, 50])
+def test_steep_slopes_of_unequal_variances_keep_their_digits(steep: int) -> None:
+    """E cos(a u) cos(a v) = (e^(-a^2 (s - t)^2/2) + e^(-a^2 (s + t)^2/2))/2 of one direction, deviations s and t"""
+    run = mf.propagate(mf.mlp(mf.Activation(sp.sin(steep * mf.x) / steep)), 1, 1.0, q2=1.0002, gap=1e-17, sigma_w=1, sigma_b=0)
+    s, t = 1.0, math.sqrt(1.0002)
+    slope = (math.exp(-((steep * (s - t)) ** 2) / 2) + math.exp(-((steep * (s + t)) ** 2) / 2)) / 2
+    kernel = (math.exp(-((steep * (s - t)) ** 2) / 2) - math.exp(-((steep * (s + t)) ** 2) / 2)) / 2 / steep**2
+    assert run.ntk_pair[-1] == pytest.approx(kernel + slope * s * t, rel=1e-12)
