@@ -187,7 +187,7 @@ def test_values_by_their_kind():
     assert recursion[1] == Text("where")
     assert kinds(object()) == [Code]
     table = next(shown({"a": [True, np.float64(2)], "b": [sp.Rational(1, 2), "c"]}))
-    assert table.rows == (("yes", "$0.5$"), ("$2$", "c"))
+    assert table.rows == (("yes", r"$\frac{1}{2}$"), ("$2$", "c"))
     with pytest.raises(ValueError, match="zip"):
         list(shown({"a": [1], "b": [1, 2]}))
 
