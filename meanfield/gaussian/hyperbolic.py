@@ -30,10 +30,15 @@ def in_tangents(f: sp.Expr) -> sp.Expr:
     >>> in_tangents(sp.sinh(x) / sp.cosh(x) - sp.sinh(x) ** 3 / sp.cosh(x) ** 3)
     tanh(x)/cosh(x)**2
     """
-    if not f.has(sp.sinh, sp.cosh):  # tangents alone are complemented where they stand
+    if not f.has(*_HEADS):
         return f
-    factored = rewritten(f, lambda t: isinstance(t, sp.Add) and t.has(*_HEADS), _factored)
+    factored = rewritten(f, _may_cancel, _factored)
     return rewritten(factored, lambda t: isinstance(t, sp.Mul) and t.has(sp.sinh) and t.has(sp.cosh), _divided)
+
+
+def _may_cancel(t: sp.Expr) -> bool:
+    """a sum of these; two terms of tangents alone are complemented where they stand"""
+    return isinstance(t, sp.Add) and t.has(*_HEADS) and (len(t.args) > 2 or t.has(sp.sinh, sp.cosh))
 
 
 def lacking(z: sp.Expr, sign: int) -> sp.Expr:
