@@ -23,6 +23,7 @@ __all__ = [
     "agreed_tokens",
     "backward",
     "checked_block",
+    "made_of",
     "law_on",
     "probe",
     "symmetric_only",
@@ -152,6 +153,11 @@ def checked_block(value: Any, name: str) -> Block:
     if not isinstance(value, Block):
         raise TypeError(f"{name} = {value!r}: expected a block, as mf.LayerNorm(), mf.Linear() or mf.Activate(phi)")
     return value
+
+
+def made_of(block: Block) -> dict[str, Any]:
+    """What the block was made of by name, if it is a dataclass."""
+    return {f.name: getattr(block, f.name) for f in getattr(type(block), "__dataclass_fields__", {}).values() if f.init}
 
 
 def _checked_parts(values: Any, name: str) -> tuple[Block, ...]:

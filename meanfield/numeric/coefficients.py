@@ -15,7 +15,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, symbols
-from meanfield.blocks.algebra import Block
+from meanfield.blocks.algebra import Block, made_of
 from meanfield.symbols import known
 
 __all__ = ["changes_slowly", "check_coefficients"]
@@ -39,7 +39,12 @@ def _is_library(value: Any) -> bool:
         return all(map(_is_library, value))
     if not isinstance(value, Block):
         return True
-    return type(value).__module__.startswith("meanfield.") and all(map(_is_library, _fields(value).values()))
+    return _is_own(value) and all(map(_is_library, made_of(value).values()))
+
+
+def _is_own(block: Block) -> bool:
+    """of the library's own classes, not a user's"""
+    return type(block).__module__.startswith("meanfield.")
 
 
 def _is_slow(e: sp.Expr) -> bool:
@@ -53,18 +58,14 @@ def _is_slow(e: sp.Expr) -> bool:
     )
 
 
-def _fields(block: Block) -> dict[str, Any]:
-    return {name: getattr(block, name) for name in getattr(type(block), "__dataclass_fields__", ())}
-
-
 def _coefficients(value: Any) -> Iterator[tuple[str, sp.Expr]]:
     """each expression that a block was made of, with its name there, that of a user's own block before it, and those of its parts"""
     if isinstance(value, tuple):
         for part in value:
             yield from _coefficients(part)
     if isinstance(value, Block):
-        own = "" if type(value).__module__.startswith("meanfield.") else f"{type(value).__name__}."
-        for name, entry in _fields(value).items():
+        own = "" if _is_own(value) else f"{type(value).__name__}."
+        for name, entry in made_of(value).items():
             if isinstance(entry, sp.Expr) and entry.free_symbols:
                 yield f"{own}{name}", entry
             else:

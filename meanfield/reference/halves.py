@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block
+from meanfield.blocks.algebra import Block, made_of
 from meanfield.blocks.gau import GAU
 
 __all__ = ["halved"]
@@ -30,9 +30,9 @@ def halved(net: Block, values: Mapping[str, Any]) -> Block:
         if features.is_number and features % 2 != 0:
             raise ValueError(f"s = {features}: half the width is measured with half the features; expected an even number")
         return replace(net, s=net.s / 2, d=net.d / 2, e=net.e / 2, sigma_O=2 * net.sigma_O)
-    made_of = {f.name: getattr(net, f.name) for f in getattr(type(net), "__dataclass_fields__", {}).values() if f.init}
-    smaller = {name: _halved(value, values) for name, value in made_of.items()}
-    return cast(Block, replace(cast(Any, net), **smaller)) if smaller != made_of else net
+    parts = made_of(net)
+    smaller = {name: _halved(value, values) for name, value in parts.items()}
+    return cast(Block, replace(cast(Any, net), **smaller)) if smaller != parts else net
 
 
 def _halved(value: Any, values: Mapping[str, Any]) -> Any:

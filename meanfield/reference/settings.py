@@ -12,7 +12,7 @@ from typing import Any
 import sympy as sp
 
 from meanfield.activation import Activation
-from meanfield.blocks.algebra import Block
+from meanfield.blocks.algebra import Block, made_of
 from meanfield.blocks.laws import TOKENS
 from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.runs import bound_parameters
@@ -66,5 +66,5 @@ def _letters(value: Any, field: str) -> Iterator[tuple[sp.Symbol, str]]:
         for part in value:
             yield from _letters(part, field)
     elif isinstance(value, Block):
-        for name in getattr(type(value), "__dataclass_fields__", {}):
-            yield from _letters(getattr(value, name), name)
+        for name, entry in made_of(value).items():
+            yield from _letters(entry, name)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import sympy as sp
 
-from meanfield.blocks.algebra import Block, Serial, law_on, probe
+from meanfield.blocks.algebra import Block, Serial, law_on, made_of, probe
 from meanfield.blocks.laws import Definition, Signal
 from meanfield.gaussian.expectation import stated
 from meanfield.symbols import TABLE, known
@@ -74,7 +74,7 @@ def gained(block: Block, weights: Collection[str] | None = None, signal: Signal 
         if isinstance(value, tuple):
             return tuple(multiplied(v, field) for v in value)
         if isinstance(value, Block):
-            return _rebuilt(value, {name: multiplied(v, name) for name, v in _fields(value).items()})
+            return _rebuilt(value, {name: multiplied(v, name) for name, v in made_of(value).items()})
         if isinstance(value, sp.Expr) and weights is None and _is_bias_scale(field):
             seen.update(value.free_symbols)
         elif isinstance(value, sp.Expr) and value != 0:
@@ -131,7 +131,7 @@ def same_token_part(block: Block) -> Block:
         if hasattr(value, "diagonal"):
             found.append(value)
             return value.diagonal
-        return _rebuilt(value, {name: diagonal(v) for name, v in _fields(value).items()})
+        return _rebuilt(value, {name: diagonal(v) for name, v in made_of(value).items()})
 
     result: Block = diagonal(block)
     if not found:
@@ -139,13 +139,8 @@ def same_token_part(block: Block) -> Block:
     return result
 
 
-def _fields(block: Block) -> dict[str, Any]:
-    """what the block was made of, if it is a dataclass"""
-    return {f.name: getattr(block, f.name) for f in getattr(type(block), "__dataclass_fields__", {}).values() if f.init}
-
-
 def _rebuilt(block: Block, new: dict[str, Any]) -> Any:
-    return replace(cast(Any, block), **new) if new != _fields(block) else block
+    return replace(cast(Any, block), **new) if new != made_of(block) else block
 
 
 def _chained(block: Block, signal: Signal) -> tuple[Signal, tuple[Definition, ...]]:
