@@ -21,6 +21,8 @@ class Beside:
     quantity : str
         As `Run.plot` takes it.
     layers, theory, measured, error : arrays
+    bias : array
+        What finite width adds to the theory, as measured.
     scatter : array
         Standard deviation of a single draw about the theory; `scatter_is` says whence it is known.
     scatter_is, title : str
@@ -31,6 +33,7 @@ class Beside:
     theory: Floats
     measured: Floats
     error: Floats
+    bias: Floats
     scatter: Floats
     scatter_is: str
     title: str

@@ -44,6 +44,9 @@ PHASE_LABELS: Final = {name: f"${MAPS[name].latex}$" for name in ("chi", "chi_pa
 _GAU_LABELS: Final = {"RMS O": r"$\mathrm{RMS}\,O$", "d ln RMS/d ln lam": r"$d \ln \mathrm{RMS}\,O / d \ln \lambda$"}
 
 
+#: layers at which networks are drawn beside theory
+MEASURED: Final = 33
+
 #: a colour for each class of growth, the same in all figures
 _CLASSES: Final = dict(zip(("bounded", "exponential", "power", "logarithmic", "stretched", "faster"), DISTINCT[1:], strict=True)) | {
     "unresolved": "#999999",
@@ -318,14 +321,20 @@ def plot_check(check: Check, ax: matplotlib.axes.Axes | None = None) -> matplotl
 
 @plot.register(Beside)
 def plot_beside(beside: Beside, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-    """Theory as a line in the band of one standard deviation of a single draw, measurements as points with their standard errors."""
+    """Theory as a line in the band of one standard deviation of a single draw, dotted with what finite width adds, measurements as points
+    with their standard errors, at MEASURED layers at most; what is constant but for rounding fills no axis."""
     ax = given(ax)
     theory, band = beside.theory, beside.scatter
+    at = np.unique(np.linspace(0, len(theory) - 1, MEASURED).round().astype(int))
     ax.fill_between(beside.layers, theory - band, theory + band, color=DISTINCT[6], alpha=0.4, linewidth=0, label=beside.scatter_is)
     ax.plot(beside.layers, theory, color=DISTINCT[0], linewidth=1.4, label="theory")
-    ax.errorbar(
-        beside.layers, beside.measured, beside.error, color=DISTINCT[2], fmt="o", markersize=3.5, capsize=2, linewidth=1, label="measured"
-    )
+    ax.plot(beside.layers, theory + beside.bias, color=DISTINCT[0], linewidth=1, linestyle=":", label="theory + 1/width")
+    points = beside.layers[at], beside.measured[at], beside.error[at]
+    ax.errorbar(*points, color=DISTINCT[2], fmt="o", markersize=3.5, capsize=2, linewidth=1, label="measured")
+    (low, high), least = ax.get_ylim(), 1e-3 * float(np.abs(theory).max())
+    if high - low < least:
+        ax.set_ylim((low + high - least) / 2, (low + high + least) / 2)
+    ax.ticklabel_format(axis="y", useOffset=False)
     over_layers(ax)
     ax.set_ylabel(LABELS[beside.quantity])
     ax.set_title(textwrap.fill(beside.title, 70), fontsize="small")

@@ -148,7 +148,8 @@ class Comparison(faces.Labelled):
         return f"Theory and networks disagree: {fact}, and chance stays below {self.limit:.1f}."
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, quantity: str = "log_apjn") -> matplotlib.axes.Axes:
-        """Theory, the larger networks with their standard errors and the verdict (extra `plot`): "log_apjn", "q" or "p".
+        """Theory, alone and with the part linear in 1/width, the larger networks with their standard errors and the verdict (extra
+        `plot`): "log_apjn", "q" or "p".
 
         The band is the scatter of a single draw: as predicted where `scatter` is known, elsewhere and for p as seen over the draws.
         """
@@ -159,9 +160,8 @@ class Comparison(faces.Labelled):
         if quantity != "p":
             with suppress(Unpredicted):
                 band, name = self.scatter.log_apjn if quantity == "log_apjn" else found.theory * self.scatter.log_q, "one draw, predicted"
-        axes: matplotlib.axes.Axes = faces.plot(
-            Beside(quantity, self.wide.layers, found.theory, found.measured, found.error, band, name, self.verdict), ax=ax
-        )
+        beside = Beside(quantity, self.wide.layers, found.theory, found.measured, found.error, found.bias, band, name, self.verdict)
+        axes: matplotlib.axes.Axes = faces.plot(beside, ax=ax)
         return axes
 
     def __repr__(self) -> str:

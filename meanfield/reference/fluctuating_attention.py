@@ -53,15 +53,12 @@ def carried(M: Tensor, law: Tensor) -> Tensor:
 
 
 def paired(noise: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """L_left noise L_right^T with L L^T of the laws (q, p)."""
-    return _coloured(_coloured(noise, right).transpose(-1, -2), left).transpose(-1, -2)
-
-
-def _coloured(noise: Tensor, law: Tensor) -> Tensor:
-    u, v = modes(law, noise.shape[-1])
-    common = noise.mean(-1, keepdim=True)
-    tokens: Tensor = float(max(u, 0.0) ** 0.5) * common + float(max(v, 0.0) ** 0.5) * (noise - common)
-    return tokens
+    """L_left noise L_right^T with L L^T of the laws (q, p): L takes means over tokens, and what differs from them, times a number each."""
+    (u, v), (w, z) = (tuple(max(m, 0.0) ** 0.5 for m in modes(law, noise.shape[-1])) for law in (left, right))
+    rows, columns = noise.mean(-1, keepdim=True), noise.mean(-2, keepdim=True)
+    common = rows.mean(-2, keepdim=True)
+    out: Tensor = (v * z * noise).add_(v * (w - z) * rows).add_((u - v) * (z * columns + (w - z) * common))
+    return out
 
 
 def transfer(f: Callable[[Tensor], Tensor], n: int) -> Tensor:

@@ -36,6 +36,7 @@ from meanfield.blocks.algebra import Block, Serial, backward
 from meanfield.blocks.elementary import Identity
 from meanfield.blocks.stacking import Repeat
 from meanfield.blocks.widths import widths
+from meanfield.progress import track
 from meanfield.reference.sources import Sources, Units
 
 __all__ = ["Back", "Gaussian", "Gradient", "March", "Signal", "Unpredicted", "moments", "through", "variances"]
@@ -259,7 +260,7 @@ def _run(march: March, net: Block, depth: int, law: Tensor, pooled: bool) -> lis
         return d[0] / mean(moments(x))[0]
 
     rows.append(row(march.realised(state), state.x))
-    for index in range(depth):
+    for index in track(range(depth), "scatter of signals", depth):
         march.values = {**values, "L": float(depth), "l": float(index)}
         state, back = through(net, march, state, march.width, march.width)
         rows.append(row(march.realised(state), state.x))
@@ -268,7 +269,7 @@ def _run(march: March, net: Block, depth: int, law: Tensor, pooled: bool) -> lis
     x, d = signs.expand_as(state.x), march.sources.zero(len(law))
     g = Gradient(x, state.units, d, Gaussian(x, d))
     gradients = [row(march.taken(g), g.x)]
-    for back in reversed(backs):
+    for back in track(reversed(backs), "scatter of gradients", depth):
         g = back(g)
         gradients.append(row(march.taken(g), g.x))
     return rows + gradients[::-1]

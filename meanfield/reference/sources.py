@@ -74,10 +74,11 @@ class Sources:
         for group in self.units:
             if not group.averages or group.same_as is not None:
                 continue
-            index = torch.tensor([i for i, _ in group.averages])
-            moved = torch.einsum("ri,...i->...r", rows[:, index], torch.stack([values for _, values in group.averages], -1))
-            size = width / group.count
-            total[:, 0] += size * (moved**2).mean((0, 1))
-            if moved.shape[1] > 1:
-                total[:, 1] += size * (moved[:, 0] * moved[:, 1]).mean(0)
+            d = rows[:, [i for i, _ in group.averages]]
+            values = torch.stack([values for _, values in group.averages])  # (average, sample, set of inputs)
+            flat, size = values.flatten(1), width / group.count
+            total[:, 0] += size * (d @ (flat @ flat.T) * d).sum(-1) / flat.shape[1]
+            if values.shape[-1] > 1:
+                total[:, 1] += size * (d @ (values[..., 0] @ values[..., 1].T) * d).sum(-1) / values.shape[1]
+        total[:, 0].clamp_(min=0.0)
         return np.asarray(total.numpy())
