@@ -338,7 +338,7 @@ def plot_beside(beside: Beside, ax: matplotlib.axes.Axes | None = None) -> matpl
     over_layers(ax)
     ax.set_ylabel(LABELS[beside.quantity])
     ax.set_title(textwrap.fill(beside.title, 70), fontsize="small")
-    ax.legend(frameon=False)
+    ax.legend(edgecolor="none")
     return ax
 
 
