@@ -137,6 +137,8 @@ class Activation:
     def kernel(self, q1: Any, p: Any, q2: Any = None, *, mean: Any = 0) -> sp.Expr:
         """E phi(u) phi(v) for variances q1 and q2 (q1 if left out), covariance p, |p| <= sqrt(q1 q2), and a common mean of u and v.
 
+        At p = q ask for kernel(q, q): put into a formula that divides by q - p, sympy makes nan of it.
+
         Raises
         ------
         TypeError, ValueError
@@ -145,6 +147,8 @@ class Activation:
         >>> import meanfield as mf
         >>> mf.erf.kernel(mf.q1, mf.p, mf.q2)
         2*asin(2*p/(sqrt(2*q1 + 1)*sqrt(2*q2 + 1)))/pi
+        >>> mf.hard_tanh.kernel(mf.q, mf.q) == mf.hard_tanh.second_moment(mf.q)
+        True
         """
         v1 = _variance(q1, "q1")
         v2 = v1 if q2 is None else _variance(q2, "q2")

@@ -36,6 +36,7 @@ __all__ = [
     "meant",
     "number",
     "number_array",
+    "number_list",
     "scalar",
     "shown",
     "symbol_array",
@@ -259,6 +260,14 @@ def number(value: Any, name: str) -> float:
     if array.ndim:
         raise TypeError(f"{name} = {value!r}: expected one number")
     return float(array)
+
+
+def number_list(value: Any, name: str) -> np.ndarray:
+    """The same of one number or a list of them, as a list."""
+    array = np.atleast_1d(number_array(value, name))
+    if array.ndim > 1:
+        raise ValueError(f"{name}: expected a number or a list of them, got an array of shape {array.shape}")
+    return array
 
 
 def variance_array(value: Any, name: str) -> np.ndarray:

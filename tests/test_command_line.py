@@ -405,6 +405,14 @@ def test_report(capsys, file, tmp_path):
     assert "ends in .tex" in refused(capsys, "report", file, "--out", "r.pdf")
 
 
+def test_a_report_uses_what_it_is_given_or_refuses_it(capsys, tmp_path):
+    words = ["report", "--perceptron", "relu(x)", "--out", str(tmp_path / "r.tex")]
+    assert "q, sigma_w given without a depth" in refused(capsys, *words, "-q", "2", "--sigma_w", "1")
+    assert not (tmp_path / "r.tex").exists()
+    said(capsys, *words, "-q", "2", "--sigma_w", "1", "--sigma_b", "0.5", "--depth", "3")
+    assert r"\section*{Numbers}" in (tmp_path / "r.tex").read_text()
+
+
 # -- theory beside networks ---------------------------------------------------------------------------------------------------------
 
 SMALL = ["validate", "--perceptron", "erf(x)", "--depth", "1", "-c", "0.5", "--set", "sigma_b=0.1", "--width", "32"]

@@ -27,7 +27,8 @@ def report(net: Described, depth: int | None, out: str, pdf: bool, as_json: bool
     """
     from meanfield.reporting.article import typeset
 
-    run: dict[str, Any] = {"depth": net.depth(depth), **net.values(**options)} if depth is not None or "depth" in net.run else {}
+    deep = depth is not None or "depth" in net.run
+    run: dict[str, Any] = {"depth": net.depth(depth), **net.values(**options)} if deep else net.said(**options)
     with busy("article"):
         files = [mf.report(net.network, out, **run)]
     note = ""

@@ -59,6 +59,11 @@ class Described:
             raise ValueError(f"{self.settings[name].where}: {name} is given twice")
         return {name: parse_values(w.text, w.where) for name, w in ({"q": Written("1", "q")} | kept | given | dict(self.settings)).items()}
 
+    def said(self, **options: str | None) -> dict[str, str]:
+        """What the command line says, as it is written there: options and --set."""
+        settings = {name: w.text for name, w in self.settings.items() if w.where == name}
+        return settings | {name: text for name, text in options.items() if text is not None}
+
     def word(self, name: str, option: str | None, default: str) -> str:
         """An option, or what the file says, or the default."""
         if option is not None:

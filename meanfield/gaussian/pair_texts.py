@@ -112,7 +112,8 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             reference += (origin - before) * f_<j>(before<y>)
             if jump != 0.0:
                 jump = f_<i>(after<x>) - (after - origin) * f_<j>(after<y>) - reference
-        finite = abs(reference) < math.inf
+        elsewhere = max(abs(f_<i>(mu - s<x>)), abs(f_<i>(mu + s<x>)))
+        finite = abs(reference) < math.inf and elsewhere >= 1e-8 * abs(reference)  # a peak would leave its rounding everywhere
         taken = reference if finite and j >= 0 and sharp_of(shape)[j] == 2.0 else 0.0
         back = min(room(shape, origin, -1.0), room(slope, origin, -1.0)) if finite else 0.0
         ahead = min(room(shape, origin, 1.0), room(slope, origin, 1.0)) if finite else 0.0

@@ -30,6 +30,7 @@ from meanfield.gaussian.at_bound import rest_of
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
+from meanfield.gaussian.expansions import half
 from meanfield.gaussian.fast_waves import Normal, are_fast, mean_of_waves, product_mean_of_waves
 from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
@@ -103,11 +104,12 @@ def certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what:
 
 @cache
 def _odd(f: sp.Expr) -> bool:
-    """f(-x) = -f(x): numerically, then by algebra"""
-    total = f + f.xreplace({x: -x})
+    """f(-x) = -f(x): numerically, then by algebra, without switches that switch nothing"""
+    mirrored = f.xreplace({x: -x})
+    total = f + mirrored
     if any(abs(sp.N(total.subs(x, sp.Rational(k, 7)), 30, chop=True)) > 1e-25 for k in (1, 5, 23)):
         return False
-    return is_zero(total)
+    return is_zero(half(f) + half(mirrored))
 
 
 def _even(f: sp.Expr) -> bool:

@@ -90,6 +90,11 @@ class NormalCDF(Elementary):
             value = mp.erfc(-self.args[0].evalf(mp.mp.dps + 2)._to_mpmath(mp.mp.prec) / mp.sqrt(2)) / 2
         return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
 
+    def _eval_nseries(self, s: sp.Symbol, n: int, logx: sp.Expr | None, cdir: Any = 0) -> sp.Expr:
+        if self.args[0].limit(s, 0) is S.NegativeInfinity:  # a tail, which an exponential may outweigh
+            return erfc(-self.args[0] / sqrt(2))._eval_nseries(s, n, logx, cdir) / 2
+        return super()._eval_nseries(s, n, logx, cdir)
+
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         name = r"\Phi" if exp is None else rf"\Phi^{{{exp}}}"
         return rf"{name}\left({printer._print(self.args[0])}\right)"

@@ -181,7 +181,7 @@ def _settle_odd(job: Job, out: Output, points: NDArray[np.int64]) -> None:
     nothing = np.isnan(out.forward[-1, points]) & undefined_points(job.rec, table)
     out.deafen(points[deaf_points(job.rec, table)], job.marks)
     out.status[points[nothing]], out.good[points[nothing]] = LOST, 0
-    opposite = points[(out.status[points] == JOINED) & (job.delta0[points] == 2 * job.q0[points])]
+    opposite = points[(out.status[points] == JOINED) & (job.delta0[points] / 2 == job.q0[points])]
     out.status[opposite[joining_points(job.rec, job.table[:, opposite])]] = 0
 
 

@@ -176,7 +176,7 @@ class GAUReport:
     def over_n(self, n: ArrayLike) -> GAUCurve:
         """RMS O at these numbers of tokens."""
         _check_bound(self.block, "s", "d")
-        at = np.atleast_1d(arguments.number_array(n, "n"))
+        at = arguments.number_list(n, "n")
         block = replace(self.block, n=None)
         rms = (np.sqrt(_output(b, {"n": at})) for b in (block.diagonal, block))
         return GAUCurve("n", at, "RMS O", *rms)
@@ -184,7 +184,7 @@ class GAUReport:
     def over_lam(self, lam: ArrayLike) -> GAUCurve:
         """The local exponent d ln RMS O/d ln lam at these gains of all four matrices."""
         _check_bound(self.block, "n", "s", "d")
-        at = np.atleast_1d(arguments.number_array(lam, "lam"))
+        at = arguments.number_list(lam, "lam")
         return GAUCurve("lam", at, "d ln RMS/d ln lam", *(local_exponent(self.block, at, part=part) for part in ("diagonal", "full")))
 
     def latex(self) -> str:

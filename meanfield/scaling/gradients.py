@@ -119,9 +119,7 @@ def gradient_check(alpha: Any, lam: Any, N: Any, *, n: Any = 512, c: float = 0.3
     >>> mf.scaling.gradient_check(rule.alpha, rule.beta, [12, 1000]).holds
     array([ True,  True])
     """
-    depths = np.atleast_1d(arguments.number_array(N, "N"))
-    if depths.ndim > 1:
-        raise ValueError(f"N: expected a number or a list of them, got an array of shape {depths.shape}")
+    depths = arguments.number_list(N, "N")
     if not depths.size:
         raise ValueError(f"N = {N!r}: expected at least one number of blocks")
     if not arguments.number(factor, "factor") > 1:

@@ -67,6 +67,8 @@ def test_series_of_closed_forms(phi: mf.Activation) -> None:
             rest = sp.N((e - series.removeO()).subs(q, small), 15, maxn=400)
             assert abs(rest) < 10 * small**3
         assert sp.simplify(sp.limit(e / series.removeO().as_leading_term(q), q, 0)) == 1
+        far, large = sp.series(e, q, sp.oo, 3), sp.Integer(10) ** 8
+        assert abs(sp.N((e - far.removeO()).subs(q, large), 15, maxn=400)) < large**-3  # the next term is of the power -7/2
 
 
 def test_series_of_named_functions() -> None:

@@ -116,6 +116,7 @@ def test_the_largest_variances_are_right_or_refused_in_silence(recwarn: pytest.W
     value = mf.evaluate(mf.erf.gap(mf.q, mf.delta), q=1e308, delta=1e300)
     assert value == pytest.approx(2 / np.pi * np.sqrt(2e-8), rel=1e-9)
     assert mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=1e308, delta=1e300) == pytest.approx(0.5e300, rel=1e-4)
+    assert mf.propagate(mf.mlp(mf.softsign), 1, 1e308, c=0.4, sigma_w=1, sigma_b=0).gap[-1] == pytest.approx(1 - 2 / np.pi * np.arcsin(0.4))
     assert not recwarn.list
 
 

@@ -52,6 +52,19 @@ def test_products_of_large_variances_stay_doubles(f: sp.Expr) -> None:
     assert np.allclose(run.gap[1:, :, 1], run.gap[0, :, 1], rtol=1e-14, atol=0)
 
 
+PEAKS = [(1 / (1 + x**2), math.pi / 2), (1 / sp.cosh(x), 2.0), (1 / (1 + sp.Abs(x)) ** 2, 2 / 3)]
+
+
+@pytest.mark.parametrize(("f", "square"), PEAKS, ids=str)
+def test_peaks_far_apart_are_met_by_one_input_at_most(f: sp.Expr, square: float) -> None:
+    """E f(u)^2 = n(0) times the integral of f^2, beside which E f(u) f(v) is of the order 1/sqrt(q), below all digits"""
+    v = np.array([1e40, 1e60, 1e100, 1e200])
+    run = mf.propagate(mf.mlp(mf.Activation(f)), 1, q=v[:, None], c=np.array([0.4, -0.4]), sigma_w=1.0, sigma_b=0.0)
+    assert np.allclose(run.q[..., 1], square / np.sqrt(2 * np.pi * v[:, None]), rtol=1e-12, atol=0)
+    assert np.allclose(run.gap[..., 1], 1.0, rtol=0, atol=1e-14)
+    assert (run.status == "ok").all()
+
+
 def test_what_is_joined_is_the_gap_by_differentiating() -> None:
     """against p it falls as the kernel rises, and it is 0 at p = q"""
     f = x * erf(x) * sp.Rational(3, 2)

@@ -95,6 +95,12 @@ def test_sizes_left_out_are_named() -> None:
             call()
 
 
+def test_a_curve_is_over_a_list() -> None:
+    for curve, name in ((REPORT.over_n, "n"), (REPORT.over_lam, "lam")):
+        with pytest.raises(ValueError, match=rf"^{name}: expected a number or a list of them, got an array of shape \(2, 2\)"):
+            curve([[64, 512], [1024, 4096]])
+
+
 def test_figure() -> None:
     pytest.importorskip("matplotlib").use("Agg")
     ax = REPORT.over_n([64, 512]).plot()
