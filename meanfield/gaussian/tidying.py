@@ -20,7 +20,7 @@ from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineC
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["HEADS", "Algebra", "NestedRoot", "Terms", "tidy", "upright"]
+__all__ = ["HEADS", "TURNED", "Algebra", "NestedRoot", "Terms", "cancels", "tidy", "upright"]
 
 Roots = frozenset[PolyElement]
 Exponent = frozenset[tuple[Roots, FracElement]]
@@ -36,6 +36,8 @@ HEADS = (
 )
 _WAVES = (sp.sin, sp.cos, sp.sinh, sp.cosh)
 _DENSITIES = (NormalDensity, BivariateDensity)
+#: heads that are written in two ways
+TURNED = (NormalCDF, BivariateNormalCDF, CosineNormalCDF)
 
 
 class NestedRoot(ValueError):
@@ -279,6 +281,11 @@ def tidy(e: sp.Expr) -> sp.Expr:
         return e
     algebra = Algebra(e)
     return algebra.write(algebra.read(e))
+
+
+def cancels(e: sp.Expr) -> bool:
+    """Whether nothing is left of an expression in lowest terms: none of what is left is written, as factors are long to find."""
+    return bool(e == 0) if e is S.Infinity or e.is_Number else not Algebra(e).read(e)
 
 
 def upright(e: sp.Expr) -> sp.Expr:

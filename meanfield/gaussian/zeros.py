@@ -11,7 +11,7 @@ from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from meanfield.gaussian.pieces import KINKED
 from meanfield.gaussian.special import FAR, Reciprocal, exponentials, is_linear
-from meanfield.gaussian.tidying import NestedRoot, tidy, upright
+from meanfield.gaussian.tidying import TURNED, NestedRoot, cancels, tidy, upright
 from meanfield.symbols import known
 
 __all__ = ["in_normal_form", "is_somewhere_nonzero", "is_zero", "vanishes"]
@@ -66,8 +66,9 @@ def _drawn(e: sp.Expr) -> mp.mpc:
 
 def in_normal_form(e: sp.Expr) -> bool:
     """Whether an expression is 0 by its normal form; False may also mean that it has none."""
+    e = e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))
     try:
-        return bool(tidy(upright(tidy(e.replace(sp.acos, lambda z: sp.pi / 2 - sp.asin(z))))) == 0)
+        return cancels(e) or (e.has(*TURNED) and cancels(upright(tidy(e))))
     except NestedRoot:
         return False
 
