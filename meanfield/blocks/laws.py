@@ -83,7 +83,7 @@ class Signal:
         if self.q2 is not None:
             return self._mapped_unequal(self.q2, f)
         terms = {sp.Dummy(): term for term in sp.Add.make_args(self.delta)}  # kept as they are: integrands are not to be expanded
-        delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms))).xreplace(terms)
+        delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms)), power_exp=False).xreplace(terms)
         return replace(self, q=f(self.q), p=f(self.p), delta=delta)
 
     def _mapped_unequal(self, q2: sp.Expr, f: Callable[[sp.Expr], sp.Expr]) -> Signal:

@@ -95,7 +95,7 @@ class Expectations(Calls):
         """A closed form with its series for small variances, at v and d; between the two, where the form still loses digits, from tables
         if there are any: one step after another bears that, leaps next to criticality do not."""
         form = small.xreplace({q: v, delta: d})
-        if not self.from_tables or self.stepping or not isinstance(small, sp.Piecewise) or functions[0] != functions[-1]:
+        if not self.from_tables or self.stepping or not isinstance(form, sp.Piecewise) or functions[0] != functions[-1]:
             return form
         (series, near), *rest = form.args
         lost = sp.And(sp.Not(near), v < _EVEN)

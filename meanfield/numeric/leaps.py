@@ -100,7 +100,8 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
                 raise Rough("the gap leaves the doubles")
             state = replace(state, delta=0.0)
             continue
-        most = min(depth, state.n + min(lasting, sinking)) / state.n
+        end = state.n + min(lasting, sinking)
+        most = min(depth, end) / state.n
         if most < 1.0 + 1.0 / state.n:
             return state
         last = most <= ratio
@@ -114,7 +115,7 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
             if ratio < min(SHORTEST, most):
                 raise
             continue
-        if last and most * state.n >= depth:
+        if last and end >= depth:
             return replace(state, n=depth)
     return state
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -108,6 +111,32 @@ def test_leaps_of_what_is_piecewise_linear_against_its_layers(monkeypatch: pytes
     plain = mf.propagate(net, PLAIN, 1.0, **given, record="last")
     for name in ("q", "gap", "log_apjn"):
         assert abs(getattr(leapt, name)[-1] / getattr(plain, name)[-1] - 1) < ROUNDED, name
+
+
+@pytest.mark.parametrize("record", ["last", [0], [0, 10, 2 * 10**6], 10**6], ids=str)
+@pytest.mark.parametrize("start", [{}, {"gap": 0.3}], ids=str)
+def test_a_leap_that_ends_with_the_doubles_is_not_yet_there(record: Any, start: dict[str, float]) -> None:
+    """ReLU is linear in q: q_l = r^l; where q, or the gap, leaves the doubles on the last leap there are layers left"""
+    for excess, depth in ((1e-4, 6_890_000), (1e-4, 7_200_000), (-1e-4, 6_890_000), (-1e-4, 7_200_000), (-1e-4, 10**7)):
+        sigma_w = math.sqrt(2 * (1 + excess))
+        run = mf.propagate(mf.mlp(mf.relu), depth, 1.0, record=record, sigma_w=sigma_w, sigma_b=0.0, **start)
+        rate = math.log(float(Fraction(sigma_w) ** 2 / 2))
+        if abs(rate * depth) < 300 * math.log(10):
+            assert run.status in ("ok", "gap underflow")
+            assert math.log(run.q[-1]) == pytest.approx(rate * depth, rel=1e-9)
+            assert run.log_apjn[0] == pytest.approx(rate * depth, rel=1e-9)
+        else:
+            assert run.status == ("overflow" if rate > 0 else "underflow")
+
+
+def test_a_gap_that_leaves_the_doubles_ends_no_gradient() -> None:
+    """erf comes to rest: a layer more is one factor chi more, also where the gap has sunk below all doubles"""
+    net, given = mf.mlp(mf.erf), {"gap": 0.4, "sigma_w": math.sqrt(math.pi) / 2, "sigma_b": 1e-4}
+    (point,) = mf.fixed_points(net, sigma_w=given["sigma_w"], sigma_b=1e-4)
+    runs = [mf.propagate(net, depth, 1.0, record="last", **given) for depth in (4_900_000, 5_500_000, 6_000_000)]
+    for less, more in itertools.pairwise(runs):
+        layers = more.depth - less.depth
+        assert more.log_apjn[0] - less.log_apjn[0] == pytest.approx(layers * math.log(point.chi), rel=1e-9)
 
 
 @pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu, mf.tanh, mf.elu(1)])
