@@ -37,7 +37,7 @@ BUMPS: dict[str, tuple[sp.Expr, Callable[[Floats], Floats], tuple[float, float]]
 
 def points(value: Callable[[Floats], Floats], ends: tuple[float, float]) -> tuple[Floats, Floats]:
     """nodes on an interval, and a function there times their weights"""
-    u, w = panels(np.linspace(*ends, 51))
+    u, w = panels(np.linspace(*ends, 26))
     return u, value(u) * w
 
 
