@@ -180,7 +180,7 @@ def places(f: sp.Expr) -> list[sp.Expr]:
 def _zeros(e: sp.Expr) -> list[sp.Expr]:
     """real zeros, exact for polynomials; for other functions those where the sign changes, between -10 and 10, and 0"""
     if e.is_polynomial(x):
-        return list(sp.real_roots(e)) if e.free_symbols == {x} else []
+        return _roots_of_polynomial(sp.Poly(e, x)) if e.free_symbols == {x} else []
     value = sp.lambdify(x, e, "mpmath")
     found = [S.Zero] if e.xreplace({x: S.Zero}) == 0 else []
     with mp.workdps(_DIGITS):
@@ -191,6 +191,13 @@ def _zeros(e: sp.Expr) -> list[sp.Expr]:
                 root = mp.findroot(value, (a, b), solver="anderson", tol=mp.mpf(10) ** -_DIGITS, verify=False)
                 found.append(sp.Float(root, _DIGITS))
     return found
+
+
+def _roots_of_polynomial(f: sp.Poly) -> list[sp.Expr]:
+    try:
+        return list(sp.real_roots(f))
+    except NotImplementedError:  # of coefficients that are not rational
+        return [sp.re(r) for r in f.nroots(n=_DIGITS, maxsteps=200) if abs(sp.im(r)) < sp.Float(10) ** (-_DIGITS // 2)]
 
 
 def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:

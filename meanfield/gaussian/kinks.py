@@ -19,7 +19,7 @@ from meanfield.gaussian.smoothness import branch, edges, without_deltas
 from meanfield.gaussian.special import written_out
 from meanfield.symbols import known
 
-__all__ = ["FEW", "branches", "jump_between", "kinks_of", "midpoints", "roots_of_edges", "zeros_near"]
+__all__ = ["FEW", "branches", "is_pole", "jump_between", "kinks_of", "midpoints", "roots_of_edges", "zeros_near"]
 
 x = known("x")
 
@@ -127,16 +127,28 @@ def zeros_near(e: sp.Expr) -> tuple[float, ...]:
     grid = np.linspace(-_SCANNED, _SCANNED, 16001)
     if not np.isfinite(real_function(e)(grid)).all():
         return ()
-    roots = _found(e, grid)
+    roots = {t for t in _found(e, grid) if not is_pole(e, t)}
     return tuple(sorted(roots)) if len(roots) <= FEW else ()
 
 
+def is_pole(edge: sp.Expr, at: float) -> bool:
+    """whether a change of sign is one through infinity: nearer to the place it is no smaller"""
+    here, *beside = np.abs(real_function(edge)(np.array([at, *_next_to(at)])))
+    return not here <= 2.0 * max(beside)
+
+
+def _next_to(place: float) -> tuple[float, float]:
+    step = 1e-6 * max(1.0, abs(place))
+    return place - step, place + step
+
+
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
-    """the real roots of an edge"""
+    """the real roots of an edge, and its poles but for those outside the branch of f that it belongs to"""
     if edge.is_polynomial(x):
         return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
     outside = np.geomspace(_SCANNED, 1e3, 200)[1:]
     roots = _found(edge, np.concatenate((-outside[::-1], np.linspace(-_SCANNED, _SCANNED, 16001), outside)))
+    roots = {t for t in roots if not is_pole(edge, t) or len(set(branches(f, list(map(sp.Float, _next_to(t)))))) > 1}
     if len(roots) > FEW:  # without end: f is known between the outermost ones that are not too far to be found
         roots = {r for r in roots if abs(r) < _SCANNED}
     if len(roots) > _MANY:

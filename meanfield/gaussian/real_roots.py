@@ -8,7 +8,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.kinks import FEW, branches, midpoints, roots_of_edges
+from meanfield.gaussian.kinks import FEW, branches, is_pole, midpoints, roots_of_edges
 from meanfield.gaussian.pieces import NotClosed
 from meanfield.gaussian.smoothness import edges
 from meanfield.gaussian.special import written_out
@@ -86,6 +86,8 @@ def located_roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
 
 
 def _root(edge: sp.Expr, near: float) -> sp.Expr:
+    if is_pole(edge, near):
+        edge = sp.together(1 / edge)
     if abs(near) < _NEAR and edge.xreplace({x: S.Zero}) == 0:
         return S.Zero
     if abs(sp.N(edge.diff(x).xreplace({x: sp.Float(near, 30)}))) < 1e-6:

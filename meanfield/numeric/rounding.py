@@ -44,7 +44,16 @@ def _size(e: sp.Expr) -> sp.Expr:
         return e
     if isinstance(e, sp.Mul):
         return sp.Mul(*map(_size, e.args))
-    return (e if e.is_nonnegative else Abs(e, evaluate=False)) if isinstance(e, sp.Add) else Abs(e)
+    return (e if _is_nonnegative(e) else Abs(e, evaluate=False)) if isinstance(e, sp.Add) else Abs(e)
+
+
+def _is_nonnegative(e: sp.Expr) -> bool:
+    """as it is written: sympy looks for the roots of a sum"""
+    if isinstance(e, (sp.Add, sp.Mul)):
+        return all(map(_is_nonnegative, e.args))
+    if e.is_Pow and isinstance(e.base, (sp.Add, sp.Mul)):
+        return bool(e.exp.is_even) or _is_nonnegative(e.base)
+    return bool(e.is_nonnegative)
 
 
 def _nothing(call: sp.Expr) -> sp.Expr:

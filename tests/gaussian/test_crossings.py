@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import sympy as sp
+from cases import panels
+from scipy import optimize
 
 import meanfield as mf
 
@@ -85,3 +90,25 @@ def test_numbers_hold_at_small_and_at_large_variances() -> None:
         for value in (-1.5, 0.0, 0.75):
             true = float(mf.evaluate(second.subs({r: sp.Rational(value), b: sp.Rational(1, 4), q: sp.Rational(size)}), digits=20))
             assert mf.evaluate(second, q=size, r=value, b=0.25) == pytest.approx(true, rel=1e-13)
+
+
+softsign = x / (1 + sp.Abs(x))
+POLES = (sp.Max(0, softsign), sp.Max(softsign, -sp.Rational(1, 2)), sp.Min(softsign, sp.tanh(x)), sp.Max(x / 10, softsign))
+
+
+@pytest.mark.parametrize("f", POLES, ids=str)
+def test_a_pole_of_a_branch_outside_it_is_no_crossing(f: sp.Expr) -> None:
+    """x/(1 - x) is the branch of x < 0, and changes its sign at 1"""
+    nodes, weights = panels(np.unique([*np.linspace(-12, 12, 49), *crossings_of(f)]))
+    value = sp.lambdify(x, f, "numpy")(nodes)
+    for e, power in ((mf.Activation(f).mean(q), 1), (mf.Activation(f).second_moment(q), 2)):
+        truth = (value**power * weights * np.exp(-(nodes**2) / 2)).sum() / math.sqrt(2 * math.pi)
+        assert mf.evaluate(e, q=1.0) == pytest.approx(truth, rel=1e-13, abs=1e-15)
+
+
+def crossings_of(f: sp.Expr) -> list[float]:
+    """where the arguments of a maximum or a minimum meet, but for 0"""
+    difference = sp.lambdify(x, f.args[0] - f.args[1], "numpy")
+    grid = np.linspace(-12.0, 12.0, 4802)
+    at = np.flatnonzero(np.diff(np.sign(difference(grid))))
+    return [optimize.brentq(difference, grid[i], grid[i + 1], xtol=1e-15) for i in at]

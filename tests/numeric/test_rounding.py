@@ -52,6 +52,17 @@ def test_bounds_have_the_conditions_of_their_values_alone() -> None:
     assert {case.cond for piecewise in bound.atoms(sp.Piecewise) for case in piecewise.args} == {mf.p > 0, sp.true}
 
 
+def test_sums_are_seen_not_to_be_negative_as_they_are_written() -> None:
+    """of a sum sympy seeks roots, for minutes where its numbers have many digits"""
+    sizes = {q + p**2: False, q + sp.sqrt(q) * sp.exp(p): False, q * (1 + q) + sp.Rational(1, 3): False, q - 1: True, q + p: True}
+    for e, unknown in sizes.items():
+        assert rounding_bound(sp.sin(e)).has(sp.Abs(e, evaluate=False)) == unknown
+    norm = mf.LayerNorm() >> mf.Linear(0.913, 0) >> mf.Activate(mf.sin) >> mf.Linear(0.606, 0)
+    net = mf.MLP(mf.square, 0.755, 0.397, 0.315, 0.449) >> mf.Residual(norm, skip=0.55, scale=0.422)
+    run = mf.propagate(net, 1, 3.0, q2=0.5, p=0.3)
+    assert run.q[1] == pytest.approx(mf.propagate(net, 1, 3.0).q[1], rel=1e-14)
+
+
 @pytest.mark.parametrize(
     ("f", "true", "most", "units"),
     [
