@@ -179,7 +179,8 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     if name == "p":
         return q0, np.asarray(q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q"))
     check_angle(v, name)
-    return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
+    apart = 1.0 - v if name == "c" else v
+    return q0, np.asarray(np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0)))  # inputs that differ are not one
 
 
 def check_angle(v: Floats, name: str) -> None:
