@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 
 from meanfield import exact, symbols
+from meanfield.memory import check_memory
 
 __all__ = [
     "above_zero",
@@ -47,6 +48,8 @@ __all__ = [
 
 #: characters of a number that is shown in all its digits
 _SHORT = 40
+#: numbers of an argument from which on it is asked whether they fit into memory, and copies of them that are held at a time
+_MANY, _COPIES = 1 << 20, 3
 #: up to which whole numbers count something, as repeats, units or tokens: with room to spare in 64 bits
 _MOST = 10**18
 
@@ -223,12 +226,21 @@ def _finite_array(value: Any, name: str) -> np.ndarray:
         array = np.array([_double(v, name) for v in array.flat], dtype=np.float64).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         kind = {"b": "truth values", "c": "complex numbers", "U": "text"}.get(array.dtype.kind, f"entries of type {array.dtype}")
-        first = f"{name} = {array.flat[0]}" if array.size else name
+        first = f"{name} = {_misfit(value)!r}" if array.size else name
         raise TypeError(f"{first}: expected a real number or an array of real numbers, got {kind}")
+    if array.size > _MANY:  # as a view of one number may have
+        need = 8.0 * array.size * _COPIES
+        check_memory(f"{name} of shape {array.shape}", need, f" ({array.size:,} numbers)", f"a smaller {name}, or a part of it at a time")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} = {array[~np.isfinite(array)].flat[0]}: expected finite numbers")
     return array
+
+
+def _misfit(value: Any) -> Any:
+    """the entry that makes of numbers what is none of them, the first if none does by itself"""
+    entries = np.asarray(value, dtype=object)
+    return next((v for v in entries.flat if not exact.is_number(v)), entries.flat[0])
 
 
 def _double(value: Any, name: str) -> float:
@@ -274,7 +286,7 @@ def variance_array(value: Any, name: str) -> np.ndarray:
     """The same, of variances, which are positive."""
     array = _finite_array(value, name)
     if (array <= 0).any():
-        raise ValueError(f"{name} = {array[array <= 0].flat[0]:g}: a variance must be positive")
+        raise ValueError(f"{name} = {shown(array[array <= 0].flat[0])}: a variance must be positive")
     check_range(array, name)
     return array
 

@@ -160,6 +160,37 @@ def test_an_output_that_would_not_fit(changes: dict[str, Any]) -> None:
     assert re.search(r"\d ?(GiB|TiB|PiB|GB|TB)|e\+\d+ GiB", message)
 
 
+def test_layers_are_not_spared_where_one_is_kept() -> None:
+    changes = {"q": np.ones((10**6, 1)), "sigma_w": np.ones(10**6), "record": "last"}
+    message = refused(lambda: mf.propagate(RELU, **{**START, **changes}), "GiB", kind=ValueError)
+    assert "record" not in message
+
+
+WIDE = np.broadcast_to(1.0, (10**6, 10**6))  # a view of one number
+LARGE = {
+    "parameter": lambda: mf.propagate(RELU, **{**START, "sigma_w": WIDE}),
+    "q": lambda: mf.propagate(RELU, **{**START, "q": WIDE}),
+    "p": lambda: mf.propagate(RELU, **{**START, "c": None, "p": WIDE}),
+    "q2": lambda: mf.propagate(RELU, **{**START, "q2": WIDE}),
+    "moment": lambda: mf.evaluate(mf.relu.kernel(mf.q, mf.p), q=WIDE, p=0.1),
+    "grid of moments": lambda: mf.evaluate(mf.relu.kernel(mf.q, mf.p), q=np.ones((10**6, 1)), p=np.zeros(10**6)),
+    "plane": lambda: mf.phase_diagram(RELU, sigma_w=WIDE, sigma_b=[0.1]),
+    "point": lambda: mf.fixed_points(RELU, sigma_w=WIDE, sigma_b=0.1),
+}
+
+
+@pytest.mark.parametrize("call", LARGE.values(), ids=LARGE)
+def test_arguments_that_would_not_fit(call: Callable[[], Any]) -> None:
+    message = refused(call, "GiB", "1,000,000,000,000", "pass", kind=ValueError)
+    assert "a part of" in message
+
+
+def test_a_value_is_shown_in_enough_digits() -> None:
+    for name, value in (("gap", 2.0000001), ("c", -1.0000001)):
+        refused(lambda n=name, v=value: mf.propagate(RELU, **{**START, "c": None, n: v}), f"{name} = {value}", kind=ValueError)
+    refused(lambda: mf.propagate(RELU, **{**START, "q": [1, "2"]}), "q = '2'", "text", kind=TypeError)
+
+
 @pytest.mark.parametrize("value", bad(3, None, "mlp", mf.relu, sp.tanh(mf.x), RELU.blocks))
 def test_net(value: Any) -> None:
     refused(lambda: mf.propagate(value, 3, 1.0), "net", kind=TypeError)

@@ -105,6 +105,8 @@ def test_refusals(single):
     with pytest.raises(ValueError, match=r"a grid of shape \(2, 3\) has 2 dimensions"):
         plot_run(plane, new_axes())
     alone = mf.propagate(LAYER, depth=3, q=1.0, sigma_w=1.5, sigma_b=0.1)
+    with pytest.raises(ValueError, match=r"a grid of shape \(0,\) has no settings"):
+        mf.propagate(mf.mlp(mf.relu), 3, 1.0, sigma_w=np.ones(0), sigma_b=0).plot()
     with pytest.raises(ValueError, match="single input"):
         plot_run(alone, new_axes(), "p")
     last = mf.propagate(LAYER, depth=3, q=1.0, sigma_w=1.5, sigma_b=0.1, record="last")

@@ -18,8 +18,8 @@ from meanfield.analysis.maps import map_of
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.blocks.algebra import Block
+from meanfield.memory import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.coefficients import check_coefficients
-from meanfield.numeric.outlines import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.runs import bound_parameters
 from meanfield.recurrence import Recursion
 

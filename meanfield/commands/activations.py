@@ -132,7 +132,7 @@ def _check(phi: mf.Activation, values: dict[str, object]) -> None:
         arguments.check_range(np.asarray(values[name]), name)
     q, p = np.asarray(values["q"]), np.asarray(values.get("p", 0.0))
     if (q <= 0).any():
-        raise ValueError(f"q = {q[q <= 0].flat[0]:g}: a variance must be positive")
+        raise ValueError(f"q = {arguments.shown(q[q <= 0].flat[0])}: a variance must be positive")
     arguments.within(p, q, "p = {value}: a covariance must be at most the variance in size, |p| <= q = {limit}")
 
 

@@ -197,5 +197,5 @@ def validate(
 
 def _whole(value: float, name: str) -> int:
     if value != int(value):
-        raise ValueError(f"{name} = {value:g}: expected a whole number")
+        raise ValueError(f"{name} = {value!r}: expected a whole number")
     return int(value)

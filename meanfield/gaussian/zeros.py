@@ -21,8 +21,10 @@ x = known("x")
 #: functions that one derivative makes simpler
 _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
-#: how many places are looked at of those where functions turn that are saturated at 0, so that nothing happens there
+#: how many places are looked at of those where functions turn that are saturated at any other, so that nothing happens there
 _TURNS = 8
+#: exponents beyond which an exponential beside another number takes ever so many digits
+_BEYOND = 1000
 
 
 def vanishes(c: sp.Expr, digits: int = 40) -> bool:
@@ -96,12 +98,14 @@ def is_somewhere_nonzero(h: sp.Expr) -> bool:
     vanishes need not be looked for, and is long to fail"""
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
     inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and isinstance(t.args[0], sp.Expr) and is_linear(t.args[0], x)}
-    slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace({x: sp.S.Zero})) > FAR}
+    slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace(point)) > FAR}
     turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
     return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))
 
 
 def _is_nonzero(number: sp.Expr) -> bool:
     """whether its digits, if there are any, say so"""
+    if any(abs(e.args[0]) > _BEYOND for e in number.atoms(sp.exp) if e.args[0].is_Rational):
+        return False
     size = abs(sp.N(number, 30))
     return bool(size.is_Float and size._prec > 1 and size > sp.Float("1e-25"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,12 +11,16 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments
+from meanfield.memory import check_memory
 from meanfield.symbols import known
 
 __all__ = ["arranged", "exact_values"]
 
 Floats = NDArray[np.float64]
 Order = tuple[sp.Symbol, ...]
+
+#: values from which on it is asked whether they fit into memory, and how many more numbers than its symbols each takes
+_MANY, _ROWS = 1 << 20, 4
 
 _VARIANCES = ("q", "q1", "q2")
 _BEYOND = "p = {value}: |p| must be at most sqrt(q1 q2) = {limit}"
@@ -28,6 +33,10 @@ def arranged(order: Order, values: dict[str, Any]) -> tuple[dict[str, Floats], t
         for s in _asked(order, values)
     }
     grid = arguments.broadcast(arrays)
+    count = math.prod(grid)
+    if count > _MANY:
+        need = 8.0 * count * (len(arrays) + _ROWS)
+        check_memory("the result", need, f" ({count:,} values)", "fewer values of some argument, or a part of the grid at a time")
     _settle_moments(arrays)
     return {s.name: arrays[s.name] for s in order}, grid
 

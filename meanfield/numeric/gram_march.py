@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.fingerprint import fingerprint
+from meanfield.memory import check_memory
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.gram_laws import check_means, described, has_softmax, has_tangent, parameters_of, tokens_of
 from meanfield.numeric.gram_passes import Passes
 from meanfield.numeric.gram_runs import GramRun, PairRun, pair_outline, token_outline
 from meanfield.numeric.gram_state import Grams, Start
-from meanfield.numeric.outlines import Outline, axes_of, check_memory, layers_of
+from meanfield.numeric.outlines import Outline, axes_of, layers_of
 from meanfield.numeric.patience import check_patience
 from meanfield.numeric.programs import among
-from meanfield.numeric.runs import ALONE, bound_parameters, check_angle, check_gram, initial_moments
+from meanfield.numeric.runs import ALONE, FEWER, bound_parameters, check_angle, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
@@ -37,8 +38,8 @@ def _layers(record: str | int | Sequence[int], passes: Passes, count: int) -> ND
     def check_size(kept: int) -> None:
         need, n = replace(passes, kept=kept).bytes(count), passes.n
         details = f" ({count} settings x {kept} layers, Gram matrices of {n} x {n})"
-        instead = "record='last', record=k or the layers to keep, out='sweep.zarr' to keep it on disk, or split the grid"
-        check_memory("the result", need, details, instead)
+        instead = "out='sweep.zarr' to keep it on disk, or split the grid"
+        check_memory("the result", need, details, FEWER * (kept > 1) + instead)
 
     return layers_of(record, passes.depth, check_size)
 

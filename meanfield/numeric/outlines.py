@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +13,10 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 
-__all__ = ["MOST_MEMORY", "WORDS", "Axes", "Outline", "available_memory", "axes_of", "check_memory", "is_lazy", "layers_of", "unlabelled"]
+__all__ = ["WORDS", "Axes", "Outline", "axes_of", "is_lazy", "layers_of", "unlabelled"]
 
 #: the type of `status`: the longest word is "gap underflow"
 WORDS = np.dtype("U13")
-#: part of the memory there is that one answer may take
-MOST_MEMORY = 0.8
 #: what no dimension of a grid may be called: quantities and dimensions of results
 TAKEN = frozenset(
     [
@@ -149,25 +145,6 @@ def axes_of(given: Mapping[str, Any], grid: tuple[int, ...]) -> Axes:
             coords[name] = ((name,), np.moveaxis(value, i, 0).reshape(value.shape[i], -1)[:, 0])
     renamed = {f"grid_{i}": name for i, name in enumerate(dims)}
     return Axes(tuple(dims), {name: (tuple(renamed.get(d, d) for d in own), v) for name, (own, v) in coords.items()})
-
-
-def available_memory() -> float:
-    """bytes that can be had"""
-    info = Path("/proc/meminfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("MemAvailable"):
-                return float(line.split()[1]) * 1024
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return math.inf
-
-
-def check_memory(what: str, need: float, details: str, instead: str) -> None:
-    """Refuse what takes more bytes than four fifths of those that can be had, before any work starts."""
-    room = available_memory()
-    if need > MOST_MEMORY * room:
-        raise ValueError(f"{what} needs {need / 2**30:.3g} GiB{details}, more than the {room / 2**30:.3g} GiB there are: pass {instead}")
 
 
 def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callable[[int], None]) -> NDArray[np.int64]:

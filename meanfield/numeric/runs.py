@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
 from meanfield.fingerprint import fingerprint
+from meanfield.memory import check_memory
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.jobs import Job, done
-from meanfield.numeric.outlines import Axes, Outline, axes_of, check_memory, layers_of
+from meanfield.numeric.outlines import Axes, Outline, axes_of, layers_of
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import BOUNDLESS, LOST, STATUS, by_quadrature, kernel_of
 from meanfield.recurrence import Recursion
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALONE",
+    "FEWER",
     "Moments",
     "Run",
     "bound_parameters",
@@ -41,6 +43,9 @@ Floats = NDArray[np.float64]
 
 #: what is said of a single input where tokens are mixed
 ALONE = "this network mixes tokens: give the start of two tokens by exactly one of p, c and gap (or n = 1)"
+
+#: what to pass instead of layers that do not fit into memory, where more than one is kept
+FEWER = "record='last', record=k or the layers to keep, "
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,14 +179,15 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     if name == "p":
         return q0, np.asarray(q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q"))
     check_angle(v, name)
-    return q0, np.asarray(q0 * (1.0 - v) if name == "c" else q0 * v)
+    apart = 1.0 - v if name == "c" else v
+    return q0, np.asarray(np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0)))  # inputs that differ are not one
 
 
 def check_angle(v: Floats, name: str) -> None:
     """A correlation c of -1 to 1, a gap 1 - c of 0 to 2."""
     low, high = (-1.0, 1.0) if name == "c" else (0.0, 2.0)
     if (v < low).any() or (v > high).any():
-        raise ValueError(f"{name} = {v[(v < low) | (v > high)].flat[0]:g}: must be between {low:g} and {high:g}")
+        raise ValueError(f"{name} = {arguments.shown(v[(v < low) | (v > high)].flat[0])}: must be between {low:g} and {high:g}")
 
 
 def _outline(layers: NDArray[np.int64], paired: bool) -> Outline:
@@ -292,7 +298,7 @@ def prepared_moments(
         need = 8.0 * (count * (6 * kept * (out is None) + 2 + len(values)) + kept)
         kinds = f"out='sweep.zarr' to keep it on disk, out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
         details = f" ({count} settings x {kept} layers)"
-        check_memory("the result", need, details, f"record='last', record=k or the layers to keep, {kinds}")
+        check_memory("the result", need, details, FEWER * (kept > 1) + kinds)
 
     layers = layers_of(record, depth, check_size)
     check_coefficients(rec.block, values, depth)
@@ -320,8 +326,8 @@ def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:
     q_, d, n_ = np.broadcast_arrays(q0, delta0, n)
     low = q_ * n_ - d * (n_ - 1)  # q + (n - 1) p, the smallest eigenvalue for p < 0
     if (low < -1e-12 * q_ * n_).any():
-        i = np.flatnonzero(low < -1e-12 * q_ * n_)[0]
+        i, shown = np.flatnonzero(low < -1e-12 * q_ * n_)[0], arguments.shown
         raise ValueError(
-            f"p = {(q_ - d).flat[i]:g} with q = {q_.flat[i]:g}: n = {n_.flat[i]:g} tokens cannot all have that covariance; "
-            f"p must be at least -q/(n-1) = {-q_.flat[i] / (n_.flat[i] - 1):g}"
+            f"p = {shown((q_ - d).flat[i])} with q = {shown(q_.flat[i])}: n = {n_.flat[i]:g} tokens cannot all have that covariance; "
+            f"p must be at least -q/(n-1) = {shown(-q_.flat[i] / (n_.flat[i] - 1))}"
         )

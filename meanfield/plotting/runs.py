@@ -44,8 +44,8 @@ def plot_run(run: Run | PairRun, ax: matplotlib.axes.Axes | None = None, quantit
     Raises
     ------
     ValueError
-        An unknown quantity, one that a run of a single input does not have, a grid of more than one dimension, or a run with
-        record="last".
+        An unknown quantity, one that a run of a single input does not have, a grid of more than one dimension or without settings, or
+        a run with record="last".
     ImportError
         matplotlib is not installed.
     """
@@ -58,6 +58,8 @@ def plot_run(run: Run | PairRun, ax: matplotlib.axes.Axes | None = None, quantit
             f"a grid of shape {grid} has {len(grid)} dimensions and a figure shows one: pass one array to propagate, "
             "or select with run.to_xarray()"
         )
+    if not run.q.size:
+        raise ValueError(f"a grid of shape {grid} has no settings: there is no curve to draw")
     if len(run.layers) == 1 and run.depth > 0:
         raise ValueError("this run kept one layer and a figure is over depth: pass record='all' or a whole number to propagate")
     if not hasattr(run, quantity):

@@ -26,7 +26,7 @@ from meanfield.blocks.elementary import Activate, Identity, Linear, Scale
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.blocks.widths import widths
 from meanfield.budgets import Sizes, cost
-from meanfield.numeric.outlines import check_memory
+from meanfield.memory import check_memory
 from meanfield.reference.drawing import place, redraw, seeded
 from meanfield.reference.draws import Draw, gaussian
 from meanfield.reference.expressions import tensor_function

@@ -80,7 +80,7 @@ def local_exponent(
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This block has the parameters: {', '.join(sorted(names)) or 'none'}")
     at = arguments.number_array(lam, "lam")
     if (at <= 0).any():
-        raise ValueError(f"lam = {at[at <= 0].flat[0]:g}: a gain must be positive")
+        raise ValueError(f"lam = {arguments.shown(at[at <= 0].flat[0])}: a gain must be positive")
     given = {"q": arguments.variance_array(q, "q"), "p": start, **values}
     return _log_derivative(system, at, given)
 

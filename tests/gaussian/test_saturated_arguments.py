@@ -1,5 +1,7 @@
 """Functions of functions that go to a limit: an arc of one next to 1, a modulus or a larger of two that is always the same."""
 
+import time
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -81,3 +83,13 @@ def test_a_logarithm_of_cosh_is_critical() -> None:
     assert (found["sigma_w"], found["q"]) == pytest.approx((1.9445231060667512, 0.472211986381593), rel=1e-12)
     other = mf.critical(mf.mlp(mf.Activation(TANGENTS[0])), sigma_b=0.2)
     assert other["sigma_w"] == pytest.approx(mf.critical(mf.mlp(mf.tanh), sigma_b=0.2)["sigma_w"], rel=1e-12)
+
+
+@pytest.mark.parametrize("beta", [10**5, 10**6])
+def test_a_steep_sigmoid_is_told_from_zero_at_once(beta: int) -> None:
+    """exp(-beta 4/7) beside 1 takes hundreds of thousands of digits"""
+    begin = time.process_time()
+    swish = x / (1 + sp.exp(-beta * x))
+    assert not is_zero(swish + swish.xreplace({x: -x}))
+    assert is_zero(swish - swish.xreplace({x: -x}) - x)
+    assert time.process_time() - begin < 3.0

@@ -268,7 +268,7 @@ def test_bad_input_leaves_nothing(name, tmp_path, monkeypatch):
 
 
 def test_a_chunk_that_cannot_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("meanfield.numeric.outlines.available_memory", lambda: 1e6)
+    monkeypatch.setattr("meanfield.memory.available_memory", lambda: 1e6)
     with pytest.raises(ValueError, match=r"1\.2e\+05 settings|120000 settings"):
         numpy_run(sigma_w=da.from_array(np.ones((24000, 1)), chunks=-1))
 

@@ -660,6 +660,7 @@ def test_opposite_inputs_are_one_behind_an_even_function(phi: mf.Activation) -> 
     assert odd.gap[0, -1] == 0.0 < odd.gap[1, -1]
     assert odd.status.tolist() == ["ok", "ok"]
     assert mf.propagate(mf.mlp(mf.tanh), 9, 1.0, gap=1e-299, sigma_w=0.1, sigma_b=0.1).status == "gap underflow"
+    assert mf.propagate(mf.mlp(mf.tanh), 9, 5e-324, gap=0.5, sigma_w=0.1, sigma_b=0.1).status == "gap underflow"  # q (1 - c) is no double
 
 
 @pytest.mark.parametrize(
