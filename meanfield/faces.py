@@ -172,8 +172,8 @@ class Labelled:
         return result
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """The same as a pandas table, a row for each combination of coordinates."""
-        return self.to_xarray().to_dataframe().reset_index()
+        """The same as a pandas table, a row for each combination of coordinates; without what a run has between its layers, chi."""
+        return self.to_xarray().drop_dims("repeat", errors="ignore").to_dataframe().reset_index()
 
     def to_csv(self, path: str | Path) -> Path:
         """The table as a file of comma-separated values, numbers in full; returns its path."""

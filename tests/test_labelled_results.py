@@ -113,7 +113,8 @@ def test_a_file_gives_back_what_was_written(result, tmp_path):
 
 
 def test_tables_hold_every_number(result, tmp_path):
-    data, frame = result.to_xarray(), result.to_dataframe()
+    """but those between layers, which are none of a layer"""
+    data, frame = result.to_xarray().drop_dims("repeat", errors="ignore"), result.to_dataframe()
     assert set(frame.columns) == set(data.variables) | set(data.dims)
     assert len(frame) == max(1, int(np.prod(list(data.sizes.values()))))
     assert result.to_csv(tmp_path / "r.csv") == tmp_path / "r.csv"

@@ -108,7 +108,7 @@ class Run(faces.Labelled):
 
     @property
     def outline(self) -> Outline:
-        return _outline(self.layers, self._delta is not None)
+        return _outline(self.layers, self.depth, self._delta is not None)
 
     def _two(self, name: str) -> Floats:
         if self._delta is None:
@@ -190,9 +190,11 @@ def check_angle(v: Floats, name: str) -> None:
         raise ValueError(f"{name} = {arguments.shown(v[(v < low) | (v > high)].flat[0])}: must be between {low:g} and {high:g}")
 
 
-def _outline(layers: NDArray[np.int64], paired: bool) -> Outline:
+def _outline(layers: NDArray[np.int64], depth: int, paired: bool) -> Outline:
     names = ("q", *(("p", "c", "gap") * paired), "log_apjn", "log_apjn_forward", "log_chi_product")
-    return Outline({**dict.fromkeys(names, ("layer",)), "status": ()}, {"layer": layers})
+    between: dict[str, tuple[str, ...]] = {"chi": ("repeat",)} if depth else {}
+    repeats = layers[:-1] if layers.size > 1 else layers - 1
+    return Outline({**dict.fromkeys(names, ("layer",)), **between, "status": ()}, {"layer": layers, "repeat": repeats})
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ class Moments:
 
     @property
     def outline(self) -> Outline:
-        return _outline(self.layers, self.delta0 is not None)
+        return _outline(self.layers, self.depth, self.delta0 is not None)
 
     @cached_property
     def source(self) -> str:

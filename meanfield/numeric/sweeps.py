@@ -27,7 +27,7 @@ class Sweep(faces.Labelled):
     """A run over a grid whose numbers are dask arrays: read from a store, or computed when they are asked for.
 
     Every quantity of the run that `propagate` would return of the same network on numpy arrays is an attribute with the same bits, but
-    for what such a run derives on demand (`chi`, the gradient correlation of a `Run`): `sweep.q`, `sweep.gap`, `sweep.log_apjn`,
+    for what such a run derives on demand (the gradient correlation of a `Run`): `sweep.q`, `sweep.gap`, `sweep.log_apjn`, `sweep.chi`,
     `sweep.status`. `sweep.q.compute()` is an array, `sweep.to_xarray()` a dataset that stays lazy.
 
     Attributes

@@ -87,7 +87,8 @@ class Table:
         numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
         numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
         try:
-            coefficients = made.coefficients(entry)
+            with np.errstate(all="ignore"):  # no panel is made of what is no number
+                coefficients = made.coefficients(entry)
         except (Impossible, ValueError):
             numbers[entry] = NONE
             return _joined(numbers)

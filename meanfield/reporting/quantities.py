@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["MAPS", "PAIRS", "RUNS", "SLOPE_AT_POINT", "TOKENS", "Quantity", "maps_where"]
+__all__ = ["FACTORS", "MAPS", "PAIRS", "RUNS", "SLOPE_AT_POINT", "TOKENS", "Quantity", "maps_where"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ RUNS: Final = {
     "log_apjn_forward": Quantity("ln J^{l,0}", r"\ln\,\mathcal{J}^{\,l,0}"),
     "log_chi_product": Quantity("sum of ln chi from l to L", r"\sum_{k \geq l} \ln\,\chi_k"),
 }
+
+#: between the layers of a run
+FACTORS: Final = {"chi": Quantity("same-token factor of the repeat that starts there", r"\chi_l")}
 
 #: what a run of two inputs has beside these, or in their place
 PAIRS: Final = {

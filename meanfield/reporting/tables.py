@@ -22,7 +22,7 @@ from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
 from meanfield.numeric.runs import Run
 from meanfield.numeric.sweeps import Sweep
-from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES, SLOPE_AT_POINT, TOKENS, Quantity, maps_where
+from meanfield.reporting.quantities import FACTORS, MAPS, PAIRS, RUNS, SHAPES, SLOPE_AT_POINT, TOKENS, Quantity, maps_where
 from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve
 from meanfield.scaling.gradients import GradientCheck
@@ -79,7 +79,7 @@ def _numbers(parameters: Mapping[str, Any]) -> dict[str, float]:
 def _(run: Run | PairRun | GramRun | Sweep) -> xarray.Dataset:
     """over (grid dimensions, layer, ...); a parameter that varies along one grid dimension names it"""
     outline, axes = run.outline, run.axes
-    known = RUNS | (TOKENS if "gram" in outline.quantities else PAIRS)
+    known = RUNS | FACTORS | (TOKENS if "gram" in outline.quantities else PAIRS)
     data: dict[str, Any] = {
         name: ((*axes.dims, *own), getattr(run, name), _attrs(known[name]) if name in known else _STATUS)
         for name, own in outline.quantities.items()

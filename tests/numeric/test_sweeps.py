@@ -65,6 +65,17 @@ def client():
         yield client
 
 
+@pytest.mark.parametrize("record", ["all", "last", 3])
+def test_the_factors_of_repeats_are_lazy_too(record, tmp_path):
+    run = numpy_run(record=record)
+    for given in ({"sigma_w": da.from_array(SIGMA, chunks=(5, 1))}, {"out": tmp_path / "sweep.zarr"}):
+        sweep = numpy_run(record=record, **given)
+        np.testing.assert_array_equal(sweep.chi.compute(scheduler="synchronous"), run.chi)
+        assert sweep.to_xarray().chi.repeat.values.tolist() == {"all": [*range(7)], "last": [6], 3: [0, 3, 6]}[record]
+    assert "chi" not in run.to_dataframe()
+    assert not hasattr(numpy_run(depth=0, sigma_w=da.from_array(SIGMA, chunks=(5, 1))), "chi")
+
+
 # -- on a cluster -------------------------------------------------------------------------------------------------------------------------
 
 
