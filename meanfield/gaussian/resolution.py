@@ -37,7 +37,7 @@ Real = Callable[[Floats], Floats]
 
 REACH = 1e20  # the line is cut up to here
 _FARTHEST = 1e153  # and up to here where f goes on as it is: a hundred times the square of that is a double
-_BEYOND = np.geomspace(REACH, _FARTHEST, 40)
+_BEYOND = np.geomspace(REACH, _FARTHEST, 400)
 _PANELS = 500  # at most so many panels on either side of 0
 _SAMPLES = 41  # Chebyshev points of a panel
 _RESOLVED = 20  # coefficients that a resolved panel may need
@@ -208,19 +208,21 @@ def panel_ends(f: Real, size: float, low: float, high: float) -> list[float]:
 
 
 def _onward(f: Real, size: float, ends: list[float]) -> list[float]:
-    """as far as squares of numbers are doubles: one more panel where f is a power of x up to x^2 from the last end on, or so small that
-    all of it counts for nothing; else those that resolve f, as a logarithm or a root"""
+    """as far as squares of numbers, and f, are doubles: one more panel where f is a power of x up to x^4 from the last end on, or so small
+    that all of it counts for nothing; else those that resolve f, as a logarithm or a root"""
     if abs(ends[-1]) != REACH:
         return ends
     far = math.copysign(1.0, ends[-1]) * _BEYOND
     with np.errstate(all="ignore"):
         values = np.asarray(f(far))
-        powers = values / far ** np.arange(3.0)[:, None]
+        count = int(np.append(np.isfinite(values), False).argmin())
+        far, values = far[:count], values[:count]
+        if count < 2:
+            return ends
+        powers = values / far ** np.arange(5.0)[:, None]
         still = (np.ptp(powers, axis=1) <= 1e-14 * np.abs(powers).max(axis=1)).any()
         nothing = (np.abs(values * far) <= 1e-19 * size).all()
-    if not np.isfinite(values).all():
-        return ends
-    last = math.copysign(_FARTHEST, ends[-1])
+    last = float(far[-1])
     return [*ends, *([last] if still or nothing else march(f, size, ends[-1], last, 2.0 * REACH)[1:])]
 
 

@@ -6,6 +6,7 @@ homogeneous of degree k: quadrature, whose own numbers would leave the doubles, 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -18,13 +19,17 @@ __all__ = ["FAR", "WIDE", "far_power", "far_sides", "power_and_limit", "power_an
 
 x = known("x")
 
-#: from this variance on nothing but the powers counts: what is bounded is 1e-57 of |x|, and |x|^k with k <= 2 is a double
-FAR = sp.Integer(4) ** 190
+#: from this variance on nothing but the powers counts: what is bounded is 1e-36 of |x|, and squares of |x|^k with k <= 4 are doubles
+FAR = sp.Integer(4) ** 120
+#: the largest k, and how fine a fraction it may be
+_STEEPEST, _FINEST = 4, 100
 #: the same of products of many, of functions that are powers from near on: what is left is 1e-17 of |x|
 WIDE = sp.Integer(4) ** 58
 #: distances at which a function is looked at, and how far the powers may be off there
-_PROBES = np.array([3.7e40, 1.1e57, 6.3e66, 2.9e91, 8.3e113, 1.7e149])
+_PROBES = np.array([1.3e36, 3.7e40, 1.1e57, 6.3e66, 1.9e76, 2.9e91, 8.3e113, 1.7e149])
 _ROUNDING = 1e-14
+#: how many of the distances there must be at which the function is less than that
+_FEWEST, _LARGEST = 4, 1e306
 #: where the powers are read off, without rounding, and distances from the least of which on nothing else may be left beside them
 _AT, _BEYOND = 2.0**200, 40.0 * 2.0 ** np.arange(17.0)
 #: of the largest value there, or of what is a constant but for x^-3 and less, which counts as that moment does
@@ -34,14 +39,22 @@ _NEAR, _NARROW = np.linspace(-40.0, 40.0, 8001), 500.0
 
 
 @lru_cache(maxsize=512)
-def far_power(f: sp.Expr) -> int | None:
-    """k <= 2, where f is a power on both sides; None where it is none."""
+def far_power(f: sp.Expr) -> sp.Rational | None:
+    """k, from 0 to 4, where f is a power on both sides, as far as it is a double; None where it is none."""
     if len(f.free_symbols) != 1:
-        return 0 if f.is_number and f != 0 else None
+        return sp.S.Zero if f.is_number and f != 0 else None
     value = mended_function(f)
     with np.errstate(all="ignore"):
-        sides = [np.asarray(value(sign * _PROBES)) for sign in (1.0, -1.0)]
-    return next((k for k in (0, 1, 2) if all(map(_is_constant, (s / _PROBES**k for s in sides))) and _counts(sides, k)), None)
+        sides = np.array([value(sign * _PROBES) for sign in (1.0, -1.0)])
+        known = np.isfinite(sides).all(axis=0) & (np.abs(sides) < _LARGEST).all(axis=0)
+        sides, probes = sides[:, known], _PROBES[known]
+        if probes.size < _FEWEST:
+            return None
+        larger = np.abs(sides[np.abs(sides[:, 0]).argmax()])
+        slope = float(np.log(larger[1] / larger[0]) / np.log(probes[1] / probes[0]))
+        k = sp.Rational(slope).limit_denominator(_FINEST) if 0.0 <= slope < math.inf else None
+        ratios = sides / probes ** float(k or 0)
+    return k if k is not None and k <= _STEEPEST and all(map(_is_constant, ratios)) and _counts(ratios) else None
 
 
 def power_and_limit(f: sp.Expr) -> tuple[int, sp.Expr] | None:
@@ -54,10 +67,11 @@ def power_and_limit(f: sp.Expr) -> tuple[int, sp.Expr] | None:
 
 
 def far_sides(f: sp.Expr) -> tuple[int, float, float] | None:
-    """k, a_- and a_+ of what is a power on both sides, whatever else it has; None where it is none."""
-    k = far_power(f)
-    if k is None:
+    """k <= 2, a_- and a_+ of what is such a power on both sides, whatever else it has; None where it is none."""
+    power = far_power(f)
+    if power not in (0, 1, 2):
         return None
+    k = int(power)
     left, right = (float(mended_function(f)(np.array([sign * _AT]))[0]) / _AT**k for sign in (-1.0, 1.0))
     return k, left, right
 
@@ -84,6 +98,6 @@ def _is_constant(ratios: np.ndarray) -> bool:
     return bool(np.isfinite(ratios).all() and np.ptp(ratios) <= _ROUNDING * max(np.abs(ratios).max(), _ROUNDING))
 
 
-def _counts(sides: list[np.ndarray], k: int) -> bool:
+def _counts(ratios: np.ndarray) -> bool:
     """whether one side is that power, and not less"""
-    return any(bool((np.abs(s) > _ROUNDING * _PROBES**k).all()) for s in sides)
+    return bool((np.abs(ratios) > _ROUNDING).all(axis=1).any())

@@ -29,7 +29,7 @@ __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 Floats = NDArray[np.float64]
 
 #: what a layer costs at least, of however few points, a layer of a point in closed form being 1
-LAYER = 1e5
+LAYER = 1e6
 
 
 def _layers(record: str | int | Sequence[int], passes: Passes, count: int) -> NDArray[np.int64]:

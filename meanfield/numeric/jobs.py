@@ -284,11 +284,14 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
-    """Refuse layers that were to be spared, where one by one they take minutes or days."""
+    """Refuse layers that take minutes or days one by one: those that were to be spared, and those of one point, during which no bar
+    moves."""
     layers, count = job.depth * kernel.layers, job.q0.shape[0]
+    unseen, cost, who = float(layers * kernel.weight), 0.0, "each layer that is kept is run"
     if job.marks.size <= SOME:
         who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
-        check_patience(job.depth, layers, layers * max(count * kernel.weight, ALONE), who, how)
+        cost = layers * max(count * kernel.weight, ALONE)
+    check_patience(job.depth, layers, max(cost, unseen), who, how, unseen)
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:

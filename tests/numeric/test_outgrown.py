@@ -4,6 +4,7 @@ after."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,3 +49,33 @@ def test_what_has_no_number_for_other_reasons_is_invalid() -> None:
     bump = mf.mlp(mf.Activation(mf.x * sp.exp(-(mf.x**2))))
     assert mf.propagate(bump, 6, 1e200, c=0.5, sigma_w=1.3, sigma_b=0.1).status == "invalid"
     assert math.isnan(mf.propagate(bump, 6, 1e200, c=0.5, sigma_w=1.3, sigma_b=0.1).q[-1])
+
+
+STEPPED = sp.Piecewise((-sp.Rational(1, 2), mf.x < -1), (mf.x, mf.x < sp.Rational(1, 2)), (mf.x**2 + 1, True))
+RISING = {
+    "a broken power": (sp.Abs(mf.x) ** sp.Rational(3, 2), 0.3, 2 * math.sqrt(2 / math.pi), 1.5),
+    "a square beside jumps": (STEPPED, 0.1, 1.5, 2.0),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("f", "bias", "factor", "power"), RISING.values(), ids=RISING)
+@pytest.mark.parametrize("gap", [None, 0.5])
+def test_what_rises_as_a_power_is_right_until_it_leaves_the_doubles(f: sp.Expr, bias: float, factor: float, power: float, gap: Any) -> None:
+    for q in (1.0, np.array([1.0, 1e-3])):  # in plain Python and in tables too
+        run = mf.propagate(mf.mlp(mf.Activation(f)), 20, q, gap=gap, sigma_w=1.0, sigma_b=bias)
+        own = np.atleast_2d(run.q)[0]
+        last = int(np.isfinite(own).sum()) - 1
+        assert np.ravel(run.status)[0] == "overflow"
+        assert np.log10(own[last]) * power > 300
+        far = own[: last + 1] > 1e20
+        assert np.allclose(own[1 : last + 1][far[:-1]], factor * own[:last][far[:-1]] ** power, rtol=1e-12, atol=0)
+        if gap is not None:
+            assert np.isfinite(np.atleast_2d(run.gap)[0, : last + 1]).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_tables_of_what_is_no_double_are_not_made_and_say_nothing() -> None:
+    jumping = mf.mlp(mf.Activation(mf.x + 7 * sp.Heaviside(mf.x - 90)))
+    run = mf.propagate(jumping, 2, np.geomspace(1e-6, 1e6, 5), gap=0.5, sigma_w=0.5, sigma_b=0.0)
+    assert np.isfinite(run.gap).all()

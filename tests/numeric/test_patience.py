@@ -34,6 +34,16 @@ def test_days_are_refused(call: object) -> None:
     call(3)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("depth", [10**6, 5 * 10**6])
+def test_minutes_by_quadrature_are_refused_whatever_is_kept(depth: int) -> None:
+    """of one point, during which no bar moves"""
+    bump = mf.Residual(mf.Activate(mf.Activation(mf.x * sp.exp(-sp.sqrt(1 + mf.x**2)))) >> mf.Linear())
+    begin = time.process_time()
+    with pytest.raises(ArithmeticError, match=rf"depth = {depth}: each layer that is kept .* would take some .* minutes"):
+        mf.propagate(bump, depth, 1e20, sigma_w=0.7, sigma_b=1e5)
+    assert time.process_time() - begin < 60
+
+
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process on Windows")
 def test_derivatives_hear_the_user() -> None:
     mf.sensitivity(mf.mlp(mf.tanh), 300, with_respect_to="sigma_w", **TANH)  # what is made first is there
