@@ -46,8 +46,8 @@ def far_power(f: sp.Expr) -> sp.Rational | None:
     value = mended_function(f)
     with np.errstate(all="ignore"):
         sides = np.array([value(sign * _PROBES) for sign in (1.0, -1.0)])
-        known = np.isfinite(sides).all(axis=0) & (np.abs(sides) < _LARGEST).all(axis=0)
-        sides, probes = sides[:, known], _PROBES[known]
+        doubles = (np.abs(sides) < _LARGEST).all(axis=0)
+        sides, probes = sides[:, doubles], _PROBES[doubles]
         if probes.size < _FEWEST:
             return None
         larger = np.abs(sides[np.abs(sides[:, 0]).argmax()])
