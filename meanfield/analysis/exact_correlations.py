@@ -17,7 +17,7 @@ from meanfield.analysis.derivatives import Name
 from meanfield.analysis.maps import StepMap
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.parities import is_odd
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known
 
@@ -75,13 +75,9 @@ def _product(f: sp.Expr, g: sp.Expr, variance: sp.Expr, covariance: sp.Expr) -> 
 
 
 def _mean(f: sp.Expr, variance: sp.Expr) -> sp.Expr:
-    return S.Zero if _is_odd(f) else sp.Add(*[Expectation(term, variance) for term in sp.Add.make_args(sp.expand(f))])
+    return S.Zero if is_odd(f) else sp.Add(*[Expectation(term, variance) for term in sp.Add.make_args(sp.expand(f))])
 
 
 def _mirrored(f: sp.Expr) -> sp.Expr:
     """f(-x)"""
-    return -f if _is_odd(f) else f.xreplace({x: -x})
-
-
-def _is_odd(f: sp.Expr) -> bool:
-    return bool(odd_part(x * f) == 0)
+    return -f if is_odd(f) else f.xreplace({x: -x})

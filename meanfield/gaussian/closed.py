@@ -15,7 +15,7 @@ from sympy import S
 
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, products
 from meanfield.gaussian.either_sign import in_either_sign
-from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.expansions import folded
 from meanfield.gaussian.finiteness import collide, finite
 from meanfield.gaussian.forms import gap_of, shifted
 from meanfield.gaussian.guards import guarded, unguarded
@@ -61,7 +61,7 @@ def mean(f: sp.Expr, centred: bool = True) -> sp.Expr | None:
 
 def _even(f: sp.Expr) -> sp.Expr | None:
     try:
-        polynomial = sp.expand(even_part(f) / 2)
+        polynomial = sp.expand(folded(f) / 2)
     except NoExpansion:
         return None
     return mean(polynomial.xreplace({x: sp.Abs(x)})) if polynomial.is_polynomial(x) else None

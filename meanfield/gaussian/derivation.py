@@ -13,7 +13,7 @@ from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
 from meanfield.gaussian.certificates import CENTRED, Certificate, Law, certify
 from meanfield.gaussian.either_sign import cases, unsigned
-from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.expansions import folded
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finiteness import finite
 from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, pairs, total
@@ -200,7 +200,7 @@ def _by_powers(f: sp.Expr, parts: Powers, result: sp.Expr, quantity: sp.Expr) ->
 def _by_symmetry(f: sp.Expr, moment: str, result: sp.Expr, quantity: sp.Expr) -> Iterable[DerivationStep]:
     """a moment of one variable that closes because its even part is a polynomial of |x|"""
     g = f if moment == "mean" else f**2
-    even = sp.expand(even_part(g) / 2).xreplace({x: sp.Abs(x)})
+    even = sp.expand(folded(g) / 2).xreplace({x: sp.Abs(x)})
     yield DerivationStep("symmetry", quantity, Expectation(even, q))
     if even.has(x):
         yield DerivationStep("collect", Expectation(even, q), result)

@@ -28,7 +28,7 @@ from meanfield.gaussian.singularities import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
 from meanfield.symbols import among_reals, known
 
-__all__ = ["Expansion", "asymptotic", "coefficients", "even_part", "half", "scaled", "taylor", "taylor_rest"]
+__all__ = ["Expansion", "asymptotic", "coefficients", "folded", "half", "scaled", "taylor", "taylor_rest"]
 
 x, q = known("x"), known("q")
 
@@ -82,7 +82,7 @@ class Expansion:
 
 
 @cache
-def even_part(f: sp.Expr) -> sp.Expr:
+def folded(f: sp.Expr) -> sp.Expr:
     """f(x) + f(-x) on x > 0: a polynomial wherever it is one, and without switches where f has its kinks at 0 only."""
     g = sp.expand(half(f) + half(f.xreplace({x: -x})))
     try:
@@ -144,7 +144,7 @@ def taylor(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], ...],
         terms = tuple(t for t in found if t[1] <= order)
         if len(found) > len(terms):
             return terms, q ** found[len(terms)][1]
-    return terms, taylor_rest((even_part(f),), 2 * order + _BEYOND)
+    return terms, taylor_rest((folded(f),), 2 * order + _BEYOND)
 
 
 def taylor_rest(sides: tuple[sp.Expr, ...], reach: int) -> sp.Expr:
@@ -172,7 +172,7 @@ def asymptotic(f: sp.Expr, count: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], .
     """The first `count` terms and the remainder of E f(u) as q -> oo."""
     scale, g, a = scaled(f)
     try:
-        g = even_part(g)
+        g = folded(g)
         at_origin = at_zero(g, 1)
         if any(k <= -1 for k in at_origin):
             raise NoExpansion("it is not integrable at 0")

@@ -17,7 +17,7 @@ from functools import cache, partial
 import mpmath as mp
 import sympy as sp
 
-from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.expansions import folded
 from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
@@ -63,7 +63,7 @@ def _number(c: sp.Expr) -> mp.mpf:
 
 def _doubled(f: sp.Expr, parity: int) -> sp.Expr:
     """f(x) + f(-x), or x f(x) - x f(-x) for the odd part, on x > 0"""
-    return even_part(x**parity * f)
+    return folded(x**parity * f)
 
 
 def _powers(found: dict[sp.Expr, sp.Expr], parity: int) -> dict[sp.Expr, sp.Expr]:

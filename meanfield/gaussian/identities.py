@@ -18,8 +18,9 @@ import sympy as sp
 from sympy import S
 
 from meanfield.faces import latex
-from meanfield.gaussian.expansions import even_part, half, scaled
+from meanfield.gaussian.expansions import folded, half, scaled
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.parities import is_odd
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import is_smooth
 from meanfield.gaussian.special import exponentials
@@ -105,15 +106,15 @@ def identities(f: sp.Expr) -> tuple[Identity, ...]:
     """What is exactly true of E f(u), E f(u)^2 and their kin."""
     found: dict[sp.Eq, str] = {}
     for rule, left, right in (*_even_parts(f), *_relations(f), *_calculus(f)):
-        if left != right and (rule == "even part" or not _odd(left)):
+        if left != right and (rule == "even part" or not _says_nothing(left)):
             found.setdefault(sp.Eq(left, right, evaluate=False), rule)
     return tuple(Identity(statement, rule) for statement, rule in found.items())
 
 
-def _odd(side: sp.Expr) -> bool:
+def _says_nothing(side: sp.Expr) -> bool:
     """an expectation of an odd function: nothing but 0 = 0 follows"""
     nodes = side.atoms(Expectation)
-    return bool(nodes) and all(sp.expand(node.integrand + node.integrand.xreplace({x: -x})) == 0 for node in nodes)
+    return bool(nodes) and all(is_odd(node.integrand) for node in nodes)
 
 
 Claims = Iterator[tuple[str, sp.Expr, sp.Expr]]
@@ -124,7 +125,7 @@ def _even_parts(f: sp.Expr) -> Claims:
         if g.is_polynomial(x) or g.has(sp.DiracDelta):
             continue
         try:
-            polynomial = even_part(g) / 2
+            polynomial = folded(g) / 2
         except NoExpansion:
             continue
         if sp.expand(polynomial).is_polynomial(x):

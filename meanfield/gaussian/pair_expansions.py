@@ -27,7 +27,7 @@ import sympy as sp
 from sympy import Rational, S
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.expansions import coefficients, even_part, scaled, taylor_rest
+from meanfield.gaussian.expansions import coefficients, folded, scaled, taylor_rest
 from meanfield.gaussian.finite_parts import finite_part
 from meanfield.gaussian.forms import literature
 from meanfield.gaussian.local_expansions import at_infinity
@@ -166,7 +166,7 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
     count = order if not falling else max(0, min(order, int(sp.ceiling(-falling[0])) - 1))
     weights = []
     for i in range(count):
-        weights.append(sp.expand((-1) ** i * finite_part(even_part(x**i * f), 0) / sp.factorial(i)))
+        weights.append(sp.expand((-1) ** i * finite_part(folded(x**i * f), 0) / sp.factorial(i)))
     left_out = falling[0] if falling else -sp.Integer(order + 1)
     return _Generalised(tails, tuple(weights), left_out, bool(falling) and falling[0].is_Integer, pole)
 

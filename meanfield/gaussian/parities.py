@@ -10,7 +10,7 @@ from meanfield.gaussian.pieces import KINKED, NotClosed, with_its_mirror
 from meanfield.gaussian.zeros import is_zero
 from meanfield.symbols import known
 
-__all__ = ["even_part", "odd_part"]
+__all__ = ["even_part", "is_even", "is_odd", "odd_part"]
 
 x = known("x")
 
@@ -35,6 +35,16 @@ def even_part(f: sp.Expr) -> sp.Expr:
     1/2
     """
     return _part(f, 1)
+
+
+def is_odd(f: sp.Expr) -> bool:
+    """f(-x) = -f(x)"""
+    return bool(even_part(f) == 0)
+
+
+def is_even(f: sp.Expr) -> bool:
+    """f(-x) = f(x)"""
+    return bool(odd_part(f) == 0)
 
 
 def _part(f: sp.Expr, sign: int) -> sp.Expr:

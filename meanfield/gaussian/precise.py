@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import mpmath as mp
 import sympy as sp
@@ -30,7 +30,6 @@ from meanfield.gaussian.at_bound import rest_of
 from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.conditional_covariance import mean_covariance
 from meanfield.gaussian.correlated import mean_of_pair
-from meanfield.gaussian.expansions import half
 from meanfield.gaussian.fast_waves import Normal, are_fast, mean_of_waves, product_mean_of_waves
 from meanfield.gaussian.finiteness import pair_falls
 from meanfield.gaussian.flat_directions import Brink, Ridge, along_the_line
@@ -38,7 +37,7 @@ from meanfield.gaussian.growth import beyond, falls, grows, left_of, rates, unto
 from meanfield.gaussian.landmarks import Landmarks
 from meanfield.gaussian.lines import Line, mean_of_function, mean_of_lines
 from meanfield.gaussian.panels import Unresolved
-from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.parities import is_even, is_odd, odd_part
 from meanfield.gaussian.quadrants import mean_over_quadrants
 from meanfield.gaussian.smoothness import almost_everywhere
 from meanfield.gaussian.stable import complemented
@@ -102,20 +101,6 @@ def certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what:
     )
 
 
-@cache
-def _odd(f: sp.Expr) -> bool:
-    """f(-x) = -f(x): numerically, then by algebra, without switches that switch nothing"""
-    mirrored = f.xreplace({x: -x})
-    total = f + mirrored
-    if any(abs(sp.N(total.subs(x, sp.Rational(k, 7)), 30, chop=True)) > 1e-25 for k in (1, 5, 23)):
-        return False
-    return is_zero(half(f) + half(mirrored))
-
-
-def _even(f: sp.Expr) -> bool:
-    return bool(f == f.xreplace({x: -x}) or _odd(x * f))
-
-
 def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int, lost_bits: int = 0) -> mp.mpf:
     """E f(u), u ~ N(mean, variance), to prec bits, of which its terms are known to lose some more."""
     f = complemented(almost_everywhere(f))
@@ -123,8 +108,8 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int, lost_bits: 
     if (left := left_of(f, mean, variance)) is not None:
         return certified(lambda nats: along_the_line(left, variance, nats, numbers), numbers, prec, f"E[{f}]")
     if mean == 0 and beyond(f, variance) is None and not untold(f, variance):
-        f = sp.Add(*[t for t in sp.Add.make_args(f) if not _odd(t)])  # beside which the rest may be beyond all digits
-        if f == 0 or _odd(f):
+        f = sp.Add(*[t for t in sp.Add.make_args(f) if not is_odd(t)])  # beside which the rest may be beyond all digits
+        if f == 0 or is_odd(f):
             return mp.mpf(0)
     if are_fast((f, variance)):
         return mean_of_waves(Normal(f, mean, variance), prec)
@@ -183,7 +168,7 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
     """E f(u) g(v), to prec bits."""
     f, g = complemented(almost_everywhere(f)), complemented(almost_everywhere(g))
     numbers = numbers_for(f, g)
-    if law.m1 == 0 and law.m2 == 0 and ((_odd(f) and _even(g)) or (_even(f) and _odd(g))):
+    if law.m1 == 0 and law.m2 == 0 and ((is_odd(f) and is_even(g)) or (is_even(f) and is_odd(g))):
         return mp.mpf(0)
     if law.eps == 0:
         one = f * g.xreplace({x: law.m2 + law.sign * sp.sqrt(law.v2 / law.v1) * (x - law.m1)})

@@ -22,14 +22,14 @@ from meanfield.gaussian.centring import without_plateau
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.growth import rates
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.parities import is_even, is_odd
 from meanfield.gaussian.ranges import NoRange, Ranges, ranges_of
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import almost_everywhere, without_deltas
 from meanfield.gaussian.stable import complemented
 from meanfield.symbols import known
 
-__all__ = ["is_below", "is_odd"]
+__all__ = ["is_below", "vanishes"]
 
 x = known("x")
 
@@ -72,15 +72,14 @@ def is_below(e: sp.Expr, limit: float) -> bool:
     return False
 
 
-def is_odd(node: sp.Expr) -> bool:
+def vanishes(node: sp.Expr) -> bool:
     """Whether an expectation is 0 since its integrand is odd about the mean 0."""
     if isinstance(node, Expectation):
-        return bool(node.mean == 0 and odd_part(node.integrand) == node.integrand)
+        return bool(node.mean == 0 and is_odd(node.integrand))
     parts = node.separated() if isinstance(node, PairExpectation) else None
     if parts is None or any(m != 0 for m in node.args[4:]):
         return False
-    odd = [odd_part(part) for part in parts]
-    return any(odd[i] == parts[i] and odd[1 - i] == 0 for i in (0, 1))
+    return any(is_odd(parts[i]) and is_even(parts[1 - i]) for i in (0, 1))
 
 
 def _is_below(node: Node, limit: float, search: _Search) -> bool | None:

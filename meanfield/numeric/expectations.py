@@ -19,7 +19,7 @@ from meanfield.gaussian.growth import finite_below
 from meanfield.gaussian.guards import is_guarded, unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.parities import is_even, is_odd, odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.rewriting import rewritten
@@ -157,8 +157,8 @@ class Expectations(Calls):
             return c**2 * self._resolved(small, "gap", (g,), a**2 * v, a**2 * d)
         form = self._safe(node.closed)
         if form is not None:  # which leaves a few units in the last place of what is 0 of opposite inputs
-            return sp.Piecewise((form, d < 2 * v), (sp.S.Zero, True)) if self.stepping and odd_part(g) == 0 else form
-        if self.stepping and odd_part(x * g) == 0:
+            return sp.Piecewise((form, d < 2 * v), (sp.S.Zero, True)) if self.stepping and is_even(g) else form
+        if self.stepping and is_odd(g):
             return self._gap_of_odd(node, c**2 * self._gap_of(level, a**2 * v, a**2 * sp.Min(d, 2 * v - d)))
         if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(level, a**2 * v, a**2 * d)

@@ -11,7 +11,7 @@ from meanfield.blocks.laws import Law
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.no_variance import still
 from meanfield.gaussian.pair_expectation import Gap
-from meanfield.gaussian.parities import odd_part
+from meanfield.gaussian.parities import is_odd
 from meanfield.gaussian.series import NoExpansion
 from meanfield.numeric.gram_laws import explicit
 from meanfield.recurrence import Recursion
@@ -74,7 +74,7 @@ def joins(rec: Recursion, zero: frozenset[str]) -> bool:
     opposite = {**_bound(rec, zero), p: -q, delta: 2 * q}
 
     def mirrored(t: sp.Expr) -> bool:
-        return isinstance(t, Gap) and t.args[2] == 2 * t.args[1] and odd_part(t.integrand) == t.integrand
+        return isinstance(t, Gap) and t.args[2] == 2 * t.args[1] and is_odd(t.integrand)
 
     for stage in rec.stages:
         after, gap = (_at(e, opposite) for e in explicit(stage.law, (stage.law.output.q, stage.law.output.delta)))
