@@ -14,6 +14,7 @@ from sympy import S
 from sympy.core.function import ArgumentIndexError
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
+from meanfield.gaussian.cancelling import cancelled
 from meanfield.gaussian.series import (
     LOG,
     REST,
@@ -91,7 +92,7 @@ def exponential_at_zero(f: sp.Expr) -> Series | None:
     >>> exponential_at_zero(x * sp.exp(-2 / x**2) - x**2 * sp.exp(-3 / x**2)).rate
     {-2: -2}
     """
-    for form in (sp.expand, lambda e: sp.cancel(sp.together(exponentials(e)))):
+    for form in (sp.expand, lambda e: cancelled(exponentials(e))):
         g = form(f)
         if g == 0:
             return None
@@ -153,8 +154,8 @@ class _Walk(Arithmetic):
         try:
             return self._rule(f)
         except Faint:
-            better = sp.cancel(sp.together(exponentials(f)))
-            inner = f.func(*[sp.cancel(sp.together(exponentials(a))) for a in f.args])
+            better = cancelled(exponentials(f))
+            inner = f.func(*[cancelled(exponentials(a)) for a in f.args])
             for other in (inner, better):
                 if other != f:
                     try:
@@ -293,7 +294,7 @@ class _Walk(Arithmetic):
             return small
         value = sp.tanh(limit)
         if limit.has(sp.log):
-            value = sp.cancel(sp.together(value.rewrite(sp.exp)))
+            value = cancelled(value.rewrite(sp.exp))
         inverse = self.composed(self.scaled(small, value), lambda j: sp.Integer((-1) ** j))
         return self.mul(self.add(constant(value), small, f), inverse)
 

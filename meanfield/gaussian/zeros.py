@@ -9,6 +9,7 @@ import mpmath as mp
 import sympy as sp
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
+from meanfield.gaussian.cancelling import cancelled
 from meanfield.gaussian.pieces import KINKED
 from meanfield.gaussian.special import FAR, Reciprocal, exponentials, is_linear
 from meanfield.gaussian.tidying import TURNED, NestedRoot, cancels, tidy, upright
@@ -23,8 +24,6 @@ _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
 #: how many places are looked at of those where functions turn that are saturated at any other, so that nothing happens there
 _TURNS = 8
-#: exponents beyond which an exponential beside another number takes ever so many digits
-_BEYOND = 1000
 
 
 def vanishes(c: sp.Expr, digits: int = 40) -> bool:
@@ -90,7 +89,7 @@ def is_zero(h: sp.Expr) -> bool:
         if any(a.has(*_INTEGRALS) for t in h.atoms(*KINKED) for a in t.args):
             return False  # they decide, and stand in every derivative
         return bool(h.subs(x, 0).equals(0)) and is_zero(h.diff(x))
-    return bool(sp.cancel(sp.together(h)) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
+    return bool(cancelled(h) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
 
 
 def is_somewhere_nonzero(h: sp.Expr) -> bool:
@@ -105,7 +104,26 @@ def is_somewhere_nonzero(h: sp.Expr) -> bool:
 
 def _is_nonzero(number: sp.Expr) -> bool:
     """whether its digits, if there are any, say so"""
-    if any(abs(e.args[0]) > _BEYOND for e in number.atoms(sp.exp) if e.args[0].is_Rational):
+    try:
+        with mp.workdps(50):
+            value, error = _with_error(number)
+            return bool(abs(value) > mp.mpf(10) ** 10 * error + mp.mpf(10) ** -25)
+    except ValueError:
         return False
-    size = abs(sp.N(number, 30))
-    return bool(size.is_Float and size._prec > 1 and size > sp.Float("1e-25"))
+
+
+def _with_error(number: sp.Expr) -> tuple[mp.mpc, mp.mpf]:
+    """a number to forty digits of the terms of its sums, of which sympy would look for more and more where one is 0"""
+    if number.is_Add:
+        values, errors = zip(*map(_with_error, number.args), strict=True)
+        return mp.fsum(values), mp.fsum(errors)
+    if number.is_Mul:
+        value, least, most = mp.mpf(1), mp.mpf(1), mp.mpf(1)
+        for factor, error in map(_with_error, number.args):
+            value, least, most = value * factor, least * abs(factor), most * (abs(factor) + error)
+        return value, most - least
+    found = sp.N(number, 40)
+    size = abs(found)
+    if not size.is_Float or size._prec < 100:
+        raise ValueError(f"{number} has no digits")
+    return mp.mpmathify(found._to_mpmath(mp.mp.prec)), mp.mpf(10) ** -38 * abs(mp.mpmathify(size))

@@ -9,6 +9,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield import x
+from meanfield.gaussian.cancelling import cancelled
 from meanfield.gaussian.zeros import is_zero
 
 ARCS = [sp.asin(sp.tanh(x)), sp.acos(sp.tanh(x)), sp.asin(sp.erf(x)), sp.acos(-sp.erf(x)), sp.asin(sp.tanh(2 * x + 1))]
@@ -91,5 +92,27 @@ def test_a_steep_sigmoid_is_told_from_zero_at_once(beta: int) -> None:
     begin = time.process_time()
     swish = x / (1 + sp.exp(-beta * x))
     assert not is_zero(swish + swish.xreplace({x: -x}))
-    assert is_zero(swish - swish.xreplace({x: -x}) - x)
-    assert time.process_time() - begin < 3.0
+    zero = swish - swish.xreplace({x: -x}) - x
+    assert is_zero(zero)
+    gentle = 1 / (1 + sp.exp(-x)) + 1 / (1 + sp.exp(x)) - 1
+    assert is_zero(zero * sp.tanh(x) + gentle)  # exp(beta x) is no power of exp(x) here
+    assert not is_zero(zero * sp.tanh(x) + gentle / 2 + x)
+    assert time.process_time() - begin < 5.0
+
+
+def test_a_steep_bump_beside_a_gentle_function_is_told_from_zero_at_once() -> None:
+    """whose values next to where it turns are exp(-10^9) and less"""
+    begin = time.process_time()
+    f = sp.exp(-((10**4 * (x - 2)) ** 2)) + sp.tanh(x)
+    assert not is_zero(f**2 + f.xreplace({x: -x}) ** 2)
+    assert is_zero((f - sp.tanh(x)) * (sp.tanh(x) ** 2 - 1 + sp.cosh(x) ** -2))
+    assert time.process_time() - begin < 5.0
+
+
+def test_lowest_terms_of_exponentials_of_unlike_rates() -> None:
+    steep = 10**8 + 1
+    whole = (sp.exp(steep * x) + 1) * (sp.exp(x) - 1) / ((sp.exp(2 * x) - 1) * (sp.exp(2 * steep * x) - 1))
+    lowest = cancelled(whole)
+    assert sp.denom(sp.together(lowest)).subs(x, 0) == 0
+    assert sp.simplify(lowest - 1 / ((sp.exp(x) + 1) * (sp.exp(steep * x) - 1))) == 0
+    assert cancelled((sp.exp(2 * x) - 1) / (sp.exp(x) - 1)) == sp.exp(x) + 1
