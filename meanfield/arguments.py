@@ -239,6 +239,8 @@ def _finite_array(value: Any, name: str) -> np.ndarray:
 
 def _misfit(value: Any) -> Any:
     """the entry that makes of numbers what is none of them, the first if none does by itself"""
+    if isinstance(value, np.ndarray) and value.dtype != object:  # of one kind, and a view of one number may have ever so many
+        return value.flat[0].item()
     entries = np.asarray(value, dtype=object)
     return next((v for v in entries.flat if not exact.is_number(v)), entries.flat[0])
 

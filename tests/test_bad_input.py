@@ -191,6 +191,19 @@ def test_a_value_is_shown_in_enough_digits() -> None:
     refused(lambda: mf.propagate(RELU, **{**START, "q": [1, "2"]}), "q = '2'", "text", kind=TypeError)
 
 
+def test_a_view_of_one_thing_that_is_no_number_is_not_copied() -> None:
+    for value, word in ((True, "truth values"), (1j, "complex numbers")):
+        wide = np.broadcast_to(value, WIDE.shape)
+        refused(lambda v=wide: mf.propagate(RELU, **{**START, "sigma_w": v}), f"sigma_w = {value}", word, kind=TypeError)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("name", "value"), [("gap", 2.0), ("c", [0.5, -0.9]), ("p", -1e308)])
+def test_a_start_whose_inputs_are_no_double_apart(name: str, value: Any) -> None:
+    start = {**START, "c": None, "q": 1e308, name: value}
+    refused(lambda: mf.propagate(RELU, **start), f"q = 1e+308 with {name} = {np.min(value):g}", "largest double", kind=ValueError)
+
+
 @pytest.mark.parametrize("value", bad(3, None, "mlp", mf.relu, sp.tanh(mf.x), RELU.blocks))
 def test_net(value: Any) -> None:
     refused(lambda: mf.propagate(value, 3, 1.0), "net", kind=TypeError)

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis.growth_check import Check, Fit
@@ -140,6 +141,14 @@ def test_dimensions_and_attributes_of_a_grid():
     overflow = RESULTS["overflow"]().to_xarray()
     assert overflow.status.item() == "overflow"
     assert bool(np.isnan(overflow.q.values[-1]))
+
+
+@pytest.mark.parametrize("name", ["chi", "repeat", "layer", "status"])
+def test_a_parameter_may_be_called_as_a_quantity_is(name):
+    net = mf.Activate(mf.relu) >> mf.Linear(sp.Symbol(name, positive=True), 0)
+    data = mf.propagate(net, 3, 1.0, c=0.5, **{name: np.array([1.0, 2.0])}).to_xarray()
+    assert data.chi.dims == (f"{name}_0", "repeat")
+    assert data[f"{name}_0"].values.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.torch

@@ -134,11 +134,19 @@ class Expectations(Calls):
         summed = self.call("projected", (self.integrand(g),), n, _where(sp.Not(near), v))
         return scale * (summed if small is None else sp.Piecewise((small[0].xreplace({q: v}), near), (summed, True)))
 
-    def _scaled(self, g: sp.Expr, v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-        """a variance that stands for v, however large that is, and by what products of two g are greater at v"""
+    def _scaled(self, g: sp.Expr, v: sp.Expr, gap: sp.Expr | None = None) -> tuple[sp.Expr, sp.Expr]:
+        """A variance that stands for v, however large that is, and by what products of two g, or what these lack, are greater at v.
+
+        A gap of a power below 1 is made near 0, where powers are not all that is left unless it is as large as such a variance itself.
+        """
         power = far_power(g) if self.stepping and not self.from_tables else None
-        near = v if power is None else sp.Min(v, sp.Float(FAR))
-        return near, sp.S.One if not power else sp.Max(1, v / sp.Float(FAR)) ** power
+        if power is None:
+            return v, sp.S.One
+        far = sp.Float(FAR)
+        if gap is None or power >= 1:
+            return sp.Min(v, far), sp.Max(1, v / far) ** power
+        lost = sp.Max(1, gap / far)
+        return v / lost, lost**power
 
     def _reaches(self, g: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:
         """whether g itself is taken as far as the Gaussian goes"""
@@ -207,8 +215,8 @@ class Expectations(Calls):
 
     def _plain_gap(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         f = self.integrand(from_zero(g))
-        near, scale = self._scaled(f.expression, v)
-        close = d * near / v
+        near, scale = self._scaled(f.expression, v, d)
+        close = d * (near / v)
         return scale * self.call("gap", (f, self.slope(g)), near, close if self.from_tables else sp.Min(near, close))  # but for rounding
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
@@ -308,9 +316,10 @@ class Expectations(Calls):
 
 @lru_cache(maxsize=512)
 def _homogeneous(f: sp.Expr, powers: tuple[Power, ...], v: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """A variance that stands for one however large, and by what moments are greater there, where the function is a power far out."""
+    """A variance that stands for one however large, and by what moments are greater there, where the function is a power far out, but no
+    constant, of which what a gap has is made near 0."""
     far = power_and_limit(f)
-    if far is None or (any(j for _, j in powers) and far_power(regular(f)) != far[0] - 1):
+    if far is None or far[0] == 0 or (any(j for _, j in powers) and far_power(regular(f)) != far[0] - 1):
         return v, sp.S.One
     near = _within_powers(v)
     degree = sum(far[0] * i + (far[0] if j == TURNED else (far[0] - 1) * j) for i, j in powers)

@@ -287,11 +287,13 @@ def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
     """Refuse layers that take minutes or days one by one: those that were to be spared, and those of one point, during which no bar
     moves."""
     layers, count = job.depth * kernel.layers, job.q0.shape[0]
-    unseen, cost, who = float(layers * kernel.weight), 0.0, "each layer that is kept is run"
-    if job.marks.size <= SOME:
+    unseen = float(layers * kernel.weight)
+    if job.marks.size > SOME:
+        who, how, cost = "each layer that is kept is run", f"{how} at one setting", unseen
+    else:
         who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
         cost = layers * max(count * kernel.weight, ALONE)
-    check_patience(job.depth, layers, max(cost, unseen), who, how, unseen)
+    check_patience(job.depth, layers, cost, who, how, unseen)
 
 
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ __all__ = ["WORDS", "Axes", "Outline", "axes_of", "is_lazy", "layers_of", "unlab
 
 #: the type of `status`: the longest word is "gap underflow"
 WORDS = np.dtype("U13")
-#: what no dimension of a grid may be called: quantities and dimensions of results
+#: what no dimension of a grid may be called, nor an argument along one: quantities and dimensions of results
 TAKEN = frozenset(
     [
         "q",
@@ -124,8 +124,8 @@ def unlabelled(given: Mapping[str, Any]) -> tuple[dict[str, Any], Axes | None]:
 
 
 def _start_name(name: str) -> str:
-    """What an argument is called as a coordinate: q and its like are quantities over the layers too."""
-    return f"{name}_0" if name in ("q", "p", "c", "gap", "q2") else name
+    """What an argument is called as a coordinate: q and its like, and a parameter of such a name, are something else in results."""
+    return f"{name}_0" if name in TAKEN else name
 
 
 def axes_of(given: Mapping[str, Any], grid: tuple[int, ...]) -> Axes:

@@ -3,6 +3,7 @@ r"""A recursion run over depth, for one setting or a grid of settings, and what 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -176,11 +177,18 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
     v = arguments.number_array(value, name)
     shape = arguments.broadcast({"q": q0, name: v})
     check_memory("the start", 8.0 * math.prod(shape), f" ({math.prod(shape)} settings)", "fewer values of q or of " + name)
-    if name == "p":
-        return q0, np.asarray(q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q"))
-    check_angle(v, name)
-    apart = 1.0 - v if name == "c" else v
-    return q0, np.asarray(np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0)))  # inputs that differ are not one
+    with np.errstate(over="ignore"):
+        if name == "p":
+            delta0 = q0 - arguments.within(v, q0, "p = {value} with q = {limit}: |p| must be at most q")
+        else:
+            check_angle(v, name)
+            apart = 1.0 - v if name == "c" else v
+            delta0 = np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0))  # inputs that differ are not one
+    if np.isinf(delta0).any():
+        at = np.isinf(delta0)
+        start, set_by = (arguments.shown(np.broadcast_to(a, shape)[at].flat[0]) for a in (q0, v))
+        raise ValueError(f"q = {start} with {name} = {set_by}: q - p must be below {sys.float_info.max:.4g}, the largest double")
+    return q0, np.asarray(delta0)
 
 
 def check_angle(v: Floats, name: str) -> None:
