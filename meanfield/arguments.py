@@ -101,15 +101,19 @@ def whole(value: Any, name: str, lowest: int = 1) -> sp.Expr:
 def above_zero(value: Any, name: str) -> sp.Expr:
     """A number above 0, or an expression, which sympy must not know to be none."""
     result = expression(value, name)
-    if result.is_nonpositive or (result.is_number and not result.is_positive):
+    if _is_no_size(result):
         raise ValueError(f"{name} = {shown(result)}: expected a number above 0, or an expression")
     return result
 
 
 def check_variance(value: sp.Expr, name: str) -> None:
     """A variance must be positive where sympy can tell."""
-    if value.is_nonpositive or (value.is_number and not value.is_positive):
+    if _is_no_size(value):
         raise ValueError(f"{name} = {value}: a variance must be positive")
+
+
+def _is_no_size(value: sp.Expr) -> bool:
+    return bool(value.is_nonpositive or (value.is_number and not value.is_positive))
 
 
 def covariance(p: Any, q1: sp.Expr, q2: sp.Expr, *given: Any) -> sp.Expr:

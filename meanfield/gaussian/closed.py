@@ -83,8 +83,7 @@ def product_mean(f: sp.Expr, g: sp.Expr, centred: bool = True) -> sp.Expr | None
 @_in_either_sign
 def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q, covariance p, radicands factored; means are 0, or M twice, or M and M2."""
-    result = _closed(lambda a, b: cross_of(a, b, (q, p, q), means), f, g)
-    return cross_of_powers(f, g, q, p, q) if result is None and means == (S.Zero, S.Zero) else result
+    return _product(f, g, (q, p, q), means)
 
 
 @cache
@@ -92,8 +91,13 @@ def cross(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | 
 @_in_either_sign
 def cross_unequal(f: sp.Expr, g: sp.Expr, means: Means = (S.Zero, S.Zero)) -> sp.Expr | None:
     """E f(u) g(v), variances q1 and q2, covariance p."""
-    result = _closed(lambda a, b: cross_of(a, b, (q1, p, q2), means), f, g)
-    return cross_of_powers(f, g, q1, p, q2) if result is None and means == (S.Zero, S.Zero) else result
+    return _product(f, g, (q1, p, q2), means)
+
+
+def _product(f: sp.Expr, g: sp.Expr, covariances: tuple[sp.Expr, sp.Expr, sp.Expr], means: Means) -> sp.Expr | None:
+    """by the algebra of atoms, or where both are homogeneous"""
+    result = _closed(lambda a, b: cross_of(a, b, covariances, means), f, g)
+    return cross_of_powers(f, g, *covariances) if result is None and means == (S.Zero, S.Zero) else result
 
 
 def _closed(question: Callable[..., Weighted], *functions: sp.Expr) -> sp.Expr | None:

@@ -29,7 +29,7 @@ ASSUMPTIONS: Final = (
 )
 
 
-def _positive(value: Any, name: str) -> sp.Expr:
+def _not_negative(value: Any, name: str) -> sp.Expr:
     result = arguments.expression(value, name)
     if result.is_number and not result.is_nonnegative:
         raise ValueError(f"{name} = {value}: must be at least 0")
@@ -87,7 +87,7 @@ class Module(ABC):
         {'W (1)': 1/8, 'W (2)': 1/4}
         """
         found: dict[str, list[sp.Expr]] = {}
-        for name, share in self.shares(_positive(target, "target")):
+        for name, share in self.shares(_not_negative(target, "target")):
             found.setdefault(name, []).append(share)
         result: dict[str, sp.Expr] = {}
         for name, shares in found.items():
@@ -104,12 +104,12 @@ class Module(ABC):
         {'sensitivity': 2, 'mass': 2, 'in': 1/4, 'out': 1/2}
         """
         values = {"sensitivity": self.sensitivity, "mass": self.mass, **self.budgets(target)}
-        bound = sp.Le(sp.Symbol("Delta"), _positive(target, "target"), evaluate=False)
+        bound = sp.Le(sp.Symbol("Delta"), _not_negative(target, "target"), evaluate=False)
         return Rule("Modular norm", values, (bound,), ASSUMPTIONS, _laws(), SOURCE)
 
     def of_mass(self, mass: Any) -> Module:
         """The same module with that total mass."""
-        wanted = _positive(mass, "mass")
+        wanted = _not_negative(mass, "mass")
         if self.mass == 0:
             raise ValueError("a module without tensors has mass 0")
         return self.weighed(wanted / self.mass)
@@ -154,7 +154,7 @@ class Atom(Module):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TypeError(f"name = {self.name!r}: expected a text")
-        object.__setattr__(self, "mass", _positive(self.mass, "mass"))
+        object.__setattr__(self, "mass", _not_negative(self.mass, "mass"))
 
     sensitivity = S.One
 
@@ -185,7 +185,7 @@ class Bond(Module):
     sensitivity: Any = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", _positive(self.sensitivity, "sensitivity"))
+        object.__setattr__(self, "sensitivity", _not_negative(self.sensitivity, "sensitivity"))
 
     mass = S.Zero
 
@@ -310,7 +310,7 @@ class Scaled(Module):
 
     def __post_init__(self) -> None:
         _checked_module(self.module, "module")
-        object.__setattr__(self, "factor", _positive(self.factor, "factor"))
+        object.__setattr__(self, "factor", _not_negative(self.factor, "factor"))
         if self.factor == 0 and self.module.mass != 0:
             raise ValueError("factor = 0: no update of the tensors behind it moves the output")
 
