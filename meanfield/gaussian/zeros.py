@@ -98,7 +98,7 @@ def is_somewhere_nonzero(h: sp.Expr) -> bool:
     point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
     inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and isinstance(t.args[0], sp.Expr) and is_linear(t.args[0], x)}
     slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace(point)) > FAR}
-    turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
+    turns = sorted(turn for z, slope in slopes.items() if (turn := (point[x] - z.xreplace({x: sp.S.Zero})) / slope).is_real)
     return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))
 
 

@@ -109,6 +109,11 @@ def test_a_steep_bump_beside_a_gentle_function_is_told_from_zero_at_once() -> No
     assert time.process_time() - begin < 5.0
 
 
+def test_an_exponential_of_an_imaginary_argument_turns_nowhere() -> None:
+    assert is_zero(sp.exp(1000 * sp.I * x) - sp.cos(1000 * x) - sp.I * sp.sin(1000 * x))
+    assert not is_zero(sp.exp((50 + 60 * sp.I) * x) - 2 * sp.exp(50 * x))
+
+
 def test_lowest_terms_of_exponentials_of_unlike_rates() -> None:
     steep = 10**8 + 1
     whole = (sp.exp(steep * x) + 1) * (sp.exp(x) - 1) / ((sp.exp(2 * x) - 1) * (sp.exp(2 * steep * x) - 1))
