@@ -19,6 +19,7 @@ from sympy.core.logic import fuzzy_and
 
 from meanfield.gaussian.at_bound import integrable, left_at
 from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
+from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
 from meanfield.symbols import among_reals, known
@@ -49,6 +50,8 @@ class _Unknown(Exception):
 
 
 _DIGITS: Final = 40
+#: times as many of a zero that is not rational: the polynomial is a power of the distance to it
+_MANIFOLD: Final = 5
 #: to which terms may cancel
 _MOST_DIGITS: Final = 2_000
 #: powers of the distance to a singularity below which a function, or its square, is not integrable there
@@ -180,7 +183,7 @@ def places(f: sp.Expr) -> list[sp.Expr]:
 def _zeros(e: sp.Expr) -> list[sp.Expr]:
     """real zeros, exact for polynomials; for other functions those where the sign changes, between -10 and 10, and 0"""
     if e.is_polynomial(x):
-        return _roots_of_polynomial(sp.Poly(e, x)) if e.free_symbols == {x} else []
+        return _roots_of_polynomial(e) if e.free_symbols == {x} else []
     value = sp.lambdify(x, e, "mpmath")
     found = [S.Zero] if e.xreplace({x: S.Zero}) == 0 else []
     with mp.workdps(_DIGITS):
@@ -193,11 +196,11 @@ def _zeros(e: sp.Expr) -> list[sp.Expr]:
     return found
 
 
-def _roots_of_polynomial(f: sp.Poly) -> list[sp.Expr]:
+def _roots_of_polynomial(e: sp.Expr) -> list[sp.Expr]:
     try:
-        return list(sp.real_roots(f))
+        return list(sp.real_roots(sp.Poly(e, x)))
     except NotImplementedError:  # of coefficients that are not rational
-        return [sp.re(r) for r in f.nroots(n=_DIGITS, maxsteps=200) if abs(sp.im(r)) < sp.Float(10) ** (-_DIGITS // 2)]
+        return [sp.re(r) for r in zeros_of(e, _MANIFOLD * _DIGITS) if abs(sp.im(r)) < sp.Float(10) ** (-_DIGITS // 2)]
 
 
 def sampled(f: sp.Expr) -> dict[sp.Symbol, sp.Rational]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.essential import essential_places, is_essential, jump_across
 from meanfield.gaussian.periods import period
+from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.resolution import Real, real_function
 from meanfield.gaussian.shape_rows import REPEATS
 from meanfield.gaussian.smoothness import branch, edges, without_deltas
@@ -145,7 +146,7 @@ def _next_to(place: float) -> tuple[float, float]:
 def _roots(edge: sp.Expr, f: sp.Expr) -> set[float]:
     """the real roots of an edge, and its poles but for those outside the branch of f that it belongs to"""
     if edge.is_polynomial(x):
-        return {float(sp.re(r)) for r in sp.Poly(edge, x).nroots() if abs(sp.im(r)) < 1e-12}
+        return {float(sp.re(r)) for r in zeros_of(edge, 15) if abs(sp.im(r)) < 1e-12}
     outside = np.geomspace(_SCANNED, 1e3, 200)[1:]
     roots = _found(edge, np.concatenate((-outside[::-1], np.linspace(-_SCANNED, _SCANNED, 16001), outside)))
     roots = {t for t in roots if not is_pole(edge, t) or len(set(branches(f, list(map(sp.Float, _next_to(t)))))) > 1}

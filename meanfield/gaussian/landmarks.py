@@ -16,6 +16,7 @@ import sympy as sp
 from meanfield.gaussian.arithmetic import precise_number
 from meanfield.gaussian.kinks import zeros_near
 from meanfield.gaussian.pieces import KINKED
+from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.smoothness import edges, is_smooth
 from meanfield.symbols import known
 
@@ -55,9 +56,7 @@ def _roots(e: sp.Expr, dps: int) -> tuple[mp.mpc, ...]:
         if poly.degree() == 1:
             a, b = poly.all_coeffs()
             return (mp.mpc(precise_number(-b / a)),)
-        if poly.domain.is_Exact:
-            poly = poly.sqf_part()
-        return tuple(mp.mpc(r._to_mpmath(mp.mp.prec)) for r in poly.nroots(n=dps + 10, maxsteps=500))
+        return tuple(mp.mpc(r._to_mpmath(mp.mp.prec)) for r in zeros_of(e, dps + 10))
 
 
 def _real_roots(e: sp.Expr, dps: int) -> list[mp.mpf]:

@@ -12,9 +12,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
+from sympy.codegen.cfunctions import log1p
 
 from meanfield.gaussian.kinks import roots_of_edges
 from meanfield.gaussian.periods import PHASES, Wave, period, wave
@@ -201,7 +203,7 @@ class _Far:
         """the wave as a function of each phase, at fixed other phases and distances; as a function of x"""
         found = []
         for sign, d in itertools.product((-1, 1), _FAR):
-            here = side(self.wave.pattern, sign).xreplace({x: sp.Float(sign * (start + d * max(self._lengths)))})
+            here = _still(side(self.wave.pattern, sign), sp.Float(sign * (start + d * max(self._lengths))))
             for i, t in enumerate(self._lengths):
                 for other in [0.31 * t] if len(self._lengths) == 1 else [0.31 * u for u in self._lengths]:
                     put = {s: sp.Float(other) for s in PHASES if s != PHASES[i]}
@@ -209,3 +211,13 @@ class _Far:
                     if period(h) is not None:
                         found.append(h)
         return list(dict.fromkeys(found))
+
+
+def _still(e: sp.Basic, at: sp.Float) -> sp.Basic:
+    """a wave at one distance; of log1p(e^-100000) sympy makes the logarithm of a rational, whose digits have no end"""
+    if not e.has(x):
+        return e
+    if e == x:
+        return at
+    parts = [_still(a, at) for a in e.args]
+    return sp.sympify(mp.log1p(sp.Float(parts[0]))) if isinstance(e, log1p) and parts[0].is_number else e.func(*parts)

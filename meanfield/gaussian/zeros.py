@@ -22,6 +22,9 @@ x = known("x")
 #: functions that one derivative makes simpler
 _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
+#: how many zeros at 0 a coefficient of one of them may have
+_ORDERS = 20
+
 #: how many places are looked at of those where functions turn that are saturated at any other, so that nothing happens there
 _TURNS = 8
 
@@ -88,18 +91,45 @@ def is_zero(h: sp.Expr) -> bool:
     if h.has(*_INTEGRALS):
         if any(a.has(*_INTEGRALS) for t in h.atoms(*KINKED) for a in t.args):
             return False  # they decide, and stand in every derivative
-        return bool(h.subs(x, 0).equals(0)) and is_zero(h.diff(x))
+        return _is_zero_through_derivatives(h)
     return bool(cancelled(h) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
+
+
+def _is_zero_through_derivatives(h: sp.Expr) -> bool:
+    """through that of h/c, where c is the coefficient of the leading power of a logarithm or its like, which is gone from there: so h = k c
+    with a constant k, and the first derivative at 0 that c has tells whether k = 0"""
+    if not h.has(x):
+        return bool(h.equals(0))
+    names = {t: sp.Dummy() for t in sorted(h.atoms(*_INTEGRALS), key=sp.count_ops, reverse=True)}
+    try:
+        polynomial = sp.Poly(sp.expand(sp.numer(sp.together(h.xreplace(names)))), *names.values())
+    except sp.PolynomialError:
+        return False
+    terms = [(powers, c) for powers, c in polynomial.terms() if not is_zero(c)]
+    if not terms:
+        return True
+    lead = terms[0][1]
+    if lead.has(x) and h.has(*KINKED):
+        return False  # k may change where c is 0
+    ratio = sp.Add(*[cancelled(c / lead) * sp.Mul(*map(sp.Pow, names, powers)) for powers, c in terms])
+    orders = (k for k in range(_ORDERS) if _is_nonzero(lead.diff(x, k).subs(x, 0).xreplace(_point(h))))
+    order = next(orders, None)
+    return order is not None and bool((lead * ratio).diff(x, order).subs(x, 0).equals(0)) and is_zero(ratio.diff(x))
 
 
 def is_somewhere_nonzero(h: sp.Expr) -> bool:
     """Whether it is something else at a point, or next to one at which something happens, all else being far away: a proof that it
     vanishes need not be looked for, and is long to fail"""
-    point = {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
+    point = _point(h)
     inner = {t.args[0] for t in h.atoms(sp.Function) if t.args and isinstance(t.args[0], sp.Expr) and is_linear(t.args[0], x)}
     slopes = {z: z.diff(x) for z in inner if z.free_symbols == {x} and abs(z.xreplace(point)) > FAR}
-    turns = sorted((point[x] - z.xreplace({x: sp.S.Zero})) / slope for z, slope in slopes.items())
+    turns = sorted(turn for z, slope in slopes.items() if (turn := (point[x] - z.xreplace({x: sp.S.Zero})) / slope).is_real)
     return any(_is_nonzero(h.xreplace(point | place)) for place in ({}, *({x: turn} for turn in turns[:_TURNS])))
+
+
+def _point(h: sp.Expr) -> dict[sp.Symbol, sp.Rational]:
+    """numbers for x and for parameters"""
+    return {s: sp.Rational(3 * i + 4, 7) for i, s in enumerate(sorted(h.free_symbols, key=str))}
 
 
 def _is_nonzero(number: sp.Expr) -> bool:

@@ -65,6 +65,24 @@ def test_jumps_of_growing_size_without_end() -> None:
     assert mf.evaluate(gap, q=q, delta=1e-20) == pytest.approx(4 * q * 1e-10 / math.pi**1.5, rel=1e-12)  # jumps of height 2 |u|
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        (sp.log(1 + sp.exp(x)) - x / 2) * sp.cos(60 * x),
+        sp.log(1 + sp.exp(x)) * (1 + sp.cos(x)),
+        sp.log(1 + sp.log(1 + sp.exp(x))) * sp.sin(3 * x),
+    ],
+    ids=str,
+)
+def test_the_size_of_a_wave_may_be_a_logarithm_next_to_one(f: sp.Expr) -> None:
+    """far out its argument is exp(-100000) from 1"""
+    value, h = sp.lambdify(x, f, "numpy"), 0.01
+    for variance in (1.0, 30.0):
+        t = h * np.arange(-8000, 8001)
+        true = h * float(value(t) ** 2 @ np.exp(-(t**2) / (2 * variance))) / math.sqrt(2 * math.pi * variance)
+        assert mf.evaluate(mf.Activation(f).second_moment(mf.q), q=variance) == pytest.approx(true, rel=1e-12)
+
+
 def test_two_variances_that_leave_no_phase() -> None:
     phi, (v, p, w), h = mf.Activation(sp.sin(x) * sp.tanh(x)), (2e3, 3.1e3, 5e3), 0.27
     one, two = (np.arange(-int(9 * s / h), int(9 * s / h) + 1) * h for s in (math.sqrt(v), math.sqrt(w)))
@@ -209,6 +227,12 @@ def test_kinks_without_end_where_one_input_is_a_multiple_of_the_other(name: str,
 )
 def test_periods(f: sp.Expr, expected: sp.Expr | None) -> None:
     assert period(f) == expected
+
+
+@pytest.mark.parametrize("size", [1e-11, 5.4e-12, 1e-14])
+def test_the_period_of_what_varies_by_no_more_than_rounding(size: float) -> None:
+    assert period(1 + sp.Float(size) * sp.sin(x)) == 2 * sp.pi
+    assert mf.evaluate(mf.Activation(sp.exp(sp.sin(x) * size)).second_moment(mf.q), q=1.0) == pytest.approx(1, rel=1e-14)
 
 
 def test_the_mean_does_not_tell_periods_apart() -> None:

@@ -109,6 +109,35 @@ def test_a_steep_bump_beside_a_gentle_function_is_told_from_zero_at_once() -> No
     assert time.process_time() - begin < 5.0
 
 
+SOFTPLUS = sp.log(1 + sp.exp(x))
+NOTHING = [
+    SOFTPLUS - SOFTPLUS.xreplace({x: -x}) - x,
+    sp.log(sp.cosh(x)) + sp.log(2) - sp.log(1 + sp.exp(2 * x)) + x,
+    sp.atan(sp.exp(x)) + sp.atan(sp.exp(-x)) - sp.pi / 2,
+]
+
+
+@pytest.mark.parametrize("size", [sp.sin(60 * x), sp.cos(3 * x), x**3 * sp.sin(x), sp.exp(x), SOFTPLUS * sp.sin(3 * x)], ids=str)
+def test_a_wave_of_which_the_size_vanishes_is_proved_to(size: sp.Expr) -> None:
+    """No derivative is without the logarithms, but that of what stands beside the wave."""
+    for nothing in NOTHING:
+        assert is_zero(size * nothing)
+        assert is_zero(sp.expand(size * nothing))
+        assert not is_zero(size * (nothing - sp.Rational(1, 10**40)))
+    assert is_zero(size * (sp.log(6) - sp.log(2) - sp.log(3)))
+
+
+def test_the_mean_of_an_odd_wave_of_logarithmic_size() -> None:
+    for frequency in (3, 60):
+        phi = mf.Activation((SOFTPLUS - x / 2) * sp.sin(frequency * x))
+        assert mf.evaluate(phi.mean(mf.q), q=1.0, digits=20) == 0
+
+
+def test_an_exponential_of_an_imaginary_argument_turns_nowhere() -> None:
+    assert is_zero(sp.exp(1000 * sp.I * x) - sp.cos(1000 * x) - sp.I * sp.sin(1000 * x))
+    assert not is_zero(sp.exp((50 + 60 * sp.I) * x) - 2 * sp.exp(50 * x))
+
+
 def test_lowest_terms_of_exponentials_of_unlike_rates() -> None:
     steep = 10**8 + 1
     whole = (sp.exp(steep * x) + 1) * (sp.exp(x) - 1) / ((sp.exp(2 * x) - 1) * (sp.exp(2 * steep * x) - 1))
