@@ -11,6 +11,7 @@ from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
 from meanfield.gaussian.cancelling import cancelled
 from meanfield.gaussian.pieces import KINKED
+from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.special import FAR, Reciprocal, exponentials, is_linear
 from meanfield.gaussian.tidying import TURNED, NestedRoot, cancels, tidy, upright
 from meanfield.symbols import known
@@ -22,6 +23,8 @@ x = known("x")
 #: functions that one derivative makes simpler
 _INTEGRALS = (sp.log, sp.atan, sp.asinh, sp.erf, sp.erfc)
 
+#: how far from a singularity a function is looked at
+_BESIDE = sp.Rational(1, 10**4)
 #: how many zeros at 0 a coefficient of one of them may have
 _ORDERS = 20
 
@@ -100,6 +103,8 @@ def _is_zero_through_derivatives(h: sp.Expr) -> bool:
     with a constant k, and the first derivative at 0 that c has tells whether k = 0"""
     if not h.has(x):
         return bool(h.equals(0))
+    if any(_is_nonzero(h.xreplace(_point(h) | {x: place})) for place in _beside_singularities(h)):
+        return False  # a constant may be another one there
     names = {t: sp.Dummy() for t in sorted(h.atoms(*_INTEGRALS), key=sp.count_ops, reverse=True)}
     try:
         polynomial = sp.Poly(sp.expand(sp.numer(sp.together(h.xreplace(names)))), *names.values())
@@ -115,6 +120,13 @@ def _is_zero_through_derivatives(h: sp.Expr) -> bool:
     orders = (k for k in range(_ORDERS) if _is_nonzero(lead.diff(x, k).subs(x, 0).xreplace(_point(h))))
     order = next(orders, None)
     return order is not None and bool((lead * ratio).diff(x, order).subs(x, 0).equals(0)) and is_zero(ratio.diff(x))
+
+
+def _beside_singularities(h: sp.Expr) -> list[sp.Rational]:
+    """places on either side of the zeros and the poles of the arguments of logarithms and their like, which derivatives do not tell"""
+    factors = {e for t in h.atoms(*_INTEGRALS) for e in sp.fraction(sp.together(t.args[0])) if e.is_polynomial(x) and e.free_symbols == {x}}
+    real = {sp.Rational(sp.re(r)) for e in factors for r in zeros_of(e, 15) if abs(sp.im(r)) < 1e-9}
+    return sorted({r + sign * _BESIDE for r in real for sign in (-1, 1)})
 
 
 def is_somewhere_nonzero(h: sp.Expr) -> bool:

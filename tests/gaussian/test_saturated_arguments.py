@@ -127,6 +127,15 @@ def test_a_wave_of_which_the_size_vanishes_is_proved_to(size: sp.Expr) -> None:
     assert is_zero(size * (sp.log(6) - sp.log(2) - sp.log(3)))
 
 
+def test_a_constant_that_is_another_one_beyond_a_pole_is_not_the_same() -> None:
+    for place in (0, 1, sp.sqrt(3)):
+        z = x - place
+        assert not is_zero(sp.atan(1 / z) + sp.atan(z) + sp.pi / 2)
+        assert not is_zero((sp.atan(1 / z) + sp.atan(z) + sp.pi / 2) * sp.sin(x))
+        assert not is_zero(sp.log(z**3) - 3 * sp.log(z))
+    assert is_zero(sp.log(1 + x**2) - sp.log(3 + 3 * x**2) + sp.log(3))
+
+
 def test_the_mean_of_an_odd_wave_of_logarithmic_size() -> None:
     for frequency in (3, 60):
         phi = mf.Activation((SOFTPLUS - x / 2) * sp.sin(frequency * x))
