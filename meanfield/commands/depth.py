@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -197,6 +196,6 @@ def validate(
 
 
 def _whole(value: float, name: str) -> int:
-    if not math.isfinite(value) or value != int(value):
-        raise ValueError(f"{name} = {value:g}: expected a whole number")
+    if value != int(value):
+        raise ValueError(f"{name} = {value!r}: expected a whole number")
     return int(value)
