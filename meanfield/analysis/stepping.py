@@ -30,7 +30,7 @@ class Steps:
     parameters: Mapping[str, float | Floats]
 
     def _rows(self, expressions: tuple[sp.Expr, ...], at: Floats, d: Floats | None = None, scale: float = 0.0) -> tuple[Any, Any]:
-        given = {"q": at} if d is None else {"q": at, "delta": d}
+        given = {"q": at} if d is None else {"q": at, "delta": np.minimum(d, 2 * at)}  # opposite inputs, but for rounding
         return values_of(expressions, {**given, **self.parameters}, scale)
 
     def identical(self, at: Floats) -> tuple[Moved, Rate, Rate]:

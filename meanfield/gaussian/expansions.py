@@ -21,14 +21,14 @@ from sympy import Rational, S
 from meanfield.faces import latex
 from meanfield.gaussian.faint_means import Faint, one_sided
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
-from meanfield.gaussian.half_line import pieces
+from meanfield.gaussian.half_line import half, pieces
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.singularities import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
 from meanfield.symbols import among_reals, known
 
-__all__ = ["Expansion", "asymptotic", "coefficients", "folded", "half", "scaled", "taylor", "taylor_rest"]
+__all__ = ["Expansion", "asymptotic", "coefficients", "folded", "scaled", "taylor", "taylor_rest"]
 
 x, q = known("x"), known("q")
 
@@ -93,12 +93,6 @@ def folded(f: sp.Expr) -> sp.Expr:
         return g
     polynomial = sp.Add(*[c * x**a for a, c in tail.items()])
     return polynomial if len(pieces(g)) == 1 and is_zero(g - polynomial) else g
-
-
-def half(f: sp.Expr) -> sp.Expr:
-    """f on x > 0, without switches where it has no kinks there."""
-    found = pieces(f)
-    return found[0][2] if len(found) == 1 else f
 
 
 def scaled(f: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:

@@ -15,7 +15,7 @@ from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import branch, edges
 from meanfield.symbols import known
 
-__all__ = ["breakpoints", "pieces"]
+__all__ = ["breakpoints", "half", "pieces"]
 
 x = known("x")
 
@@ -55,3 +55,9 @@ def pieces(g: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
         return tuple((a, b, branch(g, (a + b) / 2 if b is not S.Infinity else a + 1)) for a, b in itertools.pairwise(ends))
     except NotClosed as reason:
         raise NoExpansion(str(reason)) from None
+
+
+def half(f: sp.Expr) -> sp.Expr:
+    """f on x > 0, without switches where it has no kinks there."""
+    found = pieces(f)
+    return found[0][2] if len(found) == 1 else f

@@ -18,8 +18,9 @@ import sympy as sp
 from sympy import S
 
 from meanfield.faces import latex
-from meanfield.gaussian.expansions import folded, half, scaled
+from meanfield.gaussian.expansions import folded, scaled
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.half_line import half
 from meanfield.gaussian.parities import is_odd
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.smoothness import is_smooth

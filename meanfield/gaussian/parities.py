@@ -6,8 +6,10 @@ from functools import cache
 
 import sympy as sp
 
+from meanfield.gaussian.half_line import half
 from meanfield.gaussian.pieces import KINKED, NotClosed, with_its_mirror
-from meanfield.gaussian.zeros import is_zero
+from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.zeros import is_somewhere_nonzero, is_zero
 from meanfield.symbols import known
 
 __all__ = ["even_part", "is_even", "is_odd", "odd_part"]
@@ -48,14 +50,25 @@ def is_even(f: sp.Expr) -> bool:
 
 
 def _part(f: sp.Expr, sign: int) -> sp.Expr:
+    other = sign * f.xreplace({x: -x})
     if f.has(*KINKED) and not f.has(sp.DiracDelta):
         try:
             cuts, pairs = with_its_mirror(f)
         except NotClosed:
-            return _half(f, sign * f.xreplace({x: -x}))
+            return sp.S.Zero if _cancel_beyond_0(f, other) else _half(f, other)
         values = [_half(value, sign * other) for value, other in pairs]
         return sp.Piecewise(*((value, x < cut) for value, cut in zip(values, cuts, strict=False)), (values[-1], sp.true))
-    return _half(f, sign * f.xreplace({x: -x}))
+    return _half(f, other)
+
+
+def _cancel_beyond_0(f: sp.Expr, other: sp.Expr) -> bool:
+    """whether nothing of their sum is left on x > 0, of functions with switches that switch nothing there"""
+    if is_somewhere_nonzero(f + other):
+        return False
+    try:
+        return is_zero(half(f) + half(other))
+    except NoExpansion:
+        return False
 
 
 def _half(value: sp.Expr, other: sp.Expr) -> sp.Expr:

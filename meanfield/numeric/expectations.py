@@ -170,7 +170,7 @@ class Expectations(Calls):
             return self._gap_of_odd(node, c**2 * self._gap_of(level, a**2 * v, a**2 * sp.Min(d, 2 * v - d)))
         if self.from_tables:  # which hold both sides of p = 0
             return c**2 * self._gap_of(level, a**2 * v, a**2 * d)
-        near = sp.Min(d, 2 * v - d)
+        near = _nearer(v, d)
         return c**2 * self._gap_of(level, a**2 * v, a**2 * near) + self._apart(node)
 
     def _gap_of_odd(self, node: Gap, near: sp.Expr) -> sp.Expr:
@@ -188,7 +188,7 @@ class Expectations(Calls):
         product = self.numeric(PairExpectation(odd * odd.xreplace({x: y}), variance, variance - left, variance))
         beyond = d > v
         called = beyond if product.has(AppliedUndef) else sp.true
-        near = 2 * v - d if self.stepping else sp.Min(d, 2 * v - d)  # one number in every sum; the arcs of a step are told in letters
+        near = 2 * v - d if self.stepping else _nearer(v, d)  # one number in every sum; the arcs of a step are told in letters
         return sp.Piecewise((2 * product.xreplace({variance: _where(called, v), left: _where(called, near)}), beyond), (0, True))
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
@@ -330,6 +330,11 @@ def _homogeneous(f: sp.Expr, powers: tuple[Power, ...], v: sp.Expr) -> tuple[sp.
 def _within_powers(v: sp.Expr) -> sp.Expr:
     """a variance, no wider than where powers are all that is left; sympy takes long to see which of the two is less"""
     return sp.Min(v, sp.Float(WIDE))
+
+
+def _nearer(v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """of v - c and v + c, c = v - d, the one that is less; rounding may have brought d beyond 2 v"""
+    return sp.Min(d, sp.Max(0, 2 * v - d))
 
 
 def _is_arc(e: sp.Basic) -> bool:

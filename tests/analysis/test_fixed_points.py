@@ -399,3 +399,21 @@ def test_tokens_that_an_average_makes_one_have_chi_0_where_q_vanishes(sigma_1):
     assert all(f.c == 1 and f.chi == 0 for f in found)
     assert found[0].q == 0
     assert found[0].chi_parallel == pytest.approx(sigma_1**2)
+
+
+@pytest.mark.parametrize(
+    ("phi", "sigma_w"), [(mf.softsign, 1.574457502758206), (mf.Activation(mf.x / (1 + mf.x**2)), 2.5)], ids=["softsign", "a bump"]
+)
+def test_opposite_inputs_of_two_sublayers_are_no_further_apart_than_rounding_has_them(phi: mf.Activation, sigma_w: float) -> None:
+    """of an odd function: c = 1, 0 and -1 stay, the middle one is where runs end"""
+    net = mf.Residual(mf.Activate(phi) >> mf.Linear(), skip=0.8) >> mf.mlp(phi)
+    found = mf.fixed_points(net, sigma_w=sigma_w, sigma_b=0.0)
+    same, none, opposite = (f for f in found if f.q > 0)
+    assert (same.c, none.c, opposite.c) == (1, 0, -1)
+    assert (same.stable, none.stable, opposite.stable) == (False, True, False)
+    assert mf.propagate(net, 2000, same.q, c=0.9, sigma_w=sigma_w, sigma_b=0.0, record="last").c[-1] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_bound_that_is_no_number_shows_nothing() -> None:
+    found = roots.positive_roots(lambda at: (np.log(at), np.ones(at.size), np.full(at.size, np.nan)), 0.1, 10.0)
+    assert (found.roots, found.everywhere, len(found.unresolved)) == ((), False, 1)
