@@ -187,9 +187,13 @@ class Expectations(Calls):
         variance, left = sp.Dummy(positive=True), sp.Dummy(positive=True)
         product = self.numeric(PairExpectation(odd * odd.xreplace({x: y}), variance, variance - left, variance))
         beyond = d > v
-        called = beyond if product.has(AppliedUndef) else sp.true
         near = 2 * v - d if self.stepping else _nearer(v, d)  # one number in every sum; the arcs of a step are told in letters
-        return sp.Piecewise((2 * product.xreplace({variance: _where(called, v), left: _where(called, near)}), beyond), (0, True))
+
+        def called(t: sp.Expr) -> sp.Expr:
+            return t.func(*[_where(beyond, a) if a.has(variance, left) else a for a in t.args])
+
+        product = product.replace(lambda t: isinstance(t, AppliedUndef), called).xreplace({variance: v, left: near})
+        return sp.Piecewise((2 * product, beyond), (0, True))
 
     def _gap_of(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         broad, sloped = self.broad(g), self.broad(g, derivative=True)
