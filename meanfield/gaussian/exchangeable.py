@@ -165,7 +165,7 @@ class Exchangeable(_Moment):
         independent, mirrored = (self.func(f, powers, v, apart, spread) for apart in (v, 2 * v - gap))
         continued = self._of_two() if len(powers) == 2 else 2 * independent - mirrored
         with mp.workprec(prec + 10):
-            return continued.evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10)
+            return mp.mpf(continued.evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10))  # an int of 0
 
     def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
         """the product of conditional means and covariance at a value of the common part"""

@@ -116,6 +116,11 @@ def test_two_factors_of_slopes_and_of_jumps_beyond_no_correlation() -> None:
         np.testing.assert_allclose(moments([node], at["q"], at["delta"])[0, 0], truth, rtol=1e-12, atol=1e-14)
 
 
+def test_digits_of_what_opposite_tokens_have_nothing_of() -> None:
+    node = Exchangeable(mf.relu.expression, [(1, 1), (0, 1)], mf.q, mf.delta)
+    assert mf.evaluate(node, q=1, delta=2, digits=20) == 0
+
+
 @pytest.mark.parametrize("f", [SILU, mf.relu.expression], ids=str)
 def test_slopes_at_opposite_tokens(f: sp.Expr) -> None:
     node = Exchangeable(f, [(1, 0), (1, 0)], mf.q, mf.delta)

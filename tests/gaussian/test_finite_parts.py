@@ -8,7 +8,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.analysis.rational_forms import cancelled
-from meanfield.gaussian.expansions import even_part
+from meanfield.gaussian.expansions import folded
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.slopes import gathered
@@ -37,7 +37,7 @@ def test_squares_of_slopes_close(name: str) -> None:
         value = sp.lambdify(x, rate**2, "mpmath")
         truth = mp.quad(lambda t: value(t) + value(-t), [0, mp.mpf("0.1"), 1, 3, 10, 100, mp.inf])
     for square in (rate**2, sp.expand(rate**2), sp.expand(sp.factor(rate**2))):
-        found = finite_part(even_part(square), 0)
+        found = finite_part(folded(square), 0)
         assert not found.has(FinitePart)
         assert abs(mp.mpf(sp.N(found, 25)) - truth) < 1e-15
 
