@@ -59,8 +59,9 @@ class Correlations:
 
     @cached_property
     def _seen_error(self) -> float:
-        """what is left of zero there"""
-        return float(np.abs(self._rise(self._exact)[0]).max()) if self._exact.size else 0.0
+        """what is left of zero there, where the map has a number"""
+        left = np.abs(self._rise(self._exact)[0])
+        return float(left.max(initial=0.0, where=~np.isnan(left)))
 
     def _moved(self, eps: Floats) -> tuple[Moved, Moved, Floats]:
         """q', delta' and dc'/dc"""

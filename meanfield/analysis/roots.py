@@ -83,7 +83,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         _edges(s)
         _refine(s)
         _turning_points(s)
-        keep = np.isfinite(s.at) & ~np.isnan(s.value) & ~np.isnan(s.bound)
+        keep = np.isfinite(s.at) & ~np.isnan(s.value)
         at, sign, unresolved = s.at[keep], s.sign[keep], _runs(s.at, ~keep)
         nonzero = np.flatnonzero(sign)
         if not nonzero.size:

@@ -412,8 +412,3 @@ def test_opposite_inputs_of_two_sublayers_are_no_further_apart_than_rounding_has
     assert (same.c, none.c, opposite.c) == (1, 0, -1)
     assert (same.stable, none.stable, opposite.stable) == (False, True, False)
     assert mf.propagate(net, 2000, same.q, c=0.9, sigma_w=sigma_w, sigma_b=0.0, record="last").c[-1] == pytest.approx(0, abs=1e-9)
-
-
-def test_a_bound_that_is_no_number_shows_nothing() -> None:
-    found = roots.positive_roots(lambda at: (np.log(at), np.ones(at.size), np.full(at.size, np.nan)), 0.1, 10.0)
-    assert (found.roots, found.everywhere, len(found.unresolved)) == ((), False, 1)
