@@ -29,7 +29,7 @@ __all__ = [
 
 UNIFORM = 1.5  # periods: a normal variable of that deviation has every phase alike, up to exp(-2 pi^2 1.5^2) = 1e-19
 LEAST = 1e-18  # of a deviation: what is nearer to a break that is not blurred weighs nothing
-SHARP = 1e-140  # of a deviation: a blur that is none, of variables that are one or opposite
+SHARP = 1e-140  # of a deviation: a blur of kinks and jumps that is none, of variables that are one or opposite
 SETTLED = 7.9  # deviations of a blur beyond which a kink or a jump leaves 1e-15 of itself: two graded panels
 STEEP = 9.0  # deviations from where on panels are shorter
 FAR, TOO_FAR = 100.0, 1e12  # half-lengths that a panel is away from 0, between which the rounding of its nodes is made up for
@@ -128,9 +128,9 @@ def graded(
     return k
 
 
-def first_length(blur: float, s: float) -> float:
+def first_length(blur: float, sharp: float, s: float) -> float:
     """From where on panels next to a break are graded: next to a blurred one all that is beyond the blur counts, as in a gap."""
-    return blur if blur > SHARP * s else LEAST * s
+    return blur if blur > (0.0 if sharp == 2.0 else SHARP * s) else LEAST * s
 
 
 def spanned(mu: float, s: float, breaks: np.ndarray, window: float) -> bool:
@@ -173,9 +173,9 @@ def along(
             from_right = (ahead or (steep and sharp[i] == 2.0)) and breaks[i] <= b
             middle = 0.5 * (a + b) if from_left and from_right else (b if from_left else a)
             if from_left:
-                k = graded(a, middle, first_length(blurs[low], s), behind, mu, s, window, longest, y, w, k)
+                k = graded(a, middle, first_length(blurs[low], sharp[low], s), behind, mu, s, window, longest, y, w, k)
             if from_right:
-                k = graded(b, middle, first_length(blur, s), settled, mu, s, window, longest, y, w, k)
+                k = graded(b, middle, first_length(blur, sharp[i], s), settled, mu, s, window, longest, y, w, k)
             if not (from_left or from_right):
                 k = panels(a, b, mu, s, window, longest, y, w, k)
         low = i
