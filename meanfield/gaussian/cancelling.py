@@ -6,17 +6,17 @@ from collections import defaultdict
 
 import sympy as sp
 
-__all__ = ["cancelled"]
+__all__ = ["in_lowest_terms"]
 
 #: the largest power of another that an exponential is taken for
 _LARGEST = 1000
 
 
-def cancelled(e: sp.Expr) -> sp.Expr:
+def in_lowest_terms(e: sp.Expr) -> sp.Expr:
     """`sympy.cancel` of one fraction, in which exp(10^8 x) stands for itself: as a power of exp(x) it is no end of digits.
 
     >>> x, steep = sp.Symbol("x"), 10**8
-    >>> cancelled((sp.exp(steep * x) - sp.exp((steep + 2) * x)) / (1 + sp.exp(x)))
+    >>> in_lowest_terms((sp.exp(steep * x) - sp.exp((steep + 2) * x)) / (1 + sp.exp(x)))
     -exp(100000001*x) + exp(100000000*x)
     """
     e = sp.together(e)

@@ -14,7 +14,7 @@ from sympy import S
 from sympy.core.function import ArgumentIndexError
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
-from meanfield.gaussian.cancelling import cancelled
+from meanfield.gaussian.cancelling import in_lowest_terms
 from meanfield.gaussian.series import (
     LOG,
     REST,
@@ -92,7 +92,7 @@ def exponential_at_zero(f: sp.Expr) -> Series | None:
     >>> exponential_at_zero(x * sp.exp(-2 / x**2) - x**2 * sp.exp(-3 / x**2)).rate
     {-2: -2}
     """
-    for form in (sp.expand, lambda e: cancelled(exponentials(e))):
+    for form in (sp.expand, lambda e: in_lowest_terms(exponentials(e))):
         g = form(f)
         if g == 0:
             return None
@@ -154,8 +154,8 @@ class _Walk(Arithmetic):
         try:
             return self._rule(f)
         except Faint:
-            better = cancelled(exponentials(f))
-            inner = f.func(*[cancelled(exponentials(a)) for a in f.args])
+            better = in_lowest_terms(exponentials(f))
+            inner = f.func(*[in_lowest_terms(exponentials(a)) for a in f.args])
             for other in (inner, better):
                 if other != f:
                     try:
@@ -294,7 +294,7 @@ class _Walk(Arithmetic):
             return small
         value = sp.tanh(limit)
         if limit.has(sp.log):
-            value = cancelled(value.rewrite(sp.exp))
+            value = in_lowest_terms(value.rewrite(sp.exp))
         inverse = self.composed(self.scaled(small, value), lambda j: sp.Integer((-1) ** j))
         return self.mul(self.add(constant(value), small, f), inverse)
 

@@ -29,7 +29,7 @@ from meanfield.gaussian.smoothness import almost_everywhere, without_deltas
 from meanfield.gaussian.stable import complemented
 from meanfield.symbols import known
 
-__all__ = ["is_below", "vanishes"]
+__all__ = ["is_below", "is_zero_by_symmetry"]
 
 x = known("x")
 
@@ -72,7 +72,7 @@ def is_below(e: sp.Expr, limit: float) -> bool:
     return False
 
 
-def vanishes(node: sp.Expr) -> bool:
+def is_zero_by_symmetry(node: sp.Expr) -> bool:
     """Whether an expectation is 0 since its integrand is odd about the mean 0."""
     if isinstance(node, Expectation):
         return bool(node.mean == 0 and is_odd(node.integrand))

@@ -9,7 +9,7 @@ import mpmath as mp
 import sympy as sp
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 
-from meanfield.gaussian.cancelling import cancelled
+from meanfield.gaussian.cancelling import in_lowest_terms
 from meanfield.gaussian.pieces import KINKED
 from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.special import FAR, Reciprocal, exponentials, is_linear
@@ -95,7 +95,7 @@ def is_zero(h: sp.Expr) -> bool:
         if any(a.has(*_INTEGRALS) for t in h.atoms(*KINKED) for a in t.args):
             return False  # they decide, and stand in every derivative
         return _is_zero_through_derivatives(h)
-    return bool(cancelled(h) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
+    return bool(in_lowest_terms(h) == 0 or sp.expand(sp.numer(sp.together(sp.expand(h)))) == 0)
 
 
 def _is_zero_through_derivatives(h: sp.Expr) -> bool:
@@ -116,7 +116,7 @@ def _is_zero_through_derivatives(h: sp.Expr) -> bool:
     lead = terms[0][1]
     if lead.has(x) and h.has(*KINKED):
         return False  # k may change where c is 0
-    ratio = sp.Add(*[cancelled(c / lead) * sp.Mul(*map(sp.Pow, names, powers)) for powers, c in terms])
+    ratio = sp.Add(*[in_lowest_terms(c / lead) * sp.Mul(*map(sp.Pow, names, powers)) for powers, c in terms])
     orders = (k for k in range(_ORDERS) if _is_nonzero(lead.diff(x, k).subs(x, 0).xreplace(_point(h))))
     order = next(orders, None)
     return order is not None and bool((lead * ratio).diff(x, order).subs(x, 0).equals(0)) and is_zero(ratio.diff(x))

@@ -18,7 +18,7 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
-from meanfield.gaussian.underflows import is_below, vanishes
+from meanfield.gaussian.underflows import is_below, is_zero_by_symmetry
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
@@ -175,7 +175,9 @@ def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
     exact = _at(e, point, _DOUBLE)
     if not is_below(exact, math.log(_LEAST)):
         return None
-    return mp.mpf(0) if exact == 0 or vanishes(exact.as_coeff_Mul()[1]) else mp.mpf(math.copysign(_LEAST, exact.as_coeff_Mul()[0]))
+    return (
+        mp.mpf(0) if exact == 0 or is_zero_by_symmetry(exact.as_coeff_Mul()[1]) else mp.mpf(math.copysign(_LEAST, exact.as_coeff_Mul()[0]))
+    )
 
 
 def has_a_sign(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> bool:

@@ -184,9 +184,9 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
             check_angle(v, name)
             apart = 1.0 - v if name == "c" else v
             delta0 = np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0))  # inputs that differ are not one
-    if np.isinf(delta0).any():
-        at = np.isinf(delta0)
-        start, set_by = (arguments.shown(np.broadcast_to(a, shape)[at].flat[0]) for a in (q0, v))
+    beyond = np.isinf(delta0)
+    if beyond.any():
+        start, set_by = (arguments.shown(np.broadcast_to(a, shape)[beyond].flat[0]) for a in (q0, v))
         raise ValueError(f"q = {start} with {name} = {set_by}: q - p must be below {sys.float_info.max:.4g}, the largest double")
     return q0, np.asarray(delta0)
 
