@@ -107,19 +107,19 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         optimised = binding.parse_assembly(translated(function, types, shared, flushed))
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
-        tuning = binding.create_pipeline_tuning_options(speed_level=2 if exact else 1)  # else quadrature, which is no faster for more
+        tuning = binding.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization = tuning.loop_unrolling = exact
         tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
         passes = binding.create_pass_builder(machine, tuning)
-        long = lanes > 0 and not exact  # of all that a layer asks for, each of which is called a few times
-        (_few() if long else passes.getModulePassManager()).run(optimised, passes)
+        (passes.getModulePassManager() if exact else _few()).run(optimised, passes)
         planted(optimised, passes)
         code: bytes = machine.emit_object(optimised)
         return code
 
 
 def _few() -> Any:
-    """the passes that count most, in a tenth of the time: variables in registers, and no steps that do nothing"""
+    """the passes that count most, in a tenth of the time: variables in registers, and no steps that do nothing; quadrature, which is long
+    and asked for a few times, takes 7 to 13 % longer for that"""
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
