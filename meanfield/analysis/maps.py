@@ -67,6 +67,8 @@ class Program:
     def __call__(self, table: Floats) -> Floats:
         table = np.ascontiguousarray(table)
         out = np.empty((self.count + 1, table.shape[1]))
+        if not out.size:
+            return out
         shapes = [i.shapes(self.order, table) for i in self.integrands]
         small = patient(table.shape[1] * self.work.milliseconds(shapes), is_kept(self.source, "table"), self.source)
         execute(self.source, "table", (table, out, *shapes), small)
