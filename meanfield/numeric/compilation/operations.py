@@ -77,11 +77,10 @@ _ORDER = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "
 
 
 class Code:
-    """Operations as Python means them, at the end of the code of a function."""
+    """Operations as Python means them, at the end of the code of a function: each is rounded, so that what cancels there cancels here."""
 
-    def __init__(self, builder: ir.IRBuilder, exact: bool) -> None:
+    def __init__(self, builder: ir.IRBuilder) -> None:
         self.builder = builder
-        self.flags = () if exact else ("nsz", "contract")
 
     def cast(self, value: Typed, t: Type) -> Typed:
         """The value in a type that holds it."""
@@ -120,9 +119,9 @@ class Code:
             whole, floating = _ARITHMETIC[operator]
             if t == INT:
                 return Typed(INT, (getattr(self.builder, whole)(x, y, flags=("nsw",)),))
-            return Typed(FLOAT, (getattr(self.builder, floating)(x, y, flags=self.flags),))
+            return Typed(FLOAT, (getattr(self.builder, floating)(x, y),))
         if operator == "Div":
-            return Typed(FLOAT, (self.builder.fdiv(x, y, flags=self.flags),))
+            return Typed(FLOAT, (self.builder.fdiv(x, y),))
         if operator == "Mod":
             return self._remainder(t, x, y)
         if operator == "FloorDiv" and t == INT:
@@ -143,7 +142,7 @@ class Code:
 
     def negative(self, value: Typed) -> Typed:
         if value.type == FLOAT:
-            return Typed(FLOAT, (self.builder.fneg(value.parts[0], flags=self.flags),))
+            return Typed(FLOAT, (self.builder.fneg(value.parts[0]),))
         return Typed(INT, (self.builder.neg(self.cast(value, INT).parts[0]),))
 
     def power(self, base: Typed, k: int) -> Typed:
