@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from pathlib import Path
+from threading import Lock
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,8 @@ from meanfield.keeping import folder, keep, kept, places, put
 from meanfield.numeric import plain_lookup
 
 __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
+
+_MAKING = Lock()  # threads come together, each with a part of a job: the first of them compiles it
 
 
 def _stem(text: str) -> str:
@@ -112,22 +115,28 @@ class Compiled:
         from meanfield.numeric.compilation import machine
 
         types = machine.types_of(arguments)
-        if types not in self._forms:
-            name = f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
-            code = kept(name)
-            if code is None:
-                from meanfield.gaussian import quadrature
-                from meanfield.numeric import elementary
-
-                module = loaded(self._text, "compiled")
-                rules = {rule.__name__ for rule in quadrature.RULES}
-                shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
-                exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
-                code = machine.assembled(getattr(module, self._entry), types, exact)
-                keep(name, code)
-                keep(_code(self._text, self._entry), b"")  # that there is some, whatever its types: no folder is searched for it
-            self._forms[types] = machine.loaded(code, types)
+        with _MAKING:
+            if types not in self._forms:
+                self._forms[types] = self._made(types)
         return self._forms[types](*arguments[free:])
+
+    def _made(self, types: tuple[Any, ...]) -> Callable[..., Callable[..., None]]:
+        from meanfield.numeric.compilation import machine
+
+        name = f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
+        code = kept(name)
+        if code is None:
+            from meanfield.gaussian import quadrature
+            from meanfield.numeric import elementary
+
+            module = loaded(self._text, "compiled")
+            rules = {rule.__name__ for rule in quadrature.RULES}
+            shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
+            exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
+            code = machine.assembled(getattr(module, self._entry), types, exact)
+            keep(name, code)
+            keep(_code(self._text, self._entry), b"")  # that there is some, whatever its types: no folder is searched for it
+        return machine.loaded(code, types)
 
 
 @lru_cache(maxsize=512)

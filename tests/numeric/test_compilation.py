@@ -194,6 +194,7 @@ def test_threads_that_compile_at_once(made: list[str]) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda text, row: store.compiled(text, "f")(row), texts, rows))
     assert [row[0] for row in rows] == [1.0, 2.0, 1.0, 2.0]
+    assert len(made) == 2
 
 
 def test_the_temporary_folder_of_another_user_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
