@@ -165,7 +165,7 @@ class Activation:
         '4.644029024483e-201'
         """
         v = _variance(q, "q")
-        d = arguments.gap_of(delta, v, q)
+        d = arguments.gap_of(delta, v, v, q)
         return _finite(self._gap(v, d, arguments.law(mean, "mean")))
 
     def is_closed(self, moment: str) -> bool:

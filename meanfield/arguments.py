@@ -128,14 +128,14 @@ def covariance(p: Any, q1: sp.Expr, q2: sp.Expr, *given: Any) -> sp.Expr:
     return at
 
 
-def gap_of(delta: Any, q: sp.Expr, *given: Any) -> sp.Expr:
-    """q - p, of 0 to 2 q, where sympy can tell: at 2 q, where rounding alone brought it beyond."""
-    exactly = law(delta, "delta")
+def gap_of(delta: Any, q1: sp.Expr, q2: sp.Expr, *given: Any) -> sp.Expr:
+    """sqrt(q1 q2) - p, of 0 to 2 sqrt(q1 q2), where sympy can tell: at that, where rounding alone brought it beyond."""
+    exactly, largest = law(delta, "delta"), 2 * (q1 if q1 == q2 else sp.sqrt(q1 * q2))
     at = exactly
-    if (exactly - 2 * q).is_positive:
-        at = exact.within(exactly, 2 * q, max(map(exact.rounding, (delta, *given)))) if (exactly / q).is_number else None
+    if sp.expand(exactly**2 - largest**2).is_positive:
+        at = exact.within(exactly, largest, max(map(exact.rounding, (delta, *given)))) if (exactly / largest).is_number else None
     if at is None or exactly.is_negative:
-        raise ValueError(f"delta = {shown(exactly)}: expected 0 <= delta <= 2 q")
+        raise ValueError(f"delta = {shown(exactly)}: expected 0 <= delta <= 2 {'q' if q1 == q2 else 'sqrt(q1 q2)'}")
     return at
 
 

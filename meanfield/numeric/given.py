@@ -54,7 +54,7 @@ def exact_values(order: Order, values: dict[str, Any]) -> dict[sp.Symbol, sp.Exp
         if "p" in found:
             found["p"] = arguments.covariance(given["p"], found[first], found[second], given[first], given[second])
         if "delta" in found:
-            found["delta"] = arguments.gap_of(given["delta"], found[first], given[first])
+            found["delta"] = arguments.gap_of(given["delta"], found[first], found[second], given[first], given[second])
     return {s: found[s.name] for s in order}
 
 
@@ -80,19 +80,19 @@ def _exact(value: Any, symbol: sp.Symbol) -> sp.Expr:
 
 
 def _settle_moments(arrays: dict[str, Floats]) -> None:
-    """p and delta go with the variances that are given: |p| <= sqrt(q1 q2), 0 <= delta <= 2 q, at these ends where rounding brought them
-    beyond"""
+    """p and delta go with the variances that are given: |p| <= sqrt(q1 q2), 0 <= delta <= 2 sqrt(q1 q2), at these ends where rounding
+    brought them beyond"""
     first = arrays.get("q", arrays.get("q1"))
     if first is None:
         return
-    second = arrays.get("q2", first)
+    most = arguments.geometric_mean(first, arrays.get("q2", first))
     if "p" in arrays:
-        arrays["p"] = arguments.within(arrays["p"], arguments.geometric_mean(first, second), _BEYOND)
+        arrays["p"] = arguments.within(arrays["p"], most, _BEYOND)
     if "delta" in arrays:
-        complaint = "delta = {value}: expected 0 <= delta <= 2 q"
+        complaint = f"delta = {{value}}: expected 0 <= delta <= {'2 q' if 'q' in arrays else '2 sqrt(q1 q2)'}"
         if (below := arrays["delta"] < 0).any():
             raise ValueError(complaint.format(value=arguments.shown(arrays["delta"][below].flat[0])))
         with np.errstate(over="ignore"):  # no double is beyond an infinite limit
-            arrays["delta"] = arguments.within(arrays["delta"], 2 * first, complaint)
+            arrays["delta"] = arguments.within(arrays["delta"], 2 * most, complaint)
         if np.signbit(arrays["delta"]).any():
             arrays["delta"] = np.abs(arrays["delta"])  # -0.0

@@ -68,6 +68,25 @@ def test_two_inputs_that_are_next_to_each_other(name: str) -> None:
         np.testing.assert_allclose(run.gap[1:], found, rtol=1e-12, err_msg=f"{q2}, {gap}")
 
 
+def squares(a: mp.mpf, p: mp.mpf, b: mp.mpf) -> mp.mpf:
+    return (a * b + 2 * p * p) / 16
+
+
+@pytest.mark.parametrize(("phi", "kernel"), [(mf.relu, arc_cosine), (mf.Activation(mf.x**2 / 4), squares), (mf.erf, arc_sine)])
+def test_two_inputs_of_norms_as_unlike_as_any(phi: mf.Activation, kernel: Callable[..., mp.mpf]) -> None:
+    """a gap beyond twice the smaller variance is one too"""
+    rng = np.random.default_rng(3)
+    q, ratio, c = 10 ** rng.uniform(-3, 3, 60), 10 ** rng.uniform(-8, 8, 60), np.r_[rng.uniform(-1, 1, 57), 1, -1, 1 - 1e-9]
+    run = mf.propagate(mf.mlp(phi), 2, q, q2=q * ratio, c=c, sigma_w=1.3, sigma_b=np.array([[0.0], [0.3]]))
+    assert (run.status == "ok").all()
+    for at in np.ndindex(2, 60):
+        a, b, p, lack = (float(v[(*at, 1)]) for v in (run.q, run.q2, run.p, run.gap))
+        with mp.workdps(40):
+            exactly = mp.sqrt(mp.mpf(a) * b) * (1 - mp.mpf(lack)) if lack < 0.5 else mp.mpf(p)
+            true = mp.mpf(1.3) ** 2 * kernel(mp.mpf(a), exactly, mp.mpf(b)) + mp.mpf([0.0, 0.3][at[0]]) ** 2
+            assert abs(run.p[(*at, 2)] - true) <= 1e-13 * mp.sqrt(run.q[(*at, 2)] * run.q2[(*at, 2)])
+
+
 def test_tokens_that_are_next_to_each_other() -> None:
     """behind a norm that leaves them norms of their own, and attention under a causal mask"""
     n, depth, gap, skip = 5, 3, 1e-18, sp.Rational(9, 10)
