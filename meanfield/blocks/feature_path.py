@@ -56,7 +56,7 @@ class FeaturePath:
         """The transfer of (J, K) of this path for gains of 1."""
         rest = self.s - 1  # the features but the one in question
         mean = self.names("mean_rest", rest * self.z.p, "m_-")
-        variance = self.names("variance_rest", self.covariance((0, 1), (0, 1)), "v_-", positive=True)
+        variance = self.names.variance("variance_rest", self.covariance((0, 1), (0, 1)), "v_-", rest * self.z.q**2)
         off = Rectified.of(self.names, mean, variance)
         rows = []
         for other in (0, 1):
@@ -124,15 +124,18 @@ class FeaturePath:
         return Exchangeable(self.phi.expression, powers, self.r, self.delta)
 
     def meeting(self, first: Pair, second: Pair) -> sp.Expr:
-        """w_ab . w_a'c with w_ab = E[phi''_a z_b] h_a + E[phi'_a phi'_b] h_b, the gradient of a feature's E z_a z_b"""
+        """w_ab . w_a'c with w_ab = E[phi''_a z_b] h_a + E[phi'_a phi'_b] h_b, the gradient of a feature's E z_a z_b, along h_a and
+        h_b - h_a, which is small next to h_b between tokens next to each other"""
 
-        def gradient(pair: Pair) -> tuple[tuple[int, sp.Expr], ...]:
-            same = pair[0] == pair[1]
-            f, tangent = self.phi.expression, self._expected([(0, 2)] if same else [(0, 1), (0, 1)])
-            if same:  # E h_a phi'_a z_b = r E phi''_a z_b + Cov(h_a, h_b) E phi'_a phi'_b
-                own, covariance = Expectation(x * slope(f) * f, self.r), self.r
-            else:
-                own, covariance = PairExpectation(x * slope(f) * f.xreplace({x: y}), self.r, self.t, self.r), self.t
-            return (pair[0], (own - covariance * tangent) / self.r), (pair[1], tangent)
+        def gradient(pair: Pair) -> list[tuple[sp.Expr, dict[int, int]]]:
+            f, (a, b) = self.phi.expression, pair
+            if a == b:  # E h_a phi'_a z_b = r E phi''_a z_b + Cov(h_a, h_b) E phi'_a phi'_b
+                return [(Expectation(x * slope(f) * f, self.r) / self.r, {a: 1})]
+            own, tangent = PairExpectation(x * slope(f) * f.xreplace({x: y}), self.r, self.t, self.r), self._expected([(0, 1), (0, 1)])
+            return [((own + self.delta * tangent) / self.r, {a: 1}), (tangent, {a: -1, b: 1})]
 
-        return sp.Add(*[g * h * (self.r if a == b else self.t) for a, g in gradient(first) for b, h in gradient(second)])
+        def product(h: dict[int, int], k: dict[int, int]) -> sp.Expr:
+            pairs = [(m * n, a == b) for a, m in h.items() for b, n in k.items()]
+            return self.r * sum(m for m, _ in pairs) - self.delta * sum(m for m, same in pairs if not same)
+
+        return sp.Add(*[g * h * product(one, two) for g, one in gradient(first) for h, two in gradient(second)])

@@ -27,6 +27,9 @@ __all__ = ["Kernel", "Names", "Overlaps", "Rectified", "pair"]
 
 x = known("x")
 
+#: what rounding leaves of a difference that has no digits, on its scale
+FAINT = sp.Float(2.0**-56)
+
 
 @dataclass
 class Names:
@@ -35,10 +38,19 @@ class Names:
     definitions: list[Definition] = field(default_factory=list)
 
     def __call__(self, label: str, value: sp.Expr, latex: str, kernel: sp.Expr | None = None, **assumptions: Any) -> sp.Expr:
+        return self._named(label, value, latex, kernel, None, assumptions or {"real": True})
+
+    def variance(self, label: str, value: sp.Expr, latex: str, scale: sp.Expr) -> sp.Expr:
+        """One that is a difference on a scale, of which rounding may leave less than nothing: features level off far out."""
+        return self._named(label, value, latex, None, sp.Max(value, FAINT * scale), {"positive": True})
+
+    def _named(
+        self, label: str, value: sp.Expr, latex: str, kernel: sp.Expr | None, in_step: sp.Expr | None, assumptions: dict[str, bool]
+    ) -> sp.Expr:
         if value.is_Number:
             return value
-        symbol = sp.Dummy(label, **(assumptions or {"real": True}))
-        self.definitions.append(Definition(symbol, value, latex, kernel))
+        symbol = sp.Dummy(label, **assumptions)
+        self.definitions.append(Definition(symbol, value, latex, kernel, in_step=in_step))
         return symbol
 
 
@@ -139,7 +151,7 @@ class Overlaps:
         # S_ab, and S_ab with S_ac
         mean = names("mean_S", s * b, "m")
         joint = d["1111"] if delta == q else m22 - d["211"] - b**2  # independent tokens: a sum of positive terms
-        variance = names("variance_S", s * (joint + d["211"]) + extra, "v", positive=True)
+        variance = names.variance("variance_S", s * (joint + d["211"]) + extra, "v", s * a**2)
         shared = names("covariance_S", s * joint, "c")
         third = s * (m33 - 3 * m22 * b + 2 * b**3)
         third_shared = s * (m33 - d["321"] - 2 * (m22 - d["211"]) * b - m22 * b + 2 * b**3)

@@ -3,6 +3,8 @@ deviation from there."""
 
 from __future__ import annotations
 
+import math
+
 import mpmath as mp
 import pytest
 import sympy as sp
@@ -56,5 +58,8 @@ def test_roots_of_the_modulus(k: str, q: float, gap: float) -> None:
 @pytest.mark.parametrize("phi", [LEVEL["hard tanh"], mf.erf], ids=["hard tanh", "erf"])
 def test_gated_attention_of_functions_that_level_off(phi: mf.Activation) -> None:
     net = mf.GAU(phi, s=8, n=4, d=16, e=32)
-    near, *others = (float(mf.propagate(net, 1, q, gap=1e10 / q).gap[-1]) * q**0.5 for q in (1e30, 1e50, 1e60))
-    assert others == pytest.approx([near] * 2, rel=1e-9)
+    runs = {q: mf.propagate(net, 1, q, gap=1e10 / q) for q in (1e30, 1e40, 1e50, 1e60)}
+    for name in ("gap", "chi", "log_apjn"):  # all go as 1/sqrt q
+        found = [float(getattr(run, name)[-1 if name == "gap" else 0]) for run in runs.values()]
+        near, *others = (v + math.log(q) / 2 if name == "log_apjn" else v * q**0.5 for v, q in zip(found, runs, strict=True))
+        assert others == pytest.approx([near] * 3, rel=1e-9), name
