@@ -6,6 +6,7 @@ from collections.abc import Set
 
 import sympy as sp
 
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.special import AngleMinusSine
 
 __all__ = ["AcuteAngle", "FlatAngle", "Guarded", "RootAngle", "Segment", "TangentSegment", "arcs", "guarded", "size_of_difference"]
@@ -66,11 +67,11 @@ def arcs(e: sp.Expr, nonnegative: Set[sp.Expr]) -> sp.Expr:
     def of(head: type[sp.Function], angle: sp.Expr) -> sp.Expr:
         return head(*(_guarded_but(nonnegative, side**2) for side in angle.args))
 
-    e = e.replace(lambda t: isinstance(t, AngleMinusSine) and _rooted(t.args[0] / 2), lambda t: of(Segment, t.args[0] / 2))
-    e = e.replace(lambda t: isinstance(t, sp.Add) and any(a.has(sp.atan2) for a in t.args), _from_complement)
-    e = e.replace(_rooted, lambda t: of(RootAngle, t))
-    e = e.replace(lambda t: isinstance(t, sp.atan), _flat)
-    return e.replace(lambda t: isinstance(t, sp.atan2) and all(map(_nonnegative, t.args)), lambda t: AcuteAngle(*t.args))
+    e = rewritten(e, lambda t: isinstance(t, AngleMinusSine) and _rooted(t.args[0] / 2), lambda t: of(Segment, t.args[0] / 2))
+    e = rewritten(e, lambda t: isinstance(t, sp.Add) and any(a.has(sp.atan2) for a in t.args), _from_complement)
+    e = rewritten(e, _rooted, lambda t: of(RootAngle, t))
+    e = rewritten(e, lambda t: isinstance(t, sp.atan), _flat)
+    return rewritten(e, lambda t: isinstance(t, sp.atan2) and all(map(_nonnegative, t.args)), lambda t: AcuteAngle(*t.args))
 
 
 def size_of_difference(e: sp.Expr) -> sp.Expr | None:

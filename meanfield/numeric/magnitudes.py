@@ -14,6 +14,7 @@ import sympy as sp
 from sympy.codegen.cfunctions import expm1
 
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.special import NormalCDF, Whole
 from meanfield.numeric.arcs import AcuteAngle, FlatAngle, Guarded, RootAngle, Segment, TangentSegment
 from meanfield.numeric.radicals import Inverse, InverseRoot, Lowered, Root
@@ -66,7 +67,7 @@ def chained(values: list[sp.Expr], named: Mapping[sp.Symbol, sp.Expr]) -> list[s
         except Unknown:
             return e
 
-    return [e.replace(lambda t: isinstance(t, sp.Mul) and bool(t.free_symbols & {q, delta}), ordered) for e in values]
+    return [rewritten(e, lambda t: isinstance(t, sp.Mul) and bool(t.free_symbols & {q, delta}), ordered) for e in values]
 
 
 class _Rise:

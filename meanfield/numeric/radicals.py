@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import sympy as sp
 
+from meanfield.gaussian.rewriting import parts, put, rewritten
 from meanfield.numeric.arcs import guarded, size_of_difference
 
 __all__ = ["Inverse", "InverseRoot", "Lowered", "Root", "radicals"]
@@ -54,11 +55,11 @@ def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
 def _divided_once(values: list[sp.Expr]) -> list[sp.Expr]:
     """with quotients by several powers of one sum as products with those of its inverse"""
     found: dict[sp.Expr, set[sp.Expr]] = {}
-    for power in set().union(*(e.atoms(sp.Pow) for e in values)):
-        if power.exp.is_Integer and power.exp.is_negative and power.base.is_Add:
+    for power in parts(*values):
+        if power.is_Pow and power.exp.is_Integer and power.exp.is_negative and power.base.is_Add:
             found.setdefault(power.base, set()).add(power)
     several = {t: Inverse(base) ** -t.exp for base, powers in found.items() if len(powers) > 1 for t in powers}
-    return [e.xreplace(several) for e in values]
+    return [put(e, several) for e in values]
 
 
 def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
@@ -82,17 +83,19 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
                 product = sp.Mul(*rest, a ** (powers[a] - sign / 2), b ** (powers[b] - sign / 2), root)
         return product
 
-    return [e.replace(lambda t: t.is_Mul, together) for e in values] if pairs else values
+    return [rewritten(e, lambda t: t.is_Mul, together) for e in values] if pairs else values
 
 
 def _inverted(values: list[sp.Expr]) -> list[sp.Expr]:
     """with the inverse of a root of two wherever there are quotients by it beside the root"""
-    below = {t for e in values for t in e.atoms(sp.Pow) if isinstance(t.base, Root) and t.exp == -1}
-    alone = [e.xreplace(dict.fromkeys(below, sp.S.One)) for e in values]
-    beside = [t for t in below if any(e.has(t.base) for e in alone)]
+    below = {t for t in parts(*values) if t.is_Pow and isinstance(t.base, Root) and t.exp == -1}
+    if not below:
+        return values
+    alone = [put(e, dict.fromkeys(below, sp.S.One)) for e in values]
+    beside = [t for t in below if t.base in parts(*alone)]
     inverse = {t: InverseRoot(*t.base.args) for t in beside}
     inverse |= {t.base: t.base.args[0] * inverse[t] for t in beside}
-    return [e.xreplace(inverse) for e in values]
+    return [put(e, inverse) for e in values]
 
 
 def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
@@ -117,17 +120,16 @@ def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
     def among(t: sp.Basic) -> bool:
         return bool(t.is_Pow and t.base in bases and (t.exp in found.get(t.base, ()) or (t.base in away and _is_half(t))))
 
-    return [e.replace(among, inverse) for e in values] if bases else values
+    return [rewritten(e, among, inverse) for e in values] if bases else values
 
 
 def _terms(values: list[sp.Expr]) -> Iterator[tuple[sp.Expr, ...]]:
     """the factors of every product in them, and of every power that is in none"""
-    for e in values:
-        for t in [sp.Tuple(e), *sp.preorder_traversal(e)]:
-            if t.is_Mul:
-                yield t.args
-            else:
-                yield from ((part,) for part in t.args if part.is_Pow)
+    for t in parts(*map(sp.Tuple, values)):
+        if t.is_Mul:
+            yield t.args
+        else:
+            yield from ((part,) for part in t.args if part.is_Pow)
 
 
 def _is_half(e: sp.Expr) -> bool:
