@@ -137,7 +137,10 @@ def _bounded(g: Growth, curve: Curve, values: Mapping[str, float]) -> Fit:
     if g.limit is None:
         return curve.fit("exponent", 0.0, y, [np.log(curve.l), *corrections], 0.1)
     limit = number(g.limit, values)
-    return curve.end("limit", limit) if curve.steep else curve.fit("limit", limit, np.exp(y), [*corrections, *_slowest(curve)])
+    if curve.steep:
+        return curve.end("limit", limit)
+    columns = [*corrections, *(flow := _slowest(curve))]
+    return curve.fit("limit", limit, np.exp(y), columns, shorter=columns[:-1] if flow else None)
 
 
 def _slowest(curve: Curve) -> Columns:
