@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import sympy as sp
 
-__all__ = ["holds", "parts", "put", "rewritten"]
+__all__ = ["every_part", "holds", "put", "rewritten"]
 
 
 def rewritten(e: sp.Expr, which: Callable[[sp.Expr], bool], by: Callable[[sp.Expr], sp.Expr]) -> sp.Expr:
@@ -46,7 +46,7 @@ def _again(t: sp.Expr, parts: tuple[sp.Expr, ...]) -> sp.Expr:
     return t.func(*parts, evaluate=False) if isinstance(t, (sp.Min, sp.Max)) else t.func(*parts)
 
 
-def parts(*expressions: sp.Basic) -> set[sp.Basic]:
+def every_part(*expressions: sp.Basic) -> set[sp.Basic]:
     """The different parts of expressions, themselves among them: `sp.preorder_traversal` without those that it has been at."""
     seen, ahead = set(expressions), list(expressions)
     while ahead:
