@@ -79,8 +79,8 @@ class _Pairs:
     def moved(self, bound: Varied) -> tuple[Varied, Varied]:
         """Covariances and what they lack of their bound, each taken for itself where it is the smaller."""
         lack, p = self._lack(self.near), self._covariance(~self.near)
-        p, lack = _split(self.near, bound - lack, p), _split(self.near, lack, bound - p)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # of what has overflowed
+            p, lack = _split(self.near, bound - lack, p), _split(self.near, lack, bound - p)
             near = plain(lack) < plain(bound) / 2
         left, met = self.near & ~near, ~self.near & near
         if left.any():

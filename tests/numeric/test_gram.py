@@ -346,6 +346,11 @@ def test_an_underflow_is_no_zero_and_no_number_is_invalid() -> None:
     assert mf.propagate(mf.Linear(1 / s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "invalid"
 
 
+def test_two_inputs_that_overflow_say_so() -> None:
+    net = mf.Residual(mf.GLU(mf.Activation(mf.x + mf.x**3 / 10), 1, 1, 1), scale=0.5)
+    assert mf.propagate(net, 6, 1832.9, q2=20713.0, c=0.5).status == "overflow"
+
+
 def test_tokens_that_merge_are_taken_at_one_variance() -> None:
     """where variances of tokens differ by less than rounding of p makes of an angle: the mixture of gradients
     that stays is multiplied by chi = 1"""
