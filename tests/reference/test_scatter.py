@@ -151,5 +151,5 @@ def test_figure():
     net = mf.Residual(mf.CausalAttention(2, 1, 1))
     other = mf.reference.compare(net, 32, 2, q=1.0, c=0.5, samples=3, device="cpu")
     ax = other.plot(quantity="q")
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["one draw, as seen", "theory", "measured"]
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["one draw, as seen", "theory", "theory + 1/width", "measured"]
     pyplot.close(ax.figure)
