@@ -124,12 +124,12 @@ class Curve:
         """a constant of the first coefficient beside what is predicted of it; `shorter` are the columns less the last order of a series
         of what hardly falls, which a shorter run does not tell from the orders left out"""
 
-        def found(columns: Columns, top: float) -> float:
-            return constant(float(self._solve(y, columns, top)[0]))
+        def found(beside: Columns, top: float) -> float:
+            return constant(float(self._solve(y, beside, top)[0]))
 
         fitted = [found(columns, top) for top in self._tops]
-        beside = abs(fitted[0] - found(shorter, self.l[-1])) if shorter is not None else 0.0
-        return self._judged(name, predicted, fitted, least, beside)
+        left_out = abs(fitted[0] - found(shorter, self.l[-1])) if shorter is not None else 0.0
+        return self._judged(name, predicted, fitted, least, left_out)
 
     def end(self, name: str, predicted: float) -> Fit:
         """y where the run ends beside what is predicted"""
@@ -140,14 +140,14 @@ class Curve:
         """where the run ends, and where shorter ones would"""
         return np.asarray(self.l[-1] / (SHORTER_STEEP if self.steep else SHORTER) ** np.arange(3.0))
 
-    def _judged(self, name: str, predicted: float, fitted: Sequence[float], least: float, beside: float = 0.0) -> Fit:
+    def _judged(self, name: str, predicted: float, fitted: Sequence[float], least: float, left_out: float = 0.0) -> Fit:
         """what was fitted to the run and to two shorter ones, beside what is predicted: a move that is small by chance counts as what the
         one before falls to, as the first power of l that is left out, and to its square where a run twice as long settles exponentially"""
         now, before, first = fitted
         size, change, earlier = max(abs(predicted), least), abs(now - before), abs(before - first)
         left = change**2 / (earlier - change) if change < earlier else 0.0
         fallen = earlier * min(1.0, earlier / size) if self.steep else earlier * SHORTER**-self.omitted
-        error = max(change, min(math.sqrt(change * earlier), earlier), fallen, left, beside) + DIGITS * size
+        error = max(change, min(math.sqrt(change * earlier), earlier), fallen, left, left_out) + DIGITS * size
         close = abs(now - predicted) <= ERRORS * error
         settled = change <= STILL * size and not (close and ERRORS * error > STILL * size)
         verdict = "not settled at this depth" if not settled else AGREES if close else "disagrees"

@@ -139,7 +139,8 @@ def _bounded(g: Growth, curve: Curve, values: Mapping[str, float]) -> Fit:
     limit = number(g.limit, values)
     if curve.steep:
         return curve.end("limit", limit)
-    columns = [*corrections, *(flow := _slowest(curve))]
+    flow = _slowest(curve)
+    columns = [*corrections, *flow]
     return curve.fit("limit", limit, np.exp(y), columns, shorter=columns[:-1] if flow else None)
 
 

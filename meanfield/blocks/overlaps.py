@@ -27,7 +27,7 @@ __all__ = ["Kernel", "Names", "Overlaps", "Rectified", "pair"]
 
 x = known("x")
 
-#: what rounding leaves of a difference that has no digits, on its scale
+#: what rounding leaves of a difference without digits, on its scale: a variance of overlaps that is less hardly counts beside their mean
 FAINT = sp.Float(2.0**-56)
 
 
@@ -41,8 +41,10 @@ class Names:
         return self._named(label, value, latex, kernel, None, assumptions or {"real": True})
 
     def variance(self, label: str, value: sp.Expr, latex: str, scale: sp.Expr) -> sp.Expr:
-        """One that is a difference on a scale, of which rounding may leave less than nothing: features level off far out."""
-        return self._named(label, value, latex, None, sp.Max(value, FAINT * scale), {"positive": True})
+        """One that is a difference on a scale, of which rounding may leave less than nothing: features level off far out. A step takes it
+        for no less than that rounding, written as a minimum, which keeps what is no number; maps of one repeat and digits do not."""
+        held = -sp.Min(-value, -FAINT * scale, evaluate=False)
+        return self._named(label, value, latex, None, held, {"positive": True})
 
     def _named(
         self, label: str, value: sp.Expr, latex: str, kernel: sp.Expr | None, in_step: sp.Expr | None, assumptions: dict[str, bool]

@@ -80,8 +80,8 @@ def _exact(value: Any, symbol: sp.Symbol) -> sp.Expr:
 
 
 def _settle_moments(arrays: dict[str, Floats]) -> None:
-    """p and delta go with the variances that are given: |p| <= sqrt(q1 q2), 0 <= delta <= 2 sqrt(q1 q2), at these ends where rounding
-    brought them beyond"""
+    """p and delta, what it lacks of sqrt(q1 q2), go with the variances that are given: |p| <= sqrt(q1 q2), 0 <= delta <= 2 sqrt(q1 q2), at
+    these ends where rounding brought them beyond"""
     first = arrays.get("q", arrays.get("q1"))
     if first is None:
         return
@@ -89,7 +89,7 @@ def _settle_moments(arrays: dict[str, Floats]) -> None:
     if "p" in arrays:
         arrays["p"] = arguments.within(arrays["p"], most, _BEYOND)
     if "delta" in arrays:
-        complaint = f"delta = {{value}}: expected 0 <= delta <= {'2 q' if 'q' in arrays else '2 sqrt(q1 q2)'}"
+        complaint = f"delta = {{value}}: expected 0 <= delta <= {'2 sqrt(q1 q2)' if 'q2' in arrays else '2 q'}"
         if (below := arrays["delta"] < 0).any():
             raise ValueError(complaint.format(value=arguments.shown(arrays["delta"][below].flat[0])))
         with np.errstate(over="ignore"):  # no double is beyond an infinite limit

@@ -79,7 +79,7 @@ class _Pairs:
     def moved(self, bound: Varied) -> tuple[Varied, Varied]:
         """Covariances and what they lack of their bound, each taken for itself where it is the smaller."""
         lack, p = self._lack(self.near), self._covariance(~self.near)
-        with np.errstate(invalid="ignore"):  # of what has overflowed
+        with np.errstate(over="ignore", invalid="ignore"):  # next to the largest doubles
             p, lack = _split(self.near, bound - lack, p), _split(self.near, lack, bound - p)
             near = plain(lack) < plain(bound) / 2
         left, met = self.near & ~near, ~self.near & near

@@ -3,6 +3,7 @@ r"""Gram matrices, of tokens that are told apart or two inputs of unequal norm, 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -159,13 +160,17 @@ def prepared_pair(
     grid = arguments.broadcast({**begin, **values})
     layers = _layers(record, Passes(net, depth, 1, False, 2), math.prod(grid) if points is None else points)
     root = arguments.geometric_mean(first, second)
-    if names[0] == "p":
-        cov = arguments.within(value, root, "p = {value}: |p| must be at most sqrt(q q2) = {limit}")
-        lack = root - cov
-    else:
-        check_angle(value, names[0])
-        cov = (value if names[0] == "c" else 1.0 - value) * root
-        lack = (1.0 - value if names[0] == "c" else value) * root
+    with np.errstate(over="ignore"):
+        if names[0] == "p":
+            cov = arguments.within(value, root, "p = {value}: |p| must be at most sqrt(q q2) = {limit}")
+            lack = root - cov
+        else:
+            check_angle(value, names[0])
+            apart = 1.0 - value if names[0] == "c" else value
+            cov, lack = (value if names[0] == "c" else 1.0 - value) * root, apart * root
+    if (beyond := np.isinf(lack)).any():
+        at = " and ".join(f"{name} = {arguments.shown(np.broadcast_to(a, beyond.shape)[beyond][0])}" for name, a in begin.items())
+        raise ValueError(f"{at}: sqrt(q q2) - p must be below {sys.float_info.max:.4g}, the largest double")
     return Gram(net, values, depth, "token", layers, begin, grid, Start(2, first, second, cov, lack), True)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from meanfield.gaussian.rewriting import every_part, put, rewritten
+from meanfield.gaussian.rewriting import rewritten
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.numeric.arcs import guarded, size_of_difference
 
 __all__ = ["Inverse", "InverseRoot", "Lowered", "Root", "radicals"]
@@ -55,11 +56,11 @@ def radicals(values: list[sp.Expr]) -> list[sp.Expr]:
 def _divided_once(values: list[sp.Expr]) -> list[sp.Expr]:
     """with quotients by several powers of one sum as products with those of its inverse"""
     found: dict[sp.Expr, set[sp.Expr]] = {}
-    for power in every_part(*values):
-        if power.is_Pow and power.exp.is_Integer and power.exp.is_negative and power.base.is_Add:
+    for power in parts_of(sp.Tuple(*values), sp.Pow):
+        if power.exp.is_Integer and power.exp.is_negative and power.base.is_Add:
             found.setdefault(power.base, set()).add(power)
     several = {t: Inverse(base) ** -t.exp for base, powers in found.items() if len(powers) > 1 for t in powers}
-    return [put(e, several) for e in values]
+    return list(put_in(sp.Tuple(*values), several).args)
 
 
 def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
@@ -88,15 +89,14 @@ def _paired(values: list[sp.Expr]) -> list[sp.Expr]:
 
 def _inverted(values: list[sp.Expr]) -> list[sp.Expr]:
     """with the inverse of a root of two wherever there are quotients by it beside the root"""
-    below = {t for t in every_part(*values) if t.is_Pow and isinstance(t.base, Root) and t.exp == -1}
+    below = {t for t in parts_of(sp.Tuple(*values), sp.Pow) if isinstance(t.base, Root) and t.exp == -1}
     if not below:
         return values
-    alone = [put(e, dict.fromkeys(below, sp.S.One)) for e in values]
-    elsewhere = every_part(*alone)
+    elsewhere = parts_of(put_in(sp.Tuple(*values), dict.fromkeys(below, sp.S.One)), Root)
     beside = [t for t in below if t.base in elsewhere]
     inverse = {t: InverseRoot(*t.base.args) for t in beside}
     inverse |= {t.base: t.base.args[0] * inverse[t] for t in beside}
-    return [put(e, inverse) for e in values]
+    return list(put_in(sp.Tuple(*values), inverse).args)
 
 
 def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
@@ -126,7 +126,7 @@ def _powers(values: list[sp.Expr]) -> list[sp.Expr]:
 
 def _terms(values: list[sp.Expr]) -> Iterator[tuple[sp.Expr, ...]]:
     """the factors of every product in them, and of every power that is in none"""
-    for t in every_part(*map(sp.Tuple, values)):
+    for t in parts_of(sp.Tuple(*map(sp.Tuple, values)), sp.Basic):
         if t.is_Mul:
             yield t.args
         else:

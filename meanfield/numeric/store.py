@@ -115,9 +115,10 @@ class Compiled:
         from meanfield.numeric.compilation import machine
 
         types = machine.types_of(arguments)
-        with _MAKING:
-            if types not in self._forms:
-                self._forms[types] = self._made(types)
+        if types not in self._forms:
+            with _MAKING:
+                if types not in self._forms:
+                    self._forms[types] = self._made(types)
         return self._forms[types](*arguments[free:])
 
     def _made(self, types: tuple[Any, ...]) -> Callable[..., Callable[..., None]]:

@@ -1,6 +1,6 @@
 """What generated code costs as plain Python, and when it is worth a wait for the compiler.
 
-A compiled kernel costs 0.3 to 1.5 s of CPU before its first number when it is new, and 0.05 s, most of it llvmlite's import, when its
+A compiled kernel costs 0.1 to 0.8 s of CPU before its first number when it is new, and 0.05 s, most of it llvmlite's import, when its
 machine code is on disk.
 """
 

@@ -346,7 +346,12 @@ def test_an_underflow_is_no_zero_and_no_number_is_invalid() -> None:
     assert mf.propagate(mf.Linear(1 / s, 0) >> mixed, q=1.0, p=0.0, depth=4, s=0.0).status == "invalid"
 
 
-def test_two_inputs_that_overflow_say_so() -> None:
+def test_two_inputs_that_overflow_warn_of_nothing() -> None:
+    """and those next to that"""
+    assert mf.propagate(mf.Linear(1, 0), 2, 1e299, q2=1.05e299, c=-1.0).c[-1] == -1
+    assert mf.propagate(mf.Linear(1, 0), 2, 8e307, q2=8.5e307, c=-1.0).status == "overflow"
+    with pytest.raises(ValueError, match=r"q = 1.2e\+308 and q2 = 1.3e\+308 and c = -1: sqrt\(q q2\) - p must be below 1.798e\+308"):
+        mf.propagate(mf.Linear(1, 0), 2, 1.2e308, q2=1.3e308, c=-1.0)
     net = mf.Residual(mf.GLU(mf.Activation(mf.x + mf.x**3 / 10), 1, 1, 1), scale=0.5)
     assert mf.propagate(net, 6, 1832.9, q2=20713.0, c=0.5).status == "overflow"
 

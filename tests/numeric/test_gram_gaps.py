@@ -84,7 +84,9 @@ def test_two_inputs_of_norms_as_unlike_as_any(phi: mf.Activation, kernel: Callab
         with mp.workdps(40):
             exactly = mp.sqrt(mp.mpf(a) * b) * (1 - mp.mpf(lack)) if lack < 0.5 else mp.mpf(p)
             true = mp.mpf(1.3) ** 2 * kernel(mp.mpf(a), exactly, mp.mpf(b)) + mp.mpf([0.0, 0.3][at[0]]) ** 2
-            assert abs(run.p[(*at, 2)] - true) <= 1e-13 * mp.sqrt(run.q[(*at, 2)] * run.q2[(*at, 2)])
+            bound = mp.sqrt(mp.mpf(float(run.q[(*at, 2)])) * float(run.q2[(*at, 2)]))
+            assert abs(run.p[(*at, 2)] - true) <= 1e-13 * bound
+            assert abs(run.gap[(*at, 2)] - (1 - true / bound)) <= 1e-13
 
 
 def test_tokens_that_are_next_to_each_other() -> None:

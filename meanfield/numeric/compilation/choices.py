@@ -11,12 +11,12 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir.instructions import PredictableInstr, SelectInstr
 
-__all__ = ["MANIFOLD", "RARE", "foresee", "foreseen"]
+__all__ = ["REPEATED", "RARE", "foresee", "foreseen"]
 
 #: functions of the loops that a point calls at few of its layers
 RARE = frozenset(("put_forward", "put_back"))
 #: those that a layer calls for each table it reads: in place they take LLVM twice as long, and points no less
-MANIFOLD = frozenset(("mean_in", "pair_in", "jumps_in"))
+REPEATED = frozenset(("mean_in", "pair_in", "jumps_in"))
 
 #: how much likelier one way is than the other: LLVM makes a branch of what is foreseen in 99 of 100 cases
 _WEIGHTS = (2000, 1)

@@ -108,8 +108,8 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
         optimised.triple = triple
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)
-        tuning.loop_vectorization = tuning.loop_unrolling = exact
-        tuning.slp_vectorization = exact and not alone  # pairs of numbers wait for each other
+        tuning.loop_vectorization = tuning.loop_unrolling = True
+        tuning.slp_vectorization = not alone  # pairs of numbers wait for each other
         passes = binding.create_pass_builder(machine, tuning)
         (passes.getModulePassManager() if exact else _few()).run(optimised, passes)
         planted(optimised, passes)
@@ -119,7 +119,7 @@ def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> b
 
 def _few() -> Any:
     """the passes that count most, in a tenth of the time: variables in registers, and no steps that do nothing; quadrature, which is long
-    and asked for a few times, takes 7 to 13 % longer for that"""
+    and asked for a few times, takes 7 to 13 % longer for that, closed forms of maps and grids no longer"""
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()

@@ -17,7 +17,7 @@ from typing import Any
 from llvmlite import ir
 
 from meanfield.fingerprint import source_of
-from meanfield.numeric.compilation.choices import MANIFOLD, RARE, foreseen
+from meanfield.numeric.compilation.choices import RARE, REPEATED, foreseen
 from meanfield.numeric.compilation.expressions import Expressions
 from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Code, Type, Typed, flat, joint, llvm
 from meanfield.numeric.compilation.shared import Shared
@@ -128,7 +128,7 @@ class _Body(Expressions):
         if self.shared.alone and self.source.__name__ in RARE:
             self.function.attributes.add("cold")
             self.function.attributes.add("noinline")
-        elif self.shared.alone and self.source.__name__ in MANIFOLD:
+        elif self.shared.alone and self.source.__name__ in REPEATED:
             self.function.attributes.add("noinline")
         elif self.shared.exact and not self.made and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(self.tree)):
             self.function.attributes.add("alwaysinline")  # a loop over points calls it, and is to become vector code
