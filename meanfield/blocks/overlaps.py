@@ -37,23 +37,25 @@ class Names:
 
     definitions: list[Definition] = field(default_factory=list)
 
-    def __call__(self, label: str, value: sp.Expr, latex: str, kernel: sp.Expr | None = None, **assumptions: Any) -> sp.Expr:
-        return self._named(label, value, latex, kernel, None, assumptions or {"real": True})
+    def __call__(
+        self,
+        label: str,
+        value: sp.Expr,
+        latex: str,
+        kernel: sp.Expr | None = None,
+        in_step: sp.Expr | None = None,
+        **assumptions: Any,
+    ) -> sp.Expr:
+        if value.is_Number:
+            return value
+        symbol = sp.Dummy(label, **(assumptions or {"real": True}))
+        self.definitions.append(Definition(symbol, value, latex, kernel, in_step=in_step))
+        return symbol
 
     def variance(self, label: str, value: sp.Expr, latex: str, scale: sp.Expr) -> sp.Expr:
         """One that is a difference on a scale, of which rounding may leave less than nothing: features level off far out. A step takes it
         for no less than that rounding, written as a minimum, which keeps what is no number; maps of one repeat and digits do not."""
-        held = -sp.Min(-value, -FAINT * scale, evaluate=False)
-        return self._named(label, value, latex, None, held, {"positive": True})
-
-    def _named(
-        self, label: str, value: sp.Expr, latex: str, kernel: sp.Expr | None, in_step: sp.Expr | None, assumptions: dict[str, bool]
-    ) -> sp.Expr:
-        if value.is_Number:
-            return value
-        symbol = sp.Dummy(label, **assumptions)
-        self.definitions.append(Definition(symbol, value, latex, kernel, in_step=in_step))
-        return symbol
+        return self(label, value, latex, in_step=-sp.Min(-value, -FAINT * scale, evaluate=False), positive=True)
 
 
 @dataclass(frozen=True)

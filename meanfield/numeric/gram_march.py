@@ -3,7 +3,6 @@ r"""Gram matrices, of tokens that are told apart or two inputs of unequal norm, 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from meanfield.numeric.gram_state import Grams, Start
 from meanfield.numeric.outlines import Outline, axes_of, layers_of
 from meanfield.numeric.patience import check_patience
 from meanfield.numeric.programs import among
-from meanfield.numeric.runs import ALONE, FEWER, bound_parameters, check_angle, check_gram, initial_moments
+from meanfield.numeric.runs import ALONE, FEWER, bound_parameters, check_angle, check_gap, check_gram, initial_moments
 
 __all__ = ["Gram", "ntk", "prepared_pair", "prepared_tokens"]
 
@@ -168,9 +167,7 @@ def prepared_pair(
             check_angle(value, names[0])
             apart = 1.0 - value if names[0] == "c" else value
             cov, lack = (value if names[0] == "c" else 1.0 - value) * root, apart * root
-    if (beyond := np.isinf(lack)).any():
-        at = " and ".join(f"{name} = {arguments.shown(np.broadcast_to(a, beyond.shape)[beyond][0])}" for name, a in begin.items())
-        raise ValueError(f"{at}: sqrt(q q2) - p must be below {sys.float_info.max:.4g}, the largest double")
+    check_gap(lack, begin, " and ", "sqrt(q q2) - p")
     return Gram(net, values, depth, "token", layers, begin, grid, Start(2, first, second, cov, lack), True)
 
 

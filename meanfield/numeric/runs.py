@@ -34,6 +34,7 @@ __all__ = [
     "Run",
     "bound_parameters",
     "check_angle",
+    "check_gap",
     "check_gram",
     "check_tokens",
     "initial_moments",
@@ -184,11 +185,16 @@ def initial_moments(q: Any, p: Any, c: Any, gap: Any) -> tuple[Floats, Floats | 
             check_angle(v, name)
             apart = 1.0 - v if name == "c" else v
             delta0 = np.maximum(q0 * apart, np.where(apart > 0.0, 5e-324, 0.0))  # inputs that differ are not one
-    beyond = np.isinf(delta0)
-    if beyond.any():
-        start, set_by = (arguments.shown(np.broadcast_to(a, shape)[beyond].flat[0]) for a in (q0, v))
-        raise ValueError(f"q = {start} with {name} = {set_by}: q - p must be below {sys.float_info.max:.4g}, the largest double")
+    check_gap(np.asarray(delta0), {"q": q0, name: v}, " with ", "q - p")
     return q0, np.asarray(delta0)
+
+
+def check_gap(gap: Floats, given: Mapping[str, Floats], between: str, what: str) -> None:
+    """A gap that a double holds, of what was given."""
+    beyond = np.isinf(gap)
+    if beyond.any():
+        at = between.join(f"{name} = {arguments.shown(np.broadcast_to(v, gap.shape)[beyond].flat[0])}" for name, v in given.items())
+        raise ValueError(f"{at}: {what} must be below {sys.float_info.max:.4g}, the largest double")
 
 
 def check_angle(v: Floats, name: str) -> None:
