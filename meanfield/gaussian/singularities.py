@@ -34,7 +34,7 @@ from meanfield.gaussian.trapezoids import as_good_as_panels
 from meanfield.gaussian.zeros import is_somewhere_nonzero
 from meanfield.symbols import known
 
-__all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised"]
+__all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "standardised", "steepens"]
 
 x = known("x")
 
@@ -181,6 +181,39 @@ def _found(g: sp.Expr, with_poles: bool) -> Shape | str:
         return str(why)
 
 
+def steepens(g: sp.Expr, with_poles: bool = False) -> bool:
+    """Whether a parameter-free function grows faster than exponentials: all that its shape says of that, in a tenth of the time."""
+    try:
+        return period(g) is None and _growth(g, _cut(g, with_poles).functions)[1] > 0.0
+    except ValueError:
+        return shape_of(g, with_poles).steepening > 0.0  # which says what is wrong with it first
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A function on either side of where it is cut: at kinks and poles as they are written, and around what is narrow."""
+
+    written: tuple[float, ...]
+    cuts: tuple[float, ...]
+    pieces: list[sp.Expr]
+    functions: list[Real]
+
+
+@cache
+def _cut(g: sp.Expr, with_poles: bool) -> _Cut:
+    written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
+    # at those that are no kinks g may still have a value of its own: panels end there
+    cuts = tuple(sorted({*written, *_narrow(g, written)}))
+    pieces = branches(g, list(midpoints(cuts)))
+    return _Cut(written, cuts, pieces, [_within(piece) for piece in pieces])
+
+
+def _growth(g: sp.Expr, functions: list[Real]) -> tuple[float, float]:
+    """growth and steepening at the end where they are larger"""
+    growth, steepening = map(max, zip(growth_at(g, functions[0], -1.0), growth_at(g, functions[-1], 1.0), strict=True))
+    return growth, steepening
+
+
 def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     whole = period(g)
     if whole is not None:
@@ -188,12 +221,8 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     at = None if with_poles else unbounded_at(g)
     if at is not None:
         raise ValueError(f"E[{g}] diverges: {g} is not integrable next to x = {at if at.is_Rational else sp.N(at, 6)}")
-    written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
-    # at those that are no kinks g may still have a value of its own: panels end there
-    narrow = _narrow(g, written)
-    cuts = tuple(sorted({*written, *narrow}))
-    pieces = branches(g, list(midpoints(cuts)))
-    functions = [_within(piece) for piece in pieces]
+    cut = _cut(g, with_poles)
+    written, cuts, pieces, functions = cut.written, cut.cuts, cut.pieces, cut.functions
     ends = (-np.inf, *cuts, np.inf)
     endless = len(written) > FEW
     found, size = _sized_panels(pieces, functions, ends)
@@ -211,7 +240,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
             raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
-    growth, steepening = map(max, zip(growth_at(g, functions[0], -1.0), growth_at(g, functions[-1], 1.0), strict=True))
+    growth, steepening = _growth(g, functions)
     shape = Shape(
         False,
         float(np.diff(found.coarse).min()) / 2,

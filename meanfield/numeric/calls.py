@@ -9,7 +9,7 @@ import sympy as sp
 from meanfield.gaussian.cells import Cell
 from meanfield.gaussian.exchangeable import Power
 from meanfield.gaussian.periods import Wave, period, wave
-from meanfield.gaussian.singularities import poles, regular
+from meanfield.gaussian.singularities import poles, regular, steepens
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
 from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
@@ -199,7 +199,7 @@ class Calls:
     def tabulates(self) -> bool:
         """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance, of what is not too
         steep for them."""
-        return self.from_tables and bool(self.calls) and not any(i.shape.steepening for i in self.integrands.values())
+        return self.from_tables and bool(self.calls) and not any(steepens(i.expression, i.with_poles) for i in self.integrands.values())
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:

@@ -1,34 +1,27 @@
-"""Points of a grid run over depth in whatever way answers each: to the end at once, from tables, by quadrature; and what comes out."""
+"""Points of a grid run over depth in whatever way answers each: to the end at once, from tables, by quadrature"""
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.numeric.job import Job, Output
+from meanfield.numeric.launch import launch, shapes_of
 from meanfield.numeric.patience import DEEP, SECONDS, check_patience
 from meanfield.numeric.readers import Reader, reader_of
-from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.tables import growing
-from meanfield.numeric.threads import share
-from meanfield.numeric.trajectory import BLOCK, BOUNDLESS, DEAF, JOINED, LOST, SILENT, Kernel, by_quadrature, kernel_of
-from meanfield.numeric.work import patient
+from meanfield.numeric.trajectory import DEAF, JOINED, LOST, Kernel, by_quadrature, kernel_of
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
 
-__all__ = ["Job", "Output", "done", "lanes_of"]
+__all__ = ["done"]
 
 Floats = NDArray[np.float64]
 
-#: layer-points that a thread does at a time
-CHUNK = 250_000
-#: points that a thread does at least where they share the panels of passes
-SHARED = 8
 #: layers of one of many points that one costs alone
 ALONE = 10
 #: seconds from which on the layers of a point by quadrature are spared where they can be
@@ -41,115 +34,6 @@ SOME = 10_000
 PROBES = 16
 #: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
 SHALLOW = (64, 512)
-#: points up to which a grid runs one after another rather than in a block that is mostly copies
-FEW = 4
-#: a line of the cache; bytes of kept layers beyond which these go past it, and points in a block of a grid then: writing row after row in
-#: pieces of 64 points costs up to twice as much as in longer ones
-LINE, CACHE, LONG = 64, 1 << 21, 256
-#: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
-SEGMENT = 1 << 20
-
-
-class Output:
-    """Arrays of one row for each kept layer: a grid is written row by row; into given memory if there is any, of six such arrays. Where
-    the transfer of a layer is its chi, sums of ln chi are the products backward, and memory that was given for them is filled last."""
-
-    def __init__(self, count: int, kept: int, depth: int, split: bool, memory: Floats | None = None) -> None:
-        size = 6 if split or memory is not None else 5
-        rows = (_empty(size * kept * count) if memory is None else np.asarray(memory)).reshape(size, kept, count)  # at once: large pages
-        self.q, self.delta, self.backward, self.forward = rows[:4]
-        self.chi = rows[-1, : kept - 1 if kept > 1 else min(depth, 1)]
-        self._given_sums = rows[4] if size == 6 else self.backward
-        self.chi_sum = self._given_sums if split else self.backward
-        self.status, self.good = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.q, self.delta, self.backward, self.forward, self.chi, self.chi_sum, self.status, self.good)
-
-    @property
-    def unanswered(self) -> NDArray[np.int64]:
-        """The points that a NaN of a table has gone through: that of an infinite J may be infinity less infinity."""
-        lost = (np.isnan(self.forward[-1]) & ~np.isposinf(self.chi_sum[0])) | np.isnan(self.chi_sum[0])
-        return np.flatnonzero((self.status == 3) | (np.isin(self.status, (0, 4, 6)) & lost))
-
-    def put(self, points: NDArray[np.int64], other: Output) -> None:
-        """Those points from another output."""
-        for mine, theirs in zip(self.arrays, other.arrays, strict=True):
-            mine[..., points] = theirs
-
-    def finish(self) -> None:
-        """Nothing more is written: memory that was given for sums of ln chi holds them."""
-        if self._given_sums is not self.chi_sum:
-            np.copyto(self._given_sums, self.chi_sum)
-            self.chi_sum = self._given_sums
-
-    def flush(self) -> None:
-        """Subnormal gaps, whose digits are lost, as 0: what they are where the compiled recursion runs to the end."""
-        rows = max(1, SEGMENT // self.status.size)
-        for start in range(0, len(self.delta), rows):
-            part = self.delta[start : start + rows]
-            np.copyto(part, 0.0, where=np.abs(part) < sys.float_info.min)
-
-    def blank(self, marks: NDArray[np.int64], layers: int) -> None:
-        """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
-        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
-        first = np.searchsorted(marks * layers, self.good[bad], side="right")
-        for a in (self.q, self.delta, self.forward, self.chi):
-            a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])
-        self.backward[:, bad] = self.chi_sum[:, bad] = np.nan
-
-    def silence(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
-        """Those points as they are where a repeat takes everything to 0: nothing is left of q, and no gradient goes through it."""
-        for rows in (self.q, self.delta):
-            rows[np.ix_(marks > 0, points)] = 0.0
-        self.deafen(points, marks)
-        self.status[points] = SILENT
-
-    def outgrow(self) -> None:
-        """J is infinite where a chi is, though it may be infinity less infinity to a kernel."""
-        infinite = np.flatnonzero((self.status == BOUNDLESS) & np.isposinf(self.chi_sum[0]))
-        for rows in (self.forward, self.backward):
-            rows[:, infinite] = np.where(np.isnan(rows[:, infinite]), math.inf, rows[:, infinite])
-
-    def deafen(self, points: NDArray[np.int64], marks: NDArray[np.int64]) -> None:
-        """Those points as they are where no gradient goes through a repeat."""
-        self.forward[np.ix_(marks > 0, points)] = -math.inf
-        for rows in (self.backward, self.chi_sum):
-            rows[:, points] = -math.inf if len(marks) == 1 else np.where(marks < marks[-1], -math.inf, 0.0)[:, None]
-        self.chi[:, points] = 0.0
-        self.status[points] = DEAF
-
-
-def _empty(size: int) -> Floats:
-    """memory from the beginning of a line of the cache on, which vectors of rows are then written to whole"""
-    memory = np.empty(size + LINE // 8)
-    start = -memory.ctypes.data % LINE // 8
-    return memory[start : start + size]
-
-
-@dataclass(frozen=True)
-class Job:
-    """Points to run: the recursion, the repeats that are kept, of which the last is depth, parameters and start of each point, whether
-    there is but one: points of a grid always run compiled, and so does any on a device other than the processor."""
-
-    rec: Recursion
-    paired: bool
-    depth: int
-    marks: NDArray[np.int64]
-    pooled: bool
-    table: Floats
-    q0: Floats
-    delta0: Floats
-    alone: bool
-    device: str = "cpu"
-
-    def of(self, points: NDArray[np.int64]) -> Job:
-        """Some of the points."""
-        return replace(self, table=self.table[:, points].copy(), q0=self.q0[points], delta0=self.delta0[points])
-
-    def output(self, memory: Floats | None = None) -> Output:
-        return Output(self.q0.shape[0], self.marks.size, self.depth, kernel_of(self.rec, self.paired).split, memory)
 
 
 def done(job: Job, memory: Floats | None = None) -> Output:
@@ -299,9 +183,9 @@ def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
 def _by_quadrature(job: Job, out: Output) -> NDArray[np.int64]:
     kernel = by_quadrature(job.rec, job.paired)
     _check_patience(job, kernel)
-    shapes = [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
     part = replace(job, device="cpu") if kernel.integrands else job  # quadrature is the processor's
-    _run(part, kernel, out, shapes, kernel.work.milliseconds(shapes))
+    shapes = shapes_of(part, kernel, out)
+    launch(part, kernel, out, shapes, kernel.work.milliseconds(shapes))
     return np.arange(0)
 
 
@@ -320,10 +204,12 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
 def _reading(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
     """the same with the tables that there are"""
     kernel, tables, count = reader.kernel, reader.tables, job.q0.shape[0]
+    if not all(table.begun for table in tables):
+        shapes_of(job, kernel, out)  # panels follow from them
 
     def run(part: Job, found: Output) -> bool:
         read = [t.numbers for t in tables]
-        _run(part, kernel, found, [numbers[None] for numbers in read], kernel.work.looked_up)
+        launch(part, kernel, found, [numbers[None] for numbers in read], kernel.work.looked_up)
         extended = [t.extend(numbers) for t, numbers in zip(tables, read, strict=True)]
         return any(extended)
 
@@ -347,42 +233,3 @@ def _reading(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
         out.put(left, found)
         left = out.unanswered
     return left
-
-
-def lanes_of(kernel: Kernel, count: int, kept: int, device: str = "cpu") -> int:
-    """How many of so many points run at a time, where so many layers are kept."""
-    if device == "cpu" and not (kernel.vectorises and count > FEW):
-        return 1
-    long = device == "cpu" and kept > 1 and 48 * kept * count > CACHE and 8 * (-count % LONG) <= count
-    return LONG if long else BLOCK
-
-
-def _run(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
-    count = job.q0.shape[0]
-    layers = max(job.depth, 1) * kernel.layers
-    lanes = lanes_of(kernel, count, job.marks.size, job.device)
-    segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
-    if job.device == "cuda":
-        given = (job.table, job.q0, job.delta0)
-        from meanfield.numeric.cuda_runs import run_on_device
-
-        run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
-        out.flush()
-        return
-    small = job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), "trajectories"))
-    text = kernel.interpreted if small else kernel.compiled(lanes)
-    halt = np.zeros(1, dtype=np.int64)
-    rest = (float(job.pooled), job.table, job.q0, job.delta0, *out.arrays, *shapes)
-    rest = (job.depth, job.marks, segment, halt, *rest)
-    if small:
-        execute(text, "trajectories", (0, count, *rest), small)
-        out.flush()
-        return
-    from meanfield.numeric.compilation.machine import flushes
-
-    run = compiled(text, "trajectories").form((0, 0, *rest), free=2)
-    size = lanes * max(SHARED if kernel.panelled else 1, CHUNK // (lanes * layers * kernel.weight))
-    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
-    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1))
-    if kernel.work or not flushes():
-        out.flush()

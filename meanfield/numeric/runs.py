@@ -18,7 +18,8 @@ from meanfield.blocks.algebra import Block
 from meanfield.fingerprint import fingerprint
 from meanfield.memory import check_memory
 from meanfield.numeric.coefficients import check_coefficients
-from meanfield.numeric.jobs import Job, done
+from meanfield.numeric.job import Job
+from meanfield.numeric.jobs import done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, layers_of
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import BOUNDLESS, LOST, STATUS, by_quadrature, kernel_of

@@ -12,13 +12,18 @@ from importlib.abc import InspectLoader
 from pathlib import Path
 from threading import Lock
 from types import CodeType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meanfield.fingerprint import fingerprint, makers
 from meanfield.keeping import folder, keep, kept, places, put
 from meanfield.numeric import plain_lookup
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from meanfield.numeric.compilation.machine import Draft
 
 __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 
@@ -106,6 +111,7 @@ class Compiled:
     def __init__(self, text: str, entry: str) -> None:
         self._text, self._entry = text, entry
         self._forms: dict[tuple[Any, ...], Callable[..., Callable[..., None]]] = {}
+        self._begun: dict[tuple[Any, ...], Future[bytes]] = {}
 
     def __call__(self, *arguments: Any) -> None:
         self.form(arguments)()
@@ -118,26 +124,48 @@ class Compiled:
         if types not in self._forms:
             with _MAKING:
                 if types not in self._forms:
-                    self._forms[types] = self._made(types)
+                    self._forms[types] = machine.loaded(self._code(types), types)
         return self._forms[types](*arguments[free:])
 
-    def _made(self, types: tuple[Any, ...]) -> Callable[..., Callable[..., None]]:
+    def begin(self, arguments: tuple[Any, ...]) -> None:
+        """Let LLVM make the machine code for arguments of those types meanwhile, where there is none."""
+        from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
+
         from meanfield.numeric.compilation import machine
 
-        name = f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
-        code = kept(name)
-        if code is None:
-            from meanfield.gaussian import quadrature
-            from meanfield.numeric import elementary
+        types = machine.types_of(arguments)
+        with _MAKING:
+            if types not in self._forms and types not in self._begun and kept(self._name(types)) is None:
+                aside = ThreadPoolExecutor(max_workers=1)
+                self._begun[types] = aside.submit(machine.assembled, self._draft(types))
+                aside.shutdown(wait=False)
 
-            module = loaded(self._text, "compiled")
-            rules = {rule.__name__ for rule in quadrature.RULES}
-            shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
-            exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
-            code = machine.assembled(getattr(module, self._entry), types, exact)
-            keep(name, code)
+    def _name(self, types: tuple[Any, ...]) -> str:
+        from meanfield.numeric.compilation import machine
+
+        return f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
+
+    def _draft(self, types: tuple[Any, ...]) -> Draft:
+        from meanfield.gaussian import quadrature
+        from meanfield.numeric import elementary
+        from meanfield.numeric.compilation import machine
+
+        module = loaded(self._text, "compiled")
+        rules = {rule.__name__ for rule in quadrature.RULES}
+        shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
+        exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
+        return machine.drafted(getattr(module, self._entry), types, exact)
+
+    def _code(self, types: tuple[Any, ...]) -> bytes:
+        from meanfield.numeric.compilation import machine
+
+        code = kept(self._name(types))
+        if code is None:
+            begun = self._begun.pop(types, None)
+            code = machine.assembled(self._draft(types)) if begun is None else begun.result()
+            keep(self._name(types), code)
             keep(_code(self._text, self._entry), b"")  # that there is some, whatever its types: no folder is searched for it
-        return machine.loaded(code, types)
+        return code
 
 
 @lru_cache(maxsize=512)

@@ -54,6 +54,11 @@ class Table:
     def _name(self) -> str:
         return f"table_{fingerprint(f'{makers()} {sp.srepr(self.f)} {sp.srepr(self.slope)}')}"
 
+    @property
+    def begun(self) -> bool:
+        """Whether it has panels, or hopes for none."""
+        return self.numbers.size > DIRECTORY or NONE in self.numbers[:CENTRES]
+
     @cached_property
     def jumps(self) -> bool:
         """Whether its function jumps."""

@@ -33,7 +33,7 @@ from step_in_c import FAST, GLIBC, library
 from sympy.printing.pycode import pycode
 
 import meanfield as mf
-from meanfield.numeric.jobs import lanes_of
+from meanfield.numeric.launch import lanes_of
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import kernel_of
 from meanfield.recurrence import explicit

@@ -1,4 +1,5 @@
-"""What the first numbers of a process cost: CPU seconds after importing sympy and numpy, medians of processes of their own.
+"""What the first numbers of a process cost: seconds of CPU and by the clock after importing sympy and numpy, medians of processes of their
+own.
 
     python tests/benchmarks/start.py [repeats] [name of a network ...]
 
@@ -52,18 +53,18 @@ import meanfield as mf
 imported = time.process_time()
 net = {net}
 names = [s.name for s in mf.recursion(net).parameters]
-derived = time.process_time()
+derived, clock = time.process_time(), time.perf_counter()
 values = {{name: {{"n": 197.0, "s": 128.0, "d": 768.0, "e": 1536.0, "sigma_w": 1.3}}.get(name, 0.6) for name in names}}
 if "{job}" == "one":
     mf.propagate(net, 1000, 1.0, p=0.5, **values)
 else:
     mf.propagate(net, 4, 1.0, p=0.5, record="last", **{{name: np.full(100, v) for name, v in values.items()}})
-print(imported - start, derived - imported, time.process_time() - derived)
+print(imported - start, derived - imported, time.process_time() - derived, time.perf_counter() - clock)
 """
 
 
 def seconds(job: str, net: str, folder: str) -> list[float]:
-    """of one process: import, derivation, numbers"""
+    """of one process: import, derivation, numbers; these by the clock"""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"MEANFIELD_CACHE_DIR": folder, "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "meanfield-bytecode")}
     code = PROCESS.format(net=net, job=job)
@@ -72,7 +73,7 @@ def seconds(job: str, net: str, folder: str) -> list[float]:
 
 
 def main(repeats: int, names: list[str]) -> None:
-    print(f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers = total")
+    print(f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers (by the clock)")
     for name, net in ((n, NETWORKS[n]) for n in names or NETWORKS):
         for job in ("one", "grid"):
             found: dict[str, list[list[float]]] = {"cold": [], "warm": []}
@@ -81,9 +82,8 @@ def main(repeats: int, names: list[str]) -> None:
                     for state in ("cold", "warm"):
                         found[state].append(seconds(job, net, folder))
             for state, runs in found.items():
-                parts = [statistics.median(column) for column in zip(*runs, strict=True)]
-                total = statistics.median(map(sum, runs))
-                print(f"{name}, {job}, {state}: {' + '.join(f'{t:.3f}' for t in parts)} = {total:.2f}", flush=True)
+                *parts, clock = (statistics.median(column) for column in zip(*runs, strict=True))
+                print(f"{name}, {job}, {state}: {' + '.join(f'{t:.3f}' for t in parts)} ({clock:.2f})", flush=True)
 
 
 if __name__ == "__main__":

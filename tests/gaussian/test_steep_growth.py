@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import mpmath as mp
 import numpy as np
@@ -12,6 +13,7 @@ from sympy import Abs, Rational, exp, log, sqrt, tanh
 
 import meanfield as mf
 from meanfield.gaussian.growth import divergence, rates
+from meanfield.gaussian.singularities import regular, shape_of, steepens
 
 x, q, p, delta = mf.x, mf.q, mf.p, mf.delta
 
@@ -201,3 +203,17 @@ def test_the_gap_of_a_quotient_that_grows(variance: float, gap: float) -> None:
     if variance == 1.25:
         square = np.sqrt(np.pi / 10)
     assert mf.evaluate(phi.gap(q, delta), q=variance, delta=gap) == pytest.approx(square - product, abs=1e-14)
+
+
+def test_what_is_steep_is_told_without_its_shape() -> None:
+    """of steep functions, those of the catalogue and some of their slopes; of what is too steep the same is said"""
+    plain = [f for f in dict.fromkeys(phi.expression for phi in mf.activations.values()) if f.free_symbols == {x}]
+    slopes = [regular(f) for f in plain[::5]]
+    told = {f: steepens(f) for f in (*SQUARES, *plain, *slopes)}
+    assert {f for f, steep in told.items() if steep} >= {exp(x**2 / 9) * tanh(x), exp(Abs(x) ** Rational(3, 2))}
+    assert told == {f: shape_of(f).steepening > 0 for f in told}
+    too_steep = exp(Abs(x) ** Rational(5, 2))
+    with pytest.raises(ValueError) as said:
+        shape_of(too_steep)
+    with pytest.raises(ValueError, match=re.escape(str(said.value))):
+        steepens(too_steep)

@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, current_thread, main_thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,10 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield import keeping
-from meanfield.numeric import store, tables, trajectory, work
+from meanfield.numeric import integrands, store, tables, trajectory, work
 from meanfield.numeric.compilation import machine
 from meanfield.numeric.compilation.operations import Untranslatable
+from meanfield.numeric.integrands import shape_row
 
 LANGUAGE = '''
 import math
@@ -155,8 +158,8 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]
     monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
     forget()
     functions: list[str] = []
-    right = machine.assembled
-    monkeypatch.setattr(machine, "assembled", lambda f, types, exact: functions.append(f.__name__) or right(f, types, exact))
+    right = machine.drafted
+    monkeypatch.setattr(machine, "drafted", lambda f, types, exact: functions.append(f.__name__) or right(f, types, exact))
     yield functions
     forget()
 
@@ -195,6 +198,46 @@ def test_threads_that_compile_at_once(made: list[str]) -> None:
         list(pool.map(lambda text, row: store.compiled(text, "f")(row), texts, rows))
     assert [row[0] for row in rows] == [1.0, 2.0, 1.0, 2.0]
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("net", [mf.mlp(mf.softplus), mf.Residual(mf.GAU(mf.relu))], ids=["tables", "quadrature"])
+def test_machine_code_is_made_while_shapes_are_found(made: list[str], monkeypatch: pytest.MonkeyPatch, net: mf.Block) -> None:
+    """of a grid, once, whoever asks first; what LLVM says is said to who asks for the code"""
+    asked, given = [], {s.name: 0.7 for s in mf.recursion(net).parameters} | {"sigma_w": [1.0, 1.3], "n": 5, "s": 4, "d": 3, "e": 2}
+    given = {s.name: given[s.name] for s in mf.recursion(net).parameters}
+    seen, found, right = Event(), shape_row.__wrapped__, machine.assembled
+
+    def shape(*what: Any, **how: Any) -> np.ndarray:
+        assert seen.wait(60.0)
+        return np.asarray(found(*what, **how))
+
+    def assembled(draft: machine.Draft) -> bytes:
+        asked.append(current_thread() is main_thread())
+        seen.set()
+        return right(draft)
+
+    monkeypatch.setattr(machine, "assembled", assembled)
+    monkeypatch.setattr(integrands, "shape_row", shape)
+    q = [1.0, 0.5, 2.0]
+    first = mf.propagate(net, 2, np.reshape(q, (3, 1)), p=0.3, record="last", **given)
+    assert asked == [False]
+    assert made == ["trajectories"]
+    forget()
+    again = mf.propagate(net, 2, np.reshape(q, (3, 1)), p=0.3, record="last", **given)
+    assert np.array_equal(first.q, again.q)
+    assert asked == [False]
+
+
+def test_what_llvm_refuses_meanwhile_is_said(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(draft: machine.Draft) -> bytes:
+        raise RuntimeError("no such instruction")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine, "assembled", refused)
+        with pytest.raises(RuntimeError, match="no such instruction"):
+            mf.propagate(mf.mlp(mf.softplus), 3, [1.0, 2.0], sigma_w=1.0, sigma_b=0.0)
+    assert (mf.propagate(mf.mlp(mf.softplus), 3, [1.0, 2.0], sigma_w=1.0, sigma_b=0.0).status == "ok").all()
+    assert made == ["trajectories"] * 2
 
 
 def test_the_temporary_folder_of_another_user_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ ATTENTION = {"n": 9, "sigma_Q": 0.64, "sigma_K": 0.64, "sigma_V": 0.64, "sigma_O
 PLAIN = f"""
 import sys
 from dataclasses import replace
-from meanfield.numeric import jobs, runs
+from meanfield.numeric import jobs, launch, runs
 done, quadrature = runs.done, jobs._by_quadrature
 runs.done = lambda job, memory=None: done(replace(job, alone=job.device == "cpu"), memory)
 jobs._by_quadrature = lambda job, out: quadrature(replace(job, alone=True), out)
-jobs.patient = lambda *given: True
+launch.patient = lambda *given: True
 sys.path.insert(0, {str(BENCHMARK.parent)!r})
 """
 
@@ -66,7 +66,7 @@ def test_the_benchmark_in_the_simulator(tmp_path: Path) -> None:
 
 ODDITIES = """
 import numpy as np, pytest, sympy as sp, meanfield as mf
-from meanfield.numeric import cuda_runs, device_copies
+from meanfield.numeric import cuda_runs, device_copies, launch
 from device import QUANTITIES, difference
 
 def agree(net, depth, q, **given):
@@ -91,7 +91,7 @@ assert agree(relu, 5, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).status == "ok"
 agree(mf.mlp(mf.tanh), 2, [1.0, 1e13], c=0.5, sigma_w=1.3, sigma_b=0.1)
 
 # the grid in several parts, brought back in pieces of a row, the layers in several segments, the gradient pooled, in given memory
-cuda_runs.FILL, cuda_runs.LAUNCH, device_copies.PIECE, jobs.SEGMENT = 2, 1, 1, 4
+cuda_runs.FILL, cuda_runs.LAUNCH, device_copies.PIECE, launch.SEGMENT = 2, 1, 1, 4
 block = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(9, 0.6, 0.6, 0.6, 0.6), mlp=mf.MLP(mf.relu, 0.6))
 given = dict(p=np.linspace(0.1, 0.9, 5), sigma_2=1.2, start="pooled")
 run = agree(block, 11, 1.0, record=3, **given)

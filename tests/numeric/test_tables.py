@@ -20,7 +20,7 @@ import meanfield as mf
 from meanfield import keeping
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import jobs, lookup, methods, store, table_panels, tables, trajectory
+from meanfield.numeric import jobs, launch, lookup, methods, store, table_panels, tables, trajectory
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -215,7 +215,7 @@ def see_the_same_bits() -> None:
     few = {k: len(tables.table_of(*k).numbers) for k in jobs.kernel_of(first.recursion, True).tabulated}
     together = mf.propagate(mf.mlp(OWN), 40, 1.3, **SETTINGS)
     assert all(len(tables.table_of(*k).numbers) > size for k, size in few.items() if size > lookup.DIRECTORY)
-    jobs.CHUNK = 1
+    launch.CHUNK = 1
     reverse = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[::-1] for name, v in SETTINGS.items()})
     for name in ("q", "gap", "log_apjn", "chi"):
         assert (getattr(together, name)[1:3] == getattr(first, name)).all()

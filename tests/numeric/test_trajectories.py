@@ -33,7 +33,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import jobs, store, trajectory, work
+from meanfield.numeric import jobs, launch, store, trajectory, work
 from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
@@ -392,9 +392,9 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
     backwards = columns(vit("derf", 64, True, alpha=ALPHAS[::-1], p=0.3))
     square = columns(vit("derf", 64, True, alpha=ALPHAS.reshape(4, 5), p=0.3))
     alone = [columns(vit("derf", 64, True, alpha=a, p=0.3)) for a in ALPHAS]
-    assert jobs.lanes_of(trajectory.kernel_of(mf.recursion(transformer("derf")), True), 1000, 65) == jobs.LONG > trajectory.BLOCK
+    assert launch.lanes_of(trajectory.kernel_of(mf.recursion(transformer("derf")), True), 1000, 65) == launch.LONG > trajectory.BLOCK
     many = columns(vit("derf", 64, True, alpha=np.resize(ALPHAS, 1000), p=0.3))
-    monkeypatch.setattr(jobs, "CHUNK", 200)  # three points at a time
+    monkeypatch.setattr(launch, "CHUNK", 200)  # three points at a time
     chunks = columns(vit("derf", 64, True, alpha=ALPHAS, p=0.3))
     for name, values in together.items():
         assert (backwards[name][::-1] == values).all()
@@ -407,7 +407,7 @@ def test_a_grid_point_does_not_know_its_place(monkeypatch: pytest.MonkeyPatch) -
 def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """the bits of one thread, whatever their number; an interrupt ends what is running"""
     monkeypatch.setattr(work, "PATIENCE", -1)
-    monkeypatch.setattr(jobs, "CHUNK", 64 * 64)
+    monkeypatch.setattr(launch, "CHUNK", 64 * 64)
     settings = {"alpha": np.linspace(0.1, 2, 300), "p": 0.3}
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = columns(vit("derf", 64, True, **settings))
@@ -464,7 +464,7 @@ def test_depth_zero(record: Any) -> None:
 @pytest.mark.parametrize("depth", [65_535, 65_536, 65_537, 140_000])
 def test_segments(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """beyond a segment of repeats transfers are recomputed: J^{L,l} = q_L/q_l must not see it"""
-    monkeypatch.setattr(jobs, "SEGMENT", 4096)
+    monkeypatch.setattr(launch, "SEGMENT", 4096)
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
     run = mf.propagate(net, depth, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record=997)
     assert run.status == "ok"
@@ -476,7 +476,7 @@ def test_segments(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_segments_keep_the_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "SEGMENT", 4096)
+    monkeypatch.setattr(launch, "SEGMENT", 4096)
     every, some = vit("layer", 70_000, True), vit("layer", 70_000, True, record=7)
     for name, values in columns(some).items():
         assert (values == columns(every)[name][some.layers]).all(), name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
 from threading import Lock
@@ -19,7 +20,7 @@ from meanfield.numeric.compilation.operations import BOOL, FLOAT, INT, Array, Ty
 from meanfield.numeric.compilation.shared import Shared
 from meanfield.numeric.compilation.translation import ENTRY, translated
 
-__all__ = ["assembled", "flushes", "loaded", "processor", "types_of"]
+__all__ = ["Draft", "assembled", "drafted", "flushes", "loaded", "processor", "types_of"]
 
 _COUNT = count()
 _LOCK = Lock()  # LLVM and the builders of its code are for one thread at a time
@@ -94,24 +95,41 @@ def _addresses() -> dict[str, int]:
     return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in f"{_MATH} {_MEMORY}".split()}
 
 
-def assembled(function: FunctionType, types: tuple[Type, ...], exact: bool) -> bytes:
-    """The object code of a function for arguments of those types."""
+@dataclass(frozen=True)
+class Draft:
+    """A function as LLVM reads it, for arguments of certain types; whether it takes vectors, all passes go over it, it is of a single
+    point."""
+
+    text: str
+    vectors: bool
+    exact: bool
+    alone: bool
+
+
+def drafted(function: FunctionType, types: tuple[Type, ...], exact: bool) -> Draft:
+    """The draft of a function for arguments of those types: the part of the work that Python does."""
     triple, _, features = processor()
     with _LOCK:
         lanes = function.__globals__.get("LANES", 0)  # of recursions
-        machine = _machine(vectors=lanes > 1)
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
         alone = exact and lanes == 1
         shared = Shared(fused, exact, lanes > 1, alone, set(features.split(",")) >= FEATURES)
         flushed = exact and lanes > 0 and flushes()
-        optimised = binding.parse_assembly(translated(function, types, shared, flushed))
-        optimised.triple = triple
+        return Draft(translated(function, types, shared, flushed), lanes > 1, exact, alone)
+
+
+def assembled(draft: Draft) -> bytes:
+    """The object code of a draft: the part of the work that LLVM does, for which threads of Python need not wait."""
+    with _LOCK:
+        machine = _machine(draft.vectors)
+        optimised = binding.parse_assembly(draft.text)
+        optimised.triple = processor()[0]
         optimised.data_layout = str(machine.target_data)
         tuning = binding.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization = tuning.loop_unrolling = True
-        tuning.slp_vectorization = not alone  # pairs of numbers wait for each other
+        tuning.slp_vectorization = not draft.alone  # pairs of numbers wait for each other
         passes = binding.create_pass_builder(machine, tuning)
-        (passes.getModulePassManager() if exact else _few()).run(optimised, passes)
+        (passes.getModulePassManager() if draft.exact else _few()).run(optimised, passes)
         planted(optimised, passes)
         code: bytes = machine.emit_object(optimised)
         return code

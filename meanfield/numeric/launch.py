@@ -1,0 +1,88 @@
+"""A job run by a kernel: as plain Python, compiled in parts on the processors there are, or on a device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.numeric.job import SEGMENT, Job, Output
+from meanfield.numeric.store import compiled, execute, is_kept
+from meanfield.numeric.threads import share
+from meanfield.numeric.trajectory import BLOCK, Kernel
+from meanfield.numeric.work import patient
+
+__all__ = ["lanes_of", "launch", "shapes_of"]
+
+Floats = NDArray[np.float64]
+
+#: layer-points that a thread does at a time
+CHUNK = 250_000
+#: points that a thread does at least where they share the panels of passes
+SHARED = 8
+#: points up to which a grid runs one after another rather than in a block that is mostly copies
+FEW = 4
+#: bytes of kept layers that go past the cache, and points in a block of a grid then: writing row after row in pieces of 64 points costs up
+#: to twice as much as in longer ones
+CACHE, LONG = 1 << 21, 256
+#: what the function is called that generated source is run by
+_ENTRY = "trajectories"
+
+
+def lanes_of(kernel: Kernel, count: int, kept: int, device: str = "cpu") -> int:
+    """How many of so many points run at a time, where so many layers are kept."""
+    if device == "cpu" and not (kernel.vectorises and count > FEW):
+        return 1
+    long = device == "cpu" and kept > 1 and 48 * kept * count > CACHE and 8 * (-count % LONG) <= count
+    return LONG if long else BLOCK
+
+
+def shapes_of(job: Job, kernel: Kernel, out: Output) -> list[Floats]:
+    """How the integrands of a kernel look. That takes as long to find as LLVM takes for the machine code that a grid runs, whatever they
+    are: it works meanwhile."""
+    if not job.alone and job.device == "cpu":
+        text = kernel.compiled(lanes_of(kernel, job.q0.size, job.marks.size))
+        compiled(text, _ENTRY).begin((0, 0, *_arguments(job, out, 0, _never(), [np.empty((0, 0))] * len(kernel.integrands))))
+    return [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
+
+
+def launch(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
+    """Fill the output of a job, given the shapes of the kernel's integrands or what tables hold, and what a layer takes in plain Python."""
+    count = job.q0.size
+    layers = max(job.depth, 1) * kernel.layers
+    lanes = lanes_of(kernel, count, job.marks.size, job.device)
+    segment = min(layers, max(SEGMENT // (lanes * kernel.kept), math.isqrt(layers)))
+    if job.device == "cuda":
+        given = (job.table, job.q0, job.delta0)
+        from meanfield.numeric.cuda_runs import run_on_device
+
+        run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
+        out.flush()
+        return
+    halt = _never()
+    arguments = _arguments(job, out, segment, halt, shapes)
+    if job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), _ENTRY)):
+        execute(kernel.interpreted, _ENTRY, (0, count, *arguments), small=True)
+        out.flush()
+        return
+    from meanfield.numeric.compilation.machine import flushes
+
+    run = compiled(kernel.compiled(lanes), _ENTRY).form((0, 0, *arguments), free=2)
+    size = lanes * max(SHARED if kernel.panelled else 1, CHUNK // (lanes * layers * kernel.weight))
+    parts = [(first, min(first + size, count)) for first in range(0, count, size)]
+    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1))
+    if kernel.work or not flushes():
+        out.flush()
+
+
+def _never() -> NDArray[np.int64]:
+    """what a run is halted by, as long as it is not"""
+    return np.zeros(1, dtype=np.int64)
+
+
+def _arguments(job: Job, out: Output, segment: int, halt: NDArray[np.int64], shapes: list[Floats]) -> tuple[Any, ...]:
+    """of the kernel, after the points from one to another"""
+    start = (float(job.pooled), job.table, job.q0, job.delta0)
+    return (job.depth, job.marks, segment, halt, *start, *out.arrays, *shapes)
