@@ -73,7 +73,9 @@ def seconds(job: str, net: str, folder: str) -> list[float]:
 
 
 def main(repeats: int, names: list[str]) -> None:
-    print(f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers (by the clock)")
+    print(
+        f"{platform.processor() or platform.machine()}, {datetime.date.today()}; CPU seconds: import + derivation + numbers (by the clock)"
+    )
     for name, net in ((n, NETWORKS[n]) for n in names or NETWORKS):
         for job in ("one", "grid"):
             found: dict[str, list[list[float]]] = {"cold": [], "warm": []}

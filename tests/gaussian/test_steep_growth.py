@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import mpmath as mp
 import numpy as np
@@ -213,7 +212,6 @@ def test_what_is_steep_is_told_without_its_shape() -> None:
     assert {f for f, steep in told.items() if steep} >= {exp(x**2 / 9) * tanh(x), exp(Abs(x) ** Rational(3, 2))}
     assert told == {f: shape_of(f).steepening > 0 for f in told}
     too_steep = exp(Abs(x) ** Rational(5, 2))
-    with pytest.raises(ValueError) as said:
-        shape_of(too_steep)
-    with pytest.raises(ValueError, match=re.escape(str(said.value))):
-        steepens(too_steep)
+    for told_of in (shape_of, steepens):
+        with pytest.raises(ValueError, match="grows faster than every exp"):
+            told_of(too_steep)
