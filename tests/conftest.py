@@ -56,14 +56,15 @@ class WorkStarted(BaseException):
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever would generate, load or compile a kernel, or start a derivation for numbers, is an error."""
-    from meanfield.numeric import jobs, launch, programs, store
+    from meanfield.numeric import job, launch, programs, store, ways
 
     def started(*args: object, **kwargs: object) -> None:
         raise WorkStarted("a kernel was asked for before the arguments were checked")
 
     for module in (launch, programs):
         monkeypatch.setattr(module, "execute", started)
-    monkeypatch.setattr(jobs, "kernel_of", started)
+    for module in (job, ways):
+        monkeypatch.setattr(module, "kernel_of", started)
     monkeypatch.setattr(launch, "compiled", started)
     monkeypatch.setattr(store, "_write", started)
 

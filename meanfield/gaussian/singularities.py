@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 import sympy as sp
@@ -182,36 +182,40 @@ def _found(g: sp.Expr, with_poles: bool) -> Shape | str:
 
 
 def steepens(g: sp.Expr, with_poles: bool = False) -> bool:
-    """Whether a parameter-free function grows faster than exponentials: all that its shape says of that, in a tenth of the time."""
+    """Whether a parameter-free function grows faster than exponentials, without the rest of its shape: some that have none do not."""
+    if period(g) is not None:
+        return False
     try:
-        return period(g) is None and _growth(g, _cut(g, with_poles).functions)[1] > 0.0
+        return _cut(g, with_poles).growth[1] > 0.0
     except ValueError:
-        return shape_of(g, with_poles).steepening > 0.0  # which says what is wrong with it first
+        shape_of(g, with_poles)  # says what is wrong with it before it grows
+        raise
 
 
 @dataclass(frozen=True)
 class _Cut:
     """A function on either side of where it is cut: at kinks and poles as they are written, and around what is narrow."""
 
+    g: sp.Expr
     written: tuple[float, ...]
     cuts: tuple[float, ...]
-    pieces: list[sp.Expr]
-    functions: list[Real]
+    pieces: tuple[sp.Expr, ...]
+    functions: tuple[Real, ...]
+
+    @cached_property
+    def growth(self) -> tuple[float, float]:
+        """Growth and steepening, at the end where each is larger."""
+        left, right = growth_at(self.g, self.functions[0], -1.0), growth_at(self.g, self.functions[-1], 1.0)
+        return max(left[0], right[0]), max(left[1], right[1])
 
 
-@cache
+@lru_cache(maxsize=64)
 def _cut(g: sp.Expr, with_poles: bool) -> _Cut:
     written = tuple(sorted({*kinks_of(g), *(poles(g) if with_poles else ())}))
     # at those that are no kinks g may still have a value of its own: panels end there
     cuts = tuple(sorted({*written, *_narrow(g, written)}))
-    pieces = branches(g, list(midpoints(cuts)))
-    return _Cut(written, cuts, pieces, [_within(piece) for piece in pieces])
-
-
-def _growth(g: sp.Expr, functions: list[Real]) -> tuple[float, float]:
-    """growth and steepening at the end where they are larger"""
-    growth, steepening = map(max, zip(growth_at(g, functions[0], -1.0), growth_at(g, functions[-1], 1.0), strict=True))
-    return growth, steepening
+    pieces = tuple(branches(g, list(midpoints(cuts))))
+    return _Cut(g, written, cuts, pieces, tuple(map(_within, pieces)))
 
 
 def _sought(g: sp.Expr, with_poles: bool) -> Shape:
@@ -222,7 +226,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
     if at is not None:
         raise ValueError(f"E[{g}] diverges: {g} is not integrable next to x = {at if at.is_Rational else sp.N(at, 6)}")
     cut = _cut(g, with_poles)
-    written, cuts, pieces, functions = cut.written, cut.cuts, cut.pieces, cut.functions
+    written, cuts, pieces, functions = cut.written, cut.cuts, list(cut.pieces), list(cut.functions)
     ends = (-np.inf, *cuts, np.inf)
     endless = len(written) > FEW
     found, size = _sized_panels(pieces, functions, ends)
@@ -240,7 +244,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
             raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
         raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
-    growth, steepening = _growth(g, functions)
+    growth, steepening = cut.growth
     shape = Shape(
         False,
         float(np.diff(found.coarse).min()) / 2,

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from meanfield.numeric.trajectory import BOUNDLESS, DEAF, SILENT, kernel_of
 from meanfield.recurrence import Recursion
 
-__all__ = ["SEGMENT", "Job", "Output"]
+__all__ = ["Job", "Output"]
 
 Floats = NDArray[np.float64]
 
 #: bytes of a line of the cache
 _LINE = 64
-#: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
-SEGMENT = 1 << 20
+#: numbers that are looked through at a time
+AT_ONCE = 1 << 20
 
 
 class Output:
@@ -58,7 +58,7 @@ class Output:
 
     def flush(self) -> None:
         """Subnormal gaps, whose digits are lost, as 0: what they are where the compiled recursion runs to the end."""
-        rows = max(1, SEGMENT // self.status.size)
+        rows = max(1, AT_ONCE // self.status.size)
         for start in range(0, len(self.delta), rows):
             part = self.delta[start : start + rows]
             np.copyto(part, 0.0, where=np.abs(part) < sys.float_info.min)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.job import SEGMENT, Job, Output
+from meanfield.numeric.job import Job, Output
 from meanfield.numeric.store import compiled, execute, is_kept
 from meanfield.numeric.threads import share
 from meanfield.numeric.trajectory import BLOCK, Kernel
@@ -27,6 +27,8 @@ FEW = 4
 #: bytes of kept layers that go past the cache, and points in a block of a grid then: writing row after row in pieces of 64 points costs up
 #: to twice as much as in longer ones
 CACHE, LONG = 1 << 21, 256
+#: numbers of transfers that a block keeps for the backward pass at a time, at least: 8 MiB, beyond which memory is slower than to recompute
+SEGMENT = 1 << 20
 #: what the function is called that generated source is run by
 _ENTRY = "trajectories"
 
@@ -40,16 +42,23 @@ def lanes_of(kernel: Kernel, count: int, kept: int, device: str = "cpu") -> int:
 
 
 def shapes_of(job: Job, kernel: Kernel, out: Output) -> list[Floats]:
-    """How the integrands of a kernel look. That takes as long to find as LLVM takes for the machine code that a grid runs, whatever they
-    are: it works meanwhile."""
-    if not job.alone and job.device == "cpu":
-        text = kernel.compiled(lanes_of(kernel, job.q0.size, job.marks.size))
-        compiled(text, _ENTRY).begin((0, 0, *_arguments(job, out, 0, _never(), [np.empty((0, 0))] * len(kernel.integrands))))
-    return [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
+    """How the integrands of a kernel look, which takes as long to find as LLVM takes for machine code; a grid runs compiled whatever they
+    are, and its code is made meanwhile."""
+
+    def found() -> list[Floats]:
+        return [i.shapes(kernel.parameters, job.table) for i in kernel.integrands]
+
+    if job.alone or job.device != "cpu" or not kernel.integrands:
+        return found()
+    rows = [np.empty((0, 0))] * len(kernel.integrands)
+    code = compiled(kernel.compiled(lanes_of(kernel, job.q0.size, job.marks.size)), _ENTRY)
+    with code.meanwhile((0, 0, *_arguments(job, out, 0, _unhalted(), rows))):
+        return found()
 
 
-def launch(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], milliseconds: float) -> None:
-    """Fill the output of a job, given the shapes of the kernel's integrands or what tables hold, and what a layer takes in plain Python."""
+def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], milliseconds: float) -> None:
+    """Fill the output of a job, given the rows that the kernel reads, shapes of its integrands or what tables hold, and what a layer takes
+    in plain Python."""
     count = job.q0.size
     layers = max(job.depth, 1) * kernel.layers
     lanes = lanes_of(kernel, count, job.marks.size, job.device)
@@ -58,11 +67,11 @@ def launch(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisec
         given = (job.table, job.q0, job.delta0)
         from meanfield.numeric.cuda_runs import run_on_device
 
-        run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, shapes)
+        run_on_device(kernel, job.depth, job.marks, segment, float(job.pooled), given, out.arrays, rows)
         out.flush()
         return
-    halt = _never()
-    arguments = _arguments(job, out, segment, halt, shapes)
+    halt = _unhalted()
+    arguments = _arguments(job, out, segment, halt, rows)
     if job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), _ENTRY)):
         execute(kernel.interpreted, _ENTRY, (0, count, *arguments), small=True)
         out.flush()
@@ -77,12 +86,12 @@ def launch(job: Job, kernel: Kernel, out: Output, shapes: list[Floats], millisec
         out.flush()
 
 
-def _never() -> NDArray[np.int64]:
-    """what a run is halted by, as long as it is not"""
+def _unhalted() -> NDArray[np.int64]:
+    """what a run looks at after every layer: it ends where that is not 0"""
     return np.zeros(1, dtype=np.int64)
 
 
-def _arguments(job: Job, out: Output, segment: int, halt: NDArray[np.int64], shapes: list[Floats]) -> tuple[Any, ...]:
+def _arguments(job: Job, out: Output, segment: int, halt: NDArray[np.int64], rows: list[Floats]) -> tuple[Any, ...]:
     """of the kernel, after the points from one to another"""
     start = (float(job.pooled), job.table, job.q0, job.delta0)
-    return (job.depth, job.marks, segment, halt, *start, *out.arrays, *shapes)
+    return (job.depth, job.marks, segment, halt, *start, *out.arrays, *rows)

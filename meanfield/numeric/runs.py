@@ -19,10 +19,10 @@ from meanfield.fingerprint import fingerprint
 from meanfield.memory import check_memory
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.job import Job
-from meanfield.numeric.jobs import done
 from meanfield.numeric.outlines import Axes, Outline, axes_of, layers_of
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.trajectory import BOUNDLESS, LOST, STATUS, by_quadrature, kernel_of
+from meanfield.numeric.ways import done
 from meanfield.recurrence import Recursion
 
 if TYPE_CHECKING:
@@ -238,8 +238,12 @@ class Moments:
 
     @cached_property
     def source(self) -> str:
-        """The fingerprint of the generated code that runs it."""
-        return fingerprint(kernel_of(self.recursion, self.delta0 is not None).text)
+        """The fingerprint of the generated code that runs it; integrands without a shape are refused."""
+        kernel = kernel_of(self.recursion, self.delta0 is not None)
+        for integrand in kernel.integrands:
+            if not integrand.parameters:
+                integrand.shapes((), np.empty((0, 0)))
+        return fingerprint(kernel.text)
 
     @property
     def cost(self) -> int:

@@ -6,11 +6,12 @@ import importlib.util
 import marshal
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,14 @@ import numpy as np
 from meanfield.fingerprint import fingerprint, makers
 from meanfield.keeping import folder, keep, kept, places, put
 from meanfield.numeric import plain_lookup
+from meanfield.numeric.threads import processors
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from meanfield.numeric.compilation.machine import Draft
 
 __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 
-_MAKING = Lock()  # threads come together, each with a part of a job: the first of them compiles it
+_MAKING = RLock()  # threads come together, each with a part of a job: the first of them compiles it, and what it needs for that
 
 
 def _stem(text: str) -> str:
@@ -111,7 +111,6 @@ class Compiled:
     def __init__(self, text: str, entry: str) -> None:
         self._text, self._entry = text, entry
         self._forms: dict[tuple[Any, ...], Callable[..., Callable[..., None]]] = {}
-        self._begun: dict[tuple[Any, ...], Future[bytes]] = {}
 
     def __call__(self, *arguments: Any) -> None:
         self.form(arguments)()
@@ -124,26 +123,33 @@ class Compiled:
         if types not in self._forms:
             with _MAKING:
                 if types not in self._forms:
-                    self._forms[types] = machine.loaded(self._code(types), types)
+                    code = kept(self._name(types)) or self._keep(types, machine.assembled(self._draft(types)))
+                    self._forms[types] = machine.loaded(code, types)
         return self._forms[types](*arguments[free:])
 
-    def begin(self, arguments: tuple[Any, ...]) -> None:
-        """Let LLVM make the machine code for arguments of those types meanwhile, where there is none."""
-        from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
-
+    @contextmanager
+    def meanwhile(self, arguments: tuple[Any, ...]) -> Iterator[None]:
+        """LLVM makes the machine code for arguments of those types, where there is none, beside what is done meanwhile; no thread of its
+        own lasts longer."""
         from meanfield.numeric.compilation import machine
 
         types = machine.types_of(arguments)
+        if types in self._forms or kept(self._name(types)) is not None or processors() == 1:
+            yield
+            return
+        from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
+
         with _MAKING:
-            if types not in self._forms and types not in self._begun and kept(self._name(types)) is None:
-                aside = ThreadPoolExecutor(max_workers=1)
-                self._begun[types] = aside.submit(machine.assembled, self._draft(types))
-                aside.shutdown(wait=False)
+            with ThreadPoolExecutor(max_workers=1) as aside:
+                code = None if types in self._forms else aside.submit(machine.assembled, self._draft(types))
+                yield
+            if code is not None:
+                self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
 
     def _name(self, types: tuple[Any, ...]) -> str:
         from meanfield.numeric.compilation import machine
 
-        return f"{_code(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
+        return f"{_mark(self._text, self._entry)}-{fingerprint(repr((types, machine.processor())))}"
 
     def _draft(self, types: tuple[Any, ...]) -> Draft:
         from meanfield.gaussian import quadrature
@@ -153,18 +159,12 @@ class Compiled:
         module = loaded(self._text, "compiled")
         rules = {rule.__name__ for rule in quadrature.RULES}
         shared = any(getattr(f, "__module__", None) in rules for f in vars(module).values())
-        exact = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
-        return machine.drafted(getattr(module, self._entry), types, exact)
+        thorough = not shared and vars(module).get("math") is elementary  # a block of points has the bits of a single one
+        return machine.drafted(getattr(module, self._entry), types, thorough)
 
-    def _code(self, types: tuple[Any, ...]) -> bytes:
-        from meanfield.numeric.compilation import machine
-
-        code = kept(self._name(types))
-        if code is None:
-            begun = self._begun.pop(types, None)
-            code = machine.assembled(self._draft(types)) if begun is None else begun.result()
-            keep(self._name(types), code)
-            keep(_code(self._text, self._entry), b"")  # that there is some, whatever its types: no folder is searched for it
+    def _keep(self, types: tuple[Any, ...], code: bytes) -> bytes:
+        keep(self._name(types), code)
+        keep(_mark(self._text, self._entry), b"")
         return code
 
 
@@ -174,13 +174,14 @@ def compiled(text: str, entry: str) -> Compiled:
     return Compiled(text, entry)
 
 
-def _code(text: str, entry: str) -> str:
+def _mark(text: str, entry: str) -> str:
+    """what is kept where there is machine code, whatever its types: no folder is searched for it"""
     return f"{_stem(text)}-{entry}-{makers()}"
 
 
 def is_kept(text: str, entry: str) -> bool:
     """Whether machine code of the function is on disk."""
-    return kept(_code(text, entry)) is not None
+    return kept(_mark(text, entry)) is not None
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:

@@ -56,8 +56,8 @@ class Table:
 
     @property
     def begun(self) -> bool:
-        """Whether it has panels, or hopes for none."""
-        return self.numbers.size > DIRECTORY or NONE in self.numbers[:CENTRES]
+        """Whether it has panels."""
+        return self.numbers.size > DIRECTORY
 
     @cached_property
     def jumps(self) -> bool:

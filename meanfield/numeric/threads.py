@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from meanfield.progress import track
 
-__all__ = ["share"]
+__all__ = ["processors", "share"]
 
 Part = TypeVar("Part")
 
@@ -18,7 +18,7 @@ def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt
     makes it return early."""
     from concurrent.futures import ThreadPoolExecutor, as_completed  # as long to import as a small job takes
 
-    with ThreadPoolExecutor(max_workers=min(_processors(), len(parts)) or 1) as pool:
+    with ThreadPoolExecutor(max_workers=min(processors(), len(parts)) or 1) as pool:
         try:
             futures = [pool.submit(task, part) for part in parts]
             for future in track(as_completed(futures), name, len(parts)):
@@ -29,8 +29,8 @@ def share(task: Callable[[Part], object], parts: Sequence[Part], name: str, halt
             raise
 
 
-def _processors() -> int:
-    """as many as OMP_NUM_THREADS allows, else as this process may use"""
+def processors() -> int:
+    """How many there are to use: as many as OMP_NUM_THREADS allows, else as this process may."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     if limit.isdigit() and int(limit) > 0:
         return int(limit)

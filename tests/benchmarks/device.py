@@ -28,7 +28,7 @@ from numba import cuda
 
 import meanfield as mf
 from meanfield.numeric.cuda_kernels import simulated
-from meanfield.numeric.threads import _processors
+from meanfield.numeric.threads import processors
 
 SCALES = {"sigma_Q": (0.4, 0.9), "sigma_K": (0.4, 0.9), "sigma_V": (0.4, 0.9), "sigma_O": (0.4, 0.9)}
 FEED = {"sigma_1": (0.4, 0.9), "sigma_2": (0.8, 1.4)}
@@ -110,7 +110,7 @@ def main(given: list[str] | None = None) -> int:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     versions = f"numba {version('numba')}, numba-cuda {version('numba-cuda')}"
     title = (
-        f"{device} beside {_processors()} cores {platform.machine()}, {today}, {versions}; {args.points} points, {args.depth} repeats\n"
+        f"{device} beside {processors()} cores {platform.machine()}, {today}, {versions}; {args.points} points, {args.depth} repeats\n"
         f"{'network':<26} {'kept':>5}  {'cpu ns':>9} {'cuda ns':>9}  {'ratio':>7}  {'1st, s':>6}  largest difference"
     )
     print(title, flush=True)

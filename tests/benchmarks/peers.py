@@ -242,14 +242,14 @@ def meanfield(record: str = "last") -> Callable[[], Any]:
     """the compiled kernel itself, without what `propagate` does around it"""
     import warnings
 
-    from meanfield.numeric import job, store
+    from meanfield.numeric import job, launch, store
 
     warnings.simplefilter("ignore")
     count, depth = POINTS["q"].size, CASE["depth"]
     marks = {"last": np.array([depth]), "every": np.arange(depth + 1)}.get(record, np.unique([*range(0, depth, 16), depth]))
     out, halt = job.Output(count, marks.size, depth, CASE["split"]), np.zeros(1, dtype=np.int64)
     kernel = store.compiled((Path(sys.argv[2]) / CASE["kernel"]).read_text(), "trajectories")
-    segment = min(depth * CASE["layers"], job.SEGMENT // (CASE["lanes"] * CASE["kept"]))
+    segment = min(depth * CASE["layers"], launch.SEGMENT // (CASE["lanes"] * CASE["kept"]))
     points = [np.ascontiguousarray(POINTS[name]) for name in ("values", "q", "delta")]
     tables = [POINTS[name] for name in sorted(POINTS) if name.startswith("table_")]
 

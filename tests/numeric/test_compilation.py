@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, current_thread, main_thread
+from threading import Event, active_count, current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]
     forget()
     functions: list[str] = []
     right = machine.drafted
-    monkeypatch.setattr(machine, "drafted", lambda f, types, exact: functions.append(f.__name__) or right(f, types, exact))
+    monkeypatch.setattr(machine, "drafted", lambda f, types, thorough: functions.append(f.__name__) or right(f, types, thorough))
     yield functions
     forget()
 
@@ -202,30 +202,45 @@ def test_threads_that_compile_at_once(made: list[str]) -> None:
 
 @pytest.mark.parametrize("net", [mf.mlp(mf.softplus), mf.Residual(mf.GAU(mf.relu))], ids=["tables", "quadrature"])
 def test_machine_code_is_made_while_shapes_are_found(made: list[str], monkeypatch: pytest.MonkeyPatch, net: mf.Block) -> None:
-    """of a grid, once, whoever asks first; what LLVM says is said to who asks for the code"""
-    asked, given = [], {s.name: 0.7 for s in mf.recursion(net).parameters} | {"sigma_w": [1.0, 1.3], "n": 5, "s": 4, "d": 3, "e": 2}
-    given = {s.name: given[s.name] for s in mf.recursion(net).parameters}
-    seen, found, right = Event(), shape_row.__wrapped__, machine.assembled
+    """of a grid, once, by a thread that ends with it, also where an integrand has no shape"""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    own = {"sigma_w": 1.3, "n": 5, "s": 4, "d": 3, "e": 2}
+    given = {s.name: own.get(s.name, 0.7) for s in mf.recursion(net).parameters}
+    begun, found, right = Event(), shape_row.__wrapped__, machine.assembled
+    by_main: list[bool] = []
+    threads = active_count()
 
     def shape(*what: Any, **how: Any) -> np.ndarray:
-        assert seen.wait(60.0)
+        assert begun.wait(60.0)
         return np.asarray(found(*what, **how))
 
     def assembled(draft: machine.Draft) -> bytes:
-        asked.append(current_thread() is main_thread())
-        seen.set()
+        by_main.append(current_thread() is main_thread())
+        begun.set()
         return right(draft)
 
+    def run() -> np.ndarray:
+        return np.asarray(mf.propagate(net, 2, [1.0, 0.5, 2.0], p=0.3, record="last", **given).q)
+
     monkeypatch.setattr(machine, "assembled", assembled)
-    monkeypatch.setattr(integrands, "shape_row", shape)
-    q = [1.0, 0.5, 2.0]
-    first = mf.propagate(net, 2, np.reshape(q, (3, 1)), p=0.3, record="last", **given)
-    assert asked == [False]
-    assert made == ["trajectories"]
+    with monkeypatch.context() as patch:
+        patch.setattr(integrands, "shape_row", no_shape)
+        with pytest.raises(ValueError, match="no shape"):
+            run()
+    assert active_count() == threads
     forget()
-    again = mf.propagate(net, 2, np.reshape(q, (3, 1)), p=0.3, record="last", **given)
-    assert np.array_equal(first.q, again.q)
-    assert asked == [False]
+    monkeypatch.setattr(integrands, "shape_row", shape)
+    first = run()
+    assert by_main == [False, False]
+    assert active_count() == threads
+    forget()
+    assert np.array_equal(run(), first)
+    assert by_main == [False, False]
+    assert made == ["trajectories"] * 2
+
+
+def no_shape(*what: Any, **how: Any) -> np.ndarray:
+    raise ValueError("no shape")
 
 
 def test_what_llvm_refuses_meanwhile_is_said(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
-from meanfield.numeric import jobs
+from meanfield.numeric import ways
 
 PLAIN, DEPTH = 5_000_000, 10**9
 #: a few units in the last place for each layer: what one by one they are good for
@@ -32,7 +32,7 @@ def test_leaps_at_criticality(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     phi, sigma_w = CRITICAL[name]
     net = mf.mlp(phi, sigma_w=sigma_w, sigma_b=0)
     leapt = mf.propagate(net, DEPTH, 1.0, c=0.5, record=[0, PLAIN, DEPTH])
-    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    monkeypatch.setattr(ways, "DEEP", DEPTH)
     plain = mf.propagate(net, PLAIN, 1.0, c=0.5, record="last")
     assert abs(leapt.q[1] / plain.q[-1] - 1) < ROUNDED
     assert abs(leapt.gap[1] / plain.gap[-1] - 1) < ROUNDED
@@ -52,7 +52,7 @@ def test_leaps_of_functions_with_kinks(phi: mf.Activation, monkeypatch: pytest.M
     sigma_w = math.sqrt(2 / (right**2 + left**2))
     net = mf.mlp(phi, sigma_w=sigma_w, sigma_b=0)
     leapt = mf.propagate(net, DEPTH, 1.0, record=[0, PLAIN, DEPTH])
-    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    monkeypatch.setattr(ways, "DEEP", DEPTH)
     plain = mf.propagate(net, PLAIN, 1.0, record="last")
     assert abs(leapt.q[1] / plain.q[-1] - 1) < ROUNDED
     assert abs(leapt.log_apjn_forward[1] - plain.log_apjn_forward[-1]) < ROUNDED
@@ -107,7 +107,7 @@ def test_leaps_of_what_is_piecewise_linear() -> None:
 def test_leaps_of_what_is_piecewise_linear_against_its_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     net, given = mf.mlp(mf.relu), {"c": 0.5, "sigma_w": math.sqrt(2.0) * (1 - 1e-7), "sigma_b": 1e-3}
     leapt = mf.propagate(net, PLAIN, 1.0, **given, record="last")
-    monkeypatch.setattr(jobs, "DEEP", DEPTH)
+    monkeypatch.setattr(ways, "DEEP", DEPTH)
     plain = mf.propagate(net, PLAIN, 1.0, **given, record="last")
     for name in ("q", "gap", "log_apjn"):
         assert abs(getattr(leapt, name)[-1] / getattr(plain, name)[-1] - 1) < ROUNDED, name
@@ -142,8 +142,8 @@ def test_a_gap_that_leaves_the_doubles_ends_no_gradient() -> None:
 @pytest.mark.parametrize("phi", [mf.relu, mf.leaky_relu, mf.tanh, mf.elu(1)])
 def test_a_signal_that_dies_out_is_not_followed_layer_by_layer(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
     """the gap leaves the doubles before the variance does"""
-    monkeypatch.setattr(jobs, "_by_quadrature", None)
-    monkeypatch.setattr(jobs, "_from_tables", None)
+    monkeypatch.setattr(ways, "_by_quadrature", None)
+    monkeypatch.setattr(ways, "_from_tables", None)
     sigma_w = 0.9999 / math.sqrt(float(phi.derivative.second_moment(sp.Float("1e-30"))))
     net = mf.mlp(phi)
     assert mf.propagate(net, DEPTH, 1.0, c=0.5, sigma_w=sigma_w, sigma_b=0.0, record="last").status == "underflow"

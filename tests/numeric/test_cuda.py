@@ -29,10 +29,10 @@ ATTENTION = {"n": 9, "sigma_Q": 0.64, "sigma_K": 0.64, "sigma_V": 0.64, "sigma_O
 PLAIN = f"""
 import sys
 from dataclasses import replace
-from meanfield.numeric import jobs, launch, runs
-done, quadrature = runs.done, jobs._by_quadrature
+from meanfield.numeric import launch, runs, ways
+done, quadrature = runs.done, ways._by_quadrature
 runs.done = lambda job, memory=None: done(replace(job, alone=job.device == "cpu"), memory)
-jobs._by_quadrature = lambda job, out: quadrature(replace(job, alone=True), out)
+ways._by_quadrature = lambda job, out: quadrature(replace(job, alone=True), out)
 launch.patient = lambda *given: True
 sys.path.insert(0, {str(BENCHMARK.parent)!r})
 """

@@ -13,7 +13,7 @@ import sympy as sp
 from cases import VIT, transformer
 
 import meanfield as mf
-from meanfield.numeric import jobs, leaps
+from meanfield.numeric import leaps, ways
 
 NAMES = ("q", "gap", "log_apjn", "log_chi_product", "chi")
 
@@ -27,7 +27,7 @@ def close(a: mf.Run, b: mf.Run, tolerance: float) -> bool:
 def test_leaps_arrive_where_steps_do(norm: str, settings: dict[str, Any], start: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {**VIT, **settings, "c": np.array([0.4, -0.004]), "sigma_V": np.array([0.64, 1.1])}
     steps = mf.propagate(transformer(norm, True), 20_000, 1.0, record="last", start=start, **values)
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     assert close(mf.propagate(transformer(norm, True), 20_000, 1.0, record="last", start=start, **values), steps, 1e-12)
 
 
@@ -38,7 +38,7 @@ def test_layers_on_the_way_of_leaps(norm: str, settings: dict[str, Any], start: 
     kept = [0, 1, 5, 1023, 1024, 1040, 5000, 12_345, 19_900, 19_999]
     values = {**VIT, **settings, "c": np.array([0.4, -0.004]), "sigma_V": np.array([0.64, 1.1])}
     steps = mf.propagate(transformer(norm, True), 20_000, 1.0, record=kept, start=start, **values)
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     leapt = mf.propagate(transformer(norm, True), 20_000, 1.0, record=kept, start=start, **values)
     assert leapt.layers.tolist() == steps.layers.tolist()
     for name in (*NAMES, "log_apjn_forward"):
@@ -48,7 +48,7 @@ def test_layers_on_the_way_of_leaps(norm: str, settings: dict[str, Any], start: 
 
 def test_layers_on_the_way_to_a_billion(monkeypatch: pytest.MonkeyPatch) -> None:
     """q_l = 1 + l/2 and J^{L,l} = q_L/q_l exactly, decade by decade; all of it without a layer that was not needed"""
-    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    monkeypatch.setattr(ways, "_by_quadrature", None)
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
     decades = [0, *(10**k for k in range(10))]
     run = mf.propagate(net, 10**9, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record=decades)
@@ -67,7 +67,7 @@ def test_layers_on_the_way_of_what_comes_to_rest(sigma_w: float, monkeypatch: py
     settings = {"sigma_w": sigma_w, "sigma_b": 0.3, "c": 0.5, "record": kept}
     net = mf.mlp(mf.erf)
     steps = mf.propagate(net, 20_000, 1.0, **settings)
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     rest = mf.propagate(net, 20_000, 1.0, **settings)
     assert rest.status == steps.status
     for name in (*NAMES, "log_apjn_forward"):
@@ -143,7 +143,7 @@ CHANGING = {
 def test_leaps_of_laws_that_change_with_depth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [0, 1, 5, 1023, 1024, 1040, 5000, 12_345, 19_900, 19_999]
     steps = mf.propagate(CHANGING[name], 20_000, 1.0, gap=0.7, record=kept)
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     leapt = mf.propagate(CHANGING[name], 20_000, 1.0, gap=0.7, record=kept)
     for k in (*NAMES, "log_apjn_forward"):
         a, b = getattr(leapt, k), getattr(steps, k)
@@ -152,7 +152,7 @@ def test_leaps_of_laws_that_change_with_depth(name: str, monkeypatch: pytest.Mon
 
 def test_a_billion_blocks_of_falling_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """q is 1 and half the harmonic number, of which J is the same multiple"""
-    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    monkeypatch.setattr(ways, "_by_quadrature", None)
     run = mf.propagate(CHANGING["LayerNorm"], 10**9, 1.0, gap=0.7, record="last")
     exact = 1 + float(mp.harmonic(10**9)) / 2
     assert run.status == "ok"
@@ -176,7 +176,7 @@ def test_what_happens_at_one_layer_takes_its_steps(name: str, start: dict[str, f
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=AT_ONCE[name])
     steps = mf.propagate(net, 3000, 1.0, record="last", **start)
     assert steps.status == "ok"
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     assert mf.propagate(net, 3000, 1.0, record="last", **start).q == steps.q
 
 
@@ -184,7 +184,7 @@ def test_a_wave_behind_a_norm_has_one_variance(monkeypatch: pytest.MonkeyPatch) 
     """where a series for small variances is not written beside the closed form: the norm leaves none"""
     net, given = mf.residual_mlp(mf.sin, norm=mf.LayerNorm()), {"gap": 0.3, "sigma_w": 0.7, "sigma_b": 0.1}
     steps = mf.propagate(net, 10**5, 1.0, record="last", **given)
-    monkeypatch.setattr(jobs, "DEEP", 1)
+    monkeypatch.setattr(ways, "DEEP", 1)
     leapt = mf.propagate(net, 10**5, 1.0, record="last", **given)
     for name in ("q", "gap", "log_apjn"):
         np.testing.assert_allclose(getattr(leapt, name), getattr(steps, name), rtol=1e-11)

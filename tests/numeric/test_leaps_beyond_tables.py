@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import wofz
 
 import meanfield as mf
-from meanfield.numeric import jobs
+from meanfield.numeric import ways
 
 DEPTH, STEPPED = 10**9, 2000
 WEIGHT, BIAS = 1.5, 0.3
@@ -63,7 +63,7 @@ def test_layers_by_quadrature_are_spared_at_moderate_depth(monkeypatch: pytest.M
     phi = mf.Activation(mf.x**2 / (1 + mf.x**2))
     net = mf.Residual(mf.Activate(phi) >> mf.Linear(sigma_w=1.0, sigma_b=0.1))
     stepped = mf.propagate(net, 2500, 1.0, p=0.4, record=[3, 400])
-    monkeypatch.setattr(jobs, "_by_quadrature", lambda job, out: pytest.fail("layers by quadrature"))
+    monkeypatch.setattr(ways, "_by_quadrature", lambda job, out: pytest.fail("layers by quadrature"))
     run = mf.propagate(net, 30_000, 1.0, p=0.4, record=[3, 400, 2500])
     assert run.status == "ok"
     for name in ("q", "gap", "log_apjn_forward"):

@@ -252,6 +252,7 @@ def test_a_store_of_another_version_is_refused(finished, monkeypatch):
         numpy_run(out=finished)
 
 
+WILD = mf.Activation(sp.sin(sp.exp(mf.x)))
 REFUSED = {
     "a folder of something else": ({"out": "."}, ValueError, "is no sweep"),
     "no folder": ({"out": "nowhere/sweep.zarr"}, ValueError, "there is no folder"),
@@ -265,6 +266,8 @@ REFUSED = {
     "a plain array beside a named one": ({"sigma_w": xr.DataArray(SIGMA[:, 0], dims="w")}, ValueError, "sigma_b: plain arrays beside Data"),
     "coordinates": ({"sigma_w": xr.DataArray(BIAS, {"w": BIAS}, "w"), "sigma_b": xr.DataArray(BIAS, {"w": -BIAS}, "w")}, ValueError,
                     "coordinates of sigma_w, sigma_b differ"),
+    "what quadrature cannot follow": ({"net": mf.mlp(WILD)}, ValueError, "cannot be resolved by quadrature"),
+    "the same, lazy": ({"net": mf.mlp(WILD), "sigma_w": da.from_array(SIGMA, chunks=5), "out": None}, ValueError, "cannot be resolved"),
     "a name that is taken": ({"sigma_w": 1.0, "sigma_b": xr.DataArray(BIAS, dims="layer")}, ValueError, "a dimension called 'layer'"),
 }  # fmt: skip
 

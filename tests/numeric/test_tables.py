@@ -20,7 +20,7 @@ import meanfield as mf
 from meanfield import keeping
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import jobs, launch, lookup, methods, store, table_panels, tables, trajectory
+from meanfield.numeric import launch, lookup, methods, store, table_panels, tables, trajectory, ways
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -149,7 +149,7 @@ def test_what_changes_beyond_all_nodes_has_no_such_panel() -> None:
 
 def test_a_network_that_grows_beyond_the_panels_takes_no_quadrature(monkeypatch: pytest.MonkeyPatch) -> None:
     """until its variance is no double"""
-    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    monkeypatch.setattr(ways, "_by_quadrature", None)
     run = mf.propagate(mf.mlp(mf.Activation(mf.x * sp.atan(mf.x))), 1000, q=1e10, p=5e9, sigma_w=1.3, sigma_b=0.0)
     assert run.status == "overflow"
     growth = run.q[200:400] / run.q[199:399]
@@ -165,9 +165,9 @@ def test_beyond_the_last_panel_what_is_not_near_0_is_left_to_quadrature(f: sp.Ex
 def test_a_network_whose_variance_leaves_the_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     net, given = mf.residual_mlp(mf.softplus), {"q": 1e11, "gap": 1e-11, "sigma_w": 1.0, "sigma_b": 0.0}
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_by_quadrature", None)
+        patch.setattr(ways, "_by_quadrature", None)
         deep, grid = mf.propagate(net, 1000, **given), mf.propagate(net, 20, **(given | {"sigma_w": np.array([1.0, 0.7])}))
-    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.size))
+    monkeypatch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.size))
     point = mf.propagate(net, 20, **given)
     assert deep.status == "ok"
     assert point.q[-1] > 100 * lookup.HIGH
@@ -184,10 +184,10 @@ SETTINGS = {"sigma_w": np.array([0.5, 0.9, 1.2, 1.6]), "sigma_b": np.array([0.05
 @pytest.mark.parametrize("phi", [OWN, KINKED, mf.gelu_tanh], ids=["smooth", "kinked", "in a narrow strip"])
 def test_a_grid_from_tables_and_points_by_quadrature(phi: mf.Activation, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_by_quadrature", None)
+        patch.setattr(ways, "_by_quadrature", None)
         grid = mf.propagate(mf.mlp(phi), 5, 1.3, **SETTINGS)
     assert (grid.status == "ok").all()
-    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.size))
+    monkeypatch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.size))
     for i in range(4):
         point = mf.propagate(mf.mlp(phi), 5, 1.3, **{name: float(v[i]) for name, v in SETTINGS.items()})
         assert np.abs(grid.q[i] / point.q - 1).max() < 1e-13
@@ -212,7 +212,7 @@ def test_bits_do_not_depend_on_what_else_is_in_the_tables(untouched: Path, tmp_p
 
 def see_the_same_bits() -> None:
     first = mf.propagate(mf.mlp(OWN), 40, 1.3, **{name: v[1:3] for name, v in SETTINGS.items()})
-    few = {k: len(tables.table_of(*k).numbers) for k in jobs.kernel_of(first.recursion, True).tabulated}
+    few = {k: len(tables.table_of(*k).numbers) for k in ways.kernel_of(first.recursion, True).tabulated}
     together = mf.propagate(mf.mlp(OWN), 40, 1.3, **SETTINGS)
     assert all(len(tables.table_of(*k).numbers) > size for k, size in few.items() if size > lookup.DIRECTORY)
     launch.CHUNK = 1
@@ -356,8 +356,8 @@ def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_point_that_leaves_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """q beyond what tables reach is left to quadrature, to the end of the doubles"""
     asked: list[Any] = []
-    original = jobs._by_quadrature
-    monkeypatch.setattr(jobs, "_by_quadrature", lambda job, out: asked.append(job.q0.tolist()) or original(job, out))
+    original = ways._by_quadrature
+    monkeypatch.setattr(ways, "_by_quadrature", lambda job, out: asked.append(job.q0.tolist()) or original(job, out))
     run = mf.propagate(mf.mlp(mf.tanh), 3, np.array([1.0, 1e20]), sigma_w=1.2, sigma_b=0.1)
     assert asked == [[1e20]]
     assert (run.status == "ok").all()
@@ -393,10 +393,10 @@ def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> 
     """infinite gradients are no gap of a table; as by quadrature"""
     net, settings = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2)), {"sigma_w": 0.9, "sigma_b": 0.3}
     q = np.linspace(0.5, 2.0, 3)
-    monkeypatch.setattr(jobs, "_from_tables", lambda job, out: np.arange(job.q0.shape[0]))
+    monkeypatch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.shape[0]))
     true = mf.propagate(net, 6, q, p=0.2, **settings)
     monkeypatch.undo()
-    monkeypatch.setattr(jobs, "_by_quadrature", None)
+    monkeypatch.setattr(ways, "_by_quadrature", None)
     found = mf.propagate(net, 6, q, p=0.2, **settings)
     assert (found.status == "infinite APJN").all()
     assert np.allclose(found.q, true.q, rtol=1e-13, atol=0)

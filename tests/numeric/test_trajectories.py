@@ -33,7 +33,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import jobs, launch, store, trajectory, work
+from meanfield.numeric import job, launch, store, trajectory, ways, work
 from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
@@ -414,7 +414,7 @@ def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     for name, values in columns(vit("derf", 64, True, **settings)).items():
         assert (values == alone[name]).all(), name
-    monkeypatch.setattr(jobs, "SOME", 0)
+    monkeypatch.setattr(ways, "SOME", 0)
     monkeypatch.setattr(concurrent.futures, "as_completed", interrupted)
     with pytest.raises(KeyboardInterrupt):  # unless it stopped, this would take hours
         vit("derf", 10**10, True, record=10**9, **settings)
@@ -465,6 +465,7 @@ def test_depth_zero(record: Any) -> None:
 def test_segments(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """beyond a segment of repeats transfers are recomputed: J^{L,l} = q_L/q_l must not see it"""
     monkeypatch.setattr(launch, "SEGMENT", 4096)
+    monkeypatch.setattr(job, "AT_ONCE", 4096)
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu))
     run = mf.propagate(net, depth, 1.0, c=0.3, sigma_1=1.0, sigma_2=1.0, record=997)
     assert run.status == "ok"

@@ -102,20 +102,20 @@ class Draft:
 
     text: str
     vectors: bool
-    exact: bool
+    thorough: bool
     alone: bool
 
 
-def drafted(function: FunctionType, types: tuple[Type, ...], exact: bool) -> Draft:
+def drafted(function: FunctionType, types: tuple[Type, ...], thorough: bool) -> Draft:
     """The draft of a function for arguments of those types: the part of the work that Python does."""
     triple, _, features = processor()
     with _LOCK:
         lanes = function.__globals__.get("LANES", 0)  # of recursions
         fused = "+fma" in features.split(",") or triple.startswith(("aarch64", "arm64"))
-        alone = exact and lanes == 1
-        shared = Shared(fused, exact, lanes > 1, alone, set(features.split(",")) >= FEATURES)
-        flushed = exact and lanes > 0 and flushes()
-        return Draft(translated(function, types, shared, flushed), lanes > 1, exact, alone)
+        alone = thorough and lanes == 1
+        shared = Shared(fused, thorough, lanes > 1, alone, set(features.split(",")) >= FEATURES)
+        flushed = thorough and lanes > 0 and flushes()
+        return Draft(translated(function, types, shared, flushed), lanes > 1, thorough, alone)
 
 
 def assembled(draft: Draft) -> bytes:
@@ -129,7 +129,7 @@ def assembled(draft: Draft) -> bytes:
         tuning.loop_vectorization = tuning.loop_unrolling = True
         tuning.slp_vectorization = not draft.alone  # pairs of numbers wait for each other
         passes = binding.create_pass_builder(machine, tuning)
-        (passes.getModulePassManager() if draft.exact else _few()).run(optimised, passes)
+        (passes.getModulePassManager() if draft.thorough else _few()).run(optimised, passes)
         planted(optimised, passes)
         code: bytes = machine.emit_object(optimised)
         return code

@@ -33,12 +33,12 @@ class Loop:
 
 @dataclass
 class Shared:
-    """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `exact` where
+    """The LLVM module, the functions in it and its constant rows; `fused` where the processor multiplies and adds at once, `thorough` where
     functions are put in place and all passes go over them, as over recursions, `blocks` where loops are over points, `alone` where a single
     point goes through layers, `capable` where the processor has the `instructions`."""
 
     fused: bool
-    exact: bool
+    thorough: bool
     blocks: bool
     alone: bool
     capable: bool

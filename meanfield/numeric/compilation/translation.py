@@ -130,7 +130,7 @@ class _Body(Expressions):
             self.function.attributes.add("noinline")
         elif self.shared.alone and self.source.__name__ in REPEATED:
             self.function.attributes.add("noinline")
-        elif self.shared.exact and not self.made and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(self.tree)):
+        elif self.shared.thorough and not self.made and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(self.tree)):
             self.function.attributes.add("alwaysinline")  # a loop over points calls it, and is to become vector code
 
     def called(self, function: FunctionType, given: list[Typed]) -> Typed:
