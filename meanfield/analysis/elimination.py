@@ -16,7 +16,7 @@ from meanfield.analysis.derivatives import Name
 from meanfield.analysis.maps import StepMap
 from meanfield.analysis.signs import vanishes
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.standardised import standardised
 from meanfield.symbols import known
 
 __all__ = [

@@ -14,8 +14,8 @@ from meanfield.analysis.tables import BY_DIFFERENCE, BY_VARIANCE, Table, table_o
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import homogeneous_degree
-from meanfield.gaussian.singularities import standardised
 from meanfield.gaussian.special import NormalDensity
+from meanfield.gaussian.standardised import standardised
 from meanfield.numeric.unbounded import Unbounded, bounded_or_weighed, weighed
 from meanfield.symbols import known
 

@@ -24,7 +24,7 @@ from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.half_line import half, pieces
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
 from meanfield.gaussian.series import LOG, NoExpansion
-from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.standardised import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
 from meanfield.symbols import among_reals, known
 

@@ -23,8 +23,9 @@ from meanfield.gaussian.parities import is_even, is_odd, odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.rewriting import rewritten
-from meanfield.gaussian.singularities import regular, standardised
+from meanfield.gaussian.singularities import regular
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
+from meanfield.gaussian.standardised import standardised
 from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
 from meanfield.numeric.far_powers import FAR, WIDE, far_power, power_and_limit
