@@ -13,11 +13,13 @@ from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meanfield.characters import escaped
+
 if TYPE_CHECKING:
     import pandas
     import xarray
 
-__all__ = ["Labelled", "dataset", "escaped", "html", "latex", "plot", "worded"]
+__all__ = ["Labelled", "dataset", "html", "latex", "plot", "worded"]
 
 
 #: where the rules are
@@ -35,14 +37,6 @@ RULES = (
 _FORMULA = re.compile(r"(?<![\w\\])(d?)(phi|chi|rho|[A-Za-z])('*+)(\*?)(?:/d([A-Za-z])|(\(\d+\)))?(?:\^(\([^()]*\)|-?\w+))?(?![\w*('])")
 #: a quantity or a parameter that stands alone, with what stands below it
 _LETTER = re.compile(r"(?<![\w\\.^$'`])(?:([qpcJlL]|phi|chi|rho|mu|alpha|sigma|zeta|tau|eta)(?:_(\w+))?)(?![\w*(=`'^$]|\.\w)")
-#: what LaTeX has its own way of writing
-_ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$"}
-_ESCAPES |= {"\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$", "±": r"$\pm$", "—": "---"}
-
-
-def escaped(text: str) -> str:
-    """A sentence as LaTeX text."""
-    return "".join(_ESCAPES.get(c, c) for c in text)
 
 
 def worded(sentence: str) -> str:

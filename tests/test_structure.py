@@ -43,6 +43,7 @@ PACKAGE = Path(mf.__file__).parent
 
 #: the way of a datum, outermost last: a module imports only from its own line and the lines above it
 LAYERS = (
+    ("characters",),
     ("symbols", "exact", "progress", "faces", "extras", "fingerprint", "memory"),
     ("keeping",),
     ("arguments",),

@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 import sympy as sp
-from sympy import S
+from sympy import Rational, S
 
 from meanfield.analysis.derivatives import Name
 from meanfield.analysis.maps import StepMap
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_odd
+from meanfield.gaussian.softmax import SoftmaxMean
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import known
 
@@ -42,13 +43,20 @@ def _keeps(step: StepMap, values: tuple[tuple[sp.Symbol, sp.Rational], ...], gap
         if any(e.has(Name) for e in (new_q, new_delta)):  # moments of many tokens: these mix
             return False
         here = (new_delta - gap * new_q).subs(delta, gap * q).subs(put, simultaneous=True)
-        if not vanishes(_with_letters(sp.expand(here.replace(lambda t: isinstance(t, Node), _simpler)))):
+        here = here.replace(lambda t: isinstance(t, Node), _simpler)
+        if not (vanishes(_with_letters(_somewhere(here))) and vanishes(sp.expand(sp.together(_with_letters(sp.expand(here)))))):
             return False
     return True
 
 
+def _somewhere(e: sp.Expr) -> sp.Expr:
+    """the expression at a place that nobody chooses: what is not zero there need not be expanded"""
+    return e.xreplace({s: Rational(613 + 97 * i, 1024 + i) for i, s in enumerate(sorted(e.free_symbols, key=str))})
+
+
 def _with_letters(e: sp.Expr) -> sp.Expr:
-    return sp.expand(sp.together(e.xreplace({t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node), key=str))})))
+    """the expression with letters for what is not elementary"""
+    return e.xreplace({t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, SoftmaxMean), key=str))})
 
 
 def _simpler(node: Node) -> sp.Expr:

@@ -259,7 +259,7 @@ class Grid:
             matrix, right = np.moveaxis(excess, 2, 0), rows.T[:, :, None]
             good = np.isfinite(matrix).all((1, 2)) & np.isfinite(right).all((1, 2))
             active, matrix, right, own, slopes = active[good], matrix[good], right[good], own[:, good], slopes[:, :, good]
-            step = -np.linalg.solve(matrix, right)[:, :, 0].T
+            step = -_solved(matrix, right)[:, :, 0].T
             done = (np.abs(step) < SETTLED).all(0)
             trace, determinant = slopes[0, 0] + slopes[1, 1], slopes[0, 0] * slopes[1, 1] - slopes[0, 1] * slopes[1, 0]
             attracts = (np.abs(determinant) < 1) & (np.abs(trace) < 1 + determinant)
@@ -269,3 +269,14 @@ class Grid:
             found[:, active[ends]] = np.exp(u[:, active[ends]])
             active = active[~done & (np.abs(u[0, active] - begin[active]) < WANDER)]
         return found[0], found[1]
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """solutions of linear equations, nan where there is none"""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:  # of one of them, which numpy does not say
+        if len(matrix) == 1:
+            return np.full_like(right, np.nan)
+        half = len(matrix) // 2
+        return np.concatenate([_solved(matrix[:half], right[:half]), _solved(matrix[half:], right[half:])])

@@ -268,6 +268,10 @@ def _names(values: Iterable[str], wanted: Any, begun: Iterable[str]) -> tuple[st
     if any(not isinstance(name, str) for name in names):
         raise TypeError(f"with_respect_to = {wanted!r}: expected a name or names, some of {', '.join(sorted(possible))}")
     unknown = [name for name in names if name not in possible]
+    if wanted is None and not names:
+        raise ValueError(
+            f"this network has no free parameters: name what to differentiate by, with_respect_to = {', '.join(sorted(possible))}"
+        )
     if unknown or not names:
         raise ValueError(f"with_respect_to = {', '.join(unknown) or names}: expected some of {', '.join(sorted(possible))}")
     return names

@@ -115,7 +115,7 @@ def _stage(
     input those of q and J alone, and those of K only where it has a say in J."""
     law = stage.law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta} | {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
-    named = {d.symbol: d.value.xreplace(view) for d in law.definitions if d.kernel is None}
+    named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
     wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
     if not paired:
         wanted[1] = sp.S.Zero

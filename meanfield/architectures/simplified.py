@@ -134,7 +134,7 @@ def sas(
     >>> mf.recursion(mf.sas(mlp=mf.MLP(mf.relu, 2, 1), norm=mf.LayerNorm(), sigma_Q=0)).p.subs(mf.p, mf.q)
     1 + 2/L
     """
-    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, average or Annealed())
+    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, Annealed() if average is None else average)
     return downweighted(norm=norm, attention=mixing, mlp=mlp, skip=skip, scale=scale)
 
 
@@ -159,5 +159,5 @@ def sas_p(
     51*q/50
     """
     checked(mlp=mlp)
-    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, average or Annealed())
+    mixing = TokenMixing(n, alpha, beta, gamma, sigma_Q, sigma_K, softmax_derivative, Annealed() if average is None else average)
     return normed(norm, mixing + (mlp >> Scale(arguments.coefficient(scale, "scale"))))

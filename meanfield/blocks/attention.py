@@ -196,7 +196,7 @@ class Attention(Block):
     alpha, beta, gamma : number or expression
         The matrix of token weights is \alpha 1 + \beta A - \gamma C.
     average : Annealed or Quenched
-        How averages over softmax weights are taken; the closure of \Psi above is the annealed one, `Quenched()` holds at any \sigma_QK.
+        How averages over softmax weights are taken; the closure of \Psi above is the annealed one, `Quenched()` has that of the softmax.
 
     >>> import meanfield as mf, sympy as sp
     >>> mf.recursion(mf.Attention(n=16, sigma_Q=1, sigma_K=1, sigma_V=1, sigma_O=1)).q
@@ -264,4 +264,6 @@ def ShapedAttention(
     >>> mf.recursion(mf.ShapedAttention(n=8, sigma_Q=0)).q
     q*sigma_O**2*sigma_V**2
     """
-    return Attention(n, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, alpha, beta, gamma, average or Annealed())
+    return Attention(
+        n, sigma_Q, sigma_K, sigma_V, sigma_O, softmax_derivative, alpha, beta, gamma, Annealed() if average is None else average
+    )

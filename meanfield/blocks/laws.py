@@ -113,7 +113,7 @@ class Definition:
     """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
 
     `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `in_step` is how a step works
-    it out, where no one differentiates or expands.
+    and its tangent work it out, where no one expands.
     """
 
     symbol: sp.Dummy

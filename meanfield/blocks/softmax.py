@@ -46,8 +46,9 @@ class SoftmaxAverage(ABC):
 class Annealed(SoftmaxAverage):
     r"""Every power sum of weights is a ratio of expectations (Cowsik et al. 2024, Assumption 2):  W(c) = c.
 
-    For the derivative, W' = 1/(1 + 2 v y_q), exact to first order in v. Elementary, and good to 2 % in q and p while v is below about 3;
-    at v = 7 q is 16 % off.
+    For the derivative, W' = 1/(1 + 2 v y_q), exact to first order in v. Elementary. E \sum_b A_ab^2 is 1 % too large at v = 0.3, 16 % at 1
+    and twice what it is at 2.9 for n = 16 (n = 512: 1 % at 1, 39 % at 2.9): where p or a skip carries q, as in most networks, q and p are
+    good to 2 % while v is below about 3, and q is 16 % off at v = 7; of uncorrelated tokens they are not.
 
     >>> import meanfield as mf
     >>> mf.Attention(average=mf.Annealed()) == mf.Attention()
@@ -75,8 +76,10 @@ class Quenched(SoftmaxAverage):
         W(0) = 0,   W'(0) = \beta_2^2,   W''(0) = (1 - 2/n) (\beta_3^2 - \beta_2^4),   \beta_k = n^k E A_1 ... A_k,
 
     and there the polynomial of degree 4 in t = (c/v) (1 + r_v)/(1 + r_c), r_c = \sqrt{1 - c/(v + 2)}, that has these five values: near
-    c = v the overlap has a root singularity just outside. y_p is then within 0.2 % of the two-dimensional integral for v <= 3 and
-    within 2.5 % for v <= 9, for n = 2 ... 512 (tests/blocks/test_quenched.py), and no digits are lost as p -> q.
+    c = v the overlap has a root singularity just outside. For p >= 0, y_p is then within 0.2 % of the two-dimensional integral for v <= 3
+    and within 2.5 % for v <= 9, for n = 2 ... 512 (tests/blocks/test_quenched.py), and no digits are lost as p -> q. Beyond, it falls
+    short: by 2 % at v = 18, 7 % at 60 and half at 600 (n = 16, p up to 0.9 q), where it is a law no more. For p < 0, which few tokens can
+    have, it is less exact: for n = 2 by 1 % at v = 3 and 3 % at 9 where p = -0.6 q, by 5 and 21 % where p = -0.9 q.
 
     >>> import meanfield as mf
     >>> mf.propagate(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()), depth=1, q=1.0, p=0.4).q.round(4)

@@ -24,10 +24,10 @@ from sympy import S
 
 from meanfield.gaussian.softmax_sums import softmax_average, softmax_drifts, softmax_rate, softmax_terms
 
-__all__ = ["SoftmaxExponent", "SoftmaxResponse", "SoftmaxSlope", "SoftmaxTriple"]
+__all__ = ["SoftmaxMean", "SoftmaxExponent", "SoftmaxResponse", "SoftmaxSlope", "SoftmaxTriple"]
 
 
-class _SoftmaxAverage(sp.Function):
+class SoftmaxMean(sp.Function):
     """An average in v and n that is 1 at v = 0."""
 
     nargs = 2
@@ -36,7 +36,7 @@ class _SoftmaxAverage(sp.Function):
 
     @classmethod
     def eval(cls, v: sp.Expr, n: sp.Expr) -> sp.Expr | None:
-        return S.One if v is S.Zero else None
+        return S.One if v.is_zero else None
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         return SoftmaxSlope(*self.args, 2 * self.which + argindex - 1)
@@ -55,28 +55,35 @@ class _SoftmaxAverage(sp.Function):
         return rf"{name}\left({', '.join(printer._print(a) for a in self.args)}\right)"
 
 
-class SoftmaxExponent(_SoftmaxAverage):
+class SoftmaxExponent(SoftmaxMean):
     r"""\omega(v, n) with E \sum_b A_b^2 = 1/(1 + (n-1) e^{-v \omega})."""
 
     sign, which = r"\omega", 0
 
 
-class SoftmaxResponse(_SoftmaxAverage):
+class SoftmaxResponse(SoftmaxMean):
     r"""\mu(v, n) = E \sum_{bc} (\partial A_b/\partial x_c)^2 / (E Y (1 - E Y)), Y = \sum_b A_b^2."""
 
     sign, which = r"\mu", 1
 
 
-class SoftmaxTriple(_SoftmaxAverage):
+class SoftmaxTriple(SoftmaxMean):
     r"""\beta_3(v, n) = n^3 E A_1 A_2 A_3, continued to n < 3 by its integral."""
 
     sign, which = r"\beta_3", 2
 
 
 class SoftmaxSlope(sp.Function):
-    r"""d\omega/dv, d\omega/dn, d\mu/dv, d\mu/dn, d\beta_3/dv, d\beta_3/dn by number: `SoftmaxSlope(v, n, which)`."""
+    r"""d\omega/dv, d\omega/dn, d\mu/dv, d\mu/dn, d\beta_3/dv, d\beta_3/dn by number: `SoftmaxSlope(v, n, which)`.
+
+    At v = 0, where d E f/dv = E \Delta f/2 is of equal weights, -2/n, -2/n and -3/n along v, and 0 along n.
+    """
 
     nargs = 3
+
+    @classmethod
+    def eval(cls, v: sp.Expr, n: sp.Expr, which: sp.Expr) -> sp.Expr | None:
+        return (-2 / n, S.Zero, -2 / n, S.Zero, -3 / n, S.Zero)[int(which)] if v.is_zero else None
 
     def _eval_is_real(self) -> bool:
         return True
@@ -96,7 +103,7 @@ def _number(e: sp.Expr, prec: int, formula: Callable[..., Any], which: int) -> s
     v, n = e.args[:2]
     sums = _precise_sums(v, n, digits)
     with mp.workdps(digits + 15):
-        v_, n_ = (mp.mpf(sp.Float(a, digits + 15)) for a in (v, n))
+        v_, n_ = (mp.mpf(sp.N(a, digits + 15)) for a in (v, n))
         return sp.Float(formula(which, v_, n_, sums, mp.log(sums[0] / sums[1])), precision=prec)
 
 
@@ -104,7 +111,7 @@ def _number(e: sp.Expr, prec: int, formula: Callable[..., Any], which: int) -> s
 def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
     """the same sums as `softmax_sums`, to any number of digits"""
     with mp.workdps(digits + 15):
-        v_, n_ = mp.mpf(sp.Float(v, digits + 15)), mp.mpf(sp.Float(n, digits + 15))
+        v_, n_ = mp.mpf(sp.N(v, digits + 15)), mp.mpf(sp.N(n, digits + 15))
         deep = (digits + 8) * mp.log(10)
         step = mp.pi**2 / deep
         finer = max(1, int(mp.ceil(step / mp.sqrt(2 * mp.pi**2 * v_ / deep))))

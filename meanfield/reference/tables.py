@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from meanfield import faces
-from meanfield.faces import escaped
+from meanfield.characters import escaped
 from meanfield.reference.description import Description
 from meanfield.reference.initialisation import Initialisation
 from meanfield.reference.measurement import Measurement

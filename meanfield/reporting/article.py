@@ -12,6 +12,7 @@ from typing import Any
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.numeric.outlines import is_lazy, unlabelled
 from meanfield.numeric.propagation import propagate
 from meanfield.reporting.files import whole, write_text
 from meanfield.reporting.sections import PREAMBLE_TEXT, sections
@@ -33,6 +34,8 @@ _DOCUMENT = r"""\documentclass[a4paper,fleqn]{article}
 \end{document}
 """
 
+#: what `propagate` is told beside numbers
+_HOW = ("start", "record", "device", "out")
 #: seconds after which pdflatex is taken to hang
 _PATIENCE = 120
 
@@ -53,7 +56,7 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = N
     net : Block
     path : file name that ends in .tex
     depth, q, **values
-        As for `mf.propagate`: a run whose numbers are shown, from q = 1 if left out.
+        As for `mf.propagate`, but for out, and with numbers that are known: a run whose numbers are shown, from q = 1 if left out.
     patience : seconds > 0
         After which a growth law that is not derived yet is left out; the article says so.
 
@@ -62,7 +65,8 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = N
     TypeError
         `net` is no block, or the path is none.
     ValueError
-        The path does not end in .tex, or its folder does not exist; values without a depth; what `mf.propagate` refuses.
+        The path does not end in .tex, is a folder, or is in one that does not exist; values without a depth; out, or dask arrays; what
+        `mf.propagate` refuses.
 
     Examples
     --------
@@ -79,17 +83,25 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = N
         raise ValueError(f"path = {str(path)!r}: expected a file name that ends in .tex")
     if not target.parent.is_dir():
         raise ValueError(f"path = {str(path)!r}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise ValueError(f"path = {str(path)!r}: is a folder, expected the name of a file")
     given = values if q is None else {"q": q} | values
     if depth is None and given:
         raise ValueError(f"{', '.join(given)} given without a depth: a table of numbers is of a run, say how deep")
-    seconds = float(arguments.number_array(patience, "patience"))
-    if seconds <= 0:
+    if given.get("out") is not None:
+        raise ValueError(f"out = {given['out']!r}: a report shows a run in memory of its own, leave out out")
+    lazy = [name for name, value in unlabelled(given)[0].items() if is_lazy(value)]
+    if lazy:
+        raise ValueError(f"{lazy[0]} is a dask array: a report shows numbers, pass {lazy[0]}.compute()")
+    seconds = arguments.number_array(patience, "patience")
+    if seconds.ndim or seconds <= 0:
         raise ValueError(f"patience = {patience}: expected a number of seconds > 0")
     if depth is None:
-        return write_text(target, document(sections(net, None, {}, seconds)))
+        return write_text(target, document(sections(net, None, {}, float(seconds))))
     start = 1.0 if q is None else q
     run = propagate(net, depth, start, **values)
-    return write_text(target, document(sections(net, run, {"q": start, **values}, seconds)))
+    numbers = {"q": start} | {name: v for name, v in values.items() if name not in _HOW and v is not None}
+    return write_text(target, document(sections(net, run, numbers, float(seconds))))
 
 
 def typeset(source: Path) -> Path | None:

@@ -16,6 +16,8 @@ __all__ = ["COLUMN", "WIDTH", "aligned", "fitted", "width"]
 WIDTH: Final = 430.0
 #: the same of an article that sets no margins
 COLUMN: Final = 315.0
+#: what is opened no further, however deep it stands
+LEAST: Final = 60.0
 #: lines of one align*: LaTeX breaks pages between such, and not within them unless it is told to
 _MOST: Final = 12
 
@@ -51,6 +53,10 @@ _RELATIONS: Final = {
     r"\circ": 9.4,
 }
 _BIG: Final = {r"\sum": 14.5, r"\int": 5.6, r"\infty": 10.0, r"\ln": 9.5, r"\log": 14.5}
+_FUNCTIONS: Final = {
+    *(r"\ln", r"\log", r"\exp", r"\sin", r"\cos", r"\tan", r"\tanh", r"\sinh", r"\cosh", r"\arcsin", r"\arccos", r"\arctan"),
+    *(r"\max", r"\min", r"\erf"),
+}
 _WORDS: Final = {r"\operatorname", r"\text", r"\mathrm", r"\mathbb", r"\mathcal", r"\mathbf", r"\textbf", r"\mathit"}
 _ACCENTS: Final = {r"\hat", r"\tilde", r"\bar", r"\dot", r"\overline"}
 #: in the numerator of a fraction within a line, and in exponents
@@ -66,10 +72,16 @@ class _Node:
     before: str = ""
     inside: list[_Node] = field(default_factory=list)
     behind: str = ""
+    applied: bool = False  # a function, of what stands in the brackets behind it
 
     @property
     def is_sign(self) -> bool:
         return self.text in ("+", "-")
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it is no factor."""
+        return self.is_sign or self.text == ","
 
 
 class _Reader:
@@ -91,7 +103,12 @@ class _Reader:
             if token in ("^", "_") and nodes:
                 nodes[-1] = self._scripted(nodes[-1], token, depth)
             else:
-                nodes.append(self._node(token, depth))
+                node = self._node(token, depth)
+                if nodes and nodes[-1].applied and _is_bracket(node):
+                    name = nodes.pop()
+                    whole, before = f"{name.text} {node.text}", f"{name.text} {node.before}"
+                    node = _Node(whole, name.width + node.width, before, node.inside, node.behind)
+                nodes.append(node)
         return nodes
 
     def _group(self, depth: int) -> list[_Node]:
@@ -120,7 +137,7 @@ class _Reader:
         script = self._group(depth + 1)
         inner = _text(script)
         text = f"{mark}{inner}" if len(inner) == 1 else f"{mark}{{{inner}}}"
-        return _Node(base.text + text, base.width + SMALL * _width(script), base.before, base.inside, base.behind + text)
+        return _Node(base.text + text, base.width + SMALL * _width(script), base.before, base.inside, base.behind + text, base.applied)
 
     def _node(self, token: str, depth: int) -> _Node:
         if token == "{":
@@ -156,19 +173,15 @@ class _Reader:
             return _Node(text, _width(inside) + 11.0, rf"\Bigl{opening}", inside, rf"\Bigr{closing}")
         if token in _WORDS:
             word = self._raw()
-            return _Node(
-                f"{token}{{{word}}}", (6.9 if token == r"\mathbb" else 4.9) * len(word) + (3.4 if token == r"\operatorname" else 0.0)
-            )
+            applied = token == r"\operatorname"
+            return _Node(f"{token}{{{word}}}", (6.9 if token == r"\mathbb" else 4.9) * len(word) + 3.4 * applied, applied=applied)
         if token in _ACCENTS:
             inside = self._group(depth)
             return _Node(f"{token}{{{_text(inside)}}}", _width(inside))
         if token.startswith("\\"):
             known = {**_SPACES, **_RELATIONS, **_BIG}
-            long = len(token) > 4 and token in (r"\arcsin", r"\arccos", r"\arctan", r"\operatorname", r"\tanh", r"\sinh", r"\cosh")
-            size = known.get(
-                token, 4.7 * (len(token) - 1) if long or token in (r"\exp", r"\sin", r"\cos", r"\max", r"\min", r"\erf") else 6.0
-            )
-            return _Node(token, size)
+            size = known.get(token, 4.7 * (len(token) - 1) if token in _FUNCTIONS else 6.0)
+            return _Node(token, size, applied=token in _FUNCTIONS)
         return _Node(token, _MARKS.get(token, 7.0 if token.isupper() else 5.2 * len(token)))
 
 
@@ -185,11 +198,16 @@ def width(formula: str) -> float:
     return _width(_Reader(formula).sequence(0))
 
 
+def _is_bracket(node: _Node) -> bool:
+    """whether it is a bracket, or a group that is one"""
+    return node.text.startswith(r"\left") or (node.text.startswith("{") and len(node.inside) == 1 and _is_bracket(node.inside[0]))
+
+
 def _terms(nodes: list[_Node]) -> list[list[_Node]]:
-    """a sum cut before each + and -"""
+    """a sum cut before each + and -, and arguments behind each comma"""
     found: list[list[_Node]] = [[]]
     for node in nodes:
-        if node.is_sign and found[-1] and not found[-1][-1].is_sign:
+        if found[-1] and (found[-1][-1].text == "," or (node.is_sign and not found[-1][-1].is_sign)):
             found.append([])
         found[-1].append(node)
     return found
@@ -206,11 +224,11 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
             continue
         head, tail = term[:at], term[at + 1 :]
         start = ""
-        if _width(head) > limit / 3:
+        if _width(head) > limit / 3 and not head[-1].is_mark:
             found += _pieces(head, limit)
             start = r"\times " if found[-1][0] else ""
             head = []
-        room = max(limit - _width(head) - 24, limit / 2)
+        room = max(limit - _width(head) - 24, limit / 2, LEAST)
         inner = _pieces(_Reader(_text(node.inside)).sequence(0), room)  # what stood in a fraction is set in full size now
         first, last = inner[0], inner[-1]
         opening = f"{start}{_text(head)}{' ' if head else ''}{node.before}"
@@ -220,7 +238,7 @@ def _pieces(nodes: list[_Node], limit: float) -> list[tuple[str, float]]:
             inner[0] = (f"{opening}{first[0]}", first[1] + _width(head) + 8 + width(node.before))
             inner[-1] = (f"{last[0]}{node.behind}", last[1] + 8)
         found += inner
-        if tail and _width(tail) > limit / 3:
+        if tail and _width(tail) > limit / 3 and not tail[0].is_mark:
             found += [(rf"\times {text}", size + 12) if i == 0 else (text, size) for i, (text, size) in enumerate(_pieces(tail, limit))]
         elif tail:
             text, size = found[-1]

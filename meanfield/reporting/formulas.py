@@ -15,7 +15,8 @@ from meanfield.blocks.attention import Attention, TokenMixing
 from meanfield.blocks.elementary import Activate, Linear
 from meanfield.blocks.laws import Law
 from meanfield.blocks.stacking import Repeat, Residual
-from meanfield.faces import escaped, latex
+from meanfield.characters import escaped
+from meanfield.faces import latex
 from meanfield.gains import Gain
 from meanfield.gaussian.certificates import Claim
 from meanfield.gaussian.derivation import Derivation
@@ -68,7 +69,7 @@ def _(thing: Recursion) -> str:
     parts = []
     for stage in thing.stages:
         title = stage_title(stage.block) if stage.times == 1 else f"{stage.times} times {stage_title(stage.block)}"
-        heading = [rf"& \textbf{{{title}}}"] if len(thing.stages) > 1 or stage.times > 1 else []
+        heading = [rf"& \textbf{{{escaped(title)}}}"] if len(thing.stages) > 1 or stage.times > 1 else []
         parts.append(aligned([*heading, *page.law(stage.law)]))
     return where("\n".join(parts), page)
 

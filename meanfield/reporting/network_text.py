@@ -19,7 +19,8 @@ from meanfield.blocks.gau import GAU
 from meanfield.blocks.norms import BatchNorm, LayerNorm, RMSNorm
 from meanfield.blocks.softmax import Quenched
 from meanfield.blocks.stacking import Repeat, Residual
-from meanfield.faces import escaped, latex
+from meanfield.characters import escaped
+from meanfield.faces import latex
 from meanfield.reporting.breaking import WIDTH, width
 from meanfield.reporting.literature import References
 from meanfield.symbols import known
@@ -101,7 +102,7 @@ def _applied(block: Block, x: str, letters: dict[Activation, str]) -> str:
             x = _applied(part, x, letters)
         return x
     if isinstance(block, Residual):
-        return f"{_times(block.skip)}{x} + {_times(block.scale)}{_applied(block.branch, x, letters)}"
+        return _sum((block.skip, x), (block.scale, _applied(block.branch, x, letters)))
     if isinstance(block, Parallel):
         return r"\left[" + " + ".join(_applied(b, x, letters) for b in block.branches) + r"\right]"
     if isinstance(block, Repeat):
@@ -112,7 +113,18 @@ def _applied(block: Block, x: str, letters: dict[Activation, str]) -> str:
         return f"{letters[block.phi]}({x})"
     if isinstance(block, Scale):
         return f"{_times(block.factor)}{x}"
-    return rf"\mathrm{{{type(block).__name__}}}({x})"
+    return rf"\mathrm{{{escaped(type(block).__name__)}}}({x})"
+
+
+def _sum(*terms: tuple[sp.Expr, str]) -> str:
+    """what is left of a sum of formulas with factors"""
+    text = ""
+    for factor, formula in terms:
+        negative = factor.could_extract_minus_sign()
+        if factor != 0:
+            sign = (" - " if negative else " + ") if text else "-" if negative else ""
+            text += f"{sign}{_times(-factor if negative else factor)}{formula}"
+    return text or "0"
 
 
 def _times(factor: sp.Expr) -> str:
@@ -138,7 +150,7 @@ def statements(net: Block, cite: References) -> list[str]:
 @singledispatch
 def _statement(block: Block, cite: References) -> str:
     text = (inspect.getdoc(type(block)) or type(block).__name__).split("\n\n")[0]
-    return rf"{type(block).__name__}: {escaped(' '.join(text.split()))}"
+    return escaped(f"{type(block).__name__}: {' '.join(text.split())}")
 
 
 @_statement.register
@@ -208,7 +220,9 @@ def _(block: TokenMixing, cite: References) -> str:
 
 
 def _mixture(block: Attention | TokenMixing) -> str:
-    return rf"$M = {_times(block.alpha)}\mathbf{{1}} + {_times(block.beta)}A - {_times(block.gamma)}C$, $C_{{ab}} = 1/{latex(block.n)}$"
+    mean = "" if block.gamma == 0 else rf", $C_{{ab}} = 1/{latex(block.n)}$"
+    mixture = _sum((block.alpha, r"\mathbf{1}"), (block.beta, "A"), (-block.gamma, "C"))
+    return f"$M = {mixture}${mean}"
 
 
 def _entries(block: FixedAttention | MaskedAttention) -> str:

@@ -19,8 +19,10 @@ from meanfield.analysis.points import FixedPoint, FixedPoints
 from meanfield.analysis.sensitivities import Sensitivity
 from meanfield.analysis.shaped import Shaped
 from meanfield.budgets import Budget, Cost
-from meanfield.faces import escaped, html, latex
+from meanfield.characters import escaped
+from meanfield.faces import html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.outlines import Axes
 from meanfield.numeric.runs import Run
 from meanfield.reporting.growth_text import formula
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES
@@ -29,7 +31,7 @@ from meanfield.scaling.conventions import ConventionTable
 from meanfield.scaling.gated_attention import GAUCurve, GAUMagnitudes
 from meanfield.scaling.gradients import GradientCheck
 
-__all__ = ["letter", "tabulated"]
+__all__ = ["STARTS", "letter", "tabulated"]
 
 #: rows of a table over layers, or over a grid
 LAYERS: Final = 9
@@ -37,6 +39,8 @@ SETTINGS: Final = 24
 #: most quantities side by side; of more each has a row, over so many layers
 COLUMNS: Final = 7
 ACROSS: Final = 4
+#: what a start is called in a formula
+STARTS: Final = {"q": "q_0", "p": "p_0", "c": "c_0", "gap": "1 - c_0", "q2": "q_{2,0}"}
 #: largest matrix that is written out
 TOKENS: Final = 10
 
@@ -62,16 +66,26 @@ def _over_layers(run: Run | PairRun, names: list[str]) -> Table:
     return Table(["$l$", *(f"${known[name].latex}$" for name in names)], rows, "r" * (1 + len(names)))
 
 
-def _over_grid(parameters: Mapping[str, np.ndarray], grid: tuple[int, ...], last: Mapping[str, np.ndarray], status: Any) -> Table:
+def _over_grid(run: Run | PairRun | GramRun, grid: tuple[int, ...], last: Mapping[str, np.ndarray]) -> Table:
     """a row for each setting: what varies, and the values at the end"""
-    varied = {name: np.broadcast_to(v, grid).ravel() for name, v in parameters.items() if np.ndim(v)}
-    words = np.broadcast_to(np.asarray(status), grid).ravel()
-    header = [*map(letter, varied), *last, "status"]
+    varied = {letter(name): np.broadcast_to(v, grid).ravel() for name, v in run.parameters.items() if np.ndim(v)}
+    varied |= {f"${formula}$": v for name, formula in STARTS.items() if (v := _varied_start(run.axes, f"{name}_0", grid)) is not None}
+    words = np.broadcast_to(np.asarray(run.status), grid).ravel()
+    header = [*varied, *last, "status"]
     rows = [
         [*(number(float(v[i])) for v in varied.values()), *(number(float(v.ravel()[i])) for v in last.values()), escaped(str(words[i]))]
         for i in picked(words.size, SETTINGS)
     ]
     return Table(header, rows, "r" * (len(header) - 1) + "l")
+
+
+def _varied_start(axes: Axes, name: str, grid: tuple[int, ...]) -> np.ndarray | None:
+    """the values of a start at each setting, where it varies along a dimension of the grid"""
+    if name not in axes.coords:
+        return None
+    own, values = axes.coords[name]
+    shape = [size if dim in own else 1 for dim, size in zip(axes.dims, grid, strict=True)]
+    return np.broadcast_to(np.reshape(values, shape), grid).ravel()
 
 
 def _at_the_end(text: str) -> str:
@@ -92,7 +106,7 @@ def _(run: Run | PairRun) -> Table:
     last = {f"${_at_the_end(known[name].latex)}$": getattr(run, name)[..., -1] for name in moments} | {
         r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]
     }
-    return _over_grid(run.parameters, grid, last, run.status)
+    return _over_grid(run, grid, last)
 
 
 @tabulated.register
@@ -100,7 +114,7 @@ def _(run: GramRun) -> Table:
     """the Gram matrix at the end, or over a grid its mean variance"""
     grid, n = run.gram.shape[:-3], run.gram.shape[-1]
     if grid:
-        return _over_grid(run.parameters, grid, {"$q_L$": run.q[..., -1], r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]}, run.status)
+        return _over_grid(run, grid, {"$q_L$": run.q[..., -1], r"$\ln\,\mathcal{J}^{\,L,0}$": run.log_apjn[..., 0]})
     at = picked(n, TOKENS)
     rows = [[f"${i + 1}$", *(number(float(run.gram[-1, i, j]), 5) for j in at)] for i in at]
     return Table([f"$G^{{({run.layers[-1]})}}_{{ij}}$", *(f"$j = {j + 1}$" for j in at)], rows, "r" * (len(at) + 1))

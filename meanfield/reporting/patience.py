@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 #: seconds after which a limit that was caught on its way is raised again
 AGAIN = 0.05
+#: seconds that an interval timer takes on every system: three years
+LONGEST = 1e8
 
 
 class OutOfTime(BaseException):
@@ -49,7 +51,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     hear, sys.unraisablehook = sys.unraisablehook, unheard
     before = signal.signal(signal.SIGALRM, stop)
     around, _ = signal.getitimer(signal.ITIMER_REAL)
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, around or seconds), AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, around or seconds, LONGEST), AGAIN)
     try:
         return work()
     finally:

@@ -2,6 +2,7 @@ r"""Expressions in LaTeX as the literature writes them: order of factors and ter
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from sympy import S
 from sympy.printing.latex import LatexPrinter
 
 from meanfield.analysis.implicit import Implicit
+from meanfield.characters import escaped, spelled
 
 __all__ = ["printed"]
 
@@ -74,6 +76,8 @@ class _Printer(LatexPrinter):
 
 
 _PLAIN = LatexPrinter()
+#: what is in no name that is a formula, as LaTeX or sympy have it
+_STRANGE: Final = re.compile(r"[%&#$~]|[^\x00-\x7f]")
 
 
 def _rank(s: sp.Symbol) -> str:
@@ -87,10 +91,13 @@ def _rank(s: sp.Symbol) -> str:
 
 
 def _letter(s: sp.Symbol) -> str:
-    """sympy's LaTeX of a symbol; words upright, primes behind the letter and what stands below it"""
-    base = s.name.rstrip("'").replace("'", "")
+    """sympy's LaTeX of a symbol; words upright, primes behind the letter and what stands below it, what is no formula as text"""
+    name = spelled(s.name)
+    if _STRANGE.search(name):
+        return rf"\text{{{escaped(name)}}}"
+    base = name.rstrip("'").replace("'", "")
     text = str(_PLAIN.doprint(sp.Symbol(base) if base and base != s.name else s))
-    return (rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text) + "'" * (len(s.name) - len(base) if base else 0)
+    return (rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text) + "'" * (len(name) - len(base) if base else 0)
 
 
 def decimal(value: float) -> str:

@@ -14,7 +14,8 @@ from meanfield.activation import Activation
 from meanfield.analysis.growth_laws import GrowthLaw, growth
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.attention import Attention, TokenMixing
-from meanfield.faces import escaped, latex
+from meanfield.characters import escaped
+from meanfield.faces import latex
 from meanfield.gaussian.derivation import Derivation
 from meanfield.gaussian.expectation import Node
 from meanfield.numeric.gram_runs import GramRun, PairRun
@@ -26,6 +27,7 @@ from meanfield.reporting.formulas import certified, stage_title, steps_of, where
 from meanfield.reporting.growth_text import breakable, reasons
 from meanfield.reporting.literature import References
 from meanfield.reporting.network_text import activations_of, leaves, roles, statements, structure
+from meanfield.reporting.numbers import STARTS
 from meanfield.reporting.pages import Page
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.tabular import number, table
@@ -186,7 +188,8 @@ def _growth(net: Block, start: Mapping[str, Any], seconds: float, cite: Referenc
 def _numbers(run: Run | GramRun | PairRun, start: Mapping[str, Any]) -> Iterator[str]:
     yield r"\section*{Numbers}"
     values = ", ".join(_value(name, value) for name, value in start.items() if np.ndim(value) == 0)
-    yield rf"{run.depth} repeats from {values}." if values else rf"{run.depth} repeats."
+    pooled = r" The gradient at the output is the same at all tokens, $K_L = J_L$." if getattr(run, "start", "token") == "pooled" else ""
+    yield (rf"{run.depth} repeats from {values}." if values else rf"{run.depth} repeats.") + pooled
     yield r"\begin{small}" + latex(run) + r"\end{small}"
     words = sorted(set(np.ravel(run.status).tolist()) - {"ok"})
     if words:
@@ -194,7 +197,7 @@ def _numbers(run: Run | GramRun | PairRun, start: Mapping[str, Any]) -> Iterator
 
 
 def _value(name: str, value: Any) -> str:
-    letter = {"q": "q_0", "p": "p_0", "c": "c_0", "gap": "1 - c_0", "q2": "q_{2,0}"}.get(name) or latex(symbols.parameter(name))
+    letter = STARTS.get(name) or latex(symbols.parameter(name))
     return f"${letter} = {number(float(value)).strip('$')}$"
 
 

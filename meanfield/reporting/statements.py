@@ -17,7 +17,8 @@ from meanfield.blocks.laws import Law, Signal
 from meanfield.blocks.softmax import Annealed, Quenched
 from meanfield.budgets import Budget, Cost
 from meanfield.catalogue.families import Catalogue
-from meanfield.faces import escaped, latex
+from meanfield.characters import escaped
+from meanfield.faces import latex
 from meanfield.gaussian.certificates import Certificate, Claim
 from meanfield.gaussian.derivation import DerivationStep
 from meanfield.gaussian.expansions import Expansion

@@ -8,6 +8,7 @@ from functools import singledispatch
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from meanfield.characters import escaped
 from meanfield.reporting.article import document, table
 from meanfield.reproduction.cells import Page
 from meanfield.reproduction.display import Code, Formula, Part, Picture, Table, Text
@@ -20,12 +21,6 @@ __all__ = ["body", "pages_document", "picture_names"]
 
 #: inches of a line of text
 LINE: Final = 6.5
-
-_ESCAPES: Final = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "—": "---", "’": "'", "“": "``", "”": "''", "…": r"\dots{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-}  # fmt: skip
 
 #: what tokens open and close as
 _SPANS: Final = {
@@ -104,11 +99,6 @@ def _(part: Table) -> str:
 def _included(name: str, part: Picture) -> str:
     share = min(1.0, part.width / LINE)
     return "\\begin{center}\n" + rf"\includegraphics[width={share:.3g}\linewidth]{{{name}.pdf}}" + "\n\\end{center}"
-
-
-def escaped(words: str) -> str:
-    """Plain words as LaTeX."""
-    return "".join(_ESCAPES.get(c, c) for c in words)
 
 
 def inline(markdown: str) -> str:

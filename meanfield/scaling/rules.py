@@ -12,6 +12,7 @@ import sympy as sp
 from sympy.printing.latex import greek_letters_set
 
 from meanfield import arguments
+from meanfield.characters import escaped
 from meanfield.faces import latex
 from meanfield.numeric.evaluation import evaluate
 from meanfield.symbols import TABLE
@@ -119,7 +120,7 @@ class Rule:
 
     def latex(self) -> str:
         """The derivation as aligned equations, each under its reason."""
-        lines = [rf"& \textbf{{{_text(self.name)}}}", *_sentence(f"({self.source})")]
+        lines = [rf"& \textbf{{{escaped(self.name)}}}", *_sentence(f"({self.source})")]
         lines += [line for a in self.assumptions for line in _sentence(f"assumption: {a}")]
         lines += [rf"& \text{{asks:}} \quad {latex(e)}" for e in self.statement]
         for step in self.steps:
@@ -146,19 +147,13 @@ def _letter(name: str) -> str:
     if name in TABLE:
         return TABLE[name].latex
     root = name.partition("_")[0]
-    return str(sp.latex(sp.Symbol(name))) if len(root) == 1 or root in greek_letters_set else rf"\text{{{_text(name)}}}"
+    return str(sp.latex(sp.Symbol(name))) if len(root) == 1 or root in greek_letters_set else rf"\text{{{escaped(name)}}}"
 
 
 #: characters of text that fit on a line
 LINE = 85
-_ESCAPES = {"_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#"}
 
 
 def _sentence(text: str) -> list[str]:
     """lines of an align*"""
-    return [rf"& \text{{{_text(line)}}}" for line in textwrap.wrap(text, LINE)]
-
-
-def _text(sentence: str) -> str:
-    """a sentence as LaTeX text"""
-    return "".join(_ESCAPES.get(c, c) for c in sentence)
+    return [rf"& \text{{{escaped(line)}}}" for line in textwrap.wrap(text, LINE)]
