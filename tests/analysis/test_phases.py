@@ -14,7 +14,7 @@ import meanfield as mf
 from meanfield.analysis import contours, table_steps, tables, tabulated
 from meanfield.analysis.maps import map_of, values_of
 from meanfield.gaussian.pair_expectation import Gap
-from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.standardised import standardised
 from meanfield.symbols import known
 
 WEIGHTS, BIASES = np.linspace(0.6, 2.4, 37), np.linspace(0.02, 0.8, 27)

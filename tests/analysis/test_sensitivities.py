@@ -16,7 +16,7 @@ import meanfield as mf
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.singularities import standardised
+from meanfield.gaussian.standardised import standardised
 from meanfield.gaussian.tangents import gap_slopes
 from meanfield.numeric import pointwise
 from meanfield.numeric.duals import Dual
@@ -412,3 +412,22 @@ def test_no_gap_is_asked_for_in_either_sign() -> None:
     assert len(functions) == 5  # f', f + f'', f - f'', x f' + f and x f' - f
     assert not any(sp.simplify(f + g) == 0 for f, g in itertools.combinations(functions, 2))
     assert len(sp.Tuple(by_q, by_delta).atoms(PairExpectation)) == 1
+
+
+@pytest.mark.parametrize("p", [0.1, -0.1])
+def test_of_logits_however_large(p: float) -> None:
+    """where the softmax picks one token its scales no longer matter: what those of values do is still there"""
+    net, given = mf.Residual(mf.Attention()), {"n": 8, "sigma_K": 1.1, "sigma_V": 0.8, "sigma_O": 0.7}
+    slopes = [mf.sensitivity(net, 4, 1.3, p=p, sigma_Q=s, **given) for s in (16.0, 17.0, 30.0, 300.0)]
+    for found in slopes:
+        assert found.status == "ok"
+        up, down = (mf.propagate(net, 4, 1.3, p=p, sigma_Q=40.0, **{**given, "sigma_V": v}) for v in (0.80001, 0.79999))
+        assert found.dq["sigma_V"] == pytest.approx((up.q[-1] - down.q[-1]) / 2e-5, rel=1e-7)
+        assert found.dgap["sigma_V"] == pytest.approx((up.gap[-1] - down.gap[-1]) / 2e-5, rel=1e-6, abs=1e-9)
+        assert found.dq["sigma_Q"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_of_a_network_without_parameters() -> None:
+    with pytest.raises(ValueError, match="no free parameters: name what to differentiate by, with_respect_to = q"):
+        mf.sensitivity(mf.Linear(1, 0), 3, 1.0)
+    assert mf.sensitivity(mf.Linear(1, 0), 3, 1.0, with_respect_to="q").dq["q"] == 1.0

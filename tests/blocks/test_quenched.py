@@ -202,3 +202,37 @@ def test_derivatives_of_averages():
         for v_ in (150.0, 1e4, 1e6):  # wide logits: by differences of fourth order
             near, far = (value(v_ + h, 6.0) - value(v_ - h, 6.0) for h in (0.02 * v_, 0.04 * v_))
             assert softmax_slope(v_, 6.0, 2 * k) == pytest.approx((8 * near - far) / (0.24 * v_), rel=1e-5)
+
+
+def test_averages_of_next_to_no_logits():
+    """at v = 0, exact or as a double: 1, and slopes that those of small v go to"""
+    for k, head in enumerate(HEADS):
+        for zero in (sp.S.Zero, sp.Float(0)):
+            assert head(zero, 5) == 1
+        for place in (0, 1):
+            at_0 = SoftmaxSlope(sp.Float(0), 5, 2 * k + place)
+            assert float(at_0) == pytest.approx(float(SoftmaxSlope(sp.Rational(1, 10**6), 5, 2 * k + place).evalf(15)), abs=1e-6)
+
+
+def test_arguments_that_are_expressions_have_digits():
+    v = 4 * sp.asin(sp.Rational(2, 3)) / sp.pi**2 + mf.E(mf.tanh.expression**2, 1)
+    found = SoftmaxExponent(v, 16).evalf(25)
+    assert float(found) == pytest.approx(float(SoftmaxExponent(sp.Rational(float(v.evalf(20))), 16).evalf(20)), rel=1e-14)
+    law = mf.growth(mf.Residual(mf.Derf(1) >> mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched())))
+    assert law.q.kind == "undetermined"
+    assert "SoftmaxExponent" in str(law)
+
+
+def test_phases_of_a_stream_that_grows():
+    """singular equations between q and c of some settings say nothing of the others"""
+    attention = mf.Attention(16, sigma_K=1, sigma_O=1, average=mf.Quenched())
+    found = mf.phase_diagram(mf.Residual(attention) >> mf.Residual(mf.MLP(mf.relu, 1, 1)), sigma_Q=[0.5, 1.0], sigma_V=[0.1, 1.0])
+    assert (found.phase == "divergent").all()
+
+
+@pytest.mark.parametrize("average", [0, False, "", []], ids=repr)
+def test_nothing_else_is_an_average(average):
+    with pytest.raises(TypeError, match="average = "):
+        mf.shaped_attention(average=average)
+    with pytest.raises(TypeError, match="average = "):
+        mf.value_skipinit(average=average)

@@ -11,8 +11,9 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian.mending import mended, mended_function
-from meanfield.gaussian.singularities import shape_of, standardised
+from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.stable import side
+from meanfield.gaussian.standardised import standardised
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.store import interpreted
 

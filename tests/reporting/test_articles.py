@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 import weakref
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -17,6 +19,21 @@ import meanfield as mf
 from meanfield.reporting.naming import shortened
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.printer import printed
+
+
+@dataclass(frozen=True)
+class My_Block(mf.Block):  # noqa: N801  # as some are called
+    """Scales by σ² → ∞, a “gain” of 100 % – for all n ≥ 2.
+
+    Not in the article.
+    """
+
+    gain: sp.Expr
+
+    def law(self, x):
+        s = self.gain**2
+        return mf.Law(replace(x, q=s * x.q, delta=s * x.delta), transfer=s * sp.eye(2), chi=s)
+
 
 VIT = {f"sigma_{k}": 0.64 for k in "QKVO1"} | {"sigma_2": 1.28}
 ARTICLES = {
@@ -46,6 +63,18 @@ ARTICLES = {
         mf.post_norm(norm=mf.RMSNorm(), attention=mf.MaskedAttention(sp.exp(-abs(mf.i - mf.j)), sigma_Q=1), mlp=mf.MLP(mf.elu(0.3)))
         >> mf.Residual(mf.CausalAttention(sigma_Q=0.64)),
         {},
+    ),
+    "a user's": (
+        mf.Linear(sp.Symbol("σ_1", positive=True), sp.Symbol("größe", positive=True))
+        >> My_Block(sp.Symbol("a%b#c&d$e", positive=True))
+        >> mf.Activate(mf.Activation(sp.tanh(sp.Symbol("λ", positive=True) * mf.x))),
+        {"patience": 0.5},
+    ),
+    "negative": (
+        mf.Residual(
+            My_Block(sp.Symbol("a_b")) >> mf.TokenMixing(4, -1, 1, -sp.Rational(1, 2)) >> mf.Linear(1, 0), scale=-sp.Rational(1, 3)
+        ),
+        {"patience": 0.5},
     ),
     "causal": (
         mf.Residual(mf.CausalAttention()) >> mf.Residual(mf.MLP(mf.relu)),
@@ -117,6 +146,10 @@ def test_attention_is_described_by_its_weights(articles):
     assert r"w_{ia} &= B_{ia} \Big/" in text
 
 
+def test_patience_beyond_every_timer():
+    assert within(1e300, lambda: 1) == 1
+
+
 def test_patience():
     assert within(10, lambda: 3) == 3
     with pytest.raises(OutOfTime):
@@ -183,7 +216,56 @@ def test_names_for_parts_do_not_take_the_time_of_an_expression_written_out():
     assert second == first + 1
 
 
+def test_what_a_user_writes_is_escaped_and_signs_are_one(articles):
+    text = articles["a user's"].read_text()
+    assert text.isascii() or re.sub("[öß]", "", text).isascii()
+    assert r"My\_Block: Scales by $\sigma$$^{2}$ $\to$ $\infty$, a ``gain'' of 100 \% -- for all n $\geq$ 2." in text
+    assert r"\text{a\%b\#c\&d\$e}" in text
+    assert r"\sigma_1" in text.replace("{1}", "1")
+    assert "Not in the article" not in text
+    signed = articles["negative"].read_text()
+    assert r"M = -\mathbf{1} + A + \frac{1}{2} C" in signed
+    assert r"x - \frac{1}{3} " in signed
+
+
+def test_a_run_is_described_by_its_numbers(tmp_path):
+    """as `propagate` takes them; how it is run is not among them, but for the gradient at the output"""
+    given = {"depth": 3, "q": 1.0, "c": 0.3, "sigma_w": 1.1, "sigma_b": 0.1}
+    start = r"3 repeats from $q_0 = 1$, $c_0 = 0.3$, $\sigma_w = 1.1$, $\sigma_b = 0.1$."
+
+    def numbers(**more):
+        text = mf.report(mf.mlp(mf.relu), tmp_path / "r.tex", **{**given, **more}).read_text()
+        return text.partition(r"\section*{Numbers}")[2].partition(r"\section*")[0]
+
+    plain = numbers()
+    assert start in plain
+    assert "gradient at the output" not in plain
+    assert numbers(p=None, q2=None, device="cpu", start="token", out=None) == plain
+    assert f"{start} The gradient at the output is the same at all tokens, $K_L = J_L$." in numbers(start="pooled")
+    few = numbers(record=2)
+    assert start in few
+    assert few != plain
+    varied = numbers(c=np.array([0.1, 0.7]), q=np.array([[1.0], [2.0]]))
+    header = varied.partition(r"\hline")[0]
+    assert header.index("$q_0$") < header.index("$c_0$")
+    rows = re.findall(r"^\$(\d\.?\d*)\$ & \$(\d\.\d)\$ &", varied, re.MULTILINE)
+    assert rows == [("1", "0.1"), ("1", "0.7"), ("2", "0.1"), ("2", "0.7")]
+
+
 def test_refusals(tmp_path):
+    folder = tmp_path / "folder.tex"
+    folder.mkdir()
+    with pytest.raises(ValueError, match=r"path = .*folder.tex': is a folder"):
+        mf.report(ARTICLES["mlp"][0], folder)
+    folder.rmdir()
+    for wrong in ([1, 2], np.array([60.0])):
+        with pytest.raises(ValueError, match=r"patience = .*expected a number of seconds > 0"):
+            mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", patience=wrong)
+    with pytest.raises(ValueError, match=r"out = 's.zarr': a report shows a run in memory"):
+        mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", depth=2, sigma_w=1, sigma_b=0, out="s.zarr")
+    lazy = pytest.importorskip("dask.array").ones(2)
+    with pytest.raises(ValueError, match=r"sigma_w is a dask array: .* pass sigma_w.compute\(\)"):
+        mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", depth=2, sigma_w=lazy, sigma_b=0)
     with pytest.raises(ValueError, match="c given without a depth"):
         mf.report(ARTICLES["mlp"][0], tmp_path / "r.tex", c=0.5)
     with pytest.raises(ValueError, match="patience = 0: expected a number of seconds > 0"):

@@ -268,6 +268,7 @@ def test_every_softmax_of_a_repeat_has_its_own_letters():
         + r"\right) \left("
         + " + ".join(f"b_{{{i}}}" for i in range(30))
         + r"\right)",
+        r"q &= f \sin{\left(" + " + ".join(f"a_{{{i}}}" for i in range(60)) + r" \right)}",
     ],
 )
 def test_a_line_that_is_too_wide_is_broken(line):
@@ -282,6 +283,20 @@ def test_a_line_that_is_too_wide_is_broken(line):
     assert re.findall(r"&=|&\\simeq\b", whole) == re.findall(r"&=|&\\simeq\b", line)
     assert len(re.findall(r"\\Bigl\b", whole)) == len(re.findall(r"\\Bigr\b", whole))
     assert re.findall(r"([ab])_\{?(\d+)", whole) == re.findall(r"([ab])_\{?(\d+)", line)
+
+
+def test_functions_keep_their_arguments_where_they_are_broken():
+    """no factor stands beside a comma, nor between the name of a function and its brackets"""
+    first, second = (" + ".join(rf"{letter}_{{{i}}} b^{{2}}" for i in range(40)) for letter in "ac")
+    inner = rf"\operatorname{{atan2}}{{\left({first}, {second} \sqrt{{d}} \right)}}"
+    for line in (rf"q &= 2 {inner}", rf"q &= e \left(f + g \sin{{\left(2 {inner} \right)}}\right)"):
+        whole = " ".join(re.sub(r"\\\\\n&\\qquad", "", aligned([line])).split())
+        assert not re.search(r"(, ?|[-+] )\\times|\\times ,", whole)
+        assert re.search(r"\\operatorname\{atan2\} \\Bigl\(a", whole)
+        assert re.search(r"a_\{39\} b\^2 ,", whole)
+    law = mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.gelu), skip=sp.Rational(1, 2))).latex()
+    assert r"\operatorname{atan2} \Bigl(\sigma_1^2 \left(1 - \rho_*\right) , \mathcal{F}" in law
+    assert not re.search(r"(, ?|[-+] )\\times|\\times ,|atan2\} \\times", law)
 
 
 def test_a_short_line_stays_as_it_is():
