@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from meanfield.blocks.laws import Definition
 from meanfield.gaussian.no_variance import valued
 from meanfield.gaussian.tangents import partial
 from meanfield.numeric.integrands import Integrand
@@ -115,7 +116,7 @@ def _stage(
     input those of q and J alone, and those of K only where it has a say in J."""
     law = stage.law
     view: dict[sp.Expr, sp.Expr] = {p: q - delta} | {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
-    named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
+    named = {d.symbol: _worked_out(d).xreplace(view) for d in law.definitions if d.kernel is None}
     wanted = [e.xreplace(view) for e in (law.output.q, law.output.delta, *law.transfer)]
     if not paired:
         wanted[1] = sp.S.Zero
@@ -160,6 +161,13 @@ def _stage(
         *_SCALED.splitlines(),
     ]
     return lines if stage.times == 1 else [f"for _ in range({stage.times}):", *(f"    {line}" for line in lines)]
+
+
+def _worked_out(d: Definition) -> sp.Expr:
+    """what a step works out; of |z| each side has its slope, and z = 0 that of z > 0: what is made of both has no kink there"""
+    if d.in_step is None:
+        return d.value
+    return d.in_step.replace(sp.Abs, lambda z: sp.Piecewise((z, z >= 0), (-z, True)))
 
 
 def _reached(wanted: list[sp.Expr], named: dict[sp.Symbol, sp.Expr]) -> list[sp.Symbol]:

@@ -427,6 +427,18 @@ def test_of_logits_however_large(p: float) -> None:
         assert found.dq["sigma_Q"] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("average", [mf.Annealed(), mf.Quenched()], ids=["annealed", "quenched"])
+def test_of_uncorrelated_tokens(average: mf.Annealed | mf.Quenched) -> None:
+    """at p = 0 overlaps are worked out from one side or the other, and have no kink"""
+    net, given = mf.Attention(average=average), {"n": 8, "sigma_Q": 1.0, "sigma_K": 1.0, "sigma_V": 1.0, "sigma_O": 1.0}
+    found = mf.sensitivity(net, 2, 1.0, p=0.0, with_respect_to=("p", "sigma_Q"), **given)
+    for name, v in (("p", 0.0), ("sigma_Q", 1.0)):
+        up, down = (mf.propagate(net, 2, 1.0, **{"p": 0.0, **given, name: v + h}) for h in (1e-5, -1e-5))
+        for slopes, quantity in ((found.dq, "q"), (found.dgap, "gap")):
+            assert slopes[name] == pytest.approx((getattr(up, quantity)[-1] - getattr(down, quantity)[-1]) / 2e-5, rel=1e-7, abs=1e-9)
+        assert found.dlog_apjn[name] == pytest.approx((up.log_apjn[0] - down.log_apjn[0]) / 2e-5, rel=1e-7)
+
+
 def test_of_a_network_without_parameters() -> None:
     with pytest.raises(ValueError, match="no free parameters: name what to differentiate by, with_respect_to = q"):
         mf.sensitivity(mf.Linear(1, 0), 3, 1.0)
