@@ -9,8 +9,8 @@ from typing import Final
 __all__ = ["escaped", "spelled"]
 
 _ESCAPES: Final = {
-    "_": r"\_", "^": r"\^{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "~": r"\~{}", "$": r"\$",
-    "\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
+    "_": r"\_", "^": r"\textasciicircum{}", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}", "$": r"\$",
+    "~": r"\textasciitilde{}", "\\": r"\textbackslash{}", "<": r"$<$", ">": r"$>$", "|": r"$|$",
     "–": "--", "—": "---", "‘": "`", "’": "'", "“": "``", "”": "''", "…": r"\dots{}", "\N{NO-BREAK SPACE}": "~", "•": r"\textbullet{}",
 }  # fmt: skip
 _SIGNS: Final = {
