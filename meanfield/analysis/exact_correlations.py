@@ -50,7 +50,7 @@ def _keeps(step: StepMap, values: tuple[tuple[sp.Symbol, sp.Rational], ...], gap
 
 
 def _somewhere(e: sp.Expr) -> sp.Expr:
-    """the expression at a place that nobody chooses: what is not zero there need not be expanded"""
+    """the expression at a place that nobody chooses, where equal variances are equal numbers: what is not 0 there need not be expanded"""
     return e.xreplace({s: Rational(613 + 97 * i, 1024 + i) for i, s in enumerate(sorted(e.free_symbols, key=str))})
 
 

@@ -112,7 +112,7 @@ class Signal:
 class Definition:
     """A named quantity of a law: its symbol (unique, printed as `latex`) and what it stands for.
 
-    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `in_step` is how a step works
+    `kernel` is put in its place where numbers are computed, `shown` where formulas are read, if these differ; `in_step` is how a step
     and its tangent work it out, where no one expands.
     """
 

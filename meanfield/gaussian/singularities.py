@@ -145,13 +145,13 @@ def _found(g: sp.Expr, with_poles: bool) -> Shape | str:
 
 
 def steepens(g: sp.Expr, with_poles: bool = False) -> bool:
-    """Whether a parameter-free function grows faster than exponentials, without the rest of its shape: some that have none do not."""
+    """Whether a parameter-free function grows faster than exponentials, without the rest of its shape, which it need not have."""
     if period(g) is not None:
         return False
     try:
         return _cut(g, with_poles).growth[1] > 0.0
     except ValueError:
-        shape_of(g, with_poles)  # says what is wrong with it before it grows
+        shape_of(g, with_poles)  # which says first what else is wrong with it
         raise
 
 

@@ -36,7 +36,7 @@ class SoftmaxMean(sp.Function):
 
     @classmethod
     def eval(cls, v: sp.Expr, n: sp.Expr) -> sp.Expr | None:
-        return S.One if v.is_zero else None
+        return S.One if v.is_Number and v.is_zero else None
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         return SoftmaxSlope(*self.args, 2 * self.which + argindex - 1)
@@ -83,7 +83,7 @@ class SoftmaxSlope(sp.Function):
 
     @classmethod
     def eval(cls, v: sp.Expr, n: sp.Expr, which: sp.Expr) -> sp.Expr | None:
-        return (-2 / n, S.Zero, -2 / n, S.Zero, -3 / n, S.Zero)[int(which)] if v.is_zero else None
+        return (-2 / n, S.Zero, -2 / n, S.Zero, -3 / n, S.Zero)[int(which)] if v.is_Number and v.is_zero else None
 
     def _eval_is_real(self) -> bool:
         return True

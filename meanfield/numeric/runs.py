@@ -238,7 +238,7 @@ class Moments:
 
     @cached_property
     def source(self) -> str:
-        """The fingerprint of the generated code that runs it; integrands without a shape are refused."""
+        """The fingerprint of the generated code that runs it; integrands without parameters that have no shape are refused."""
         kernel = kernel_of(self.recursion, self.delta0 is not None)
         for integrand in kernel.integrands:
             if not integrand.parameters:

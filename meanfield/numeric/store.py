@@ -7,7 +7,7 @@ import marshal
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from pathlib import Path
@@ -139,12 +139,16 @@ class Compiled:
             return
         from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
 
-        with _MAKING:
-            with ThreadPoolExecutor(max_workers=1) as aside:
-                code = None if types in self._forms else aside.submit(machine.assembled, self._draft(types))
+        with ExitStack() as held:
+            held.enter_context(_MAKING)
+            if types in self._forms:  # by another thread
+                held.close()
                 yield
-            if code is not None:
-                self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
+                return
+            with ThreadPoolExecutor(max_workers=1) as aside:
+                code = aside.submit(machine.assembled, self._draft(types))
+                yield
+            self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
 
     def _name(self, types: tuple[Any, ...]) -> str:
         from meanfield.numeric.compilation import machine

@@ -104,10 +104,10 @@ class _Reader:
                 nodes[-1] = self._scripted(nodes[-1], token, depth)
             else:
                 node = self._node(token, depth)
-                if nodes and nodes[-1].applied and _is_bracket(node):
-                    name = nodes.pop()
+                if nodes and nodes[-1].applied:  # what is no bracket stays whole: a part of it is another argument
+                    name, inside = nodes.pop(), node.inside if _is_bracket(node) else []
                     whole, before = f"{name.text} {node.text}", f"{name.text} {node.before}"
-                    node = _Node(whole, name.width + node.width, before, node.inside, node.behind)
+                    node = _Node(whole, name.width + node.width, before, inside, node.behind)
                 nodes.append(node)
         return nodes
 
@@ -150,7 +150,8 @@ class _Reader:
             size = scale * max(_width(top), _width(bottom)) + 2.4
             whole = rf"\frac{{{_text(top)}}}{{{_text(bottom)}}}"
             if _width(bottom) > _width(top):
-                return _Node(whole, size, rf"{_text(top)} \Bigl(", bottom, r"\Bigr)^{-1}")
+                above = rf"\left({_text(top)}\right)" if any(node.is_mark for node in top) else _text(top)
+                return _Node(whole, size, rf"{above} \Bigl(", bottom, r"\Bigr)^{-1}")
             if not any(node.is_sign for node in top):
                 head = next((i for i, node in enumerate(top) if node.inside), 0)
                 return _Node(whole, size, rf"\frac{{{_text(top[:head]) or 1}}}{{{_text(bottom)}}} ", top[head:], "")
@@ -200,7 +201,8 @@ def width(formula: str) -> float:
 
 def _is_bracket(node: _Node) -> bool:
     """whether it is a bracket, or a group that is one"""
-    return node.text.startswith(r"\left") or (node.text.startswith("{") and len(node.inside) == 1 and _is_bracket(node.inside[0]))
+    bracket = node.text.startswith(r"\left") and node.before.startswith(r"\Bigl")
+    return bracket or (node.text.startswith("{") and len(node.inside) == 1 and _is_bracket(node.inside[0]))
 
 
 def _terms(nodes: list[_Node]) -> list[list[_Node]]:

@@ -108,23 +108,35 @@ def _applied(block: Block, x: str, letters: dict[Activation, str]) -> str:
     if isinstance(block, Repeat):
         return rf"\left[x \mapsto {_applied(block.block, 'x', letters)}\right]^{{{block.times}}}({x})"
     if isinstance(block, Product):
-        return rf"\left[{_applied(block.first, x, letters)} \odot {_applied(block.second, x, letters)}\right]"
+        first, second = (_bracketed(_applied(part, x, letters)) for part in (block.first, block.second))
+        return rf"\left[{first} \odot {second}\right]"
     if isinstance(block, Activate):
         return f"{letters[block.phi]}({x})"
     if isinstance(block, Scale):
-        return f"{_times(block.factor)}{x}"
-    return rf"\mathrm{{{escaped(type(block).__name__)}}}({x})"
+        return f"{_times(block.factor)}{_bracketed(x)}" if block.factor != 1 else x
+    name = type(block).__name__
+    return rf"\{'mathrm' if name.isascii() else 'text'}{{{escaped(name)}}}({x})"
 
 
 def _sum(*terms: tuple[sp.Expr, str]) -> str:
     """what is left of a sum of formulas with factors"""
     text = ""
     for factor, formula in terms:
-        negative = factor.could_extract_minus_sign()
+        negative = not factor.is_Add and factor.could_extract_minus_sign()
         if factor != 0:
             sign = (" - " if negative else " + ") if text else "-" if negative else ""
-            text += f"{sign}{_times(-factor if negative else factor)}{formula}"
+            text += f"{sign}{_times(-factor if negative else factor)}{formula if factor == 1 else _bracketed(formula)}"
     return text or "0"
+
+
+def _bracketed(formula: str) -> str:
+    """a formula as a factor: a sum in brackets"""
+    level = 0
+    for c in formula:
+        level += (c in "([{") - (c in ")]}")
+        if not level and c in "+-":
+            return rf"\left({formula}\right)"
+    return formula
 
 
 def _times(factor: sp.Expr) -> str:

@@ -22,7 +22,6 @@ from meanfield.budgets import Budget, Cost
 from meanfield.characters import escaped
 from meanfield.faces import html, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
-from meanfield.numeric.outlines import Axes
 from meanfield.numeric.runs import Run
 from meanfield.reporting.growth_text import formula
 from meanfield.reporting.quantities import MAPS, PAIRS, RUNS, SHAPES
@@ -69,7 +68,7 @@ def _over_layers(run: Run | PairRun, names: list[str]) -> Table:
 def _over_grid(run: Run | PairRun | GramRun, grid: tuple[int, ...], last: Mapping[str, np.ndarray]) -> Table:
     """a row for each setting: what varies, and the values at the end"""
     varied = {letter(name): np.broadcast_to(v, grid).ravel() for name, v in run.parameters.items() if np.ndim(v)}
-    varied |= {f"${formula}$": v for name, formula in STARTS.items() if (v := _varied_start(run.axes, f"{name}_0", grid)) is not None}
+    varied |= {} if isinstance(run, GramRun) else _varied_starts(run, grid)
     words = np.broadcast_to(np.asarray(run.status), grid).ravel()
     header = [*varied, *last, "status"]
     rows = [
@@ -79,13 +78,20 @@ def _over_grid(run: Run | PairRun | GramRun, grid: tuple[int, ...], last: Mappin
     return Table(header, rows, "r" * (len(header) - 1) + "l")
 
 
-def _varied_start(axes: Axes, name: str, grid: tuple[int, ...]) -> np.ndarray | None:
-    """the values of a start at each setting, where it varies along a dimension of the grid"""
-    if name not in axes.coords:
-        return None
-    own, values = axes.coords[name]
-    shape = [size if dim in own else 1 for dim, size in zip(axes.dims, grid, strict=True)]
-    return np.broadcast_to(np.reshape(values, shape), grid).ravel()
+def _varied_starts(run: Run | PairRun, grid: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """the start of each setting, where it varies: by the first layer, where that was kept, else by the coordinates of the grid"""
+    if run.layers[0] == 0:
+        first = {name: getattr(run, name)[..., 0].ravel() for name in ("q", "q2", "c", "gap") if name in run.outline.quantities}
+        varied = {f"${STARTS[name]}$": v for name, v in first.items() if np.unique(v).size > 1}
+        return {title: v for title, v in varied.items() if title != f"${STARTS['gap']}$" or f"${STARTS['c']}$" not in varied}
+    found = {}
+    for name, title in STARTS.items():
+        if f"{name}_0" in run.axes.coords:
+            own, values = run.axes.coords[f"{name}_0"]
+            order = [own.index(dim) for dim in run.axes.dims if dim in own]
+            shape = [size if dim in own else 1 for dim, size in zip(run.axes.dims, grid, strict=True)]
+            found[f"${title}$"] = np.broadcast_to(np.transpose(values, order).reshape(shape), grid).ravel()
+    return found
 
 
 def _at_the_end(text: str) -> str:

@@ -78,6 +78,8 @@ class _Printer(LatexPrinter):
 _PLAIN = LatexPrinter()
 #: what is in no name that is a formula, as LaTeX or sympy have it
 _STRANGE: Final = re.compile(r"[%&#$~]|[^\x00-\x7f]")
+#: a Greek letter, with what may stand below, above and behind it
+_LETTERED: Final = re.compile(r"[^\x00-\x7f]([_^\d'].*)?", re.DOTALL)
 
 
 def _rank(s: sp.Symbol) -> str:
@@ -92,9 +94,9 @@ def _rank(s: sp.Symbol) -> str:
 
 def _letter(s: sp.Symbol) -> str:
     """sympy's LaTeX of a symbol; words upright, primes behind the letter and what stands below it, what is no formula as text"""
-    name = spelled(s.name)
-    if _STRANGE.search(name):
-        return rf"\text{{{escaped(name)}}}"
+    name = spelled(s.name) if _LETTERED.fullmatch(s.name) else s.name
+    if _STRANGE.search(name) or name.count("{") != name.count("}"):
+        return rf"\text{{{escaped(s.name)}}}"
     base = name.rstrip("'").replace("'", "")
     text = str(_PLAIN.doprint(sp.Symbol(base) if base and base != s.name else s))
     return (rf"\mathrm{{{text}}}" if len(text) > 1 and text.isalpha() else text) + "'" * (len(name) - len(base) if base else 0)

@@ -17,13 +17,14 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.reporting.naming import shortened
+from meanfield.reporting.network_text import structure
 from meanfield.reporting.patience import OutOfTime, within
 from meanfield.reporting.printer import printed
 
 
 @dataclass(frozen=True)
 class My_Block(mf.Block):  # noqa: N801  # as some are called
-    """Scales by σ² → ∞, a “gain” of 100 % – for all n ≥ 2.
+    """Scales by σ² → ∞, a “gain” of 100 % – for all n ≥ 2; n⁻¹ φ′ ϕ ϵ § 3 ½ µ ħ ą þ ϛ é 𝔼 ᵦ ~ ^ łódź.
 
     Not in the article.
     """
@@ -33,6 +34,11 @@ class My_Block(mf.Block):  # noqa: N801  # as some are called
     def law(self, x):
         s = self.gain**2
         return mf.Law(replace(x, q=s * x.q, delta=s * x.delta), transfer=s * sp.eye(2), chi=s)
+
+
+@dataclass(frozen=True)
+class ΣÜBlock(My_Block):
+    """Of another alphabet."""
 
 
 VIT = {f"sigma_{k}": 0.64 for k in "QKVO1"} | {"sigma_2": 1.28}
@@ -67,6 +73,7 @@ ARTICLES = {
     "a user's": (
         mf.Linear(sp.Symbol("σ_1", positive=True), sp.Symbol("größe", positive=True))
         >> My_Block(sp.Symbol("a%b#c&d$e", positive=True))
+        >> ΣÜBlock(sp.Symbol("größe_σ", positive=True))
         >> mf.Activate(mf.Activation(sp.tanh(sp.Symbol("λ", positive=True) * mf.x))),
         {"patience": 0.5},
     ),
@@ -218,8 +225,11 @@ def test_names_for_parts_do_not_take_the_time_of_an_expression_written_out():
 
 def test_what_a_user_writes_is_escaped_and_signs_are_one(articles):
     text = articles["a user's"].read_text()
-    assert text.isascii() or re.sub("[öß]", "", text).isascii()
-    assert r"My\_Block: Scales by $\sigma$$^{2}$ $\to$ $\infty$, a ``gain'' of 100 \% -- for all n $\geq$ 2." in text
+    assert re.sub("[öÜßéłóź]", "", text).isascii()
+    assert r"My\_Block: Scales by $\sigma$$^{2}$ $\to$ $\infty$, a ``gain'' of 100 \% -- for all n $\geq$ 2; " in text
+    assert r"n$^{-}$$^{1}$ $\phi$$'$ $\phi$ $\epsilon$ $\S$ 3 $\frac{1}{2}$ $\mu$ U+0127 U+0105 U+00FE U+03DB é E $_{\beta}$ " in text
+    assert r"\text{$\Sigma$ÜBlock}(" in text
+    assert r"\text{größe\_$\sigma$}" in text
     assert r"\text{a\%b\#c\&d\$e}" in text
     assert r"\sigma_1" in text.replace("{1}", "1")
     assert "Not in the article" not in text
@@ -248,8 +258,24 @@ def test_a_run_is_described_by_its_numbers(tmp_path):
     varied = numbers(c=np.array([0.1, 0.7]), q=np.array([[1.0], [2.0]]))
     header = varied.partition(r"\hline")[0]
     assert header.index("$q_0$") < header.index("$c_0$")
-    rows = re.findall(r"^\$(\d\.?\d*)\$ & \$(\d\.\d)\$ &", varied, re.MULTILINE)
-    assert rows == [("1", "0.1"), ("1", "0.7"), ("2", "0.1"), ("2", "0.7")]
+    row = re.compile(r"^\$(\d\.?\d*)\$ & \$(\d\.\d)\$ &", re.MULTILINE)
+    assert row.findall(varied) == [("1", "0.1"), ("1", "0.7"), ("2", "0.1"), ("2", "0.7")]
+    assert row.findall(numbers(c=np.array([0.1, 0.7]), q=np.array([1.0, 2.0]))) == [("1", "0.1"), ("2", "0.7")]
+    whole = numbers(c=None, q=np.array([[1.0, 2.0], [4.0, 8.0]]))
+    assert re.findall(r"^\$(\d)\$ &", whole, re.MULTILINE) == ["1", "2", "4", "8"]
+    xr = pytest.importorskip("xarray")
+    named = {"q": xr.DataArray([1.0, 2.0], dims="a"), "c": xr.DataArray([[0.1, 0.3], [0.2, 0.4]], dims=("b", "a"))}
+    assert row.findall(numbers(**named)) == [("1", "0.1"), ("1", "0.2"), ("2", "0.3"), ("2", "0.4")]
+    assert row.findall(numbers(record="last", c=np.array([0.1, 0.7]), q=np.array([[1.0], [2.0]]))) == row.findall(varied)
+
+
+def test_a_sum_that_is_scaled_stands_in_brackets():
+    gain, linear = sp.Symbol("s"), mf.Linear(1, 0)
+    (line,) = structure(mf.Residual(mf.LayerNorm() >> mf.Residual(linear) >> mf.Scale(2) >> linear, skip=1 - gain, scale=gain))
+    assert line == (
+        r"x &\leftarrow \left(1 - s\right) x + s \mathrm{Linear}(2 \left(\mathrm{LayerNorm}(x) + "
+        r"\mathrm{Linear}(\mathrm{LayerNorm}(x))\right))"
+    )
 
 
 def test_refusals(tmp_path):

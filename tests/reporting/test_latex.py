@@ -299,6 +299,15 @@ def test_functions_keep_their_arguments_where_they_are_broken():
     assert not re.search(r"(, ?|[-+] )\\times|\\times ,|atan2\} \\times", law)
 
 
+def test_what_is_broken_means_the_same():
+    """a sum above a wider one keeps its brackets; a function of a fraction stays whole"""
+    long = " + ".join(f"a_{{{i}}}" for i in range(10, 70))
+    above = " ".join(aligned([rf"q &= e \frac{{b + c}}{{{long}}}"]).split())
+    assert above.startswith(r"\begin{align*} q &= e \left(b + c\right) \Bigl(a_{10}")
+    assert rf"\ln \frac{{{long}}}{{b}}" in aligned([rf"q &= e \ln \frac{{{long}}}{{b}} + f"])
+    assert r"e \frac{b}{c} \leftarrow" in fitted("\\begin{align*}\n" + rf"q &= e \frac{{b}}{{c}} \leftarrow {long}" + "\n\\end{align*}")
+
+
 def test_a_short_line_stays_as_it_is():
     fragment = "\\begin{align*}\nq &= \\frac{a}{b} \\\\\np &= c\n\\end{align*}\nwhere"
     assert fitted(fragment) == fragment
