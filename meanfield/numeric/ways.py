@@ -1,4 +1,4 @@
-"""Points of a grid run over depth in whatever way answers each: to the end at once, from tables, by quadrature"""
+"""Points of a grid run over depth in whatever way answers each: to the end at once, from tables, by quadrature."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _applied(block: Block, x: str, letters: dict[Activation, str]) -> str:
     if isinstance(block, Activate):
         return f"{letters[block.phi]}({x})"
     if isinstance(block, Scale):
-        return f"{_times(block.factor)}{_bracketed(x)}" if block.factor != 1 else x
+        return _sum((block.factor, x))
     name = type(block).__name__
     return rf"\{'mathrm' if name.isascii() else 'text'}{{{escaped(name)}}}({x})"
 
