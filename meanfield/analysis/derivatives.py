@@ -165,6 +165,7 @@ def _moved(name: Name, variance: sp.Expr) -> sp.Expr:
     return Name.of(name.name, at_variance(name.value, variance))
 
 
+@lru_cache(maxsize=1024)
 def ordered(expressions: tuple[sp.Expr, ...]) -> tuple[tuple[Moment, ...], tuple[Name, ...]]:
     """The moments and the names that expressions are written in, each name after those that it is written in."""
     moments: dict[Moment, None] = {}

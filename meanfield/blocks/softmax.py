@@ -73,13 +73,18 @@ class Quenched(SoftmaxAverage):
 
     Exact within a row: W(v) = v \omega, W'(v) = \mu. Between rows exact at both ends with the slope, and at c = 0 with the curvature,
 
-        W(0) = 0,   W'(0) = \beta_2^2,   W''(0) = (1 - 2/n) (\beta_3^2 - \beta_2^4),   \beta_k = n^k E A_1 ... A_k,
+        W(0) = 0,   W'(0) = \beta_2^2,   W''(0) = (1 - 2/n) (\beta_3^2 - \beta_2^4),   \beta_k = n^k E A_1 ... A_k.
 
-    and there the polynomial of degree 4 in t = (c/v) (1 + r_v)/(1 + r_c), r_c = \sqrt{1 - c/(v + 2)}, that has these five values: near
-    c = v the overlap has a root singularity just outside. For p >= 0, y_p is then within 0.2 % of the two-dimensional integral for v <= 3
-    and within 2.5 % for v <= 9, for n = 2 ... 512 (tests/blocks/test_quenched.py), and no digits are lost as p -> q. Beyond, it falls
-    short: by 2 % at v = 18, 7 % at 60 and half at 600 (n = 16, p up to 0.9 q), where it is a law no more. For p < 0, which few tokens can
-    have, it is less exact: for n = 2 by 1 % at v = 3 and 3 % at 9 where p = -0.6 q, by 5 and 21 % where p = -0.9 q.
+    Where logits are large, a row is one token but where two are near a tie: 1 - y_p falls as \sqrt{v - c} and W' tends to 1/3 at c = v.
+    That is the logarithm L(c) = -ln(1 - c/a)/2, a = v + 3/2. What W is beyond it is
+
+        W(c) - L(c) = F(t),   t = (1 - \rho)/(1 - r_v),   \rho = \sqrt{3 (a - c)/(3 a + c)},   r_v = \rho(v),
+
+    F the polynomial of degree 4 that has these five values; the root is that of 1 - y_p, and t is straight at c = 0 but for c^3. For
+    0 <= p < q, y_p is then within 0.2 % of the two-dimensional integral for v <= 3, within 2.5 % for v <= 9 and within 4 % for any v,
+    also where attention is hard (n = 2 ... 512; 6 % for n = 4096), \Psi within 5 % (tests/blocks/test_quenched.py), and no digits are
+    lost as p -> q. For p < 0, which few tokens can have, it is less exact: for n = 2 by up to 3.3 % where p = -0.6 q, by 4 % at v = 3 and
+    41 % in the limit where p = -0.9 q. Beyond v = 1e200 there is no number.
 
     >>> import meanfield as mf
     >>> mf.propagate(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()), depth=1, q=1.0, p=0.4).q.round(4)
@@ -87,11 +92,11 @@ class Quenched(SoftmaxAverage):
     """
 
     def exponents(self, signal: Signal, n: sp.Expr, s: sp.Expr) -> Exponents:
-        q, d = signal.q, signal.delta
+        q, p, d = signal.q, signal.p, signal.delta
         names: list[Definition] = []
 
-        def named(name: str, latex: str, value: sp.Expr, **assumptions: bool) -> sp.Dummy:
-            names.append(Definition(sp.Dummy(name, **assumptions), value, latex))
+        def named(name: str, latex: str, value: sp.Expr, shown: sp.Expr | None = None, **assumptions: bool) -> sp.Dummy:
+            names.append(Definition(sp.Dummy(name, **assumptions), value, latex, shown=shown))
             return names[-1].symbol
 
         v = named("v", "v", s * q * d, nonnegative=True)
@@ -99,21 +104,33 @@ class Quenched(SoftmaxAverage):
         mu = named("mu", r"\mu", SoftmaxResponse(v, n), positive=True)
         pair = named("beta_2", r"\beta_2", n / (n - 1 + sp.exp(v * omega)), positive=True)
         triple = named("beta_3", r"\beta_3", SoftmaxTriple(v, n), positive=True)
-        r_v = named("r_v", "r_v", sp.sqrt(2 / (v + 2)), positive=True)
-        r_c = named("r_c", "r_c", sp.sqrt((2 + s * d**2) / (v + 2)), positive=True)
-        u = named("u", "u", d / q * (1 + r_v) / (r_c + r_v), nonnegative=True)  # 1 - t
+        c, far, near = s * p * d, 2 * v + 3, 2 * s * d**2 + 3  # far = 2 a, near = 2 (a - c)
+        r_v = named("r_v", "r_v", 3 / sp.sqrt(8 * v + 9), positive=True)
+        rho = named("rho", r"\rho", sp.sqrt(3 * near / (3 * far + 2 * c)), positive=True)
+        u = named("u", "u", d / q * 3 * far / (3 * far + 2 * c) * (1 + r_v) / (rho + r_v), nonnegative=True)  # 1 - t
         t = 1 - u
-        # derivatives of W/v by t: first and second at 0, first at 1
-        first = named("a_1", "a_1", 2 * pair**2 / (1 + r_v), positive=True)
-        curvature = (1 - 2 / n) * (triple**2 - pair**4) - pair**2 / (2 * (v + 2))
-        second = named("a_2", "a_2", 4 * v * curvature / (1 + r_v) ** 2, real=True)
-        last = named("a_3", "a_3", 2 * mu * r_v / (1 + r_v), positive=True)
-        # W/v = a_1 t + a_2 t^2/2 + b_3 t^3 + b_4 t^4
-        rest, slope = omega - first - second / 2, last - first - second
+        speed = named("t_0", r"\dot{t}", (1 + r_v) * (8 * v + 9) / (6 * far), positive=True)  # v dt/dc at 0
+
+        # F/v: its first and second derivative by t at 0, its first at 1 and itself there; ln(x/y)/2 = asinh((x - y)/(2 sqrt(x y)))
+        first = named("a_1", "a_1", (pair**2 - 1 / far) / speed, real=True)
+        k_2, k_3 = named("k_2", "k_2", v * pair**2, positive=True), named("k_3", "k_3", v * triple, positive=True)  # no square of 1/v
+        bent = (1 - 2 / n) * (k_3 * triple - k_2 * pair**2) - (1 - 3 / far) / far
+        second = named("a_2", "a_2", bent / speed**2, real=True)
+        excess, scale = 3 * mu - 1, far * r_v * (1 + r_v) / 2
+        wide = (1 - 1 / n) * pair - (1 - 2 / n) * triple / pair  # the excess but for 1/sqrt(v) of it
+        last = named("a_3", "a_3", sp.Piecewise((wide, v > sp.Float(1e16)), (excess, True)) / scale, shown=excess / scale, real=True)
+        taken = sp.asinh(v / sp.sqrt(3 * far)) / v
+        narrow = sp.Rational(1, 3) - v / 9 + 4 * v**2 / 81
+        whole = named("b_0", "b_0", omega - sp.Piecewise((narrow, v < sp.Float(1e-6)), (taken, True)), shown=omega - taken, real=True)
+
+        # F/v = a_1 t + a_2 t^2/2 + b_3 t^3 + b_4 t^4
+        rest, slope = whole - first - second / 2, last - first - second
         b_4 = named("b_4", "b_4", slope - 3 * rest, real=True)
         b_3 = named("b_3", "b_3", rest - b_4, real=True)
-        cross = named("w_p", "w_p", v * t * (first + t * (second / 2 + t * (b_3 + t * b_4))), real=True)
+        beyond = v * t * (first + t * (second / 2 + t * (b_3 + t * b_4)))
+        cross = named("w_p", "w_p", sp.asinh(c / (sp.sqrt(far) * sp.sqrt(near))) + beyond, real=True)
         bend = second / 2 + 3 * b_3 + 6 * b_4
-        gap = v * u * (last - u * (bend - u * (b_3 + 4 * b_4 - u * b_4)))
-        response = (first + t * (second + t * (3 * b_3 + 4 * t * b_4))) * (1 + r_v) / (2 * r_c)
+        gap = sp.asinh(s * d**2 / sp.sqrt(3 * near)) + v * u * (last - u * (bend - u * (b_3 + 4 * b_4 - u * b_4)))
+        steepness = first + t * (second + t * (3 * b_3 + 4 * t * b_4))
+        response = 1 / near + steepness * speed * rho * (far / near) * (3 * far / (3 * far + 2 * c))
         return Exponents(v * omega, cross, gap, lambda _: (mu, response), tuple(names))

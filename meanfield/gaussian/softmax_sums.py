@@ -156,7 +156,7 @@ def softmax_sums(v: float, n: float, sums: np.ndarray) -> None:
 
 def softmax_value(which: float, v: float, n: float) -> float:
     """omega, mu or beta_3 for softmax weights of n logits of variance v."""
-    if not (v < 1e300 and n >= 1.0):
+    if not (v < 1e200 and n >= 1.0):
         return math.nan
     if v < SERIES:
         return 1.0 / (1.0 + (3.0 if which == 2.0 else 2.0) * v / n)
@@ -182,7 +182,7 @@ def softmax_triple(v: float, n: float) -> float:
 
 def softmax_slope(v: float, n: float, which: float) -> float:
     """d omega/dv, d omega/dn, d mu/dv, d mu/dn, d beta_3/dv, d beta_3/dn."""
-    if not (v < 1e300 and n >= 1.0):
+    if not (v < 1e200 and n >= 1.0):
         return math.nan
     if which < 2.0 and v < SERIES:
         return (2.0 * v if which == 1.0 else -2.0 * n) / (n + 2.0 * v) ** 2

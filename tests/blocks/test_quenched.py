@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 import sympy as sp
+from scipy import special
 
 import meanfield as mf
 from meanfield.gaussian.softmax import SoftmaxExponent, SoftmaxResponse, SoftmaxSlope, SoftmaxTriple
@@ -69,13 +70,49 @@ QUENCHED = {"average": mf.Quenched()}
         (16, 1, 0.5, 2e-4),
         (2, 3, 0.7, 2e-3),
         (64, 3, 0.4, 2e-3),
+        (128, 3, 0.7, 2e-3),
         (4, 9, 0.6, 0.025),
         (16, 9, 0.6, 0.025),
         (64, 9, 0.7, 0.025),
+        (512, 9, 0.7, 0.025),
+        (2, 60, 0.9, 0.01),
+        (16, 60, 0.5, 0.01),
+        (128, 60, 0.9, 0.02),
+        (512, 60, 0.7, 0.02),
+        (32, 120, 0.8, 0.03),
     ],
 )
 def test_overlap_of_two_rows(n, v, ratio, allowed):
     assert law(n, v, ratio, **QUENCHED)["y_p"] == pytest.approx(overlap(v, ratio * v, n), rel=allowed)
+
+
+def agreement(rho: float, n: int) -> float:
+    """the probability that two rows of normal variables of that correlation have their largest at the same place"""
+    x = np.arange(-8.5, 8.5, 0.02)
+    shared = np.arange(-8.5, 8.5, min(0.05, 0.3 * math.sqrt(1 / rho - 1)))
+    weights = np.exp(-(shared**2) / 2)
+    below = special.ndtr((x[:, None] - math.sqrt(rho) * shared) / math.sqrt(1 - rho))
+    both = (below * (weights / weights.sum())) @ below.T
+    density = np.exp(-(x[:, None] ** 2 - 2 * rho * x[:, None] * x + x**2) / (2 * (1 - rho**2))) / (2 * math.pi * math.sqrt(1 - rho**2))
+    return float(n * 0.02**2 * (density * both ** (n - 1)).sum())
+
+
+@pytest.mark.parametrize(("n", "allowed"), [(2, 0.01), (3, 0.01), (16, 0.02), (128, 0.04), (512, 0.04), (4096, 0.06)])
+def test_hard_attention(n, allowed):
+    """logits without end: each row is its largest one; for two tokens 1/2 + asin(rho)/pi"""
+    assert agreement(0.5, 2) == pytest.approx(2 / 3, rel=1e-12)
+    for rho in (0.2, 0.5, 0.7, 0.9, 0.97):
+        assert law(n, 1e10, rho, **QUENCHED)["y_p"] == pytest.approx(agreement(rho, n), rel=allowed)
+
+
+def test_two_rows_at_any_size_of_logits():
+    """the overlap of hard attention does not depend on their size but for 1/sqrt(v); where no number is, a status says so"""
+    block = mf.Residual(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()))
+    limit = mf.propagate(block, 1, 1e90, c=0.3).gap[1]
+    for q in (1e4, 1e6, 0.9999e8, 1.0001e8, 1e12, 1e40, 1e99):  # v = 0.7 q^2; its slope at p = q is that of the limit from v = 1e16 on
+        run = mf.propagate(block, 1, q * np.ones(2), c=0.3)
+        assert run.gap[:, 1] == pytest.approx(limit, rel=1 / q + 1e-8)
+    assert mf.propagate(block, 1, 1e110, c=0.3).status == "invalid"
 
 
 def test_two_rows_at_the_ends():
