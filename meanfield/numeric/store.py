@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 
+#: values of integrands after which plain Python gives up: 0.3 to 1.5 s, as long as a compiler takes; estimates are of usual shapes
+MOST = 200_000
+_INTEGRAND = re.compile(r"[fr]_\d+")
+_LONG: set[tuple[str, str]] = set()  # what it gave up on before
 _MAKING = RLock()  # threads come together, each with a part of a job: the first of them compiles it, and what it needs for that
 
 
@@ -92,7 +97,23 @@ def interpreted(text: str) -> ModuleType:
     vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
     vars(module).update(plain_lookup.AT_ONCE)
     vars(module)["workspace"] = lambda size: [0.0] * size  # plain floats, faster one by one than an array
+    left = vars(module)["left"] = [math.inf]
+    vars(module).update({name: _counted(f, left) for name, f in vars(module).items() if _INTEGRAND.fullmatch(name)})
     return module
+
+
+class _Impatient(Exception):
+    """A job is longer than plain Python is for."""
+
+
+def _counted(f: Callable[[float], float], left: list[float]) -> Callable[[float], float]:
+    def value(x: float) -> float:
+        left[0] -= 1
+        if left[0] < 0:
+            raise _Impatient
+        return f(x)
+
+    return value
 
 
 def _extended(f: Callable[[float], float], error: type[Exception], instead: float) -> Callable[[float], float]:
@@ -189,12 +210,19 @@ def is_kept(text: str, entry: str) -> bool:
 
 
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
-    """Call a generated function that fills its last arguments: a small job as plain Python, any other compiled."""
-    if small:
+    """Call a generated function that fills its last arguments: a small job as plain Python, any other compiled, and one that turns out to
+    be long."""
+    if small and (text, entry) not in _LONG:
+        module = interpreted(text)
+        module.left[0] = MOST
         try:
             with np.errstate(all="ignore"):
-                getattr(interpreted(text), entry)(*arguments)
+                getattr(module, entry)(*arguments)
             return
         except (ZeroDivisionError, OverflowError, ValueError):
             pass  # the interpreter raises where compiled code returns inf or nan
+        except _Impatient:
+            _LONG.add((text, entry))
+        finally:
+            module.left[0] = math.inf
     compiled(text, entry)(*arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import py_compile
 import subprocess
@@ -12,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from conftest import clear_caches
 
 import meanfield as mf
 from meanfield import fingerprint, keeping
-from meanfield.numeric import elementary, store, trajectory
+from meanfield.numeric import elementary, store, trajectory, work
 
 RUN = """
 import numpy as np, meanfield as mf
@@ -188,3 +190,26 @@ def test_tables_of_the_analysis_are_named_by_their_own_sources() -> None:
     """a table whose layout has changed is not read as one of the layout before"""
     made = {f.relative_to(fingerprint._PACKAGE).as_posix() for f in fingerprint._sources()}
     assert {"analysis/tables.py", "analysis/maps.py", "numeric/lowering.py", "gaussian/panels.py"} <= made
+
+
+def test_a_job_that_is_longer_than_it_seemed_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a bump of width 1/14 nine deviations out takes a million values, where an activation takes some thousands; the numbers are those of
+    plain Python to the end"""
+    bump = mf.Activation(sp.exp(-100 * (mf.x - 9) ** 2) * mf.tanh.expression).kernel(mf.q, mf.p)
+    counts: list[float] = []
+
+    def counted(text: str, entry: str) -> store.Compiled:
+        counts.append(store.interpreted(text).left[0])
+        return found(text, entry)
+
+    found = store.compiled
+    monkeypatch.setattr(store, "compiled", counted)
+    monkeypatch.setattr(store, "_LONG", set())
+    soon = [mf.evaluate(bump, q=1.0, p=p) for p in (0.3, 0.3)]
+    assert counts == [math.inf, math.inf]  # it gave up once, and knew it the second time
+    assert len(store._LONG) == 1
+    monkeypatch.setattr(work, "PATIENCE", math.inf)
+    monkeypatch.setattr(store, "MOST", math.inf)
+    monkeypatch.setattr(store, "_LONG", set())
+    assert soon == pytest.approx([mf.evaluate(bump, q=1.0, p=0.3)] * 2, rel=1e-13, abs=0)
+    assert len(counts) == 2
