@@ -192,9 +192,10 @@ def test_tables_of_the_analysis_are_named_by_their_own_sources() -> None:
     assert {"analysis/tables.py", "analysis/maps.py", "numeric/lowering.py", "gaussian/panels.py"} <= made
 
 
-def test_a_job_that_is_longer_than_it_seemed_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_longer_than_it_seemed_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """a bump of width 1/14 nine deviations out takes a million values, where an activation takes some thousands; the numbers are those of
     plain Python to the end"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
     bump = mf.Activation(sp.exp(-100 * (mf.x - 9) ** 2) * mf.tanh.expression).kernel(mf.q, mf.p)
     counts: list[float] = []
 
