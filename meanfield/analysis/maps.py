@@ -127,7 +127,7 @@ def _order(expressions: tuple[sp.Expr, ...]) -> tuple[sp.Symbol, ...]:
 
 
 @lru_cache(maxsize=256)
-def _sums(expressions: tuple[sp.Expr, ...]) -> bool:
+def _has_expectations(expressions: tuple[sp.Expr, ...]) -> bool:
     """whether they hold expectations, which quadrature has as well"""
     return any(e.has(Node) for e in (*expressions, *(name.value for name in ordered(expressions)[1])))
 
@@ -147,7 +147,7 @@ def values_of(
     rows |= _moments(tuple(s for s in order if isinstance(s, Moment)), columns)
     table = np.array([rows[s] for s in order]).reshape(len(order), arrays[0].size)
     out = program(expressions, order, by_quadrature)(table)
-    for careful in (False, True) if not by_quadrature and _sums(expressions) else ():
+    for careful in (False, True) if not by_quadrature and _has_expectations(expressions) else ():
         poor = ~(out[-1] <= CANCELLED * np.maximum(np.abs(out[0]), scale))
         if not poor.any():
             break

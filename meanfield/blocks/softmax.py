@@ -82,9 +82,9 @@ class Quenched(SoftmaxAverage):
 
     F the polynomial of degree 4 that has these five values; the root is that of 1 - y_p, and t is straight at c = 0 but for c^3. For
     0 <= p < q, y_p is then within 0.2 % of the two-dimensional integral for v <= 3, within 2.5 % for v <= 9 and within 4 % for any v,
-    also where attention is hard (n = 2 ... 512; 6 % for n = 4096), \Psi within 5 % (tests/blocks/test_quenched.py), and no digits are
-    lost as p -> q. For p < 0, which few tokens can have, it is less exact: for n = 2 by up to 3.3 % where p = -0.6 q, by 4 % at v = 3 and
-    41 % in the limit where p = -0.9 q. Beyond v = 1e200 there is no number.
+    also where attention is hard (n = 2 ... 512; 6 % for n = 4096), \Psi within 4 % for v <= 60 and 9 % beyond (11 % for n = 4096), and no
+    digits are lost as p -> q (tests/blocks/test_quenched.py). For p < 0, which few tokens can have, it is less exact: for n = 2 by up to
+    3.3 % where p = -0.6 q, by 4 % at v = 3 and 41 % in the limit where p = -0.9 q. Beyond v = 1e200 there is no number.
 
     >>> import meanfield as mf
     >>> mf.propagate(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()), depth=1, q=1.0, p=0.4).q.round(4)
@@ -99,38 +99,48 @@ class Quenched(SoftmaxAverage):
             names.append(Definition(sp.Dummy(name, **assumptions), value, latex, shown=shown))
             return names[-1].symbol
 
+        # within a row
         v = named("v", "v", s * q * d, nonnegative=True)
         omega = named("omega", r"\omega", SoftmaxExponent(v, n), positive=True)
         mu = named("mu", r"\mu", SoftmaxResponse(v, n), positive=True)
         pair = named("beta_2", r"\beta_2", n / (n - 1 + sp.exp(v * omega)), positive=True)
         triple = named("beta_3", r"\beta_3", SoftmaxTriple(v, n), positive=True)
+
+        # where two rows are on the way from c = 0 to v
         c, far, near = s * p * d, 2 * v + 3, 2 * s * d**2 + 3  # far = 2 a, near = 2 (a - c)
         r_v = named("r_v", "r_v", 3 / sp.sqrt(8 * v + 9), positive=True)
         rho = named("rho", r"\rho", sp.sqrt(3 * near / (3 * far + 2 * c)), positive=True)
-        u = named("u", "u", d / q * 3 * far / (3 * far + 2 * c) * (1 + r_v) / (rho + r_v), nonnegative=True)  # 1 - t
+        u = named("u", "u", d / q * 3 * far / (3 * far + 2 * c) * (1 + r_v) / (rho + r_v), nonnegative=True)
         t = 1 - u
-        speed = named("t_0", r"\dot{t}", (1 + r_v) * (8 * v + 9) / (6 * far), positive=True)  # v dt/dc at 0
+        speed = named("t_0", r"\dot{t}", (1 + r_v) * (8 * v + 9) / (6 * far), positive=True)  # v dt/dc at c = 0
 
-        # F/v: its first and second derivative by t at 0, its first at 1 and itself there; ln(x/y)/2 = asinh((x - y)/(2 sqrt(x y)))
-        first = named("a_1", "a_1", (pair**2 - 1 / far) / speed, real=True)
-        k_2, k_3 = named("k_2", "k_2", v * pair**2, positive=True), named("k_3", "k_3", v * triple, positive=True)  # no square of 1/v
-        bent = (1 - 2 / n) * (k_3 * triple - k_2 * pair**2) - (1 - 3 / far) / far
-        second = named("a_2", "a_2", bent / speed**2, real=True)
-        excess, scale = 3 * mu - 1, far * r_v * (1 + r_v) / 2
-        wide = (1 - 1 / n) * pair - (1 - 2 / n) * triple / pair  # the excess but for 1/sqrt(v) of it
-        last = named("a_3", "a_3", sp.Piecewise((wide, v > sp.Float(1e16)), (excess, True)) / scale, shown=excess / scale, real=True)
-        taken = sp.asinh(v / sp.sqrt(3 * far)) / v
-        narrow = sp.Rational(1, 3) - v / 9 + 4 * v**2 / 81
-        whole = named("b_0", "b_0", omega - sp.Piecewise((narrow, v < sp.Float(1e-6)), (taken, True)), shown=omega - taken, real=True)
-
-        # F/v = a_1 t + a_2 t^2/2 + b_3 t^3 + b_4 t^4
-        rest, slope = whole - first - second / 2, last - first - second
+        # F/v = a_1 t + a_2 t^2/2 + b_3 t^3 + b_4 t^4, whose slope at t = 1 is a_3
+        a_1 = named("a_1", "a_1", (pair**2 - 1 / far) / speed, real=True)
+        k_2, k_3 = named("k_2", "k_2", v * pair**2, positive=True), named("k_3", "k_3", v * triple, positive=True)  # 1/v^2 may be no double
+        curvature = (1 - 2 / n) * (k_3 * triple - k_2 * pair**2) - (1 - 3 / far) / far
+        a_2 = named("a_2", "a_2", curvature / speed**2, real=True)
+        a_3 = named("a_3", "a_3", *_end_slope(v, n, mu, pair, triple, far * r_v * (1 + r_v) / 2), real=True)
+        b_0 = named("b_0", "b_0", *_end_value(v, omega, far), real=True)
+        rest, slope = b_0 - a_1 - a_2 / 2, a_3 - a_1 - a_2
         b_4 = named("b_4", "b_4", slope - 3 * rest, real=True)
         b_3 = named("b_3", "b_3", rest - b_4, real=True)
-        beyond = v * t * (first + t * (second / 2 + t * (b_3 + t * b_4)))
-        cross = named("w_p", "w_p", sp.asinh(c / (sp.sqrt(far) * sp.sqrt(near))) + beyond, real=True)
-        bend = second / 2 + 3 * b_3 + 6 * b_4
-        gap = sp.asinh(s * d**2 / sp.sqrt(3 * near)) + v * u * (last - u * (bend - u * (b_3 + 4 * b_4 - u * b_4)))
-        steepness = first + t * (second + t * (3 * b_3 + 4 * t * b_4))
-        response = 1 / near + steepness * speed * rho * (far / near) * (3 * far / (3 * far + 2 * c))
-        return Exponents(v * omega, cross, gap, lambda _: (mu, response), tuple(names))
+
+        # ln(x/y)/2 = asinh((x - y)/(2 sqrt(x y))); the gap is in powers of u
+        cross = sp.asinh(c / (sp.sqrt(far) * sp.sqrt(near))) + v * t * (a_1 + t * (a_2 / 2 + t * (b_3 + t * b_4)))
+        bend = a_2 / 2 + 3 * b_3 + 6 * b_4
+        gap = sp.asinh(s * d**2 / sp.sqrt(3 * near)) + v * u * (a_3 - u * (bend - u * (b_3 + 4 * b_4 - u * b_4)))
+        rise = (a_1 + t * (a_2 + t * (3 * b_3 + 4 * t * b_4))) * speed * rho * (far / near) * (3 * far / (3 * far + 2 * c))
+        return Exponents(v * omega, named("w_p", "w_p", cross, real=True), gap, lambda _: (mu, 1 / near + rise), tuple(names))
+
+
+def _end_slope(v: sp.Expr, n: sp.Expr, mu: sp.Expr, pair: sp.Expr, triple: sp.Expr, scale: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    r"""(3 \mu - 1)/scale, in doubles and as it is read: where logits are so wide that rounding of \mu counts as much as 1/\sqrt{v}, its
+    limit \beta_2 (1 - 1/n) - (1 - 2/n) \beta_3/\beta_2, which is exact but for 1/\sqrt{v} of it."""
+    exact, limit = 3 * mu - 1, (1 - 1 / n) * pair - (1 - 2 / n) * triple / pair
+    return sp.Piecewise((limit, v > sp.Float(1e14)), (exact, True)) / scale, exact / scale
+
+
+def _end_value(v: sp.Expr, omega: sp.Expr, far: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    r"""\omega - L(v)/v, in doubles and as it is read: for small v by its series, which 0 is in."""
+    exact, series = sp.asinh(v / sp.sqrt(3 * far)) / v, sp.Rational(1, 3) - v / 9 + 4 * v**2 / 81
+    return omega - sp.Piecewise((series, v < sp.Float(1e-6)), (exact, True)), omega - exact

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from importlib.abc import InspectLoader
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 #: values of integrands after which plain Python gives up: 0.3 to 1.5 s, as long as a compiler takes; estimates are of usual shapes
 MOST = 200_000
 _INTEGRAND = re.compile(r"[fr]_\d+")
-_LONG: set[tuple[str, str]] = set()  # what it gave up on before
 _MAKING = RLock()  # threads come together, each with a part of a job: the first of them compiles it, and what it needs for that
 
 
@@ -97,8 +96,9 @@ def interpreted(text: str) -> ModuleType:
     vars(module)["math"] = SimpleNamespace(**(vars(math) | unbounded))
     vars(module).update(plain_lookup.AT_ONCE)
     vars(module)["workspace"] = lambda size: [0.0] * size  # plain floats, faster one by one than an array
-    left = vars(module)["left"] = [math.inf]
-    vars(module).update({name: _counted(f, left) for name, f in vars(module).items() if _INTEGRAND.fullmatch(name)})
+    budget = _Budget()
+    vars(module).update({name: budget.counted(f) for name, f in vars(module).items() if _INTEGRAND.fullmatch(name)})
+    vars(module)["budget"] = budget
     return module
 
 
@@ -106,14 +106,33 @@ class _Impatient(Exception):
     """A job is longer than plain Python is for."""
 
 
-def _counted(f: Callable[[float], float], left: list[float]) -> Callable[[float], float]:
-    def value(x: float) -> float:
-        left[0] -= 1
-        if left[0] < 0:
-            raise _Impatient
-        return f(x)
+class _Budget(local):
+    """How many values of integrands a thread may still take from a module, and the functions of it that once took too many."""
 
-    return value
+    def __init__(self) -> None:
+        self.left = math.inf
+        self.exceeded: set[str] = set()
+
+    def counted(self, integrand: Callable[..., float]) -> Callable[..., float]:
+        def value(*at: float) -> float:
+            self.left -= 1
+            if self.left < 0:
+                raise _Impatient
+            return integrand(*at)
+
+        return value
+
+    @contextmanager
+    def of(self, entry: str) -> Iterator[None]:
+        """MOST values and no more, for a function of the module."""
+        self.left = MOST
+        try:
+            yield
+        except _Impatient:
+            self.exceeded.add(entry)
+            raise
+        finally:
+            self.left = math.inf
 
 
 def _extended(f: Callable[[float], float], error: type[Exception], instead: float) -> Callable[[float], float]:
@@ -212,17 +231,11 @@ def is_kept(text: str, entry: str) -> bool:
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
     """Call a generated function that fills its last arguments: a small job as plain Python, any other compiled, and one that turns out to
     be long."""
-    if small and (text, entry) not in _LONG:
-        module = interpreted(text)
-        module.left[0] = MOST
+    if small and entry not in (budget := interpreted(text).budget).exceeded:
         try:
-            with np.errstate(all="ignore"):
-                getattr(module, entry)(*arguments)
+            with np.errstate(all="ignore"), budget.of(entry):
+                getattr(interpreted(text), entry)(*arguments)
             return
-        except (ZeroDivisionError, OverflowError, ValueError):
-            pass  # the interpreter raises where compiled code returns inf or nan
-        except _Impatient:
-            _LONG.add((text, entry))
-        finally:
-            module.left[0] = math.inf
+        except (ZeroDivisionError, OverflowError, ValueError, _Impatient):
+            pass  # the interpreter raises where compiled code returns inf or nan, and gives up on what is long
     compiled(text, entry)(*arguments)

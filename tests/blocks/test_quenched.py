@@ -101,17 +101,44 @@ def agreement(rho: float, n: int) -> float:
 def test_hard_attention(n, allowed):
     """logits without end: each row is its largest one; for two tokens 1/2 + asin(rho)/pi"""
     assert agreement(0.5, 2) == pytest.approx(2 / 3, rel=1e-12)
-    for rho in (0.2, 0.5, 0.7, 0.9, 0.97):
-        assert law(n, 1e10, rho, **QUENCHED)["y_p"] == pytest.approx(agreement(rho, n), rel=allowed)
+    for rho in (0.2, 0.5, 0.8, 0.9, 0.97):
+        found = law(n, 1e10, rho, **QUENCHED)
+        assert found["y_p"] == pytest.approx(agreement(rho, n), rel=allowed)
+        response = (agreement(rho + 1e-3, n) - agreement(rho - 1e-3, n)) / 2e-3
+        assert found["Psi_p"] * 1e10 == pytest.approx(response, rel=0.09 if n < 4096 else 0.11)
+
+
+@pytest.mark.parametrize(("v", "ratio", "allowed"), [(3.0, -0.6, 0.01), (60.0, -0.6, 0.035), (3.0, -0.9, 0.04)])
+def test_two_tokens_against_each_other(v, ratio, allowed):
+    """p < 0: by the symmetry of two tokens y_p(-c) = 1 - y_p(c)"""
+    assert law(2, v, ratio, **QUENCHED)["y_p"] == pytest.approx(1 - overlap(v, -ratio * v, 2), rel=allowed)
+
+
+@pytest.mark.parametrize(("v", "ratio"), [(9.0, 0.5), (9.0, 0.9), (60.0, 0.5), (60.0, 0.9)])
+@pytest.mark.parametrize("n", [2, 16])
+def test_response_of_two_rows(n, v, ratio):
+    h = 0.02
+    response = (overlap(v, ratio * v + h, n) - overlap(v, ratio * v - h, n)) / (2 * h)
+    assert law(n, v, ratio, **QUENCHED)["Psi_p"] == pytest.approx(response, rel=0.04)
+
+
+@pytest.mark.parametrize("n", [2, 16])
+def test_derivatives_on_both_sides_of_the_limit(n):
+    """1 - c moves with the logits as 1/sqrt(v), before and after the slope at p = q is taken for its limit (v = 1e14)"""
+    net = mf.Residual(mf.Attention(n, sigma_K=1, sigma_V=1, sigma_O=1, average=mf.Quenched()))
+    moved = [
+        mf.sensitivity(net, 1, 1.0, c=0.3, with_respect_to="sigma_Q", sigma_Q=sigma).dgap["sigma_Q"] * sigma**2 for sigma in (1e5, 2e6, 5e7)
+    ]
+    assert moved == pytest.approx([moved[0]] * 3, rel=0.01)
 
 
 def test_two_rows_at_any_size_of_logits():
     """the overlap of hard attention does not depend on their size but for 1/sqrt(v); where no number is, a status says so"""
     block = mf.Residual(mf.Attention(16, 1, 1, 1, 1, average=mf.Quenched()))
     limit = mf.propagate(block, 1, 1e90, c=0.3).gap[1]
-    for q in (1e4, 1e6, 0.9999e8, 1.0001e8, 1e12, 1e40, 1e99):  # v = 0.7 q^2; its slope at p = q is that of the limit from v = 1e16 on
+    for q in (1e4, 1e6, 1.19e7, 1.2e7, 1e12, 1e40, 1e99):  # v = 0.7 q^2; its slope at p = q is that of the limit from v = 1e14 on
         run = mf.propagate(block, 1, q * np.ones(2), c=0.3)
-        assert run.gap[:, 1] == pytest.approx(limit, rel=1 / q + 1e-8)
+        assert run.gap[:, 1] == pytest.approx(limit, rel=1 / q + 1e-7)
     assert mf.propagate(block, 1, 1e110, c=0.3).status == "invalid"
 
 

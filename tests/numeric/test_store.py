@@ -193,24 +193,30 @@ def test_tables_of_the_analysis_are_named_by_their_own_sources() -> None:
 
 
 def test_a_job_that_is_longer_than_it_seemed_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """a bump of width 1/14 nine deviations out takes a million values, where an activation takes some thousands; the numbers are those of
+    """a bump of width 1/14 nine deviations out takes 400,000 values, where an activation takes some thousands; the numbers are those of
     plain Python to the end"""
     monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
     bump = mf.Activation(sp.exp(-100 * (mf.x - 9) ** 2) * mf.tanh.expression).kernel(mf.q, mf.p)
-    counts: list[float] = []
+    values: list[float] = []
+    counted = store._Budget.counted
 
-    def counted(text: str, entry: str) -> store.Compiled:
-        counts.append(store.interpreted(text).left[0])
-        return found(text, entry)
+    def recorded(self: Any, integrand: Any) -> Any:
+        return counted(self, lambda *at: values.append(0.0) or integrand(*at))
 
-    found = store.compiled
-    monkeypatch.setattr(store, "compiled", counted)
-    monkeypatch.setattr(store, "_LONG", set())
-    soon = [mf.evaluate(bump, q=1.0, p=p) for p in (0.3, 0.3)]
-    assert counts == [math.inf, math.inf]  # it gave up once, and knew it the second time
-    assert len(store._LONG) == 1
+    monkeypatch.setattr(store._Budget, "counted", recorded)
+    first, second = (mf.evaluate(bump, q=1.0, p=0.3) for _ in range(2))
+    assert len(values) == store.MOST  # it gave up once, and knew it the second time
     monkeypatch.setattr(work, "PATIENCE", math.inf)
     monkeypatch.setattr(store, "MOST", math.inf)
-    monkeypatch.setattr(store, "_LONG", set())
-    assert soon == pytest.approx([mf.evaluate(bump, q=1.0, p=0.3)] * 2, rel=1e-13, abs=0)
-    assert len(counts) == 2
+    store.interpreted.cache_clear()
+    assert first == second == pytest.approx(mf.evaluate(bump, q=1.0, p=0.3), rel=1e-13, abs=0)
+    assert len(values) > 600_000
+
+
+def test_integrands_with_parameters_and_of_waves_are_counted() -> None:
+    shifted = mf.Activation(sp.tanh(mf.x + sp.Symbol("a", real=True)))
+    run = mf.propagate(mf.Linear() >> mf.Activate(shifted), 2, 1.0, p=0.3, a=0.3, sigma_w=1, sigma_b=0.1)
+    assert run.status == "ok"
+    wave = mf.Activation(sp.sin(5 * mf.x) * mf.tanh.expression)
+    one, many = mf.evaluate(wave.kernel(mf.q, mf.p), q=1.0, p=0.3), mf.evaluate(wave.kernel(mf.q, mf.p), q=[1.0, 1.5], p=0.3)
+    assert one == pytest.approx(many[0], rel=1e-12)
