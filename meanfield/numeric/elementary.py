@@ -174,6 +174,17 @@ def log1p(x: Value) -> Value:
     return where(abs(x) < 2.0**-54, x, _with_edges(u, _logarithm(u, lost / u, 0.0)))
 
 
+def asinh(x: Value) -> Value:
+    a = abs(x)
+    far = a > 2.0**28  # ln(2 a) to all digits
+    b = where(far, 0.0, a)
+    t = b + b * b / (1.0 + sqrt(fma(b, b, 1.0)))
+    u = 1.0 + t
+    lost = where(t >= 1.0, 1.0 - (u - t), t - (u - 1.0))
+    root = where(far, a, u)
+    return copysign(where(a < 2.0**-28, a, _with_edges(root, _logarithm(root, lost / u, where(far, 1.0, 0.0)))), x)
+
+
 def _quotient(y: Value, x: Value | float) -> tuple[Value, Value]:
     """of y, x >= 0 the smaller over the larger, and whether that is x/y"""
     steep = y > x
@@ -300,6 +311,7 @@ FUNCTIONS = (
     log,
     logarithm,
     log1p,
+    asinh,
     atan,
     atan2,
     asin,
