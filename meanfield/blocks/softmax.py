@@ -110,7 +110,8 @@ class Quenched(SoftmaxAverage):
         c, far, near = s * p * d, 2 * v + 3, 2 * s * d**2 + 3  # far = 2 a, near = 2 (a - c)
         r_v = named("r_v", "r_v", 3 / sp.sqrt(8 * v + 9), positive=True)
         rho = named("rho", r"\rho", sp.sqrt(3 * near / (3 * far + 2 * c)), positive=True)
-        u = named("u", "u", d / q * 3 * far / (3 * far + 2 * c) * (1 + r_v) / (rho + r_v), nonnegative=True)
+        share = 3 * far / (3 * far + 2 * c)
+        u = named("u", "u", d / q * share * (1 + r_v) / (rho + r_v), nonnegative=True)
         t = 1 - u
         speed = named("t_0", r"\dot{t}", (1 + r_v) * (8 * v + 9) / (6 * far), positive=True)  # v dt/dc at c = 0
 
@@ -129,7 +130,7 @@ class Quenched(SoftmaxAverage):
         cross = sp.asinh(c / (sp.sqrt(far) * sp.sqrt(near))) + v * t * (a_1 + t * (a_2 / 2 + t * (b_3 + t * b_4)))
         bend = a_2 / 2 + 3 * b_3 + 6 * b_4
         gap = sp.asinh(s * d**2 / sp.sqrt(3 * near)) + v * u * (a_3 - u * (bend - u * (b_3 + 4 * b_4 - u * b_4)))
-        rise = (a_1 + t * (a_2 + t * (3 * b_3 + 4 * t * b_4))) * speed * rho * (far / near) * (3 * far / (3 * far + 2 * c))
+        rise = (a_1 + t * (a_2 + t * (3 * b_3 + 4 * t * b_4))) * speed * rho * share * (far / near)
         return Exponents(v * omega, named("w_p", "w_p", cross, real=True), gap, lambda _: (mu, 1 / near + rise), tuple(names))
 
 

@@ -168,21 +168,25 @@ def logarithm(mantissa: Value, exponent: Value) -> Value:
     return _with_edges(mantissa, _logarithm(mantissa, 0.0, 500.0 * exponent))
 
 
-def log1p(x: Value) -> Value:
+def _after_one(x: Value) -> tuple[Value, Value]:
+    """1 + x, and what rounding took from it over it"""
     u = 1.0 + x
     lost = where(x >= 1.0, 1.0 - (u - x), x - (u - 1.0))
-    return where(abs(x) < 2.0**-54, x, _with_edges(u, _logarithm(u, lost / u, 0.0)))
+    return u, lost / u
+
+
+def log1p(x: Value) -> Value:
+    u, lost = _after_one(x)
+    return where(abs(x) < 2.0**-54, x, _with_edges(u, _logarithm(u, lost, 0.0)))
 
 
 def asinh(x: Value) -> Value:
     a = abs(x)
     far = a > 2.0**28  # ln(2 a) to all digits
     b = where(far, 0.0, a)
-    t = b + b * b / (1.0 + sqrt(fma(b, b, 1.0)))
-    u = 1.0 + t
-    lost = where(t >= 1.0, 1.0 - (u - t), t - (u - 1.0))
+    u, lost = _after_one(b + b * b / (1.0 + sqrt(fma(b, b, 1.0))))
     root = where(far, a, u)
-    return copysign(where(a < 2.0**-28, a, _with_edges(root, _logarithm(root, lost / u, where(far, 1.0, 0.0)))), x)
+    return copysign(where(a < 2.0**-28, a, _with_edges(root, _logarithm(root, lost, where(far, 1.0, 0.0)))), x)
 
 
 def _quotient(y: Value, x: Value | float) -> tuple[Value, Value]:

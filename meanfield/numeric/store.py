@@ -124,7 +124,9 @@ class _Budget(local):
 
     @contextmanager
     def of(self, entry: str) -> Iterator[None]:
-        """MOST values and no more, for a function of the module."""
+        """MOST values and no more, for a function of the module; none for one that once took more."""
+        if entry in self.exceeded:
+            raise _Impatient
         self.left = MOST
         try:
             yield
@@ -231,10 +233,11 @@ def is_kept(text: str, entry: str) -> bool:
 def execute(text: str, entry: str, arguments: tuple[Any, ...], small: bool) -> None:
     """Call a generated function that fills its last arguments: a small job as plain Python, any other compiled, and one that turns out to
     be long."""
-    if small and entry not in (budget := interpreted(text).budget).exceeded:
+    if small:
+        module = interpreted(text)
         try:
-            with np.errstate(all="ignore"), budget.of(entry):
-                getattr(interpreted(text), entry)(*arguments)
+            with np.errstate(all="ignore"), module.budget.of(entry):
+                getattr(module, entry)(*arguments)
             return
         except (ZeroDivisionError, OverflowError, ValueError, _Impatient):
             pass  # the interpreter raises where compiled code returns inf or nan, and gives up on what is long
