@@ -57,21 +57,23 @@ class Ranges:
         self.around_one = self.context.mpf([(1 - off).a, (1 + off).b])
         self.whole = self.context.mpf([-mp.inf, mp.inf])
         self.value = self._compiled(f)
-        self.seen: dict[tuple[float, float], float] = {}
+        self.seen: dict[tuple[float, float], tuple[float, float]] = {}
 
     def log_largest(self, low: float, high: float) -> float:
         """ln of no less than the largest |f| between two numbers; inf where none is known."""
-        if (low, high) not in self.seen:
-            least, most = self.value(self.context.mpf([low, high]))._mpi_
-            self.seen[low, high] = max(_log_above(least), _log_above(most))
-        return self.seen[low, high]
+        return self._logs(low, high)[1]
 
-    def log_least_at(self, place: float) -> float:
-        """ln of no more than |f| at a number; -inf where it may be 0."""
-        least, most = self.value(self.context.mpf(place))._mpi_
-        if least == mp.libmp.fnan or most == mp.libmp.fnan or least[0] != most[0]:
-            return -math.inf
-        return min(_log_above(least), _log_above(most)) - math.log(2)
+    def log_least(self, low: float, high: float) -> float:
+        """ln of no more than the least |f| between two numbers, or at one; -inf where it may be 0."""
+        return self._logs(low, high)[0]
+
+    def _logs(self, low: float, high: float) -> tuple[float, float]:
+        if (low, high) not in self.seen:
+            ends = self.value(self.context.mpf([low, high]))._mpi_
+            logs = [_log_above(end) for end in ends]
+            one_sign = mp.libmp.fnan not in ends and ends[0][0] == ends[1][0]
+            self.seen[low, high] = min(logs) - math.log(2) if one_sign else -math.inf, max(logs)
+        return self.seen[low, high]
 
     def _compiled(self, t: sp.Basic) -> Map:
         if t == x:

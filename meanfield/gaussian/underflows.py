@@ -2,8 +2,8 @@ r"""Whether an expectation is smaller than a limit however many digits would tel
 
 With d(I) the distance of an interval I from the mean, E|f(u)| <= sum_I sup_I |f| min(1, |I| / sqrt(2 pi q)) exp(-d(I)^2 / 2q), and over
 boxes I x J alike, with the least exponent of the joint density on each. Intervals that count the most are halved until the sum is below
-the limit. A gap is at most 2 E(f(u) - c)^2 for every constant c, and delta E f'(u)^2 where f does not jump: both bound the mean of the
-variance of f(u) given what u and v share.
+the limit, or the same from below, inf_I |f| and the largest exponent, is above it. A gap is at most 2 E(f(u) - c)^2 for every constant c,
+and delta E f'(u)^2 where f does not jump: both bound the mean of the variance of f(u) given what u and v share.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _TRIED = ((64, 500), (1400, 4_000))
 _NEAR, _WIDER, _LEVELS = 64.0, 2.0**8, 8
 #: exponent by which one value may be above the limit before it is not believed to be met
 _SPARE = 40.0
-#: relative rounding of distances
-_ROUNDING = 1e-15
+#: relative rounding of distances, and rounding of logarithms
+_ROUNDING, _SLACK = 1e-15, 1e-12
 #: functions without jumps or poles on the line
 _CONTINUOUS = (
     sp.Abs, sp.Max, sp.Min, sp.exp, sp.erf, sp.erfc, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.tanh, sp.sech, sp.atan, sp.asinh,
@@ -113,18 +113,25 @@ def _mean_below(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, limit: float, sear
     if rates(f) is None:
         return None
     ranges, m, v = search.ranges(f), float(mean), float(variance)
-    whole = math.log((1 - _ROUNDING) * math.sqrt(2 * math.pi * v))
 
-    def size(a: float, b: float) -> float:
+    def exponent(away: float) -> float:
+        return away / v * away / 2
+
+    def most(a: float, b: float) -> float:
         away = max(0.0, a - m, m - b)
-        away = max(0.0, away - _ROUNDING * (abs(m) + away))
-        return ranges.log_largest(a, b) + min(0.0, math.log(b - a) - whole) - (1 - _ROUNDING) * away / v * away / 2
+        nearest = max(0.0, away - _ROUNDING * (abs(m) + away))
+        return ranges.log_largest(a, b) + min(0.0, _log_share(b - a, v) + _SLACK) - (1 - _ROUNDING) * exponent(nearest)
 
-    def there(a: float, b: float) -> float:
+    def least(a: float, b: float) -> float:
+        away = max(b - m, m - a)
+        farthest = away + _ROUNDING * (abs(m) + away)
+        return ranges.log_least(a, b) + _log_share(b - a, v) - _SLACK - (1 + _ROUNDING) * exponent(farthest)
+
+    def value(a: float, b: float) -> float:
         place = a + (b - a) / 2
-        return ranges.log_least_at(place) - (place - m) / v * (place - m) / 2
+        return ranges.log_least(place, place) - exponent(place - m)
 
-    return search(_parts(m, math.sqrt(v)), size, there, _halves, limit)
+    return search(_parts(m, math.sqrt(v)), most, least, value, _halves, limit)
 
 
 def _parts(mean: float, s: float) -> list[tuple[float, float]]:
@@ -133,6 +140,11 @@ def _parts(mean: float, s: float) -> list[tuple[float, float]]:
     ends = [near * _WIDER**k for k in range(_LEVELS + 1)]
     right = list(itertools.pairwise(ends))
     return [(-near, 0.0), (0.0, near), *right, *((-b, -a) for a, b in right)]
+
+
+def _log_share(length: float, variance: float) -> float:
+    """ln of the share of a normal law in an interval, were its density there the largest"""
+    return math.log(length) - math.log(2 * math.pi * variance) / 2
 
 
 def _halves(a: float, b: float) -> list[tuple[float, float]]:
@@ -153,27 +165,34 @@ class _Search:
     def __call__(
         self,
         parts: list[Any],
-        size: Callable[..., float],
-        there: Callable[..., float],
+        most: Callable[..., float],
+        least: Callable[..., float],
+        value: Callable[..., float],
         halves: Callable[..., list[Any]],
         limit: float,
     ) -> bool | None:
-        """whether parts, those that count the most halved, sum to less than e^limit; False where one value is more, None where they
-        are not told"""
-        heap = [(-size(*part), part) for part in parts]
+        """whether parts, those that may count the most halved, sum to less than e^limit; False where they do not or one value is far above
+        it, None where that is not told"""
+
+        def certain(part: Any) -> float:
+            return math.exp(min(least(*part) - limit, 1.0))
+
+        heap = [(-most(*part), part) for part in parts]
         heapq.heapify(heap)
+        reached = sum(map(certain, parts))
         for _ in range(self.most):
             largest, part = heap[0]
             if -largest + math.log(len(heap)) < limit:
                 return True
-            if there(*part) > limit + _SPARE:
+            if reached > 1 + _SLACK or value(*part) > limit + _SPARE:
                 return False
             smaller = halves(*part)
             if not smaller:
                 return None
             heapq.heappop(heap)
             for each in smaller:
-                heapq.heappush(heap, (-size(*each), each))
+                heapq.heappush(heap, (-most(*each), each))
+            reached += sum(map(certain, smaller)) - certain(part)
         return None
 
 
@@ -188,12 +207,15 @@ def _pair_below(f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...], limit: float, 
     first, second, density = search.ranges(f), search.ranges(g), _Density(*map(float, (v1, cov / v1, rest, m1, m2)))
     scales = math.sqrt(v1), math.sqrt(v2)
 
-    def size(a: float, b: float, c: float, d: float) -> float:
+    def most(a: float, b: float, c: float, d: float) -> float:
         return first.log_largest(a, b) + second.log_largest(c, d) + density.log_share(b - a, d - c) - density.least(a, b, c, d)
 
-    def there(a: float, b: float, c: float, d: float) -> float:
+    def least(a: float, b: float, c: float, d: float) -> float:
+        return first.log_least(a, b) + second.log_least(c, d) + density.log_area(b - a, d - c) - density.most(a, b, c, d)
+
+    def value(a: float, b: float, c: float, d: float) -> float:
         u, v = a + (b - a) / 2, c + (d - c) / 2
-        return first.log_least_at(u) + second.log_least_at(v) - density.least(u, u, v, v)
+        return first.log_least(u, u) + second.log_least(v, v) - density.least(u, u, v, v)
 
     def halves(a: float, b: float, c: float, d: float) -> list[tuple[float, float, float, float]]:
         if (b - a) * scales[1] >= (d - c) * scales[0]:
@@ -201,7 +223,7 @@ def _pair_below(f: sp.Expr, g: sp.Expr, law: tuple[sp.Expr, ...], limit: float, 
         return [(a, b, *part) for part in _halves(c, d)]
 
     sides = _parts(float(m1), scales[0]), _parts(float(m2), scales[1])
-    return search([(*one, *other) for one, other in itertools.product(*sides)], size, there, halves, limit)
+    return search([(*one, *other) for one, other in itertools.product(*sides)], most, least, value, halves, limit)
 
 
 class _Density:
@@ -213,9 +235,14 @@ class _Density:
     def log_share(self, length: float, other: float) -> float:
         """ln of what is left of no exponent at all in a box of these lengths, or no less."""
         both = self.rest + self.slope * self.variance * self.slope
-        pairs = ((length, self.variance), (other, both), (other, self.rest))
-        shares = [math.log(t) - math.log(2 * math.pi * v) / 2 for t, v in pairs]
-        return min(0.0, shares[0], shares[1], shares[0] + shares[2]) + _ROUNDING * (1 + max(map(abs, shares)))
+        return min(0.0, _log_share(length, self.variance), _log_share(other, both), self._log_area(length, other)) + _SLACK
+
+    def log_area(self, length: float, other: float) -> float:
+        """ln of what every box of these lengths would be without an exponent, or no more."""
+        return self._log_area(length, other) - _SLACK
+
+    def _log_area(self, length: float, other: float) -> float:
+        return _log_share(length, self.variance) + _log_share(other, self.rest)
 
     def least(self, a: float, b: float, c: float, d: float) -> float:
         """Not more than the least exponent on a box: convex along u, w the nearest one that is on the box."""
@@ -224,9 +251,22 @@ class _Density:
 
         def exponent(u: float) -> float:
             off = max(0.0, c - slope * u, slope * u - d)
-            off = max(0.0, off - 2 * _ROUNDING * (abs(slope * u) + min(abs(c), abs(d)) + abs(self.m2)))
+            off = max(0.0, off - self._rounding(u, min(abs(c), abs(d))))
             return u / variance * u / 2 + off / rest * off / 2
 
         pulled = slope / rest / (1 / variance + slope / rest * slope)
         places = [0.0, pulled * c, pulled * d] + ([c / slope, d / slope] if slope else [])
         return (1 - 1e-9) * min(exponent(min(max(u, a), b)) for u in places)
+
+    def most(self, a: float, b: float, c: float, d: float) -> float:
+        """Not less than the largest exponent on a box, which is that of a corner."""
+
+        def exponent(u: float, w: float) -> float:
+            off = abs(w - self.slope * u) + self._rounding(u, abs(w))
+            return u / self.variance * u / 2 + off / self.rest * off / 2
+
+        return (1 + 1e-9) * max(exponent(u - self.m1, w - self.m2) for u in (a, b) for w in (c, d))
+
+    def _rounding(self, u: float, w: float) -> float:
+        """of w less what u makes of it"""
+        return 2 * _ROUNDING * (abs(self.slope * u) + w + abs(self.m2))

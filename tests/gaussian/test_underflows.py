@@ -17,7 +17,7 @@ import meanfield as mf
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.ranges import NoRange, Ranges
-from meanfield.gaussian.underflows import is_below
+from meanfield.gaussian.underflows import _is_below, _Search, is_below, is_zero_by_symmetry
 from meanfield.numeric.digits import too_small
 from meanfield.numeric.programs import Program
 
@@ -53,7 +53,7 @@ def test_no_value_leaves_the_range_of_its_interval(f: sp.Expr, low: float, width
             value = abs(sp.lambdify(x, f, "mpmath")(mp.mpf(place)))
             size = float(mp.log(value)) if value > 1e-280 else -math.inf
         assert size <= ranges.log_largest(low, low + width) + 1e-9
-        assert size == -math.inf or ranges.log_least_at(place) <= size + 1e-9
+        assert size == -math.inf or max(ranges.log_least(low, low + width), ranges.log_least(place, place)) <= size + 1e-9
 
 
 def test_a_function_without_ranges_is_refused() -> None:
@@ -98,6 +98,26 @@ def test_no_number_of_halvings_makes_a_mean_smaller_than_it_is(name: str) -> Non
     with mp.workdps(30):
         log = float(log_of(mp.mpf(1) / 2))
     assert not is_below(mf.E(f, R(1, 2)), log - 1e-9)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("v", [R(1, 1000), R(1, 3), R(4)])
+def test_few_halvings_tell_that_a_mean_is_larger(name: str, v: sp.Rational) -> None:
+    """and none does of one that is not"""
+    f, log_of = KNOWN[name]
+    with mp.workdps(30):
+        log = float(log_of(mp.mpf(v.p) / v.q))
+    assert _is_below(mf.E(f, v), log - 3, _Search(64, 500)) is False
+    assert _is_below(mf.E(f, v), log + 1e-9, _Search(64, 500)) is not False
+
+
+@pytest.mark.parametrize("rho", [R(-9, 10), R(0), R(2, 3)])
+@pytest.mark.parametrize("means", [(0, 0), (R(-1, 2), 3)])
+def test_few_halvings_tell_that_a_kernel_is_larger(rho: sp.Rational, means: tuple[sp.Expr, sp.Expr]) -> None:
+    e = PairExpectation(sp.exp(-(x**2)) * sp.cosh(y), R(1, 2), rho, 2, *means)
+    log = float(sp.log(mf.evaluate(e)))
+    assert _is_below(e, log - 4, _Search(64, 500)) is False
+    assert _is_below(e, log + 1e-9, _Search(64, 500)) is not False
 
 
 @pytest.mark.parametrize("f", [within(sp.exp(x), 3, 4), sp.Max(0, 1 - (x - 3) ** 2)], ids=str)
