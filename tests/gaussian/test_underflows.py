@@ -17,7 +17,7 @@ import meanfield as mf
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.ranges import NoRange, Ranges
-from meanfield.gaussian.underflows import _is_below, _Search, is_below, is_zero_by_symmetry
+from meanfield.gaussian.underflows import _is_below, _Search, is_below
 from meanfield.numeric.digits import too_small
 from meanfield.numeric.programs import Program
 
