@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import mpmath as mp
 import numpy as np
@@ -41,7 +41,6 @@ _SERIES = (1024, 96)  # points of Fourier series in one phase, and in each of tw
 _NONE = 1e-15  # of the largest: a harmonic that is none
 
 
-@cache
 def wave_row(f: sp.Expr, found: Wave, detail: float = 1.0) -> Floats | None:
     """The numbers that `wave_rules` reads of a function and how it oscillates, None where it is not known as far as that takes."""
     try:

@@ -11,9 +11,8 @@ from meanfield.gaussian.exchangeable import Power
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular, steepens
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
-from meanfield.gaussian.waves import wave_row
 from meanfield.numeric import primitives
-from meanfield.numeric.integrands import Integrand
+from meanfield.numeric.integrands import Integrand, waving_row
 from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.members import Members, pattern_of
 from meanfield.numeric.rounding import QUADRATURE_ULPS
@@ -141,7 +140,7 @@ class Calls:
         return tuple(i for i in found if i is not None) if None not in found else None
 
     def _waving(self, g: sp.Expr, found: Wave) -> Integrand | None:
-        if wave_row(g, found) is None:
+        if waving_row(g, found) is None:
             return None
         return self.integrands.setdefault(sp.Tuple(g, sp.oo, *found.periods), Integrand(g, len(self.integrands), wave=found))
 

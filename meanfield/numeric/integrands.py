@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.fingerprint import fingerprint, makers
-from meanfield.gaussian.periods import Wave
+from meanfield.gaussian.periods import PHASES, Wave
 from meanfield.gaussian.singularities import Shape, shape_of
 from meanfield.gaussian.wave_rules import WIDTH
 from meanfield.gaussian.waves import wave_row
-from meanfield.keeping import keep, kept
+from meanfield.keeping import remembered
 from meanfield.symbols import known
 
-__all__ = ["WAVED", "Integrand", "shape_row"]
+__all__ = ["WAVED", "Integrand", "shape_row", "waving_row"]
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +61,7 @@ class Integrand:
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
         if self.wave is not None:
-            row = wave_row(self.expression, self.wave, detail)
+            row = waving_row(self.expression, self.wave, detail)
             assert row is not None
             return row[None]
         if not self.parameters:
@@ -89,10 +88,22 @@ def shape_row(
     expression: sp.Expr, detail: float = 1.0, with_poles: bool = False, about: tuple[float, float, float] | None = None
 ) -> Floats:
     """What the shape of an integrand without parameters is described by, found once for all processes."""
-    name = f"shape_{fingerprint(f'{makers()} {detail!r} {with_poles} {about} {sp.srepr(expression)}')}"
-    if (found := kept(name)) is not None:
-        return np.frombuffer(found).copy()
-    shape = shape_of(expression, with_poles)
-    row = (shape if about is None else shape.about(*about)).row(detail)
-    keep(name, row.tobytes())
-    return row
+
+    def row() -> bytes:
+        shape = shape_of(expression, with_poles)
+        return (shape if about is None else shape.about(*about)).row(detail).tobytes()
+
+    return np.frombuffer(remembered(f"shape {detail!r} {with_poles} {about} {sp.srepr(expression)}", row)).copy()
+
+
+@cache
+def waving_row(expression: sp.Expr, found: Wave, detail: float = 1.0) -> Floats | None:
+    """The same of a wave (`waves.wave_row`), None where it is not known."""
+    pattern = found.pattern.xreplace({s: sp.Symbol(f"phase {i}") for i, s in enumerate(PHASES)})
+
+    def row() -> bytes | None:
+        numbers = wave_row(expression, found, detail)
+        return None if numbers is None else numbers.tobytes()
+
+    known_row = remembered(f"wave {detail!r} {sp.srepr((expression, pattern, found.periods))}", row)
+    return None if known_row is None else np.frombuffer(known_row).copy()

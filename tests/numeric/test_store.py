@@ -18,8 +18,11 @@ from conftest import clear_caches
 
 import meanfield as mf
 from meanfield import fingerprint, keeping
-from meanfield.numeric import elementary, store, trajectory, work
+from meanfield.gaussian import periods
+from meanfield.numeric import elementary, integrands, store, trajectory, work
 
+x = mf.x
+WAVES = (x * sp.tanh(x) + sp.sin(3 * x), sp.sin(x) * sp.cos(sp.sqrt(2) * x), sp.sin(x) * sp.gamma(x**2 + 1))
 RUN = """
 import numpy as np, meanfield as mf
 print(*mf.propagate(mf.mlp(mf.relu), 8, 1.0, c=0.5, sigma_w=np.linspace(1, 1.4, 9), sigma_b=0, record="last").q[:, 0])
@@ -161,7 +164,7 @@ def test_a_file_under_the_name_of_another(monkeypatch: pytest.MonkeyPatch, tmp_p
         return [a.tolist() for run in rows for a in (run.q, run.gap, run.log_apjn)]
 
     right = numbers()
-    kinds = [sorted(tmp_path.glob(pattern)) for pattern in ("table_*", "made_*", "shape_*", "kernel_*.bin")]
+    kinds = [sorted(tmp_path.glob(pattern)) for pattern in ("table_*", "made_*", "kernel_*.bin")]
     for files in kinds:
         contents = [f.read_bytes() for f in files]
         assert len(files) > 1
@@ -170,6 +173,23 @@ def test_a_file_under_the_name_of_another(monkeypatch: pytest.MonkeyPatch, tmp_p
             assert keeping.kept(f.stem) is None
     assert numbers() == right
     assert all(keeping.kept(f.stem) is not None for files in (kinds[0], kinds[-1]) for f in files)
+
+
+@pytest.mark.parametrize("f", WAVES, ids=str)
+def test_how_a_function_oscillates_is_found_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, f: sp.Expr) -> None:
+    """or that it is not known"""
+    monkeypatch.setenv("MEANFIELD_CACHE_DIR", str(tmp_path))
+    found = periods.wave.__wrapped__(f)
+    first = integrands.waving_row.__wrapped__(f, found)
+    phases = (periods.PHASES[0], sp.Dummy("z", real=True))  # as another process has them
+    for module in (periods, integrands):
+        monkeypatch.setattr(module, "PHASES", phases)
+    monkeypatch.setattr(integrands, "wave_row", lambda *what: pytest.fail("sought again"))
+    other = periods.wave.__wrapped__(f)
+    assert len(found.periods) == 1 or other != found
+    again = integrands.waving_row.__wrapped__(f, other)
+    assert (first is None) == f.has(sp.gamma)
+    assert np.array_equal(first, again)
 
 
 def test_whether_machine_code_is_kept_is_known_by_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
