@@ -16,7 +16,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
-from meanfield.gaussian.tangents import gap_slopes
+from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.symbols import known
 
 __all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "ordered", "shortened"]
@@ -101,8 +101,8 @@ def differentiated(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
         return derivative(part, s) + sp.Add(*[part.diff(symbol) * rate for symbol, rate in slopes.items()])
 
     for node, symbol in held.items():  # those inside others come first
-        by_q, by_delta = gap_slopes(*node.args)
-        slopes[symbol] = by_q * by(node.args[1]) + by_delta * by(node.args[2])
+        moves = ((gap_by_variance, by(node.args[1])), (gap_by_gap, by(node.args[2])))
+        slopes[symbol] = sp.Add(*[rate(*node.args) * move for rate, move in moves if move != 0])
     total, back = by(plain), {symbol: node for node, symbol in held.items()}
     while total.free_symbols & back.keys():
         total = total.xreplace(back)

@@ -105,7 +105,7 @@ def _infinite(stages: Sequence[Stage]) -> Growth | None:
     for s in stages:
         for t in sp.Tuple(*s.law.transfer, *(d.value for d in s.law.definitions)).atoms(Expectation):
             if (why := infinite(t)) is not None:
-                return Growth("J", "infinite", reason=f"{t} is infinite, as {why}: J is so from the first repeat on")
+                return Growth("J", "infinite", reason=Reason(t, f" is infinite, as {why}: J is so from the first repeat on"))
     return None
 
 
@@ -299,7 +299,7 @@ def _stretched_law(repeat: Repeat, move: Motion, beta: sp.Expr, eta: sp.Expr, k:
 def _leading_transfer(repeat: Repeat, gap: sp.Expr | None) -> sp.Matrix:
     both = coupled(repeat)
     entries = [coefficient(t, 0) if both or i == 0 else S.Zero for i, t in enumerate(repeat.transfer)]
-    if any(key[0] > 0 for t in (repeat.transfer if both else repeat.transfer[:1]) for key in t):
+    if any(key > (S.Zero, 0) for t in (repeat.transfer if both else repeat.transfer[:1]) for key in t):
         raise Undetermined("the transfer grows without bound: J grows faster than exponentially")
     if gap is None and any(GAP in e.free_symbols for e in entries):
         raise Undetermined("J depends on 1 - c, which stays where it starts")

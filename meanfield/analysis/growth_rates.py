@@ -341,7 +341,7 @@ def slow_exponents(repeat: Repeat, gap: sp.Expr | None) -> tuple[sp.Expr, int, s
     top = max((next(iter(t)) for t in used if t), default=None)
     if top is None:
         return S.Infinity, 0, sp.zeros(2, 2)
-    if both and top[0] >= 0:
+    if top[0] >= 0:
         raise ValueError("the transfer does not go to 1")
     values = [_where_c_goes(coefficient(t, *top), gap) if both or i == 0 else S.Zero for i, t in enumerate(entries)]
     return -top[0], top[1], sp.Matrix(2, 2, values)

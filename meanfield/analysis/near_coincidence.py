@@ -39,6 +39,8 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     if _has_roots(f) or _has_roots(g):
         return _beside_roots(f, g, v, d)
     jump = _edges(f, g, v)
+    if jump is None:
+        return REST * sp.sqrt(d)
     if jump != 0:
         return -2 * jump * sp.sqrt(d / (4 * sp.pi)) + REST * d
     f1, g1 = slope(f), slope(g)
@@ -47,6 +49,8 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         raise NoExpansion(f"{product} near its diagonal")
     first = -finite(Expectation(f1 * g1, v)) * d
     kink = _edges(f1, g1, v)
+    if kink is None:
+        return first + REST * d ** Rational(3, 2)
     if kink != 0:
         return first + Rational(4, 3) * kink * d ** Rational(3, 2) / sp.sqrt(4 * sp.pi)
     f2, g2 = slope(f1), slope(g1)
@@ -64,12 +68,16 @@ def finite(e: sp.Expr) -> sp.Expr:
     return e
 
 
-def _edges(f: sp.Expr, g: sp.Expr, v: sp.Expr) -> sp.Expr:
-    """sum over common jumps of the product of their heights and the density there"""
+def _edges(f: sp.Expr, g: sp.Expr, v: sp.Expr) -> sp.Expr | None:
+    """sum over common jumps of the product of their heights and the density there; None where they are infinitely many, or not known"""
     heights: list[dict[sp.Expr, sp.Expr]] = []
     for h in (f, g):
         own: dict[sp.Expr, sp.Expr] = {}
-        for jump in deltas(slope(h))[1]:
+        try:
+            jumps = deltas(slope(h))[1]
+        except ValueError:
+            return None
+        for jump in jumps:
             if jump.order == 0:
                 own[jump.place] = own.get(jump.place, S.Zero) + jump.factor.xreplace({x: jump.place})
         heights.append(own)

@@ -16,6 +16,7 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.series import REST
 from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
+from meanfield.symbols import real
 
 __all__ = ["GAP", "Beside", "agree", "closed", "sign", "vanishes"]
 
@@ -62,7 +63,7 @@ def sign(e: sp.Expr) -> int | None:
 
     Where no assumption decides, it is looked at over four decades of every symbol.
     """
-    e = closed(e)
+    e = real(closed(e))
     if e.has(REST):
         return None
     if not e.free_symbols:

@@ -28,7 +28,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
-__all__ = ["gap_slopes", "partial", "tangent"]
+__all__ = ["gap_by_gap", "gap_by_variance", "partial", "tangent"]
 
 #: \lambda where h jumps: its gaps are of the order of \sqrt\delta, the derivative and \lambda G[f] are not
 HEAVY = 32
@@ -62,11 +62,11 @@ def partial(e: sp.Expr, s: sp.Symbol) -> sp.Expr:
 def _node_tangent(node: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     if isinstance(node, Gap):
         f, v, d = node.args
-        by_q, by_delta = gap_slopes(f, v, d)
         parameters = sp.Add(
             *[node.xreplace({v: _V, d: _D}).diff(s).xreplace({_V: v, _D: d}) * dots[s] for s in f.free_symbols & dots.keys()]
         )
-        return by_q * _along(v, dots) + by_delta * _along(d, dots) + parameters
+        moves = ((gap_by_variance, _along(v, dots)), (gap_by_gap, _along(d, dots)))
+        return sp.Add(parameters, *[rate(f, v, d) * move for rate, move in moves if move != 0])
     return _along(node, dots)
 
 
@@ -77,30 +77,45 @@ def _along(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
     return sp.Add(*[e.diff(s) * dots[s] for s in e.free_symbols & dots.keys()])
 
 
-def gap_slopes(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """The derivatives of a gap in its variance and in its gap."""
+def gap_by_gap(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """The derivative of a gap in its gap."""
     f1 = slope(f)
-    by_delta = PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
-    f2 = slope(f1)
-    smooth = not slope(f2).has(sp.DiracDelta)
-    first, (more, less) = Gap(f1, v, d), _product_of_gaps(f, f2, v, d, 1)
-    if smooth and more == less:
-        return first, by_delta
-    form = None if smooth else closed.gap(f)
-    if form is not None:
-        return form.diff(q).subs({q: v, delta: d}, simultaneous=True), by_delta
+    return PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
+
+
+def gap_by_variance(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """The derivative of a gap in its variance."""
+    f1, by_delta = slope(f), gap_by_gap(f, v, d)
+    f2 = _smooth_slope(f1)
+    if f2 is not None:
+        first, (more, less) = Gap(f1, v, d), _product_of_gaps(f, f2, v, d, 1)
+        if more == less:
+            return first
+    else:
+        form = closed.gap(f)
+        if form is not None:
+            return form.diff(q).subs({q: v, delta: d}, simultaneous=True)
     scaled = x * f1
     if f1.has(sp.DiracDelta):
         own = Expectation(x * slope(f**2) / 2, v)  # a delta times f, which jumps there, is no product of the two
-        return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v, by_delta
-    along, against = (t / v for t in _product_of_gaps(scaled, f, v, d, 1 if smooth else HEAVY))
+        return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v
+    along, against = (t / v for t in _product_of_gaps(scaled, f, v, d, HEAVY if f2 is None else 1))
     turned = d * by_delta / v
-    if not smooth:
-        return along - against - turned, by_delta
+    if f2 is None:
+        return along - against - turned
     # gaps are positive; |turned| as sympy writes it holds another integrand, with the sign turned in its sums
     beyond = first + more + less - along - against
     near = sp.Or(beyond <= turned, beyond <= -turned)
-    return sp.Piecewise((first + more - less, near), (along - against - turned, True)), by_delta
+    return sp.Piecewise((first + more - less, near), (along - against - turned, True))
+
+
+def _smooth_slope(f: sp.Expr) -> sp.Expr | None:
+    """f' where it does not jump, so that f has no kinks; None where it does, or has kinks at places that are not known"""
+    try:
+        rate = slope(f)
+        return None if slope(rate).has(sp.DiracDelta) else rate
+    except ValueError:
+        return None
 
 
 def _product_of_gaps(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr, weight: int) -> tuple[sp.Expr, sp.Expr]:

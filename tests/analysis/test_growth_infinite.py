@@ -85,3 +85,23 @@ def test_an_infinite_gradient_through_attention_is_no_nan(softmax: bool) -> None
     many = mf.propagate(net, 3, 1.0, c=np.array([0.1, 0.9]), record="last", **vit)
     assert np.isposinf(many.log_apjn).all()
     assert np.isfinite(many.gap).all()
+
+
+@pytest.mark.parametrize("phi", [sp.cos(x**2), sp.sin(x**2), x * sp.sin(x)], ids=str)
+def test_slopes_that_grow_with_the_variance(phi: sp.Expr) -> None:
+    """E phi'^2 = 2 q - ... of cos x^2, beside q ~ l/2: ln J is l ln l, and no power of l"""
+    law = toy(phi, sigma_w=1, sigma_b=0)
+    assert (law.apjn.kind, law.apjn.reason) == ("undetermined", "the transfer grows without bound: J grows faster than exponentially")
+    assert law.q.kind == ("exponential" if phi.has(x * sp.sin(x)) else "power")
+
+
+def test_a_parameter_is_real_whatever_its_symbol_says() -> None:
+    """whether c = 1 attracts depends on the sign of e^(-b^2/2), which is below every number far out"""
+    laws = []
+    for b in (sp.Symbol("b"), sp.Symbol("b", real=True)):
+        step = mf.Activate(mf.Activation(sp.sign(x - b)))
+        laws.append(mf.growth(mf.Residual(mf.LayerNorm() >> step >> mf.Linear(1, 0))))
+    assert str(laws[0]) == str(laws[1])
+    assert laws[0].gap.kind == "bounded"
+    assert r"\left(\delta\left(u - b\right)\right)^{2}" in mf.latex(laws[0])
+    assert "DiracDelta" not in mf.latex(laws[0])

@@ -17,7 +17,7 @@ from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.standardised import standardised
-from meanfield.gaussian.tangents import gap_slopes
+from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.numeric import pointwise
 from meanfield.numeric.duals import Dual
 
@@ -407,7 +407,7 @@ def test_a_slope_beyond_doubles_of_what_stays_as_it_is_takes_nothing_from_the_ot
 
 def test_no_gap_is_asked_for_in_either_sign() -> None:
     """G[f] = G[-f]: each integrand costs the finding of its panels, and that of its slope"""
-    by_q, by_delta = gap_slopes(sp.atan(sp.tanh(mf.x / 2)), mf.q, mf.delta)
+    by_q, by_delta = (by(sp.atan(sp.tanh(mf.x / 2)), mf.q, mf.delta) for by in (gap_by_variance, gap_by_gap))
     functions = [node.integrand for node in sp.Tuple(by_q, by_delta).atoms(Gap)]
     assert len(functions) == 5  # f', f + f'', f - f'', x f' + f and x f' - f
     assert not any(sp.simplify(f + g) == 0 for f, g in itertools.combinations(functions, 2))
