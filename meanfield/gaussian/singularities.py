@@ -23,6 +23,7 @@ from meanfield.gaussian.growth import beside, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
+from meanfield.gaussian.parities import is_even, is_odd
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS
@@ -30,7 +31,6 @@ from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.smoothness import branch, without_deltas
 from meanfield.gaussian.steepening import growth_at
 from meanfield.gaussian.trapezoids import as_good_as_panels
-from meanfield.gaussian.zeros import is_somewhere_nonzero
 from meanfield.symbols import known
 
 __all__ = ["Shape", "poles", "regular", "shape_of", "size_near", "steepens"]
@@ -212,7 +212,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
         False,
         float(np.diff(found.coarse).min()) / 2,
         growth,
-        _symmetry(g) if endless else _parity(pieces, kinks),
+        _symmetry(g) if endless else 1 if is_even(g) else -1 if is_odd(g) else 0,
         tuple(_voids(pieces, (-np.inf, *kinks, np.inf))),
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),
@@ -346,17 +346,6 @@ def size_near(f: Real, low: float = -np.inf, high: float = np.inf) -> float:
     largest, inner = float(np.nanmax(values)), values[np.abs(points) <= 1.0]
     near = float(np.nanmax(inner)) if np.isfinite(inner).any() else 0.0
     return near if near > 0.0 and largest > _FAST * near else largest
-
-
-def _parity(pieces: list[sp.Expr], kinks: tuple[float, ...]) -> int:
-    if any(abs(a + b) > 1e-14 * abs(a) for a, b in zip(kinks, reversed(kinks), strict=True)):
-        return 0
-    mirrored = [piece.xreplace({x: -x}) for piece in reversed(pieces)]
-    for parity in (1, -1):
-        differences = [a - parity * b for a, b in zip(pieces, mirrored, strict=True)]
-        if not any(map(is_somewhere_nonzero, differences)) and all(sp.expand(h) == 0 for h in differences):
-            return parity
-    return 0
 
 
 def _voids(pieces: list[sp.Expr], cuts: tuple[float, ...]) -> Iterator[tuple[float, float]]:

@@ -38,6 +38,7 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
     waves = {t: (sp.Function(f"wave_{i}")(x), n * sp.sign(sp.cos(v)) * v.diff(x)) for i, (t, (v, n, _)) in bends}
     plain = e.xreplace({t: wave for t, (wave, _) in waves.items()}).diff(x)
     plain = plain.xreplace({wave.diff(x): rate for wave, rate in waves.values()}).xreplace({wave: t for t, (wave, _) in waves.items()})
+    plain = plain.replace(_signs, _without_signs)
     if plain.has(sp.Subs, sp.Derivative):
         raise ValueError(
             f"{e} has no derivative here: write a function that jumps without end, like floor, in pieces, as far as it matters"
@@ -52,6 +53,20 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         except NotClosed:
             return plain
     return _weighed(_across(e, plain), e)
+
+
+def _signs(t: sp.Basic) -> list[sp.Expr]:
+    """what a product holds, to a whole power, beside its sign"""
+    if not t.is_Mul:
+        return []
+    powers = t.as_powers_dict()
+    held = (a.args[0] for a in t.args if isinstance(a, sp.sign))
+    return [u for u in held if u in powers and powers[u].is_Integer and powers[u].is_positive]
+
+
+def _without_signs(t: sp.Mul) -> sp.Expr:
+    """u sgn u = |u|, which with a power of |u| beside it is one power, and no 0/0"""
+    return t * sp.Mul(*[sp.Abs(u) / (u * sp.sign(u)) for u in _signs(t)])
 
 
 @among_reals
