@@ -9,7 +9,7 @@ convention_table            what the conventions in use make of the tensors of a
 reparametrised              training Delta W in W = alpha W_init + beta Delta W as a learning rate
 largest_depth, parameter_where, parameter_for_...       inverse questions: how deep, and which value of a parameter
 
-A rule is a `Rule`: its statement, what it assumes, the steps, its source and its values (`rule["name"]`, `rule.latex()`).
+A rule is a `Rule`: its statement, what it assumes, the steps, its source and its values (`rule.alpha`, `rule(N=100)`, `rule.latex()`).
 """
 
 from meanfield.scaling import tokens as _tokens  # noqa: F401  # registers its degrees

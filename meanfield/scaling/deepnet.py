@@ -244,28 +244,33 @@ def deepnet(stacks: str = "encoder") -> Rule:
     if stacks not in ("encoder", "decoder", "encoder-decoder"):
         raise ValueError(f"stacks = {stacks!r}: expected 'encoder', 'decoder' or 'encoder-decoder'")
     share = sp.Symbol("G", positive=True)
-    gain = sp.sqrt(2) * lam  # sqrt(v^2 + w^2) with v = w
-    closure = sp.Eq(gain, 1 / alpha)
+    change = S * share * _both(lam) ** 2 / alpha**2
 
     def stack(count: sp.Expr, factor: sp.Expr = sp.S.One) -> tuple[sp.Expr, sp.Expr]:
-        found = solved(sp.Eq(S * share * (gain / alpha) ** 2, 1), closure)
+        found = solved(sp.Eq(change, 1), _closure(alpha, lam))
         a, b = (sp.powsimp(found[s].subs({S: count, share: factor})) for s in (alpha, lam))
         return a, b
 
+    def asked(count: sp.Expr, a: sp.Symbol, b: sp.Symbol, factor: sp.Expr = sp.S.One) -> tuple[sp.Basic, ...]:
+        return sp.Eq(change.subs({S: count, share: factor, alpha: a, lam: b}), 1), _closure(a, b)
+
+    beta = sp.Symbol("beta", positive=True)
     general = (
-        Step("change of the output by S sublayers, v = w = lambda, share G", sp.Eq(sp.Symbol(r"\Delta F"), S * share * gain**2 / alpha**2)),
-        Step("closure", closure),
+        Step("change of the output by S sublayers, v = w = beta, share G", sp.Eq(sp.Symbol(r"\Delta F"), change.subs(lam, beta))),
+        Step("closure", _closure(alpha, beta)),
     )
     if stacks != "encoder-decoder":
         count = 2 * N
         a, b = stack(count)
         values = {"alpha": a, "beta": b}
         steps: tuple[Step, ...] = (*general, Step("two sublayers a block, G = 1", sp.Eq(S, count)))
-        statement: tuple[sp.Basic, ...] = (sp.Eq(S * (gain / alpha) ** 2, 1).subs(S, count), closure)
+        statement = asked(count, alpha, beta)
     else:
+        alpha_e, beta_e, alpha_d, beta_d = sp.symbols("alpha_e beta_e alpha_d beta_d", positive=True)
         a_d, b_d = stack(3 * M)
-        cross = sp.powsimp(M * b_d**2 / a_d)
-        a_e, b_e = stack(2 * N, cross)
+        cross = M * beta_d**2 / alpha_d
+        seen = sp.powsimp(cross.subs({alpha_d: a_d, beta_d: b_d}))
+        a_e, b_e = stack(2 * N, seen)
         size = (N**4 * M) ** Rational(1, 16)
         values = {
             "encoder_alpha": Rational(81, 100) * size,
@@ -282,7 +287,7 @@ def deepnet(stacks: str = "encoder") -> Rule:
             Step("constant of alpha, which the paper rounds to 0.81", sp.simplify(a_e / size)),
             Step("constant of beta, which the paper rounds to 0.87", sp.simplify(b_e * size)),
         )
-        statement = (sp.Eq(3 * M * (gain / alpha) ** 2, 1), sp.Eq(2 * N * cross * (gain / alpha) ** 2, 1), closure)
+        statement = (*asked(3 * M, alpha_d, beta_d), *asked(2 * N, alpha_e, beta_e, cross))
     return Rule(
         name=f"DeepNet, {stacks}",
         values=values,
@@ -291,3 +296,12 @@ def deepnet(stacks: str = "encoder") -> Rule:
         steps=steps,
         source="Wang et al. 2022, arXiv:2203.00555, Theorems 4.2 and 4.3 and Figure 2",
     )
+
+
+def _both(gain: sp.Expr) -> sp.Expr:
+    """sqrt(v^2 + w^2) of two matrices with that gain"""
+    return sp.sqrt(2) * gain
+
+
+def _closure(skip: sp.Expr, gain: sp.Expr) -> sp.Basic:
+    return sp.Eq(_both(gain), 1 / skip)

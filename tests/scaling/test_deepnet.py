@@ -95,6 +95,20 @@ def test_a_rule_shows_itself() -> None:
         rule(M=3)
 
 
+@pytest.mark.parametrize("stacks", ["encoder", "decoder", "encoder-decoder"])
+def test_constants_are_what_their_statement_asks_for(stacks: str) -> None:
+    """in the letters that the values are named by"""
+    rule = deepnet(stacks)
+    exact = {"alpha": "alpha", "beta": "beta", "alpha_d": "decoder_alpha", "beta_d": "decoder_beta"}
+    exact |= {"alpha_e": "encoder_alpha_exact", "beta_e": "encoder_beta_exact"}
+    for asked in rule.statement:
+        put = {s: rule.values[exact[s.name]] for s in asked.free_symbols if s.name in exact}
+        assert put
+        assert sp.simplify(asked.lhs.xreplace(put) - asked.rhs.xreplace(put)) == 0
+    assert "lam" not in repr(rule)
+    assert "lambda" not in mf.latex(rule)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
