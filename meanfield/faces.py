@@ -46,6 +46,8 @@ def worded(sentence: str) -> str:
     "$q'$ = 2 $q^{2}$, and $dq'/dq$ = 1 at $q^{*}$: 50 \\% of Stein's"
     >>> worded("q grows, sigma_b in terms of sigma_w")
     '$q$ grows, $\\sigma_{b}$ in terms of $\\sigma_{w}$'
+    >>> worded("no powers of q as q -> oo")
+    'no powers of $q$ as $q$ $\\to \\infty$'
     """
     said, end = "", 0
     for found in _FORMULA.finditer(sentence):
@@ -57,7 +59,7 @@ def worded(sentence: str) -> str:
             )
             said += f"{_lettered(sentence[end : found.start()])}${formula}{f'/d{below}' if below else ''}$"
             end = found.end()
-    return said + _lettered(sentence[end:])
+    return (said + _lettered(sentence[end:])).replace("-$>$ oo", r"$\to \infty$")
 
 
 def _lettered(words: str) -> str:

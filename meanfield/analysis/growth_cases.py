@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 import sympy as sp
 
 from meanfield.analysis.growth_rates import tidied
-from meanfield.analysis.growth_records import Growth, Reason
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.signs import GAP, Beside, closed, sign
+from meanfield.gaussian.reasons import Reason
 
 __all__ = ["Case", "cases"]
 

@@ -31,7 +31,7 @@ from meanfield.analysis.growth_rates import (
     slow_exponents,
     tidied,
 )
-from meanfield.analysis.growth_records import Growth, Reason
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
 from meanfield.analysis.growth_uniform import carried, check_fading, check_steady, check_uniform, decay
@@ -40,6 +40,7 @@ from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.blocks.laws import Signal
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.reasons import Reason
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -61,7 +62,7 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     except Undetermined as reason:
         return unknown(reason)
     except ArithmeticError as reason:  # a number on the way has no rule that is certain
-        return unknown(Undetermined(str(reason)))
+        return unknown(Undetermined(Reason(reason)))
 
 
 def _followed(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
@@ -255,7 +256,7 @@ def _apjn_law(repeat: Repeat, move: Motion, approach: Approach | Undetermined) -
         }
         reason = ""
     except (Undetermined, NoExpansion) as why:
-        beside, reason = {}, f"the next term is not given: {why}"
+        beside, reason = {}, Reason("the next term is not given: ", why)
     return replace(law, reason=reason, **beside)
 
 

@@ -21,6 +21,7 @@ from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import REST, NoExpansion
 from meanfield.analysis.repeats import Fading, Repeat, Terms
 from meanfield.analysis.signs import GAP, sign, vanishes
+from meanfield.gaussian.reasons import Reason
 
 __all__ = ["faint_laws", "faint_motion"]
 
@@ -28,7 +29,7 @@ __all__ = ["faint_laws", "faint_motion"]
 def faint_motion(repeat: Repeat) -> Motion | None:
     """How X = 1/q grows where q' is q but for what is exponentially small; None where it does not."""
     if repeat.missed:
-        raise Undetermined(f"q' - q is exponentially small as q goes to 0, and not given: {repeat.missed}")
+        raise Undetermined(Reason("q' - q is exponentially small as q goes to 0, and not given: ", repeat.missed))
     first = _largest([own for own in repeat.faint if own.q])
     if first is None:
         return None

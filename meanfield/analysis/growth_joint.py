@@ -8,10 +8,11 @@ import sympy as sp
 from meanfield.analysis.fixed import fixed_points
 from meanfield.analysis.growth_modes import steps_law
 from meanfield.analysis.growth_rates import Undetermined
-from meanfield.analysis.growth_records import Growth, Reason
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
+from meanfield.gaussian.reasons import Reason
 
 __all__ = ["joint_laws"]
 

@@ -6,15 +6,16 @@ import sympy as sp
 from sympy import S
 
 from meanfield.analysis.growth_rates import Approach, Undetermined, eigenvalues, is_one, tidied
-from meanfield.analysis.growth_records import Growth, Reason
+from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.signs import sign, vanishes
+from meanfield.gaussian.reasons import Reason
 
 __all__ = ["as_undetermined", "competing", "fastest", "gap_steps", "gone", "steps_law", "unknown", "unknown_law"]
 
 
 def as_undetermined(reason: Undetermined | NoExpansion) -> Undetermined:
-    return reason if isinstance(reason, Undetermined) else Undetermined(str(reason))
+    return reason if isinstance(reason, Undetermined) else Undetermined(Reason(reason))
 
 
 def unknown_law(quantity: str, reason: Undetermined | NoExpansion) -> Growth:

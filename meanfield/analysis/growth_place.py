@@ -10,12 +10,12 @@ from sympy import S
 
 from meanfield.analysis.growth_faint import faint_motion
 from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, at_gap, motion, tidied
-from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.harmonics import steady
+from meanfield.gaussian.reasons import Reason
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 

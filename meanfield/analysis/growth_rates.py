@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import S
 
-from meanfield.analysis.growth_records import Reason
 from meanfield.analysis.implicit import TOUCHING, CorrelationRoot, Implicit, valued
 from meanfield.analysis.limits import REST
 from meanfield.analysis.rational_forms import cancelled
@@ -29,6 +28,7 @@ from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.reasons import Reason
 from meanfield.numeric.printing import Unsupported
 
 __all__ = [
@@ -269,7 +269,7 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
         if root.is_number:
             root.evalf(2)
     except (ArithmeticError, Unsupported) as reason:
-        raise Undetermined(f"c = 1 repels, but where 1 - c settles is not told in doubles: {reason}") from None
+        raise Undetermined(Reason("c = 1 repels, but where 1 - c settles is not told in doubles: ", reason)) from None
     return Approach(1 - root)
 
 

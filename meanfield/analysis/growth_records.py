@@ -15,19 +15,7 @@ from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.rational_forms import beyond, shortest
 from meanfield.analysis.shared_digits import numbered
 
-__all__ = ["SHORT", "Growth", "Reason", "told"]
-
-
-class Reason(str):
-    """Why something is not given: a text that knows its parts, words and expressions, and the letters to bind for an answer."""
-
-    parts: tuple[str | sp.Expr, ...]
-    letters: tuple[str, ...]
-
-    def __new__(cls, *parts: str | sp.Expr, bind: tuple[str, ...] = ()) -> Reason:
-        text = super().__new__(cls, "".join(map(str, parts)) + (f": bind {', '.join(bind)}" if bind else ""))
-        text.parts, text.letters = parts, bind
-        return text
+__all__ = ["SHORT", "Growth", "told"]
 
 
 @dataclass(frozen=True, repr=False)

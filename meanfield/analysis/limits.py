@@ -29,6 +29,7 @@ from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.power_moments import power_near_one
+from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.gaussian.shared_parts import put_in
 from meanfield.symbols import known
@@ -162,7 +163,7 @@ class Limit:
     def _node(self, node: sp.Expr) -> sp.Expr:
         if isinstance(node, Expectation):
             if node.mean != 0:
-                raise NoExpansion(f"{node} is not centred")
+                raise NoExpansion(node, " is not centred")
             return self._single(node.integrand, node.variance)
         if isinstance(node, Gap):
             f, v, d = node.args
@@ -172,7 +173,7 @@ class Limit:
         parts = node.separated()
         _, v1, cov, v2, m1, m2 = node.args
         if parts is None or v1 != v2 or m1 != 0 or m2 != 0:
-            raise NoExpansion(f"{node} is no product of functions of two variables with one law")
+            raise NoExpansion(node, " is no product of functions of two variables with one law")
         return self._pair(parts[0], parts[1], v1, sp.expand(v1 - cov), gap=False)
 
     def _leading(self, e: sp.Expr) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
@@ -184,9 +185,9 @@ class Limit:
             return -S.Infinity, S.Zero, series
         (a, j), c = next(iter(terms.items()))
         if j:
-            raise NoExpansion(f"{e} has a leading logarithm")
+            raise NoExpansion(e, " has a leading logarithm")
         if c == REST:
-            raise NoExpansion(f"the size of {e} is beyond the terms that the expansions give")
+            raise NoExpansion("the size of ", e, " is beyond the terms that the expansions give")
         return a, self.letter(c), series
 
     def _single(self, f: sp.Expr, variance: sp.Expr) -> sp.Expr:
@@ -209,7 +210,7 @@ class Limit:
         try:
             found = find()
         except NoExpansion as reason:
-            self.missed, found = str(reason), ()
+            self.missed, found = Reason(reason), ()
         if found and v0.has(x, REST):
             self.missed, found = "the exponent of what is exponentially small is a series", ()
         total = S.Zero
@@ -222,7 +223,7 @@ class Limit:
     def _conditioned(self, node: sp.Expr) -> sp.Expr:
         value = node.conditioned()
         if value.has(sp.oo, sp.zoo):
-            raise NoExpansion(f"{node} is infinite")
+            raise NoExpansion(node, " is infinite")
         result: sp.Expr = value.replace(lambda t: isinstance(t, Node), self._node)
         return result
 
@@ -300,7 +301,7 @@ def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr
         try:
             expansion = node.asymptotic(count)
         except (ValueError, ArithmeticError) as reason:
-            raise NoExpansion(str(reason)) from None
+            raise NoExpansion(reason) from None
         rest = _exponent(expansion.remainder, -S.Infinity)
         if rest <= -Rational(3, 2):
             break
@@ -338,7 +339,7 @@ def _narrow(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int],
     try:
         expansion = Expectation(f, q).as_independent(q)[1].taylor(order)
     except (ValueError, AttributeError) as reason:
-        raise NoExpansion(str(reason)) from None
+        raise NoExpansion(reason) from None
     constant = Expectation(f, q).as_independent(q)[0]
     return tuple((constant * c, e, 0) for c, e in expansion.terms), _beside(expansion.remainder, order)
 
@@ -367,13 +368,13 @@ def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[t
     node = PairExpectation(f * g.xreplace({x: y}), q, p, q)
     constant, node = node.as_independent(q, p)
     if not isinstance(node, PairExpectation):
-        raise NoExpansion(f"{f} and {g} share no law")
+        raise NoExpansion(f, " and ", g, " share no law")
     try:
         expansion = node.asymptotic(1) if wide else node.taylor(order)
         if wide and _exponent(expansion.remainder, -S.Infinity) > -1:
             expansion = node.asymptotic(2)
     except (ValueError, ArithmeticError) as reason:
-        raise NoExpansion(str(reason)) from None
+        raise NoExpansion(reason) from None
     terms: list[tuple[sp.Expr, sp.Expr, int]] = []
     for c, e in expansion.terms:
         terms += _unfolded([(constant * c, e)], sp.log(q)) if c.has(sp.log(q)) else [(constant * c, e, 0)]

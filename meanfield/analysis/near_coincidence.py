@@ -46,7 +46,7 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     f1, g1 = slope(f), slope(g)
     if f1.has(sp.DiracDelta) or g1.has(sp.DiracDelta):
         product = PairExpectation(f1 * g1.xreplace({x: y}), v, v, v)
-        raise NoExpansion(f"{product} near its diagonal")
+        raise NoExpansion(product, " near its diagonal")
     first = -finite(Expectation(f1 * g1, v)) * d
     kink = _edges(f1, g1, v)
     if kink is None:
@@ -64,7 +64,7 @@ def finite(e: sp.Expr) -> sp.Expr:
     for node in e.atoms(Node):
         form = node.closed()
         if form is not None and form.has(sp.oo, sp.zoo):
-            raise NoExpansion(f"the mean of {node.integrand} is infinite")
+            raise NoExpansion("the mean of ", node.integrand, " is infinite")
     return e
 
 
@@ -141,7 +141,7 @@ def _powers_at(f: sp.Expr, place: sp.Expr) -> dict[tuple[sp.Expr, bool], sp.Expr
     for a in {*right, *left}:
         both = right.get(a, S.Zero), left.get(a, S.Zero)
         if any(c.has(LOG) for c in both) or a <= -S.Half:
-            raise NoExpansion(f"{f} is no sum of powers at {place}")
+            raise NoExpansion(f, " is no sum of powers at ", place)
         for odd, c in ((False, sp.expand((both[0] + both[1]) / 2)), (True, sp.expand((both[0] - both[1]) / 2))):
             if c != 0 and not (a.is_Integer and a % 2 == odd):
                 found[a, odd] = c

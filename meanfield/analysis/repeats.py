@@ -129,7 +129,7 @@ def _composed(e: sp.Expr, node: sp.Expr, order: int) -> Terms:
     total: Terms = {}
     for (a, j), c in limit.terms(e.xreplace({node: start * (1 - h)})).items():
         if j:
-            raise NoExpansion(f"{e} has logarithms of logarithms near c = 1")
+            raise NoExpansion(e, " has logarithms of logarithms near c = 1")
         raised: Terms = {(S.Zero, 0): S.One} if a == 0 else rest if a == -1 else {(-a * least, 0): REST}
         for (b, k), d in small(limit.whole(c), order).items():
             for (g, m), f in raised.items():

@@ -23,6 +23,7 @@ from meanfield.gaussian.faint_means import Faint, one_sided
 from meanfield.gaussian.finite_parts import FinitePart, finite_part
 from meanfield.gaussian.half_line import half, pieces
 from meanfield.gaussian.local_expansions import at_infinity, at_zero
+from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.standardised import standardised
 from meanfield.gaussian.zeros import is_zero, vanishes
@@ -111,7 +112,7 @@ def coefficients(f: sp.Expr, order: int) -> tuple[tuple[sp.Expr, ...], tuple[sp.
         try:
             found = at_zero(side, order + 1)
         except NoExpansion as reason:
-            raise ValueError(f"{f} has no Taylor expansion at 0: {reason}") from None
+            raise ValueError(Reason(f, " has no Taylor expansion at 0: ", reason)) from None
         wild = [a for a, c in found.items() if not a.is_Integer or a < 0 or c.has(LOG)]
         if wild:
             term = x ** wild[0] * found[wild[0]].xreplace({LOG: sp.log(x)})
@@ -176,7 +177,7 @@ def asymptotic(f: sp.Expr, count: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr], .
             if len(found) > count:
                 break
     except NoExpansion as reason:
-        raise ValueError(f"E[{f}] has no expansion in powers and logarithms of q as q -> oo: {reason}") from None
+        raise ValueError(Reason("E[", f, "] has no expansion in powers and logarithms of q as q -> oo: ", reason)) from None
     terms = []
     for e, c in found:
         c = sp.expand(sp.expand(c.xreplace({LOG: LOG + 2 * sp.log(a)}) * scale * a ** (2 * e)))

@@ -47,16 +47,16 @@ def _ended(f: sp.Expr) -> tuple[sp.Expr, tuple[sp.Expr, ...] | None]:
     first = pieces(f)[0][2]
     found = at_zero(first, _DEGREE + 1)
     if any(not a.is_Integer or a < 0 or c.has(LOG) or a > _DEGREE for a, c in found.items()):
-        raise NoExpansion(f"{f} is no polynomial next to 0")
+        raise NoExpansion(f, " is no polynomial next to 0")
     polynomial = sp.Add(*[c * x**a for a, c in found.items()])
     flat = exponential_at_zero(first - polynomial)
     if flat is None:
         return polynomial, None
     if len(flat.rate) != 1 or flat.lowest is S.Infinity or flat.terms.get(flat.lowest, LOG).has(LOG):
-        raise NoExpansion(f"what {f} is beside a polynomial next to 0 has no leading exponential of a power")
+        raise NoExpansion("what ", f, " is beside a polynomial next to 0 has no leading exponential of a power")
     (gamma, beta), m = next(iter(flat.rate.items())), flat.lowest
     if leading_sign(flat.rate, f) > 0:
-        raise NoExpansion(f"{f} grows exponentially next to 0")
+        raise NoExpansion(f, " grows exponentially next to 0")
     following = min([a for a in flat.terms if a != m] + [flat.order])
     return polynomial, (flat.terms[m], m, -beta, -gamma, following - m)
 
@@ -118,10 +118,10 @@ def one_sided(f: sp.Expr) -> tuple[Faint, ...]:
             continue
         found = at_zero(rest.xreplace({x: x + start}), 3)
         if not found:
-            raise NoExpansion(f"{f} leaves its polynomial next to 0 by less than every power")
+            raise NoExpansion(f, " leaves its polynomial next to 0 by less than every power")
         m, *more = sorted(found)
         if found[m].has(LOG) or m <= -1:
-            raise NoExpansion(f"{f} leaves its polynomial next to 0 by no power")
+            raise NoExpansion(f, " leaves its polynomial next to 0 by no power")
         weight = sp.gamma(m + 1) * found[m] / start ** (m + 1) / sp.sqrt(2 * sp.pi)
         return (Faint(start**2 / 2, S.One, weight, m + S.Half, min([a - m for a in more] + [S.One])),)
     return ()

@@ -25,11 +25,11 @@ def breakpoints(f: sp.Expr) -> tuple[sp.Expr, ...]:
     found: set[sp.Expr] = set().union(*(_roots(edge, f) for edge in edges(f)))
     positive = [r for r in found if r.is_positive]
     if any(r.is_positive is None for r in found):
-        raise NoExpansion(f"where {f} has its kinks depends on the sign of a parameter")
+        raise NoExpansion("where ", f, " has its kinks depends on the sign of a parameter")
     try:
         ordered = sorted(positive, key=lambda r: sp.N(r, 30))
     except TypeError:
-        raise NoExpansion(f"the order of the kinks of {f} depends on a parameter") from None
+        raise NoExpansion("the order of the kinks of ", f, " depends on a parameter") from None
     same = {b for a, b in itertools.pairwise(ordered) if {type(a), type(b)} & {RealRoot} and abs(sp.N(b - a, 30)) < 1e-20 * sp.N(b, 30)}
     return tuple(r for r in ordered if r not in same)
 
@@ -40,7 +40,7 @@ def _roots(edge: sp.Expr, f: sp.Expr) -> set[sp.Expr]:
         try:
             return located_roots(edge, f)
         except NotClosed as reason:
-            raise NoExpansion(f"the kinks of {f} lie at the roots of {edge}, which is not a polynomial: {reason}") from None
+            raise NoExpansion("the kinks of ", f, " lie at the roots of ", edge, ", which is not a polynomial: ", reason) from None
     polynomial = sp.Poly(edge, x)
     if polynomial.degree() == 1:
         return {-polynomial.nth(0) / polynomial.nth(1)}
@@ -54,7 +54,7 @@ def pieces(g: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, sp.Expr], ...]:
     try:
         return tuple((a, b, branch(g, (a + b) / 2 if b is not S.Infinity else a + 1)) for a, b in itertools.pairwise(ends))
     except NotClosed as reason:
-        raise NoExpansion(str(reason)) from None
+        raise NoExpansion(reason) from None
 
 
 def half(f: sp.Expr) -> sp.Expr:

@@ -89,7 +89,7 @@ def parts_at_zero(f: sp.Expr) -> Parts:
     for order in (REACH, 2 * REACH, 4 * REACH):
         powers = [_powers(at_zero(doubled, order), parity) for parity, doubled in enumerate(both)]
         if any(a <= -1 for found in powers for a in found):
-            raise NoExpansion(f"{f} is not integrable at 0")
+            raise NoExpansion(f, " is not integrable at 0")
         parts = [Part(a, 0, parity, -1, partial(_number, c / 2)) for parity in (0, 1) for a, c in powers[parity].items()]
         if any(part.power < order - REACH // 2 for part in parts):
             break

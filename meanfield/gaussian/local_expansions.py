@@ -101,7 +101,7 @@ def exponential_at_zero(f: sp.Expr) -> Series | None:
             return series
         if not series.faint:
             break
-    raise NoExpansion(f"{f} is not exponentially small or large at 0")
+    raise NoExpansion(f, " is not exponentially small or large at 0")
 
 
 def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Expr]:
@@ -114,7 +114,7 @@ def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Ex
             walk.check_still()
             raise
         if series.rate and leading_sign(series.rate, f) > 0:
-            raise NoExpansion(f"{f} grows exponentially")
+            raise NoExpansion(f, " grows exponentially")
         if series.rate:
             return {}
         ends = f.has(REST) and series.order == known_to
@@ -123,7 +123,7 @@ def _expanded(f: sp.Expr, direction: int, order: int) -> dict[sp.Rational, sp.Ex
             return found | ({series.order: REST} if series.order < order else {})
         walk.check_still()
         depth, known_to = 2 * depth, series.order
-    raise NoExpansion(f"the expansion of {f} cancels too far")
+    raise NoExpansion("the expansion of ", f, " cancels too far")
 
 
 class _Walk(Arithmetic):
@@ -137,7 +137,7 @@ class _Walk(Arithmetic):
 
     def check_still(self) -> None:
         if self.oscillation is not None:
-            raise NoExpansion(f"{self.oscillation} oscillates")
+            raise NoExpansion(self.oscillation, " oscillates")
 
     def of(self, f: sp.Expr) -> Series:
         if f not in self._done:
@@ -162,7 +162,7 @@ class _Walk(Arithmetic):
                         return self._rule(other)
                     except Faint:
                         continue
-            raise NoExpansion(f"the exponentially small size of a part of {f} decides how it behaves") from None
+            raise NoExpansion("the exponentially small size of a part of ", f, " decides how it behaves") from None
 
     def _rule(self, f: sp.Expr) -> Series:
         if f.is_Add:
@@ -206,7 +206,7 @@ class _Walk(Arithmetic):
         if isinstance(f, sp.Piecewise):
             here = next((e for e, condition in f.args if self.holds(condition, f)), None)
             if here is None:
-                raise NoExpansion(f"{f} is undefined there")
+                raise NoExpansion(f, " is undefined there")
             return self.of(here)
         return self.function(f)
 
@@ -229,7 +229,7 @@ class _Walk(Arithmetic):
             return any(self.holds(c, f) for c in condition.args)
         if isinstance(condition, sp.Rel):
             return bool(condition.func(sp.Integer(self.signum(condition.lhs - condition.rhs, f)), 0))
-        raise NoExpansion(f"the condition {condition} is not understood")
+        raise NoExpansion("the condition ", condition, " is not understood")
 
     def signum(self, f: sp.Expr, whole: sp.Expr) -> int:
         series = self.of(f)
@@ -246,7 +246,7 @@ class _Walk(Arithmetic):
     def function(self, f: sp.Expr) -> Series:
         """F(argument): by its limits at infinity, or by integrating F'(argument) argument'"""
         if len(f.args) != 1:
-            raise NoExpansion(f"no rule for {f.func.__name__}")
+            raise NoExpansion("no rule for ", f.func.__name__)
         argument = self.lasting(self.of(f.args[0]), f)
         unbounded = bool(argument.rate) or argument.lowest < 0 or argument.terms.get(S.Zero, S.Zero).has(LOG)
         if isinstance(f, (sp.sin, sp.cos)):
@@ -265,7 +265,7 @@ class _Walk(Arithmetic):
             if isinstance(f, sp.asinh):
                 positive = self.scaled(argument, sp.Integer(side))
                 return self.scaled(_Walk(self.depth, positive).of(sp.log(x + sp.sqrt(x**2 + 1))), sp.Integer(side))
-            raise NoExpansion(f"no rule for {f.func.__name__} at infinity")
+            raise NoExpansion("no rule for ", f.func.__name__, " at infinity")
         return self.function_at(f.func(x), argument)
 
     def function_at(self, outer: sp.Expr, argument: Series) -> Series:
@@ -274,13 +274,13 @@ class _Walk(Arithmetic):
         try:
             slope = exponentials(outer.diff(x))
         except ArgumentIndexError:
-            raise NoExpansion(f"no rule for {outer}") from None
+            raise NoExpansion("no rule for ", outer) from None
         if slope.has(type(outer)) or slope.has(sp.Derivative, sp.Subs):
-            raise NoExpansion(f"no rule for {outer}")
+            raise NoExpansion("no rule for ", outer)
         inner = self.mul(_Walk(self.depth, argument).of(slope), derivative(argument))
         value = outer.xreplace({x: limit})
         if value.has(sp.oo, sp.zoo, sp.nan):
-            raise NoExpansion(f"{outer} is singular at {limit}")
+            raise NoExpansion(outer, " is singular at ", limit)
         return self.add(constant(value), integral(inner), outer)
 
     def tanh(self, s: Series, f: sp.Expr) -> Series:

@@ -34,6 +34,7 @@ from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import log_moment
 from meanfield.gaussian.power_moments import PowerMoment
 from meanfield.gaussian.powers import Powers
+from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.series import LOG, NoExpansion
 from meanfield.gaussian.zeros import vanishes
 from meanfield.symbols import among_reals, known
@@ -155,7 +156,7 @@ def _generalised(f: sp.Expr, order: int) -> _Generalised:
             return _Generalised(_parted(*(_powers_of_log(c) for c in (right, left))), (), -S.One, True, S.Zero, True)
         elif logarithms:
             term = x**a * (right if right != 0 else left).xreplace({LOG: sp.log(x)})
-            raise NoExpansion(f"it grows like {term}, which is no power")
+            raise NoExpansion("it grows like ", term, ", which is no power")
         else:
             tails |= _parted({a: right}, {a: (-1) ** a * left if a.is_Integer else left})
     pole: sp.Expr = S.Zero
@@ -204,7 +205,7 @@ def _wide(f: sp.Expr, g: sp.Expr, count: int, equal: bool) -> tuple[Parts, sp.Ex
         if a.logarithms or b.logarithms:
             return _wide_logarithms(a.as_logarithms(), b.as_logarithms(), equal)
     except NoExpansion as reason:
-        raise ValueError(f"E[f(u) g(v)] of {f} and {g} has no expansion of this kind at large variances: {reason}") from None
+        raise ValueError(Reason("E[f(u) g(v)] of ", f, " and ", g, " has no expansion of this kind at large variances: ", reason)) from None
     limit = max(a.highest + b.left_out, a.left_out + b.highest)
     parts: dict[sp.Expr, list[sp.Expr]] = {}
     for (k, first), c in a.tails.items():

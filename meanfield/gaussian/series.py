@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import sympy as sp
 from sympy import S
 
+from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.special import Reciprocal
 from meanfield.gaussian.zeros import vanishes
 
@@ -34,7 +35,10 @@ REST = sp.Symbol("unknown", real=True)
 
 
 class NoExpansion(ValueError):
-    """The expression has no expansion in powers and logarithms there."""
+    """The expression has no expansion in powers and logarithms there; why, in the parts of a `Reason`."""
+
+    def __init__(self, *parts: str | sp.Basic | Exception) -> None:
+        super().__init__(Reason(*parts))
 
 
 class Overwhelming(NoExpansion):
@@ -74,7 +78,7 @@ def leading_sign(terms: dict[sp.Rational, sp.Expr], f: sp.Expr) -> int:
     side = _side(c)
     if side:
         return side
-    raise NoExpansion(f"the sign of {c} decides how {f} behaves: declare its symbols positive or bind them")
+    raise NoExpansion("the sign of ", c, " decides how ", f, " behaves: declare its symbols positive or bind them")
 
 
 class Letter(sp.Dummy):
@@ -167,12 +171,12 @@ class Arithmetic:
             raise Faint
         if not s.terms:
             if s.order is S.Infinity:
-                raise NoExpansion(f"{f} is singular")
-            raise NoExpansion(f"the leading term of a part of {f} cancels too far")
+                raise NoExpansion(f, " is singular")
+            raise NoExpansion("the leading term of a part of ", f, " cancels too far")
         a = s.lowest
         c = s.terms[a]
         if c.has(LOG):
-            raise NoExpansion(f"{f} has powers of a logarithm that do not end")
+            raise NoExpansion(f, " has powers of a logarithm that do not end")
         return c, a, Series({k - a: sp.expand(d * _reciprocal(c)) for k, d in s.terms.items() if k != a}, s.order - a)
 
     def power(self, s: Series, k: sp.Expr, f: sp.Expr) -> Series:
@@ -185,9 +189,9 @@ class Arithmetic:
             return s
         c, a, h = self.normalised(s, f)
         if not k.is_Integer and leading_sign({S.Zero: c}, f) < 0:
-            raise NoExpansion(f"{f} is not real")
+            raise NoExpansion(f, " is not real")
         if not (a * k).is_Rational:
-            raise NoExpansion(f"{f} has a power that is not a rational number")
+            raise NoExpansion(f, " has a power that is not a rational number")
         body = self.composed(h, lambda j: sp.binomial(k, j) if k.is_Integer else sp.ff(k, j) / sp.factorial(j))
         rate = {i: sp.expand(k * d) for i, d in s.rate.items()}
         head = _reciprocal(c) ** (-k) if k.is_Integer else c**k
@@ -202,17 +206,17 @@ class Arithmetic:
         if s.order <= 0 and s.lowest < s.order:  # what is not known of it is less
             if leading_sign(s.terms, f) < 0:
                 return Series({}, faint=True)
-            raise Overwhelming(f"{f} grows faster than every power")
+            raise Overwhelming(f, " grows faster than every power")
         if s.order <= 0:
-            raise NoExpansion(f"the exponent of {f} cancels too far")
+            raise NoExpansion("the exponent of ", f, " cancels too far")
         rate = {a: c for a, c in s.terms.items() if a < 0}
         if any(c.has(LOG) for c in rate.values()):
-            raise NoExpansion(f"{f} grows or decays like a power of a power of x")
+            raise NoExpansion(f, " grows or decays like a power of a power of x")
         limit, rest = self.split(Series({a: c for a, c in s.terms.items() if a >= 0}, s.order))
         shift = limit.coeff(LOG, 1) if limit.has(LOG) else S.Zero
         limit = sp.expand(limit - shift * LOG)
         if limit.has(LOG) or not shift.is_Rational:
-            raise NoExpansion(f"{f} has a power that is not a rational number")
+            raise NoExpansion(f, " has a power that is not a rational number")
         body = self.composed(rest, lambda j: 1 / sp.factorial(j))
         return Series({a + shift: sp.expand(sp.exp(limit) * c) for a, c in body.terms.items()}, body.order + shift, rate)
 
@@ -220,15 +224,15 @@ class Arithmetic:
         """e^s of an s that is exponentially large: nothing beside any exponential of a power, where it decays; how it compares with
         another such is not asked"""
         if s.faint or leading_sign(s.terms, f) >= 0:
-            raise NoExpansion(f"{f} grows faster than any exponential of a power")
+            raise NoExpansion(f, " grows faster than any exponential of a power")
         return Series({S.Zero: S.One}, rate={S.NegativeInfinity: -sp.Dummy("sunk", positive=True)})
 
     def log(self, s: Series, f: sp.Expr) -> Series:
         if S.NegativeInfinity in s.rate:
-            raise NoExpansion(f"{f} is the logarithm of what decays faster than any exponential of a power")
+            raise NoExpansion(f, " is the logarithm of what decays faster than any exponential of a power")
         c, a, h = self.normalised(s, f)
         if leading_sign({S.Zero: c}, f) < 0:
-            raise NoExpansion(f"{f} is not real")
+            raise NoExpansion(f, " is not real")
         body = self.composed(h, lambda j: sp.Rational((-1) ** (j + 1), j) if j else S.Zero)
         head = {S.Zero: sp.log(c) + a * LOG}
         terms = _combined(_combined(head, s.rate), body.terms)

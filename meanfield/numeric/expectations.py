@@ -22,6 +22,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_even, is_odd, odd_part
 from meanfield.gaussian.powers import is_steep
 from meanfield.gaussian.projections import Projection
+from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.singularities import regular
 from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_hints
@@ -240,7 +241,7 @@ class Expectations(Calls):
         if (among := self._among_members(node, v1, apart)) is not None:
             return among
         if is_steep(f) or is_steep(g):
-            raise Unsupported(f"{node}: the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form")
+            raise Unsupported(Reason(node, ": the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form"))
         c, first, a = standardised(f)
         k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:

@@ -11,12 +11,13 @@ import sympy as sp
 
 from meanfield import symbols
 from meanfield.analysis.growth_laws import GrowthLaw
-from meanfield.analysis.growth_records import SHORT, Growth, Reason
+from meanfield.analysis.growth_records import SHORT, Growth
 from meanfield.analysis.growth_shown import complements
 from meanfield.analysis.implicit import Implicit
 from meanfield.analysis.rational_forms import beyond
 from meanfield.analysis.signs import agree
 from meanfield.faces import latex, worded
+from meanfield.gaussian.reasons import Reason
 from meanfield.reporting.breaking import WIDTH, aligned, width
 from meanfield.reporting.naming import distinct, replaced
 from meanfield.reporting.pages import Page

@@ -110,3 +110,19 @@ def test_what_a_check_cannot_be_asked_with_is_named() -> None:
         law.transition_depth(1.0, gap=3, sigma_w=1, sigma_b=1)
     with pytest.raises(TypeError, match=r"q = \[1.0, 2.0\]: expected one number"):
         law.transition_depth([1.0, 2.0], sigma_w=1, sigma_b=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("phi", "formula"),
+    [
+        (sp.sign(mf.x) * sp.sqrt(sp.Abs(mf.x)), r"\frac{\operatorname{sign}^{4}{\left(u \right)}}{\left|{u}\right|}"),
+        (sp.Abs(mf.x) ** sp.Rational(1, 3), r"1 - \rho"),
+        (sp.Abs(sp.sin(mf.x)), r"$\sin{\left(x \right)}$ oscillates"),
+    ],
+    ids=str,
+)
+def test_reasons_hold_formulas_and_no_code(phi: sp.Expr, formula: str) -> None:
+    text = mf.latex(mf.growth(mf.Residual(mf.Activate(mf.Activation(phi)) >> mf.Linear(1, 0))))
+    assert formula in text
+    for code in (r"\allowbreak", "Abs(", "sign(", "$ oo", r"\_rho"):
+        assert code not in text
