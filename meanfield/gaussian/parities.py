@@ -12,7 +12,7 @@ from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.zeros import is_somewhere_nonzero, is_zero
 from meanfield.symbols import known
 
-__all__ = ["even_part", "is_even", "is_odd", "odd_part"]
+__all__ = ["even_part", "is_even", "is_odd", "odd_part", "parity_of"]
 
 x = known("x")
 
@@ -47,6 +47,11 @@ def is_odd(f: sp.Expr) -> bool:
 def is_even(f: sp.Expr) -> bool:
     """f(-x) = f(x)"""
     return bool(odd_part(f) == 0)
+
+
+def parity_of(f: sp.Expr) -> int:
+    """1 of an even function, -1 of an odd one, 0 of neither"""
+    return 1 if is_even(f) else -1 if is_odd(f) else 0
 
 
 def _part(f: sp.Expr, sign: int) -> sp.Expr:

@@ -23,7 +23,7 @@ from meanfield.gaussian.growth import beside, places, unbounded_at
 from meanfield.gaussian.kinks import FEW, branches, jump_between, kinks_of, midpoints
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
-from meanfield.gaussian.parities import is_even, is_odd
+from meanfield.gaussian.parities import parity_of
 from meanfield.gaussian.periods import period, wave
 from meanfield.gaussian.resolution import REACH, Real, graded_ends, panel_ends, rounding_shows
 from meanfield.gaussian.shape_rows import REPEATS
@@ -212,7 +212,7 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
         False,
         float(np.diff(found.coarse).min()) / 2,
         growth,
-        _symmetry(g) if endless else 1 if is_even(g) else -1 if is_odd(g) else 0,
+        parity_of(g),
         tuple(_voids(pieces, (-np.inf, *kinks, np.inf))),
         tuple(breaks),
         tuple((b in kinks) + (b in kinks and b in found.singular) for b in breaks),
@@ -295,7 +295,7 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
         False,
         float(np.diff(found.coarse).min()) / 2,
         0.0,
-        _symmetry(g),
+        parity_of(g),
         (),
         (*(b + n * length for n in turns for b in breaks), one[0] + REPEATS * length),
         (*(sharp.get(b, 0) for _ in turns for b in breaks), 0),
@@ -304,11 +304,6 @@ def _repeated(g: sp.Expr, length: float) -> Shape:
         rounding_shows(functions, cuts[1:-1], [*breaks, cuts[-1]], found.graded | found.singular, size),
         length,
     )
-
-
-def _symmetry(g: sp.Expr) -> int:
-    mirrored = g.xreplace({x: -x})
-    return next((parity for parity in (1, -1) if sp.expand(mirrored - parity * g) == 0), 0)
 
 
 def _narrow(g: sp.Expr, kinks: tuple[float, ...]) -> set[float]:

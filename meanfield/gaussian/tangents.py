@@ -79,13 +79,12 @@ def _along(e: sp.Expr, dots: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
 
 def gap_by_gap(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     """The derivative of a gap in its gap."""
-    f1 = slope(f)
-    return PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
+    return _of_slopes(slope(f), v, d)
 
 
 def gap_by_variance(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     """The derivative of a gap in its variance."""
-    f1, by_delta = slope(f), gap_by_gap(f, v, d)
+    f1 = slope(f)
     f2 = _smooth_slope(f1)
     if f2 is not None:
         first, (more, less) = Gap(f1, v, d), _product_of_gaps(f, f2, v, d, 1)
@@ -95,7 +94,7 @@ def gap_by_variance(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         form = closed.gap(f)
         if form is not None:
             return form.diff(q).subs({q: v, delta: d}, simultaneous=True)
-    scaled = x * f1
+    scaled, by_delta = x * f1, _of_slopes(f1, v, d)
     if f1.has(sp.DiracDelta):
         own = Expectation(x * slope(f**2) / 2, v)  # a delta times f, which jumps there, is no product of the two
         return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v
@@ -107,6 +106,11 @@ def gap_by_variance(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
     beyond = first + more + less - along - against
     near = sp.Or(beyond <= turned, beyond <= -turned)
     return sp.Piecewise((first + more - less, near), (along - against - turned, True))
+
+
+def _of_slopes(f1: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """E f'(u) f'(v)"""
+    return PairExpectation(f1 * f1.xreplace({x: y}), v, v - d, v)
 
 
 def _smooth_slope(f: sp.Expr) -> sp.Expr | None:

@@ -165,34 +165,35 @@ class _Search:
     def __call__(
         self,
         parts: list[Any],
-        most: Callable[..., float],
-        least: Callable[..., float],
-        value: Callable[..., float],
+        above: Callable[..., float],
+        below: Callable[..., float],
+        inside: Callable[..., float],
         halves: Callable[..., list[Any]],
         limit: float,
     ) -> bool | None:
-        """whether parts, those that may count the most halved, sum to less than e^limit; False where they do not or one value is far above
-        it, None where that is not told"""
+        """whether parts, those that may count the most halved, sum to less than e^limit, with bounds of each from above and from below, and
+        a value inside; False where they do not or one value is far above it, None where that is not told"""
 
-        def certain(part: Any) -> float:
-            return math.exp(min(least(*part) - limit, 1.0))
+        def bounded(part: Any) -> tuple[float, Any, float]:
+            return -above(*part), part, math.exp(min(below(*part) - limit, 1.0))
 
-        heap = [(-most(*part), part) for part in parts]
+        heap = list(map(bounded, parts))
         heapq.heapify(heap)
-        reached = sum(map(certain, parts))
+        reached = sum(certain for _, _, certain in heap)
         for _ in range(self.most):
-            largest, part = heap[0]
+            largest, part, certain = heap[0]
             if -largest + math.log(len(heap)) < limit:
                 return True
-            if reached > 1 + _SLACK or value(*part) > limit + _SPARE:
+            if reached > 1 + _SLACK or inside(*part) > limit + _SPARE:
                 return False
             smaller = halves(*part)
             if not smaller:
                 return None
             heapq.heappop(heap)
-            for each in smaller:
-                heapq.heappush(heap, (-most(*each), each))
-            reached += sum(map(certain, smaller)) - certain(part)
+            reached -= certain
+            for each in map(bounded, smaller):
+                heapq.heappush(heap, each)
+                reached += each[2]
         return None
 
 
@@ -251,8 +252,7 @@ class _Density:
 
         def exponent(u: float) -> float:
             off = max(0.0, c - slope * u, slope * u - d)
-            off = max(0.0, off - self._rounding(u, min(abs(c), abs(d))))
-            return u / variance * u / 2 + off / rest * off / 2
+            return self._exponent(u, max(0.0, off - self._rounding(u, min(abs(c), abs(d)))))
 
         pulled = slope / rest / (1 / variance + slope / rest * slope)
         places = [0.0, pulled * c, pulled * d] + ([c / slope, d / slope] if slope else [])
@@ -262,10 +262,12 @@ class _Density:
         """Not less than the largest exponent on a box, which is that of a corner."""
 
         def exponent(u: float, w: float) -> float:
-            off = abs(w - self.slope * u) + self._rounding(u, abs(w))
-            return u / self.variance * u / 2 + off / self.rest * off / 2
+            return self._exponent(u, abs(w - self.slope * u) + self._rounding(u, abs(w)))
 
         return (1 + 1e-9) * max(exponent(u - self.m1, w - self.m2) for u in (a, b) for w in (c, d))
+
+    def _exponent(self, u: float, off: float) -> float:
+        return u / self.variance * u / 2 + off / self.rest * off / 2
 
     def _rounding(self, u: float, w: float) -> float:
         """of w less what u makes of it"""

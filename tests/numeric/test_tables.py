@@ -389,29 +389,27 @@ def test_waves_that_die_out_are_tabulated() -> None:
     np.testing.assert_allclose(run.gap[:, 0] * run.q[:, 0], mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * gap), rtol=5e-13)
 
 
+def both_ways(f: sp.Expr, depth: int, patch: pytest.MonkeyPatch) -> list[Any]:
+    """runs of a few points by quadrature alone, and from tables alone"""
+    runs = []
+    for way, none in (("_from_tables", lambda job, out: np.arange(job.q0.shape[0])), ("_by_quadrature", None)):
+        with patch.context() as only:
+            only.setattr(ways, way, none)
+            runs.append(mf.propagate(mf.mlp(mf.Activation(f)), depth, np.linspace(0.5, 2.0, 3), p=0.2, sigma_w=0.9, sigma_b=0.3))
+    return runs
+
+
 @pytest.mark.parametrize("f", [mf.x * sp.Abs(mf.x) ** sp.Rational(1, 3), sp.Max(0, mf.x) ** sp.Rational(3, 2)], ids=str)
 def test_networks_of_powers_that_are_not_whole_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature; u sgn u/|u|^(2/3) in a slope were 0/0 at its kink"""
-    net, settings = mf.mlp(mf.Activation(f)), {"sigma_w": 0.9, "sigma_b": 0.3}
-    q = np.linspace(0.5, 2.0, 3)
-    monkeypatch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.shape[0]))
-    true = mf.propagate(net, 3, q, p=0.2, **settings)
-    monkeypatch.undo()
-    monkeypatch.setattr(ways, "_by_quadrature", None)
-    found = mf.propagate(net, 3, q, p=0.2, **settings)
+    true, found = both_ways(f, 3, monkeypatch)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
 
 
 def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """infinite gradients are no gap of a table; as by quadrature"""
-    net, settings = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2)), {"sigma_w": 0.9, "sigma_b": 0.3}
-    q = np.linspace(0.5, 2.0, 3)
-    monkeypatch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.shape[0]))
-    true = mf.propagate(net, 6, q, p=0.2, **settings)
-    monkeypatch.undo()
-    monkeypatch.setattr(ways, "_by_quadrature", None)
-    found = mf.propagate(net, 6, q, p=0.2, **settings)
+    true, found = both_ways(sp.tanh(mf.x) + sp.sign(mf.x) / 2, 6, monkeypatch)
     assert (found.status == "infinite APJN").all()
     assert np.allclose(found.q, true.q, rtol=1e-13, atol=0)
     assert np.allclose(found.gap, true.gap, rtol=1e-12, atol=0)
