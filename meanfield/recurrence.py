@@ -7,7 +7,7 @@ stages with their named quantities; `q`, `p`, `transfer` and `chi` are the same 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -22,7 +22,8 @@ from meanfield.fingerprint import fingerprint, text
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.zeros import vanishes
-from meanfield.symbols import known, merged, reserved
+from meanfield.keeping import remembered
+from meanfield.symbols import known, merged, reserved, signed
 
 __all__ = ["Recursion", "Stage", "recursion", "without_numbers"]
 
@@ -87,6 +88,8 @@ class Recursion:
     block: Block
     parameters: tuple[sp.Symbol, ...]
     name: str
+    #: parameters whose values are all of one sign, beside the symbols that say so
+    signs: tuple[tuple[sp.Symbol, sp.Symbol], ...] = ()
 
     def _repr_latex_(self) -> str:
         return self.latex()
@@ -98,7 +101,18 @@ class Recursion:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The sublayers one after another."""
-        return _stages(self.block)
+        put = dict(self.signs)
+        return tuple(replace(s, law=s.law.put(put)) for s in _stages(self.block)) if put else _stages(self.block)
+
+    @property
+    def unsigned(self) -> tuple[sp.Symbol, ...]:
+        """The parameters that activations hang on whose sign is not known."""
+        return _unsigned(self) if any(without_sign(s) for s in self.parameters) else ()
+
+    def signed(self, signs: Mapping[str, int]) -> Recursion:
+        """The same where the values of some parameters are all positive, 1, or all negative, -1: what hangs on that is decided."""
+        put = tuple((s, signed(s, signs[s.name])) for s in self.unsigned if signs.get(s.name))
+        return _signed(self, put) if put else self
 
     @property
     def unrolled(self) -> tuple[Stage, ...]:
@@ -289,6 +303,35 @@ def without_numbers(parts: Iterable[str]) -> str:
     """Texts of expressions as one, in which dummies, numbered anew in every process, are numbered as they come."""
     counts: dict[str, str] = {}
     return re.sub(r"dummy_index=(\d+)", lambda m: counts.setdefault(m[1], f"dummy {len(counts)}"), chr(0).join(parts))
+
+
+@lru_cache(maxsize=256)
+def _unsigned(rec: Recursion) -> tuple[sp.Symbol, ...]:
+    def found() -> tuple[str, ...]:
+        return tuple(sorted({s.name for stage in rec.stages for s in without_signs(_expressions(stage.law))}))
+
+    names = remembered(f"unsigned {rec.name}", found)
+    return tuple(s for s in rec.parameters if s.name in names)
+
+
+@lru_cache(maxsize=256)
+def _signed(rec: Recursion, put: tuple[tuple[sp.Symbol, sp.Symbol], ...]) -> Recursion:
+    values = dict(put)
+    rec = replace(rec, parameters=tuple(values.get(s, s) for s in rec.parameters), signs=rec.signs + put)
+    return replace(rec, name=fingerprint(_written(rec.stages)))
+
+
+def without_sign(s: sp.Symbol) -> bool:
+    """Whether nothing says that a parameter is positive, or negative."""
+    return (s.is_positive is None and s.is_negative is None) or (s.is_nonnegative is True and s.is_positive is None)
+
+
+def without_signs(expressions: Iterable[sp.Expr]) -> set[sp.Symbol]:
+    """The parameters without a sign of the functions under expectations, and of what is infinite for some of their values."""
+    functions = {node.integrand for e in expressions for node in e.atoms(Node)}
+    cases = {t for e in expressions if e.has(sp.oo) for t in e.atoms(sp.Piecewise) if t.has(sp.oo)}
+    free = {s for e in functions for s in e.free_symbols} | {s for t in cases for _, c in t.args for s in c.free_symbols}
+    return {s for s in free - {known("x"), known("y")} if isinstance(s, sp.Symbol) and without_sign(s)}
 
 
 def _symbols(law: Law) -> set[sp.Basic]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import sympy as sp
 
-__all__ = ["TABLE", "Entry", "among_reals", "canonical", "known", "latex_names", "merged", "parameter", "real", "reserved"]
+__all__ = ["TABLE", "Entry", "among_reals", "canonical", "known", "latex_names", "merged", "parameter", "real", "reserved", "signed"]
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,11 @@ def canonical(expression: sp.Expr) -> sp.Expr:
 def real(expression: sp.Expr) -> sp.Expr:
     """The expression with every symbol real that does not say what it is: parameters are real numbers."""
     return expression.xreplace(_twins(expression))
+
+
+def signed(s: sp.Symbol, sign: int) -> sp.Symbol:
+    """The same parameter where its values are all positive, sign = 1, or all negative, sign = -1."""
+    return sp.Symbol(s.name, **{**s._assumptions_orig, "positive" if sign > 0 else "negative": True})
 
 
 def among_reals(function: Callable[..., Any]) -> Callable[..., Any]:

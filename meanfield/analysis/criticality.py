@@ -15,9 +15,10 @@ from meanfield.analysis.critical_points import Critical
 from meanfield.analysis.critical_problem import Problem
 from meanfield.analysis.derivatives import infinite
 from meanfield.analysis.elimination import equations
-from meanfield.analysis.maps import map_of
+from meanfield.analysis.maps import StepMap, map_of
 from meanfield.blocks.algebra import Block
 from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.guards import endless
 
 __all__ = ["critical"]
 
@@ -83,9 +84,9 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     listed = f"This network has the parameters: {', '.join(names) or 'none'}"
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. {listed}")
-    bound = tuple((names[k], arguments.scalar(v, k)) for k, v in parameters.items())
-    for s, value in bound:
-        arguments.check_bound(value, s)
+    values = {k: arguments.scalar(v, k) for k, v in parameters.items()}
+    for k, value in values.items():
+        arguments.check_bound(value, names[k])
     left = tuple(s for s in step.recursion.parameters if s.name not in parameters)
     open_ = tuple(sorted(left, key=lambda s: (s.name != "sigma_w", s.name != "sigma_b", s.name)))
     if not 1 <= len(open_) <= MOST:
@@ -95,11 +96,16 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
         raise ValueError("n is open: the number of tokens is not solved for, give it a value")
     if step.unresolved:
         return Critical({}, "unresolved", step.unresolved)
+    step = step.signed({k: float(value) for k, value in values.items() if value.is_number})
+    bound, open_ = _in_symbols_of(step, values, open_)
+    if not endless(chi := equations(step, bound).chi) and chi.has(sp.oo):  # it is so for some signs: positive values are looked for
+        step = step.signed({s.name: 1 for s in open_})
+        bound, open_ = _in_symbols_of(step, values, open_)
     if any(gap.subs(dict(bound), simultaneous=True) != 0 for gap in step.parted):
         return Critical({}, "none", APART)
     problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     chi = problem.equations.chi
-    why = "the activation jumps" if chi.has(sp.oo, sp.zoo) else next(filter(None, map(infinite, chi.atoms(Expectation))), None)
+    why = "the activation jumps" if endless(chi) else next(filter(None, map(infinite, chi.atoms(Expectation))), None)
     if why is not None:
         return Critical({}, "none", f"{why}: chi is infinite for any parameters")
     if problem.equations.chi == -1:
@@ -109,3 +115,11 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     at = arguments.expression(q, "q")
     arguments.check_variance(at, "q")
     return problem.at(at)
+
+
+def _in_symbols_of(
+    step: StepMap, values: dict[str, sp.Expr], open_: tuple[sp.Symbol, ...]
+) -> tuple[tuple[tuple[sp.Symbol, sp.Expr], ...], tuple[sp.Symbol, ...]]:
+    """what is bound, and what is open, as a map writes them"""
+    own = {s.name: s for s in step.recursion.parameters}
+    return tuple((own[k], v) for k, v in values.items()), tuple(own[s.name] for s in open_)

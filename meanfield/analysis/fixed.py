@@ -82,7 +82,7 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     for name, value in given.items():
         if value.ndim:
             raise ValueError(f"{name} = an array of shape {value.shape}: fixed_points takes one setting, mf.phase_diagram a grid of them")
-    search = _Search(step, {name: float(v) for name, v in given.items()})
+    search = _Search(step.signed(given), {name: float(v) for name, v in given.items()})
     return search.result()
 
 

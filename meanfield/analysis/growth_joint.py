@@ -29,7 +29,7 @@ def joint_laws(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, 
         raise Undetermined(f"q and c settle together, and {len(stable)} fixed points with c < 1 are stable: see fixed_points")
     (point,) = stable
     at = np.array([point.q])
-    transfer = sp.Matrix(Steps(step, given).transfer(at, point.gap * at).value[0])
+    transfer = sp.Matrix(Steps(step.signed(given), given).transfer(at, point.gap * at).value[0])
     reason = f"with c, over {max(point.xi_q, point.xi_c):.3g} repeats"
     q, gap = (Growth(name, "bounded", limit=sp.Float(v), reason=reason) for name, v in (("q", point.q), ("1 - c", point.gap)))
     return q, gap, steps_law(transfer)

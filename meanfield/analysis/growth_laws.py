@@ -147,7 +147,8 @@ class GrowthLaw(faces.Labelled):
         if missing:
             raise ValueError(f"missing parameters: {', '.join(missing)}")
         stages = tuple(Stage(s.block, s.law.put({sym: values[sym.name] for sym in rec.parameters})) for s in rec.unrolled)
-        steps = Steps(map_of(self.block), {s.name: float(values[s.name]) for s in rec.parameters})
+        given = {s.name: float(values[s.name]) for s in rec.parameters}
+        steps = Steps(map_of(self.block).signed(given), given)
         return transition_depth(stages, steps, start, apart)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None, depth: int = 10**5, **parameters: Any) -> matplotlib.axes.Axes:

@@ -59,7 +59,8 @@ def _basins(net: Block, values: Mapping[str, sp.Expr]) -> tuple[_Basin, ...]:
     step = map_of(net)
     if step.coupled or step.unresolved:
         return ()
-    steps = Steps(step, {name: float(v) for name, v in values.items()})
+    given = {name: float(v) for name, v in values.items()}
+    steps = Steps(step.signed(given), given)
 
     def growth(at: Floats) -> tuple[Floats, Floats, Floats]:
         moved, along, _ = steps.identical(at)

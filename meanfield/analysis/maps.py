@@ -233,6 +233,11 @@ class StepMap:
 
     recursion: Recursion
 
+    def signed(self, values: Mapping[str, Any]) -> StepMap:
+        """The same for parameters of the signs that these values have, where each has one."""
+        signs = {name: np.unique(np.sign(v)) for name, v in values.items()}
+        return _step_map(self.recursion.signed({name: int(own[0]) for name, own in signs.items() if own.size == 1}))
+
     @cached_property
     def stages(self) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
         """q' and delta' of each stage, in the q and delta before it."""
@@ -309,9 +314,13 @@ def map_of(net: Block) -> StepMap:
     ValueError
         The block depends on the depth or its index: then no repeat is like the next.
     """
-    rec = recursion(checked_block(net, "net"))
-    result = StepMap(rec)
+    result = _step_map(recursion(checked_block(net, "net")))
     depth = sorted({s.name for pair in result.stages for e in pair for s in e.free_symbols} & {"L", "l"})
     if depth:
         raise ValueError(f"net: it depends on {', '.join(depth)}, so its repeats are different maps and have no fixed point in common")
     return result
+
+
+@lru_cache(maxsize=256)
+def _step_map(rec: Recursion) -> StepMap:
+    return StepMap(rec)

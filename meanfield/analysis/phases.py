@@ -174,11 +174,12 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     if step.unresolved:
         raise ValueError(f"net: {step.unresolved}")
     x, y = (given[name] for name in names)
+    signed = step.signed(given)
     fixed = {name: float(v) for name, v in given.items() if name not in names}
 
     def grid(a: Floats, b: Floats) -> Grid:
         own = {names[0]: a, names[1]: b, **{name: np.full(a.size, v) for name, v in fixed.items()}}
-        return Grid(step, own)
+        return Grid(signed, own)
 
     first, second = (m.ravel() for m in np.meshgrid(x, y, indexing="ij"))
     everything = grid(first, second)

@@ -24,6 +24,7 @@ from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.patience import SECONDS, check_patience
 from meanfield.numeric.runs import bound_parameters, check_tokens, initial_moments
+from meanfield.numeric.signs import by_sign
 from meanfield.numeric.silence import deaf, silent, undefined
 from meanfield.numeric.store import execute, is_kept
 from meanfield.numeric.threads import share
@@ -173,15 +174,18 @@ def sensitivity(
     begin, pooled = (flat[0], flat[1]), start == "pooled"
     out = [np.empty(count) for _ in range(3)] + [np.empty((len(names), count)) for _ in range(3)]
     dumb, lost = np.zeros((2, count), dtype=bool)
-    parts: dict[frozenset[str], NDArray[np.int64]] = {}
-    for zero, points in zeros_of(rec, table):
-        dumb[points], lost[points] = silent(rec, zero), depth > 0 and undefined(rec, zero)
-        own_zero = zero if deaf(rec, zero) else frozenset()
-        parts[own_zero] = np.append(parts.get(own_zero, points[:0]), points)
-    for zero, points in parts.items():
-        kernel = kernel_of(rec, delta0 is not None, zero)
+    parts: dict[tuple[Recursion, frozenset[str]], NDArray[np.int64]] = {}
+    for signs, columns in by_sign(rec.unsigned, rec.parameters, table):
+        signed = rec.signed(signs)
+        for zero, among in zeros_of(signed, table[:, columns]):
+            points = columns[among]
+            dumb[points], lost[points] = silent(signed, zero), depth > 0 and undefined(signed, zero)
+            case = signed, zero if deaf(signed, zero) else frozenset()
+            parts[case] = np.append(parts.get(case, points[:0]), points)
+    for (signed, zero), points in parts.items():
+        kernel = kernel_of(signed, delta0 is not None, zero)
         own = (table[:, points].copy(), seeds[..., points].copy(), *(a[points] for a in begin))
-        for a, part in zip(out, _run(kernel, rec, depth, pooled, *own), strict=True):
+        for a, part in zip(out, _run(kernel, signed, depth, pooled, *own), strict=True):
             a[..., points] = part
     lost &= np.isnan(out[2])
     q_last, delta_last, log_last, dq, ddelta, dlog = (np.where(lost, np.nan, a) for a in out)

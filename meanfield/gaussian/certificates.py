@@ -21,9 +21,10 @@ from sympy import S
 from meanfield.gaussian import balls
 from meanfield.gaussian.atoms import Atom, NotClosed, atoms_of, derivative, products
 from meanfield.gaussian.differentials import differentiated_once
-from meanfield.gaussian.either_sign import Case, cases, unsigned
+from meanfield.gaussian.either_sign import unsigned
 from meanfield.gaussian.guards import unguarded
 from meanfield.gaussian.moments import Covariance, cross, mean
+from meanfield.gaussian.parameter_signs import Case, cases
 from meanfield.gaussian.powers import powers
 from meanfield.gaussian.precise import law_of, mean_of, product_mean_of
 from meanfield.gaussian.zeros import in_normal_form

@@ -12,12 +12,13 @@ from sympy import S
 from meanfield.faces import latex
 from meanfield.gaussian.atoms import Atom, Gate, NotClosed, atoms_of, products
 from meanfield.gaussian.certificates import CENTRED, Certificate, Law, certify
-from meanfield.gaussian.either_sign import cases, unsigned
+from meanfield.gaussian.either_sign import unsigned
 from meanfield.gaussian.expansions import folded
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.finiteness import finite
 from meanfield.gaussian.moments import Moment, Trace, cross_of, mean_of, pairs, total
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.parameter_signs import cases
 from meanfield.gaussian.powers import Powers, powers
 from meanfield.gaussian.special import NormalCDF, NormalDensity
 from meanfield.symbols import among_reals, known

@@ -326,10 +326,15 @@ class Expectation(Node):
         return beyond(self.integrand.xreplace({x: self.mean + x}), self.variance)
 
     def conditioned(self) -> sp.Expr:
-        rest, found = deltas(self.integrand)
-        if any(d.factor.has(sp.DiracDelta) and d.factor.xreplace({x: d.place}) != 0 for d in found):
+        f, law = self.integrand, self.args[1:]
+        case = next((t.args[0].cond for t in f.atoms(sp.Piecewise) if x not in t.free_symbols), None)
+        if case is not None:  # a delta that is there for some values of parameters
+            first, last = (Expectation(f.xreplace({case: holds}), *law) for holds in (sp.true, sp.false))
+            return sp.Piecewise((_without_deltas(first), case), (_without_deltas(last), True))
+        rest, found = deltas(f)
+        if any(_meets(d) for d in found):
             return S.Infinity  # the square of a delta
-        return Expectation(rest, self.variance, self.mean) + sp.Add(*[self._at(d) for d in found])
+        return Expectation(rest, *law) + sp.Add(*[self._at(d) for d in found if not d.factor.has(sp.DiracDelta)])
 
     def _at(self, d: Delta) -> sp.Expr:
         """E[factor delta^(k)(u - place)] = (-1)^k (factor density)^(k) there"""
@@ -392,6 +397,16 @@ def expansion_of(
         values, scale = {q1: law[0], p: law[1], q2: law[2]}, law[0] + law[2]
     own = tuple((c.subs(values, simultaneous=True), e) for c, e in terms)
     return Expansion(node, law, point, own, remainder.subs(q, scale))
+
+
+def _without_deltas(e: sp.Expr) -> sp.Expr:
+    return e.replace(lambda t: isinstance(t, Expectation) and t.integrand.has(sp.DiracDelta), lambda t: t.conditioned())
+
+
+def _meets(d: Delta) -> bool:
+    """whether another delta is at its place"""
+    there = d.factor.xreplace({x: d.place}).replace(sp.DiracDelta, lambda z, *_: S.Infinity if sp.expand(z) == 0 else S.Zero)
+    return bool(there.has(S.Infinity, S.NaN))
 
 
 def density(a: sp.Expr, mean: sp.Expr, variance: sp.Expr) -> sp.Expr:

@@ -10,7 +10,8 @@ import sympy as sp
 from sympy import Heaviside, S
 
 from meanfield.gaussian.essential import essential_places, jump_across
-from meanfield.gaussian.pieces import NotClosed, pieces_of
+from meanfield.gaussian.parameter_signs import cases, pivotal
+from meanfield.gaussian.pieces import NotClosed, UnknownSign, pieces_of
 from meanfield.gaussian.real_roots import located_pieces
 from meanfield.gaussian.smoothness import branch, is_smooth, triangle_waves, without_deltas
 from meanfield.gaussian.special import is_linear
@@ -51,8 +52,27 @@ def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
         try:
             plain = without_deltas(plain) + _jumps(e)
         except NotClosed:
-            return plain
+            return _by_place(plain)
     return _weighed(_across(e, plain), e)
+
+
+def _by_place(e: sp.Expr) -> sp.Expr:
+    """a function with each delta that a Piecewise holds beside it, weighed by the piece that is at its place"""
+
+    def apart(t: sp.Piecewise) -> sp.Expr:
+        places = {d.place for value, _ in t.args for d in deltas(value)[1]}
+        weights = {place: sp.Piecewise(*[(_weight_at(value, place), c.xreplace({x: place})) for value, c in t.args]) for place in places}
+        return without_deltas(t) + sp.Add(*[w * sp.DiracDelta(x - place) for place, w in weights.items()])
+
+    return e.replace(lambda t: isinstance(t, sp.Piecewise) and t.has(sp.DiracDelta) and has_places(t), apart)
+
+
+def _weight_at(e: sp.Expr, place: sp.Expr) -> sp.Expr:
+    """what stands before the delta at a place"""
+    found = [d for d in deltas(e)[1] if d.place == place]
+    if any(d.order for d in found):
+        raise ValueError(f"{e} holds the derivative of a delta in a piece that may not reach its place: write it outside of the pieces")
+    return sp.Add(*[d.factor.xreplace({x: place}) for d in found])
 
 
 def _signs(t: sp.Basic) -> list[sp.Expr]:
@@ -118,10 +138,15 @@ def has_places(e: sp.Expr) -> bool:
 
 
 def _jumps(e: sp.Expr) -> sp.Expr:
-    """the deltas of the derivative of a function"""
+    """the deltas of the derivative of a function; where what comes first hangs on the sign of a parameter, those of each case"""
     try:
         cuts, values = pieces_of(e)
         located = False
+    except UnknownSign as reason:
+        a = pivotal(reason.e)
+        if a is None:
+            raise
+        return _jumps_by_sign(e, a)
     except NotClosed:
         cuts, values = located_pieces(e)
         located = True
@@ -135,6 +160,18 @@ def _jumps(e: sp.Expr) -> sp.Expr:
         elif not (located and vanishes(jump)):
             total += (high - low) * sp.DiracDelta(x - cut)
     return total
+
+
+def _jumps_by_sign(e: sp.Expr, a: sp.Expr) -> sp.Expr:
+    """the same for either sign of an expression in parameters"""
+    weights: dict[int, dict[sp.Expr, sp.Expr]] = {1: {}, -1: {}}
+    for case in (case for case in cases(a) if case.sign):
+        for d in deltas(_jumps(case.put(e)))[1]:
+            place, own = case.restored(d.place), weights[case.sign]
+            own[place] = own.get(place, S.Zero) + case.restored(d.factor.xreplace({x: d.place}))
+    above, below = weights.values()
+    pairs = {place: (above.get(place, S.Zero), below.get(place, S.Zero)) for place in {**above, **below}}
+    return sp.Add(*[sp.Piecewise((first, a > 0), (last, True)) * sp.DiracDelta(x - place) for place, (first, last) in pairs.items()])
 
 
 def _across(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
@@ -180,8 +217,19 @@ def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
     except NotClosed:
         return plain
     slopes = [sp.powsimp(value.diff(x)) for value in values]
-    jumps = [(high - low).subs(x, cut) * sp.DiracDelta(x - cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    rises = [(high - low).subs(x, cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    jumps = [rise.replace(_is_open, _by_exponent) * sp.DiracDelta(x - cut) for cut, rise in zip(cuts, rises, strict=True)]
     return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True)) + sp.Add(*jumps)
+
+
+def _is_open(t: sp.Basic) -> bool:
+    """whether it is 0 to a power that may be 0"""
+    return bool(t.is_Pow and t.base == 0)
+
+
+def _by_exponent(t: sp.Pow) -> sp.Expr:
+    """0 to a power as what it is for a positive one, and beside that as 1: the slope of a negative power has no delta, and no variance"""
+    return sp.Piecewise((S.Zero, t.exp > 0), (S.One, True))
 
 
 def _weighed(rate: sp.Expr, e: sp.Expr, along: sp.Symbol = x) -> sp.Expr:

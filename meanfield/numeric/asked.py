@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
+from meanfield.gaussian.expectation import Node
 from meanfield.numeric.digits import doubles, vanishing
+from meanfield.symbols import signed
 
 __all__ = ["Asked", "rounding_of"]
 
@@ -25,6 +28,14 @@ class Asked:
     order: tuple[sp.Symbol, ...]
     bounds: bool = False
     reasons: list[ArithmeticError] = field(default_factory=list)
+
+    def signed(self, signs: Mapping[str, int]) -> Asked:
+        """The same where parameters are all positive, 1, or all negative, -1."""
+        put = {s: signed(s, signs[s.name]) for s in self.order if signs.get(s.name)}
+        if not put:
+            return self
+        e = self.expression.xreplace(put).replace(lambda t: isinstance(t, Node) and t.integrand.has(sp.DiracDelta), lambda t: t.doit())
+        return replace(self, expression=e, order=tuple(put.get(s, s) for s in self.order))
 
     def by_digits(self, table: Floats) -> tuple[Floats, Floats]:
         """The doubles nearest to the values, and their error bounds."""

@@ -123,7 +123,9 @@ def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
 def _exact(expression: sp.Expr) -> sp.Expr:
     if expression in (sp.oo, -sp.oo):  # as E phi'(u)^2 is where phi jumps
         return expression
-    return arguments.expression(expression, "expression")
+    cases = {t: sp.Dummy("case", real=True) for t in expression.atoms(sp.Piecewise) if t.args[-1].expr == sp.oo}  # for some parameters
+    kept = {letter: t for t, letter in cases.items()}
+    return arguments.expression(expression.xreplace(cases), "expression").xreplace(kept)
 
 
 @lru_cache(maxsize=512)

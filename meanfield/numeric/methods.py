@@ -15,7 +15,9 @@ from meanfield.numeric.asked import Asked, rounding_of
 from meanfield.numeric.bulk import are_many, in_bulk
 from meanfield.numeric.infinite import at_coincidence, refuse_divergent, refuse_infinite
 from meanfield.numeric.programs import program_of
+from meanfield.numeric.signs import by_sign
 from meanfield.numeric.summation import by_quadrature
+from meanfield.recurrence import without_signs
 
 __all__ = ["CANCELLED", "answered"]
 
@@ -31,6 +33,17 @@ DIGITS = 0.5
 
 def answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table; the bound is 0 where the value is infinite."""
+    parts = by_sign(without_signs((asked.expression,)), asked.order, table)
+    if len(parts) == 1:
+        return _answered(asked.signed(parts[0][0]), table)
+    out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
+    for signs, points in parts:
+        out[points], bound[points] = _answered(asked.signed(signs), table[:, points])
+    return out, bound
+
+
+def _answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+    """the same where the signs of parameters are known"""
     out, known = at_coincidence(asked.expression, asked.order, table, asked.reasons)
     bound = np.where(np.isinf(out), 0.0, rounding_of(np.where(np.isinf(out), 0.0, out)))
     if not known.all():

@@ -13,6 +13,7 @@ from meanfield.numeric.job import Job, Output
 from meanfield.numeric.launch import launch, shapes_of
 from meanfield.numeric.patience import DEEP, SECONDS, check_patience
 from meanfield.numeric.readers import Reader, reader_of
+from meanfield.numeric.signs import by_sign
 from meanfield.numeric.tables import growing
 from meanfield.numeric.trajectory import DEAF, JOINED, LOST, Kernel, by_quadrature, kernel_of
 from meanfield.progress import track
@@ -38,7 +39,21 @@ SHALLOW = (64, 512)
 
 def done(job: Job, memory: Floats | None = None) -> Output:
     """What comes out of a job, NaN where a point has gone bad; in that memory if it is given."""
-    _check_moments(job)
+    found = by_sign(job.rec.unsigned, job.rec.parameters, job.table)
+    parts = [(replace(job if len(found) == 1 else job.of(points), rec=job.rec.signed(signs)), points) for signs, points in found]
+    for part, _ in parts:
+        _check_moments(part)
+    if len(parts) == 1:
+        return _done(parts[0][0], memory)
+    out = job.output(memory)
+    for part, points in parts:
+        out.put(points, _done(part))
+    out.finish()
+    return out
+
+
+def _done(job: Job, memory: Floats | None = None) -> Output:
+    """the same where the signs of parameters are known"""
     out = job.output(memory)
     _fill(job, out)
     odd = np.flatnonzero((out.status >= JOINED) & (out.status < DEAF))
