@@ -103,7 +103,7 @@ def _reading(e: sp.Expr, order: tuple[sp.Symbol, ...]) -> _Reading | None:
         source = source_of(lowering, e, order)
     except NotTabulated:
         return None
-    if not lowering.tabulates:
+    if not lowering.tabulates or any(i.parameters for i in lowering.integrands.values()):
         return None
     shapes = [i.shape for i in lowering.integrands.values()]
     tables = tuple(table_of(f, slope) for f, slope in lowering.tabulated)

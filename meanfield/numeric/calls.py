@@ -159,12 +159,12 @@ class Calls:
 
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         centred = all(m == 0 for m in args[: _MEANS.get(kind, 0)])
-        if self.from_tables and not (kind in LOOKUPS and centred and all(map(_is_tabulated, integrands))):
+        if self.from_tables and not (kind in LOOKUPS and centred and all(i.about is None for i in integrands)):
             raise NotTabulated(kind)
         name = "_".join([kind, *(str(i.index) for i in (integrands if kind in _EVERY else integrands[:1]))])
         self.calls[name] = integrands
         self.centred = self.centred and centred
-        return sp.Function(name, real=True)(*args, *parameters_of(integrands))
+        return sp.Function(name, real=True)(*args, *([] if self.from_tables else parameters_of(integrands)))
 
     def quadrature(self, kind: str, functions: tuple[sp.Expr, ...], *args: sp.Expr) -> sp.Expr:
         """A quadrature call for functions of x."""
@@ -197,8 +197,9 @@ class Calls:
     @property
     def tabulates(self) -> bool:
         """Whether every quadrature call is one that tables answer: of a variance, or of a variance and a covariance, of what is not too
-        steep for them."""
-        return self.from_tables and bool(self.calls) and not any(steepens(i.expression, i.with_poles) for i in self.integrands.values())
+        steep for them; of what has parameters tables say whether they do, at each of their values."""
+        plain = (i for i in self.integrands.values() if not i.parameters)
+        return self.from_tables and bool(self.calls) and not any(steepens(i.expression, i.with_poles) for i in plain)
 
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
@@ -227,11 +228,6 @@ class Calls:
         calls = [(name.partition("_")[0], tuple(i.index for i in integrands)) for name, integrands in self.calls.items()]
         calls += [(kind, ()) for kind, *_ in self.moments]
         return Work(tuple(calls), sum(primitives.COSTS.get(name, 0.0) for name in self.used))
-
-
-def _is_tabulated(integrand: Integrand) -> bool:
-    """whether tables are of such functions: of x alone, about 0"""
-    return integrand.about is None and not integrand.parameters
 
 
 def parameters_of(integrands: tuple[Integrand, ...]) -> list[sp.Symbol]:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, leap_to
-from meanfield.numeric.readers import Reader
+from meanfield.numeric.readers import Reader, tables_at
 from meanfield.numeric.rest import precise_rates
 from meanfield.numeric.store import interpreted
-from meanfield.numeric.tables import ASKED, Table, growing, table_of
+from meanfield.numeric.tables import ASKED, Table, growing
 from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
 from meanfield.recurrence import Recursion
 
@@ -61,10 +61,11 @@ class Ends:
     paired: bool
 
     @classmethod
-    def of(cls, rec: Recursion, paired: bool, reader: Reader) -> Ends:
-        increments = increments_of(rec, paired, True)
-        beside = tuple(table_of(f, slope) for f, slope in increments.tabulated)
-        return cls(interpreted(reader.kernel.interpreted), increments, reader.tables, beside, rec, paired)
+    def of(cls, rec: Recursion, paired: bool, reader: Reader, values: Floats) -> Ends:
+        """At values of its parameters."""
+        increments, names = increments_of(rec, paired, True), reader.kernel.parameters
+        tables, beside = (tables_at(functions, names, values) for functions in (reader.functions, increments.tabulated))
+        return cls(interpreted(reader.kernel.interpreted), increments, tables, beside, rec, paired)
 
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
         """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""

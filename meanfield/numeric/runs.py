@@ -250,7 +250,7 @@ class Moments:
         """Of a point over all layers, a layer in closed form being 1."""
         reader = reader_of(self.recursion, self.delta0 is not None)
         kernel = by_quadrature(self.recursion, self.delta0 is not None) if reader is None else reader.kernel
-        return max(self.depth, 1) * kernel.layers * kernel.weight
+        return max(self.depth, 1) * kernel.layers * (kernel.weight if reader is None else reader.weight)
 
     def run(self, points: int, out: Floats | None = None) -> Run:
         """Do it; `points` are in the whole grid, of which this may be a chunk."""

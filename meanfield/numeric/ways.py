@@ -14,7 +14,7 @@ from meanfield.numeric.launch import launch, shapes_of
 from meanfield.numeric.patience import DEEP, SECONDS, check_patience
 from meanfield.numeric.readers import Reader, reader_of
 from meanfield.numeric.signs import by_sign
-from meanfield.numeric.tables import growing
+from meanfield.numeric.tables import Table, growing
 from meanfield.numeric.trajectory import DEAF, JOINED, LOST, Kernel, by_quadrature, kernel_of
 from meanfield.progress import track
 from meanfield.recurrence import Recursion
@@ -89,7 +89,7 @@ def _check_moments(job: Job) -> None:
     if job.device == "cpu" or not kernel_of(job.rec, job.paired).integrands:
         return
     reader = reader_of(job.rec, job.paired)
-    if reader is None or not reader.tables:
+    if reader is None or not reader.functions:
         raise ValueError(
             f"device = {job.device!r}: this network takes quadrature at every layer, which tables cannot hold: leave device out"
         )
@@ -153,9 +153,9 @@ def _holds(rec: Recursion, letter: str) -> bool:
 def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
     from meanfield.numeric.deep import Ends, end_of
 
-    ends, count = Ends.of(job.rec, job.paired, reader), job.q0.shape[0]
-    left = []
+    count, left = job.q0.shape[0], []
     for g in track(range(count), "propagate", count):
+        ends = Ends.of(job.rec, job.paired, reader, job.table[:, g])
         found = end_of(ends, job.table[:, g], float(job.q0[g]), float(job.delta0[g]), float(job.pooled), job.marks)
         if found is None:
             left.append(g)
@@ -209,16 +209,22 @@ def _from_tables(job: Job, out: Output) -> NDArray[np.int64]:
     kernel, count = kernel_of(job.rec, job.paired), job.q0.shape[0]
     worth = not job.alone or kernel.work.worth_tables(job.depth * kernel.layers)
     reader = reader_of(job.rec, job.paired) if worth else None
-    if reader is None or not reader.tables:
+    if reader is None or not reader.functions:
         return np.arange(count)
     _check_patience(job, reader.kernel, " from tables, where these reach,")
-    with growing(reader.tables):
-        return _reading(job, out, reader)
+    groups, left = list(reader.by_values(job.table)), []
+    for points, tables in track(groups, "propagate", len(groups)):
+        part, found = (job, out) if len(groups) == 1 else (job.of(points), job.of(points).output())
+        with growing(() if reader.parameters else tables):
+            left.append(points[_reading(part, found, reader.kernel, tables)])
+        if part is not job:
+            out.put(points, found)
+    return np.sort(np.concatenate(left))
 
 
-def _reading(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
-    """the same with the tables that there are"""
-    kernel, tables, count = reader.kernel, reader.tables, job.q0.shape[0]
+def _reading(job: Job, out: Output, kernel: Kernel, tables: tuple[Table, ...]) -> NDArray[np.int64]:
+    """those that these tables do not answer"""
+    count = job.q0.shape[0]
     if not all(table.begun for table in tables):
         shapes_of(job, kernel, out)  # panels follow from them
 

@@ -87,6 +87,9 @@ assert agree(relu, 5, 1.0, c=0.5, sigma_w=[0.0, 1.0], sigma_b=0.3).status.tolist
 agree(mf.mlp(mf.gelu), 9, 1.0, c=[0.0, 0.5, 1 - 1e-9], sigma_w=1.4, sigma_b=0.1)
 assert agree(relu, 5, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.0).status == "ok"
 
+# tables for each value of a parameter
+agree(mf.mlp(mf.Activation(sp.tanh(sp.Symbol("a") * mf.x) + mf.x / 5)), 3, 1.0, c=0.5, sigma_w=1.3, sigma_b=0.1, a=[0.7, 0.7, 1.5])
+
 # a variance beyond the panels of tables, where the processor goes on by quadrature
 agree(mf.mlp(mf.tanh), 2, [1.0, 1e13], c=0.5, sigma_w=1.3, sigma_b=0.1)
 

@@ -1,0 +1,104 @@
+"""Activations with parameters: what symbols say of their signs changes nothing, nor whether a value is a parameter or written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import meanfield as mf
+
+x = mf.x
+PLAIN, REAL, POSITIVE = sp.Symbol("b"), sp.Symbol("b", real=True), sp.Symbol("b", positive=True)
+
+#: expressions in b, and its values, with q from moderate to where an exponential of it overflows
+FUNCTIONS = {
+    "power": (lambda b: sp.sign(x) * sp.Abs(x) ** b, (0.7, 1.5)),  # has a jump for b = 0 alone
+    "soft ends": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (sp.sign(x) * (b + sp.log(1 + sp.Abs(x) - b)), True)), (0.9, 2.0)),
+    "clipped": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (b * sp.sign(x), True)), (0.4, 1.3)),
+    "windowed": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (0, True)) + sp.tanh(x), (0.4, 1.3)),  # jumps at b and -b
+    "swish": (lambda b: x / (1 + sp.exp(-b * x)), (-2.0, 0.7, 1.3)),
+    "softplus": (lambda b: sp.log(1 + sp.exp(b * x)) / b, (-2.0, 0.7, 1.3)),
+    "sinc": (lambda b: sp.sin(b * x) / x, (-3.0, 0.4, 3.0)),  # 0/0 where a node is
+    "bounded": (lambda b: sp.Min(sp.exp(x) - 1, b), (0.5, 2.0)),
+    "two of them": (lambda b: sp.tanh(b * x) + x / 5, (-0.7, 0.0, 1.3)),  # of no common scale
+}
+QS = (0.3, 3.0, 3e3, 1e5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("b", [PLAIN, REAL, POSITIVE], ids=["plain", "real", "positive"])
+def test_a_parameter_is_as_good_as_its_value(name: str, b: sp.Symbol) -> None:
+    make, values = FUNCTIONS[name]
+    values = tuple(v for v in values if b is not POSITIVE or v > 0)
+    qs = QS[:2] if name == "sinc" else QS  # which oscillates
+    setting = {"depth": 2, "q": np.array(qs), "c": 0.6, "sigma_w": 1.2, "sigma_b": 0.1}
+    run = mf.propagate(mf.mlp(mf.Activation(make(b))), **setting, b=np.array(values)[:, None])
+    assert run.q.shape == (len(values), len(qs), 3)
+    for k, value in enumerate(values):
+        own = mf.propagate(mf.mlp(mf.Activation(make(sp.Rational(value)))), **setting)
+        assert (run.status[k] == own.status).all()
+        assert np.isfinite(own.q).all()
+        np.testing.assert_allclose(run.q[k], own.q, rtol=1e-11)
+        np.testing.assert_allclose(run.gap[k], own.gap, rtol=1e-10)
+        np.testing.assert_allclose(run.log_apjn[k], own.log_apjn, atol=1e-10)
+
+
+def test_signs_may_be_mixed() -> None:
+    """a point has the same bits whatever others are run with it"""
+    net = mf.mlp(mf.Activation(x / (1 + sp.exp(-PLAIN * x))))
+    setting = {"depth": 5, "q": 1.0, "c": 0.3, "sigma_w": 1.3, "sigma_b": 0.2}
+    values = np.array([-1.5, 0.0, 0.5, -0.2, 2.0])
+    run = mf.propagate(net, **setting, b=values)
+    assert (run.status == "ok").all()
+    assert run.q[1] == pytest.approx(mf.propagate(mf.mlp(mf.Activation(x / 2)), **setting).q, rel=1e-13)
+    for k in range(len(values)):
+        two = mf.propagate(net, **setting, b=values[[k, k]])
+        assert (two.q[0] == run.q[k]).all()
+        assert (two.log_apjn[0] == run.log_apjn[k]).all()
+
+
+def test_where_a_delta_is_hangs_on_a_sign() -> None:
+    phi = mf.Activation(sp.Piecewise((x, sp.Abs(x) < PLAIN), (PLAIN * sp.sign(x), True)))
+    square = phi.derivative.second_moment(mf.q)
+    values = mf.evaluate(square, q=1.0, b=[-0.9, 0.9])
+    assert values[0] == np.inf
+    assert values[1] == pytest.approx(float(sp.erf(0.9 / sp.sqrt(2)).n()), rel=1e-14)
+    assert float(mf.evaluate(square, q=1, b=sp.Rational(9, 10), digits=20)) == pytest.approx(values[1], rel=1e-15)
+    net = mf.mlp(phi)
+    run = mf.propagate(net, 3, 1.0, c=0.6, b=np.array([-0.9, 0.9]), sigma_w=1.5, sigma_b=0.1)
+    assert run.status.tolist() == ["infinite APJN", "ok"]
+    pair = mf.propagate(net, 2, 1.0, q2=0.5, c=0.6, b=np.array([-0.9, 0.9]), sigma_w=1.5, sigma_b=0.1)
+    assert np.isposinf(pair.log_apjn[0, 0])
+    assert np.isfinite(pair.log_apjn[1]).all()
+
+
+def test_what_is_asked_of_a_network_with_a_plain_parameter() -> None:
+    nets = [mf.mlp(mf.Activation(sp.Piecewise((x, sp.Abs(x) < b), (b * sp.sign(x), True)))) for b in (PLAIN, POSITIVE)]
+    plain, positive = (mf.fixed_points(net, sigma_w=1.5, sigma_b=0.1, b=0.9) for net in nets)
+    for first, second in zip(plain, positive, strict=True):
+        assert (first.q, first.c, first.chi) == pytest.approx((second.q, second.c, second.chi), rel=1e-12)
+    assert dict(mf.critical(nets[0], q=1.0, b=0.9)) == pytest.approx(dict(mf.critical(nets[1], q=1.0, b=0.9)), rel=1e-12)
+    assert dict(mf.critical(nets[0], q=1.0, sigma_b=0.1)) == pytest.approx(dict(mf.critical(nets[1], q=1.0, sigma_b=0.1)), rel=1e-12)
+    slopes = [mf.sensitivity(net, 2, 1.0, c=0.6, b=0.9, sigma_w=1.5, sigma_b=0.1) for net in nets]
+    assert slopes[0].dlog_apjn == pytest.approx(slopes[1].dlog_apjn, rel=1e-12)
+    grids = [mf.phase_diagram(net, sigma_w=np.linspace(0.5, 2, 4), b=np.linspace(0.1, 2, 3), sigma_b=0.1) for net in nets]
+    assert (grids[0].phase == grids[1].phase).all()
+    law = mf.growth(nets[0])
+    assert law.apjn.kind == "undetermined"
+    assert mf.growth(nets[0], b=0.9, sigma_w=1.5, sigma_b=0.1).apjn.kind == "exponential"
+
+
+def test_tables_are_of_each_value() -> None:
+    """the bits of the network with the number written out, on a grid, and very deep"""
+    a = sp.Symbol("a", positive=True)
+    setting = {"depth": 60, "q": 1.0, "c": 0.6, "sigma_b": 0.1, "record": "last"}
+    net, values, weights = mf.mlp(mf.Activation(sp.tanh(a * x) + x / 5)), np.array([0.75, 1.5]), np.linspace(0.8, 1.5, 40)
+    run = mf.propagate(net, **setting, sigma_w=weights, a=values[:, None])
+    for k, value in enumerate(values):
+        own = mf.mlp(mf.Activation(sp.tanh(sp.Rational(value) * x) + x / 5))
+        with_number = mf.propagate(own, **setting, sigma_w=weights)
+        assert (run.q[k] == with_number.q).all()
+        assert (run.log_apjn[k] == with_number.log_apjn).all()
+        deep = {**setting, "depth": 10**9, "sigma_w": 1.1}
+        assert mf.propagate(net, **deep, a=value).log_apjn == pytest.approx(mf.propagate(own, **deep).log_apjn, rel=1e-14)
