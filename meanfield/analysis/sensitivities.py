@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -256,12 +257,13 @@ def _run(
     layers = depth * sum(stage.times for stage in rec.stages)
     milliseconds = layers * count * kernel.work.milliseconds(shapes)
     check_patience(depth, layers, milliseconds / (1e3 * FASTER * SECONDS), "derivatives go layer by layer")
-    halt = np.zeros(1, dtype=np.int64)
+    halt = np.zeros(2, dtype=np.int64)
     given = (halt, depth, float(pooled), table, seeds, np.empty((directions, 4)), q0, delta0, *out, *shapes)
     if patient(milliseconds, is_kept(kernel.source, "tangents")):
         execute(kernel.source, "tangents", given, small=True)
     else:
-        share(lambda part: execute(kernel.source, "tangents", part, small=False), [given], "sensitivity", lambda: halt.fill(1))
+        run = partial(execute, kernel.source, "tangents", small=False)
+        share(run, [given], "sensitivity", lambda: halt.fill(1), lambda: halt[1] / (depth * count))
     return out
 
 

@@ -23,7 +23,8 @@ q, p, delta = (known(name) for name in ("q", "p", "delta"))
 
 _LOOPS = '''
 def tangents(halt, depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_out, log_out, dq_out, ddelta_out, dlog_out{shapes}):
-    """Fill the state and ln J at every grid point, and their tangents for every row of seeds. halt[0] > 0 ends it."""
+    """Fill the state and ln J at every grid point, and their tangents for every row of seeds. halt[0] > 0 ends it; halt[1]
+    counts repeats."""
     L = float(depth)
     count = seeds.shape[0]
     for g in range(q0.shape[0]):
@@ -41,6 +42,7 @@ def tangents(halt, depth, pooled, values, seeds, dots, q0, delta0, q_out, delta_
         for l in range(depth):
             if halt[0] > 0:
                 return
+            halt[1] += 1
             q, delta, a, b, e = step({call})
         total = a + pooled * b
         q_out[g] = q

@@ -23,6 +23,7 @@ from meanfield.numeric.rest import precise_rates
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, growing
 from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
+from meanfield.numeric.wide_steps import wide_added
 from meanfield.recurrence import Recursion
 
 __all__ = ["Ends", "end_of"]
@@ -139,10 +140,15 @@ def _end_of(
     steps: list[Step],
 ) -> dict[str, Any]:
     m, depth = ends.module, int(marks[-1])
-    s = m.workspace(m.SIZE)
-    m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
-    m.begin(s, 0, 0.0)
-    trail = Trail(m, marks, pooled, reading[0], s)
+
+    def begun() -> Trail:
+        s = m.workspace(m.SIZE)
+        m.load(s, 0, 0, values[:, None], np.array([q]), np.array([delta]), float(depth))
+        m.begin(s, 0, 0.0)
+        return Trail(m, marks, pooled, reading[0], s)
+
+    trail = begun()
+    s = trail.s
     trouble: Exception = Beyond(f"{depth} repeats are too few to leap over")
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
@@ -163,6 +169,16 @@ def _end_of(
                 trouble = reason
                 if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
                     raise
+    if isinstance(trouble, Beyond) or not isinstance(trouble, Rough):
+        raise trouble
+    added = wide_added(ends.rec, ends.paired, values, depth)  # what is left of it in doubles may be rounding
+    for target in (n for n in TRIED if n < depth):
+        trail = begun()
+        trail.on(target)
+        try:
+            return _leapt(trail, delta, added, 1.0)
+        except TROUBLE as reason:
+            trouble = reason
     raise trouble
 
 
@@ -233,7 +249,7 @@ def _nudged(trail: Trail, added: Added) -> Floats:
     """what a repeat adds where the state stands, and next to it in q and in delta/q"""
     m, s = trail.module, trail.s
     y = np.array([s[m.Q], s[m.DELTA], s[m.B] / s[m.A], trail.n])
-    return added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0, 1.0], y * [1.0, 1.0 + NUDGE, 1.0, 1.0]]).T)
+    return np.asarray(added(np.array([y, y * [1.0 + NUDGE, 1.0 + NUDGE, 1.0, 1.0], y * [1.0, 1.0 + NUDGE, 1.0, 1.0]]).T), dtype=np.float64)
 
 
 def _slowest(trail: Trail, found: Floats, fine: bool) -> float:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -188,14 +189,14 @@ def _numbers(named: dict[sp.Symbol, sp.Expr], letters: set[sp.Symbol]) -> dict[s
     return {symbol: written for symbol, written in plain.items() if isinstance(symbol, sp.Dummy)}
 
 
-def added_by(increments: Increments, values: Floats, depth: int, reading: list[Floats]) -> Callable[[Floats], Floats]:
+def added_by(increments: Increments, values: Floats, depth: int, reading: list[Floats]) -> Callable[[NDArray[np.floating[Any]]], Floats]:
     """What maps rows of q, delta, the ratio and l to what a repeat adds, as `added` says it, with what quadrature or tables read."""
     each = compiled(increments.text, "added_to_each")
     numbers = _exactly(increments.numbers, increments.parameters, (*map(float, values), float(depth)))
     given = (np.array([*values, *numbers], dtype=np.float64), float(depth), *reading)
 
-    def added(states: Floats) -> Floats:
-        rows, out = np.ascontiguousarray(states.T), np.empty((states.shape[1], 5))
+    def added(states: NDArray[np.floating[Any]]) -> Floats:
+        rows, out = np.ascontiguousarray(states.T, dtype=np.float64), np.empty((states.shape[1], 5))
         each(rows, *given, out)
         return out.T
 

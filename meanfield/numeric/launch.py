@@ -81,14 +81,15 @@ def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], millisecon
     run = compiled(kernel.compiled(lanes), _ENTRY).form((0, 0, *arguments), free=2)
     size = lanes * max(SHARED if kernel.panelled else 1, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
-    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1))
+    passes = layers if job.marks.size == 1 else max(layers, 2 * layers - segment)  # all but the last segment are gone through again
+    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1), lambda: halt[1] / passes)
     if kernel.work or not flushes():
         out.flush()
 
 
 def _unhalted() -> NDArray[np.int64]:
-    """what a run looks at after every layer: it ends where that is not 0"""
-    return np.zeros(1, dtype=np.int64)
+    """what a run looks at after every layer, it ends where the first number is not 0, and the layers that it has done of a single point"""
+    return np.zeros(2, dtype=np.int64)
 
 
 def _arguments(job: Job, out: Output, segment: int, halt: NDArray[np.int64], rows: list[Floats]) -> tuple[Any, ...]:

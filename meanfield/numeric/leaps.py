@@ -13,15 +13,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEFT", "LENIENT", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
+__all__ = ["WIDE", "LEFT", "LENIENT", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
+#: what states are made of on a leap: where a platform has no more than doubles, these
+WIDE = np.longdouble
+Wide = NDArray[np.longdouble]
+Numbers = NDArray[np.floating[Any]]
 #: rows of q, delta, ratio, n -> what a repeat adds to the logs of q and of delta/q, to the ratio, to the logs of the row and of chi over q
-Added = Callable[[Floats], Floats]
+Added = Callable[[Numbers], Numbers]
 
 POINTS = 24
 #: from which depth to which: first, at most, at least
@@ -38,6 +43,8 @@ FAINT, UNSEEN = 1e-306, 1e-34
 STEPS = 64
 #: Newton steps: with a new Jacobian, at most, and the size of the last
 FRESH, NEWTON, SETTLED = 2, 10, 1e-13
+#: of a sum, what is nothing
+ROUNDED = float(np.finfo(WIDE).eps) / 16
 
 
 class Rough(ArithmeticError):
@@ -60,6 +67,11 @@ class State:
     log: float
     chi_log: float
 
+    @property
+    def rounded(self) -> State:
+        """The same in doubles."""
+        return State(*map(float, (self.n, self.q, self.delta, self.ratio, self.log, self.chi_log)))
+
 
 @dataclass(frozen=True)
 class Leap:
@@ -68,11 +80,11 @@ class Leap:
 
     start: float
     ratio: float
-    begin: Floats
-    moved: Floats
-    sums: Floats
+    begin: Wide
+    moved: Wide
+    sums: Wide
 
-    def at(self, n: Floats) -> tuple[Floats, Floats]:
+    def at(self, n: Floats) -> tuple[Wide, Wide]:
         """q, delta, ratio of the row and n, and log and chi_log, at other depths on the way."""
         weights = _between(np.log(n / self.start) / math.log(self.ratio))
         return _states(self.begin, self.moved @ weights.T, n), self.sums @ weights.T
@@ -103,7 +115,7 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
         end = state.n + min(lasting, sinking)
         most = min(depth, end) / state.n
         if most < 1.0 + 1.0 / state.n:
-            return state
+            return state.rounded
         last = most <= ratio
         try:
             state, leap = _leap(added, state, most if last else min(ratio, math.sqrt(most)), lenient)
@@ -116,8 +128,8 @@ def leap_to(added: Added, state: State, depth: float, path: list[Leap] | None = 
                 raise
             continue
         if last and end >= depth:
-            return replace(state, n=depth)
-    return state
+            return replace(state.rounded, n=depth)
+    return state.rounded
 
 
 def _lasting(added: Added, state: State) -> tuple[float, float]:
@@ -130,26 +142,25 @@ def _lasting(added: Added, state: State) -> tuple[float, float]:
     return lasting, math.log(FAINT / state.delta) / fall if fall < 0.0 < state.delta else math.inf
 
 
-def _states(begin: Floats, moved: Floats, n: Floats) -> Floats:
+def _states(begin: Wide, moved: Wide, n: Numbers) -> Wide:
     """q, delta and ratio of the row, so far from the first ones, and n"""
     return np.array([begin[0] * np.exp(moved[0]), begin[1] * np.exp(moved[0] + moved[1]), begin[2] + moved[2], n])
 
 
 def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[State, Leap]:
-    start = np.array([state.q, state.delta, state.ratio])
+    start = np.array([state.q, state.delta, state.ratio], dtype=WIDE)
     moving = [i for i in range(3) if start[i] != 0.0]
-    n = state.n * np.exp(_points() * math.log(ratio))
-    difference = _difference(np.log1p(1.0 / n) / math.log(ratio))
-    inverse = np.linalg.inv(difference[1:, 1:])
+    n = state.n * np.exp(_points() * np.log(WIDE(ratio)))
+    difference = _difference(np.log1p(1.0 / n) / np.log(WIDE(ratio)))
 
-    def rates(y: Floats) -> Floats:
+    def rates(y: Numbers) -> Numbers:
         found = added(y)
         if not np.isfinite(found).all():
             raise Beyond("the recursion leaves the doubles")
         return found
 
-    def full(z: Floats) -> Floats:
-        moved = np.zeros((3, POINTS))
+    def full(z: Numbers) -> Wide:
+        moved = np.zeros((3, POINTS), dtype=WIDE)
         moved[moving, 1:] = z
         return moved
 
@@ -163,7 +174,7 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
             rest = z @ difference[1:, 1:].T - f[moving, 1:]
             if turn < FRESH:
                 jacobian, damping = _jacobian(rates, y, f, moving, difference)
-            step = np.linalg.solve(jacobian, -rest.ravel()).reshape(z.shape)
+            step = np.linalg.solve(jacobian, -_doubles(rest).ravel()).reshape(z.shape)
             z = z + step
             scale = np.array([1.0 if i < 2 else float(np.abs(start[i])) for i in moving])[:, None]
             before, size = size, float(np.abs(step / scale).max())
@@ -174,13 +185,25 @@ def _leap(added: Added, state: State, ratio: float, lenient: float) -> tuple[Sta
     moved = full(z)
     y = _states(start, moved, n)
     f = rates(y)
-    grown = moved[0] + np.concatenate([np.zeros((2, 1)), f[3:, 1:] @ inverse.T], 1)
+    grown = moved[0] + np.concatenate([np.zeros((2, 1)), _solved(difference[1:, 1:], f[3:, 1:].T).T], 1)
     sizes = np.concatenate([scale[:, 0], np.maximum(1.0, [abs(state.log), abs(state.chi_log)])])
-    _check_coefficients(np.concatenate([moved[moving], grown]) / sizes[:, None], state.n, lenient)
-    totals = np.array([[state.log], [state.chi_log]]) + grown
-    leap = Leap(state.n, ratio, start, moved, totals)
+    _check_coefficients(np.concatenate([moved[moving], grown]) / sizes[:, None], float(state.n), lenient)
+    totals = np.array([[state.log], [state.chi_log]], dtype=WIDE) + grown
+    leap = Leap(float(state.n), ratio, start, moved, totals)
     _check_between(leap, moving, rates, scale, damping, lenient)
-    return State(state.n * ratio, *map(float, y[:3, -1]), *map(float, totals[:, -1])), leap
+    return State(*[state.n * WIDE(ratio), *y[:3, -1], *totals[:, -1]]), leap
+
+
+def _solved(matrix: Wide, right: Numbers) -> Wide:
+    """the solution of linear equations to all digits there are: one in doubles, and what that leaves"""
+    total = np.zeros(right.shape, dtype=WIDE)
+    for _ in range(3):
+        total = total + np.linalg.solve(_doubles(matrix), _doubles(right - matrix @ total))
+    return total
+
+
+def _doubles(values: Numbers) -> Floats:
+    return np.asarray(values, dtype=np.float64)
 
 
 def back_over(leap: Leap, added: Added, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
@@ -227,8 +250,8 @@ def _back_by_steps(leap: Leap, added: Added, start: float, column: Column, marks
 
 def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
     ratio = column.n / start
-    n = start * np.exp(_points() * math.log(ratio))
-    difference = _difference(np.log1p(1.0 / n) / math.log(ratio))[:-1, :-1]
+    n = start * np.exp(_doubles(_points()) * math.log(ratio))
+    difference = _doubles(_difference(np.log1p(1.0 / n) / math.log(ratio)))[:-1, :-1]
     t, chi, _ = _transfers(leap, added, n)
     x = np.full(POINTS, column.ratio)
     for _ in range(NEWTON):
@@ -244,14 +267,14 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     logs = np.array([np.log1p(factor), chi])
     steady = logs[:, -1:]  # what they have in common adds up without a matrix
     sums = np.linalg.solve(difference, (steady - logs)[:, :-1].T).T
-    risen = np.log(leap.at(n)[0][0])
+    risen = _doubles(np.log(leap.at(n)[0][0]))
     z = np.concatenate([[x - x[-1]], risen[-1] - risen + np.concatenate([sums, np.zeros((2, 1))], 1)])
     scale = np.array([max(1.0, np.abs(x).max()), max(1.0, abs(column.log)), max(1.0, abs(column.chi_log))])
     _check_coefficients(z / scale[:, None], start)
     t_between, weights = np.array([0.37, 0.71]), _between(np.array([0.37, 0.71]))
     at = start * np.exp(t_between * math.log(ratio))
-    found = _powers(np.log1p(1.0 / at) / math.log(ratio), weights) @ z[0]
-    wrong = float((np.abs(found - _change(_transfers(leap, added, at)[0], x @ weights.T)[0]) * at).max())
+    found = _doubles(_powers(np.log1p(1.0 / at) / math.log(ratio), weights)) @ z[0]
+    wrong = float((np.abs(found - _change(_transfers(leap, added, at)[0], x @ _doubles(weights).T)[0]) * at).max())
     if not wrong <= LEFT * scale[0]:
         raise Rough(f"the equation of the column is off by {wrong:.1e} between the points of a leap from {start:.3g}")
     known = z + np.array([[column.ratio], [column.log], [column.chi_log]])
@@ -259,7 +282,7 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     def of(n: float, values: Floats) -> Column:
         return Column(n, float(values[0]), *map(float, values[1:] + steady[:, 0] * (column.n - n)))
 
-    there = known @ _between(np.log(marks / start) / math.log(ratio)).T
+    there = known @ _doubles(_between(np.log(marks / start) / math.log(ratio))).T
     return of(start, known[:, 0]), [of(m, v) for m, v in zip(marks.tolist(), there.T, strict=True)]
 
 
@@ -267,7 +290,7 @@ def _transfers(leap: Leap, added: Added, n: Floats) -> tuple[Floats, Floats, Flo
     """T_00 - 1, T_01, T_10, T_11 - 1 of the repeats that start there over q'/q, from what they do to the rows (1, 0) and (1, 1), log chi
     over that, and its logarithm"""
     y, _ = leap.at(n)
-    first, both = (added(np.array([*y[:2], np.full(n.size, row), n])) for row in (0.0, 1.0))
+    first, both = (_doubles(added(np.array([*y[:2], np.full(n.size, row), n]))) for row in (0.0, 1.0))
     a, sum_ = np.expm1(first[3]), np.expm1(both[3])
     t01 = first[2] * (1.0 + a)
     return np.array([a, t01, sum_ - a, both[2] * (1.0 + sum_) + sum_ - t01]), first[4], first[0]
@@ -281,18 +304,19 @@ def _change(t: Floats, x: Floats) -> tuple[Floats, Floats]:
     return change, (a - d + 2.0 * x * t01 + change * t01) / low
 
 
-def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: list[int], difference: Floats) -> tuple[Floats, Floats]:
+def _jacobian(rates: Added, y: Wide, f: Numbers, moving: list[int], difference: Wide) -> tuple[Floats, Floats]:
     """of the equation at the points, and how fast what moves comes to rest at each of them, from repeat to repeat"""
     size, k = len(moving), POINTS - 1
     damping = np.empty((size, POINTS))
-    matrix = np.asarray(np.kron(np.eye(size), difference[1:, 1:]), dtype=np.float64)
+    matrix = np.asarray(np.kron(np.eye(size), _doubles(difference[1:, 1:])), dtype=np.float64)
     at = np.arange(k)
     for column, j in enumerate(moving):
         nudged = y.copy()
         nudged[j] *= 1.0 + 1e-7
         nudged[1] *= 1.0 + 1e-7 * (j == 0)  # delta/q stays
         with np.errstate(all="ignore"):
-            slopes = (rates(nudged) - f)[:3] / (nudged[j] / y[j] - 1.0 if j < 2 else nudged[j] - y[j])
+            change = nudged[j] / y[j] - 1.0 if j < 2 else nudged[j] - y[j]
+            slopes = _doubles((rates(nudged) - f)[:3] / change)
         if not np.isfinite(slopes).all():
             raise Beyond("the recursion leaves the doubles")
         damping[column] = np.maximum(-slopes[j], 0.0)
@@ -301,39 +325,38 @@ def _jacobian(rates: Callable[[Floats], Floats], y: Floats, f: Floats, moving: l
     return matrix, damping
 
 
-def _check_coefficients(z: Floats, start: float, lenient: float = 1.0) -> None:
-    coefficients = np.abs(np.fft.rfft(np.concatenate([z, z[:, -2:0:-1]], 1), axis=1)) / (POINTS - 1)
+def _check_coefficients(z: Numbers, start: float, lenient: float = 1.0) -> None:
+    coefficients = np.abs(np.fft.rfft(_doubles(np.concatenate([z, z[:, -2:0:-1]], 1)), axis=1)) / (POINTS - 1)
     last = float(coefficients[:, -3:].max())
     if not last <= SMOOTH * lenient:
         raise Rough(f"the last coefficients of a leap from {start:.3g} are {last:.1e} of the state")
 
 
-def _check_between(
-    leap: Leap, moving: list[int], rates: Callable[[Floats], Floats], scale: Floats, damping: Floats, lenient: float
-) -> None:
+def _check_between(leap: Leap, moving: list[int], rates: Added, scale: Floats, damping: Floats, lenient: float) -> None:
     """the equation between the points: what is wrong with it lasts for as long as the way is, or until it is damped"""
     t = np.array([0.37, 0.71])
     weights = _between(t)
-    at = leap.start * np.exp(t * math.log(leap.ratio))
+    at = leap.start * np.exp(t * np.log(WIDE(leap.ratio)))
     there = _states(leap.begin, leap.moved @ weights.T, at)
-    found = (_powers(np.log1p(1.0 / at) / math.log(leap.ratio), weights) @ leap.moved[moving].T).T
-    lasts = 1.0 / (1.0 / at + np.maximum(damping @ weights.T, 0.0))
+    found = (_powers(np.log1p(1.0 / at) / np.log(WIDE(leap.ratio)), weights) @ leap.moved[moving].T).T
+    lasts = 1.0 / (1.0 / at + np.maximum(damping @ _doubles(weights).T, 0.0))
     wrong = float((np.abs(found - rates(there)[moving]) * lasts / scale).max())
     if not wrong <= LEFT * lenient:
         raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {leap.start:.3g}")
 
 
 @lru_cache(maxsize=1)
-def _points() -> Floats:
-    return np.asarray(0.5 * (1.0 - np.cos(np.pi * np.arange(POINTS) / (POINTS - 1))))
+def _points() -> Wide:
+    angle = np.arange(POINTS) / WIDE(2 * (POINTS - 1)) * (4 * np.arctan(WIDE(1)))
+    return np.asarray(np.sin(angle) ** 2, dtype=WIDE)
 
 
 @lru_cache(maxsize=1)
-def _derivatives() -> tuple[Floats, ...]:
+def _derivatives() -> tuple[Wide, ...]:
     """powers of the matrix of the derivative at the points of [0, 1], whose rows sum to 0"""
     s, w = _points(), _barycentric()
-    apart = s[:, None] - s[None, :] + np.eye(POINTS)
-    D = w[None, :] / w[:, None] / apart
+    apart = s[:, None] - s[None, :] + np.eye(POINTS, dtype=WIDE)
+    D: Wide = w[None, :] / w[:, None] / apart
     np.fill_diagonal(D, 0.0)
     np.fill_diagonal(D, -D.sum(1))
     powers = [D]
@@ -343,31 +366,31 @@ def _derivatives() -> tuple[Floats, ...]:
     return tuple(powers)
 
 
-def _barycentric() -> Floats:
-    w = (-1.0) ** np.arange(POINTS)
+def _barycentric() -> Wide:
+    w = (-np.ones(POINTS, dtype=WIDE)) ** np.arange(POINTS)
     w[[0, -1]] /= 2.0
-    return np.asarray(w)
+    return w
 
 
-def _between(t: Floats) -> Floats:
+def _between(t: Numbers) -> Wide:
     """interpolation from the points to others, or to themselves"""
     apart = t[:, None] - _points()[None, :]
     at_point = (apart == 0.0).any(1)
     quotients = _barycentric() / np.where(apart == 0.0, 1.0, apart)
-    return np.asarray(np.where(at_point[:, None], apart == 0.0, quotients / quotients.sum(1, keepdims=True)), dtype=np.float64)
+    return np.asarray(np.where(at_point[:, None], apart == 0.0, quotients / quotients.sum(1, keepdims=True)), dtype=WIDE)
 
 
-def _powers(h: Floats, rows: Floats) -> Floats:
+def _powers(h: Numbers, rows: Wide) -> Wide:
     """e^{h D} - 1 in those rows, h[i] in row i"""
     total, factor = np.zeros_like(rows), np.ones_like(h)
     for m, D in enumerate(_derivatives(), 1):
         factor = factor * h / m
         term = factor[:, None] * (rows @ D)
         total += term
-        if np.abs(term).max() < 1e-17 * np.abs(total).max():
+        if np.abs(term).max() < ROUNDED * np.abs(total).max():
             break
     return total
 
 
-def _difference(h: Floats) -> Floats:
-    return _powers(h, np.eye(POINTS))
+def _difference(h: Numbers) -> Wide:
+    return _powers(h, np.eye(POINTS, dtype=WIDE))

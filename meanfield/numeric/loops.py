@@ -248,6 +248,8 @@ def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out
     for m in range(start, stop):
         if halt[0] > 0:
             return
+        if RECORDS > 1:
+            halt[1] += 1
         position = m % LAYERS
         moves = alive if position == 0 else moves
         l = m // LAYERS
@@ -341,7 +343,8 @@ def trajectories(
     first, last, depth, marks, segment, halt,
     pooled, values, q0, delta0, q_out, delta_out, backward, forward, chi_out, chi_sum, status, good{shapes}
 ):
-    """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it."""
+    """The repeats in marks, of which the last is depth, of points first to last. halt[0] > 0 ends it; halt[1] counts the layers of
+    a point that a bar is shown of."""
     several = marks.shape[0] > 1
     s = workspace(SIZE)
     w = workspace(FIRST_KEPT + (segment * KEPT if several else KEPT))

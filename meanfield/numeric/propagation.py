@@ -123,7 +123,8 @@ def propagate(
     ImportError
         Before any work: device="cuda" without numba-cuda, a sweep without dask, xarray or Zarr.
     ArithmeticError
-        A depth that would take minutes to days layer by layer, of a network that is not smooth in the logarithm of depth.
+        A depth of a network that is neither at rest nor smooth in the logarithm of depth, which layer by layer would take minutes to days
+        or be off by more than 1e-10 through rounding.
 
     Examples
     --------

@@ -4,12 +4,14 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric import threads
 
 CAUSAL = mf.CausalAttention(n=3, sigma_V=1, sigma_O=1)
 SINE = sp.sin(mf.x)
@@ -28,7 +30,9 @@ TANH = {"q": 1.0, "c": 0.3, "sigma_w": 1.3, "sigma_b": 0.1}
 )
 def test_days_are_refused(call: object) -> None:
     began = time.perf_counter()
-    with pytest.raises(ArithmeticError, match=r"depth = 1000000000: .* one by one would take some .* minutes: pass a smaller depth"):
+    with pytest.raises(
+        ArithmeticError, match=r"depth = 1000000000: .* one by one would take some .* minutes, .*: pass"
+    ):
         call(10**9)  # type: ignore[operator]
     assert time.perf_counter() - began < 60
     call(3)  # type: ignore[operator]
@@ -56,6 +60,68 @@ def test_derivatives_hear_the_user() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert time.perf_counter() - began < 60
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process on Windows")
+def test_a_large_grid_hears_the_user() -> None:
+    """within a second, wherever in some 30,000 parts of a grid that is"""
+    weights = np.linspace(0.9, 2.0, 4_000_000)
+    mf.propagate(mf.mlp(mf.tanh), 5, 1.0, c=0.6, sigma_w=weights[:100], sigma_b=0.1, record="last")  # what is made first is there
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for seconds in (0.3, 1.5):
+            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+            begin = time.perf_counter()
+            with pytest.raises(KeyboardInterrupt):
+                mf.propagate(mf.mlp(mf.tanh), 1000, 1.0, c=0.6, sigma_w=weights, sigma_b=0.1, record="last")
+            assert time.perf_counter() - begin < seconds + 10  # the machine may be busy
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _steep() -> mf.Block:
+    """what tables do not hold"""
+    return mf.mlp(mf.Activation(sp.exp(mf.x**2 / 50) * sp.tanh(mf.x)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mf.propagate(_steep(), 3000, 1.0, c=0.5, sigma_w=1.2, sigma_b=0.2, record="last"),
+        lambda: mf.propagate(_steep(), 3000, 1.0, c=0.5, sigma_w=1.2, sigma_b=0.2, record=1000),
+        lambda: mf.sensitivity(mf.mlp(mf.tanh), 700, with_respect_to="sigma_w", **TANH),
+    ],
+    ids=["to the end", "layers kept", "derivatives"],
+)
+def test_one_long_trajectory_shows_how_far_it_is(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[int] = []
+
+    def tracked(items: Iterable[int], description: str, total: int) -> Iterator[int]:
+        for item in items:
+            if total == threads.MARKS:
+                passed.append(item)
+            yield item
+
+    monkeypatch.setattr(threads, "track", tracked)
+    monkeypatch.setattr(threads, "LOOK", 0.01)
+    call()
+    assert passed == list(range(1, len(passed) + 1))
+    assert 50 < len(passed) <= threads.MARKS
+
+
+def test_what_goes_wrong_in_a_part_ends_the_others() -> None:
+    done: list[int] = []
+
+    def task(part: int) -> None:
+        if part == 3:
+            raise OSError("no room")
+        done.append(part)
+
+    halted: list[bool] = []
+    with pytest.raises(OSError, match="no room"):
+        threads.share(task, range(10_000), "test", lambda: halted.append(True))
+    assert halted == [True]
+    assert len(done) < 10_000
 
 
 def test_a_start_without_room() -> None:
