@@ -5,7 +5,8 @@ A panel holds the variances within a factor of 2 about 4^k. In x = 3 (v - 4^k)/(
 \log(v/4^k), every moment is analytic for Re v > 0, which is |x| < 3, whatever the activation: its coefficients fall by 3 + \sqrt 8 or
 more from one to the next, to 5e-16 for the last of 20. The square root y of 1 - c, or of 1 + c where c < 0, is cut at 1/2, 1/4, ... as
 far as the panel needs it. Panels do not overlap and none depends on another, so that the sum of a point is the same whatever has been
-tabulated beside.
+tabulated beside. Below the first of them one holds all variances there are: of f that has series on both sides of 0, moments over a power
+of v are series in \sqrt v, and x = 2 \sqrt{v/4^{-20}} - 1.
 
 Beyond the last panel, at v = r V for its largest variance V, only what g is far out and what it has near 0 are left: with h what a g that
 is constant on either side far out becomes, g - h has a density that falls as 1/\sqrt v, and \eta^2 = v (1 - c) is a distance in it,
@@ -45,6 +46,7 @@ __all__ = [
     "KEPT",
     "MEAN",
     "LEADING",
+    "NEAR",
     "ORDER",
     "PANELS",
     "RATE",
@@ -52,8 +54,8 @@ __all__ = [
     "WEIGHTS",
 ]
 
-FIRST, PANELS = -20, 41  # centres 4^-20 to 4^20
-LOW, HIGH = 4.0**FIRST, 4.0 ** (FIRST + PANELS - 1)
+FIRST, PANELS = -21, 42  # centres 4^-20 to 4^20, before them all smaller variances
+LOW, HIGH = 4.0 ** (FIRST + 1), 4.0 ** (FIRST + PANELS - 1)
 DISTANT = 2.0**25  # against what is near 0, and near against HIGH
 NEARBY = 2.0**20  # the same for what jumps bring
 X_TERMS, Y_TERMS = 20, 24
@@ -65,7 +67,8 @@ EVEN = 7 * PANELS + 6  # whether the activation is even
 ORDER = 7 * PANELS + 7  # the powers of v that are taken out of means, products and gaps
 LEADING = 7 * PANELS + 10  # the first panel, counted from 1, that they are not taken out of
 RATE = 7 * PANELS + 11  # k^2/2 for the jump next to 0, -1 where there is none
-DIRECTORY = 7 * PANELS + 12
+NEAR = 7 * PANELS + 12  # the powers of \sqrt v that are taken out of the three below all other panels
+DIRECTORY = 7 * PANELS + 15
 ROW = Y_TERMS + 2
 SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
@@ -91,7 +94,10 @@ def fill(polynomials: np.ndarray, t: float) -> None:
 def locate(table: np.ndarray, v: float, scratch: np.ndarray) -> None:
     """The panel that holds a variance v, counted from 1, 0 if none does, and the Chebyshev polynomials there go to scratch."""
     k = 0
-    if LOW <= v <= HIGH:
+    if 0.0 < v < LOW:
+        k = 1
+        fill(scratch[2 : X_TERMS + 2], 2.0 * math.sqrt(v / LOW) + -1.0)
+    elif LOW <= v <= HIGH:
         k = int(scratch[1]) if scratch[1] > 0.0 else 1 - FIRST
         centre = table[CENTRES + k - 1]
         while v < 0.5 * centre:
@@ -155,10 +161,12 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
 
 
 def scaled(table: np.ndarray, order: int, v: float, value: float, scratch: np.ndarray) -> float:
-    """The value times the power of v that was taken out of it in the panel of scratch"""
-    left = table[order] if scratch[1] < table[LEADING] else 0.0
+    """The value times the power of v, or of its root, that was taken out of it in the panel of scratch"""
+    near = scratch[1] == 1.0
+    left = table[order + NEAR - ORDER] if near else (table[order] if scratch[1] < table[LEADING] else 0.0)
+    factor = math.sqrt(v) if near else v
     while left > 0.0:
-        value *= v
+        value *= factor
         left -= 1.0
     return float(value)
 
@@ -342,6 +350,7 @@ CONSTANTS = (
     "ORDER",
     "LEADING",
     "RATE",
+    "NEAR",
 )
 FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),

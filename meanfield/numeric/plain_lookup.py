@@ -16,7 +16,10 @@ _ORDERS = np.arange(max(X_TERMS, Y_TERMS), dtype=np.float64)
 def locate_at_once(_: np.ndarray, v: float, scratch: np.ndarray) -> None:
     """The panel of a variance, found from its exponent."""
     scratch[:2] = v, 0.0
-    if LOW <= v <= HIGH:
+    if 0.0 < v < LOW:
+        scratch[1] = 1
+        fill_at_once(scratch[2 : X_TERMS + 2], 2.0 * math.sqrt(v / LOW) - 1.0)
+    elif LOW <= v <= HIGH:
         k = math.frexp(v)[1] // 2
         scratch[1] = 1 - FIRST + k
         fill_at_once(scratch[2 : X_TERMS + 2], 3.0 * ((v - 4.0**k) / (v + 4.0**k)))

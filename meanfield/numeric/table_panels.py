@@ -19,7 +19,7 @@ from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, LEADING, ORDER, PANELS, RATE
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, LEADING, NEAR, ORDER, PANELS, RATE
 from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
@@ -57,6 +57,12 @@ class Panels:
         return tuple(k if k > 1 else 0 for k in powers)
 
     @cached_property
+    def roots(self) -> tuple[int, ...]:
+        r"""the powers of \sqrt v that they begin with as v goes to 0"""
+        n, m = (-1 if f is None else _Integrand.of(f).least for f in (self.f, self.slope))
+        return max(n, 0), max(2 * n, 0), max(2 * m, 0)
+
+    @cached_property
     def leading(self) -> float:
         """the first panel, counted from 1, that reaches beyond the circle where f is its series at 0: there these powers lead no more"""
         reach = _Integrand.of(self.f).row[RADIUS] ** 2 / 2.0
@@ -68,6 +74,8 @@ class Panels:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
         orders = self._orders_at(k)
+        if k == FIRST:
+            self._check_near(of_slope=entry >= GAP)
         if part == 0:
             return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
         mirrored = part in MIRRORED
@@ -118,7 +126,15 @@ class Panels:
         self._verify(coefficients, int(JUMP) + k - FIRST, k, mirrored=False, whole=not alone)
         return coefficients
 
-    def _orders_at(self, k: int) -> tuple[int, ...]:
+    def _check_near(self, of_slope: bool) -> None:
+        """refuse what has no series on either side of 0, or is 0 about it"""
+        f = self.slope if of_slope else self.f
+        if f is None or _Integrand.of(f).least < 0 or (of_slope and self._jumps):
+            raise Impossible("no series about 0")
+
+    def _orders_at(self, k: int) -> tuple[float, ...]:
+        if k == FIRST:
+            return tuple(0.5 * n for n in self.roots)
         return self.orders if k - FIRST + 1 < self.leading else (0, 0, 0)
 
     def _home(self, part: int) -> Floats:
@@ -159,7 +175,7 @@ class Panels:
         """one point of the panel by another method"""
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
-        alone[ORDER : ORDER + 3], alone[LEADING] = self.orders, self.leading
+        alone[ORDER : ORDER + 3], alone[LEADING], alone[NEAR : NEAR + 3] = self.orders, self.leading, self.roots
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
@@ -216,6 +232,12 @@ class _Integrand:
         terms = np.flatnonzero(right_of(self.row)) if self.row[ANALYTIC] > 0.0 else np.zeros(1, dtype=np.int64)
         return int(terms[0]) if terms.size else 0
 
+    @property
+    def least(self) -> int:
+        """the power of |x| that it begins with on one side of 0, or on both; -1 where it has no series there, or is 0"""
+        terms = np.flatnonzero(np.abs(right_of(self.row)) + np.abs(left_of(self.row)))
+        return int(terms[0]) if terms.size and self.row[RADIUS] ** 2 > lookup.LOW else -1
+
     def means(self, v: Floats) -> Floats:
         """E g(u) at each variance"""
         if self.row[PARITY] < 0.0:
@@ -245,7 +267,7 @@ class _Integrand:
         return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
 
 
-def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int, order: int) -> Floats:
+def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int, order: float) -> Floats:
     """the panel about 4^k in the first way that makes it"""
     for way in ways:
         try:

@@ -15,7 +15,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, ORDER, PANELS, RATE
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, NEAR, ORDER, PANELS, RATE
 
 __all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
 
@@ -90,7 +90,7 @@ class Table:
         numbers = self.numbers.copy()
         made = Panels(self.f, self.slope)
         numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
-        numbers[ORDER : ORDER + 3], numbers[LEADING] = made.orders, made.leading
+        numbers[ORDER : ORDER + 3], numbers[LEADING], numbers[NEAR : NEAR + 3] = made.orders, made.leading, made.roots
         try:
             with np.errstate(all="ignore"):  # no panel is made of what is no number
                 coefficients = made.coefficients(entry)

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.gaussian.panels import legendre_rule
-from meanfield.numeric.deviations import Impossible, chebyshev, polynomials, transform, wide_transform
+from meanfield.numeric.deviations import Impossible, Products, chebyshev, polynomials, transform, wide_transform
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import X_TERMS, Y_TERMS
+from meanfield.numeric.lookup import FIRST, LOW, X_TERMS, Y_TERMS
 from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.smooth import Smooth
 from meanfield.numeric.stepped import Stepped
@@ -53,11 +53,13 @@ LEAST = 0.05
 #: of the largest value, last coefficients in y that are not given up at sight
 MODEST = 1e-12
 
+#: of the smallest variances, roots at which moments are made: over a power of v these are series in \sqrt v, at most 1e-6 here
+NEAR_TERMS = 4
 #: what panels are made of
 Function = Smooth | Stepped | Pieces | Jumping
 
 
-def mean_panel(moment: Real, k: int, order: int = 0) -> tuple[Floats, float]:
+def mean_panel(moment: Real, k: int, order: float = 0) -> tuple[Floats, float]:
     """Coefficients of E f(u)/v^order over the panel about 4^k, and their relative error."""
     values = moment(variances(k)) / variances(k) ** order
     if not np.isfinite(values).all():
@@ -79,14 +81,14 @@ def far_panel(moment: Real, power: int, left: float, right: float, first: float)
     return coefficients, _error(coefficients, _least(values), FINER)
 
 
-def pair_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
+def pair_panel(g: Function, k: int, tolerance: float = FINER, order: float = 0) -> tuple[Floats, float]:
     """How many parts y is cut into, to resolve W to that tolerance, and coefficients of E g(u) g(v)/v^order in each, over the panel about
     4^k, and their relative error."""
     parts = [values for _, values in _scaled_parts(g, k, tolerance, order)]
     return _packed(parts, [max(map(_most, parts))] * len(parts))
 
 
-def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> tuple[Floats, float]:
+def gap_panel(g: Function, k: int, tolerance: float = FINER, order: float = 0) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g; what jumps alone bring, over the root of v (v - p)."""
     m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
     parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
@@ -111,8 +113,10 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER, order: int = 0) -> 
 
 
 def variances(k: int) -> Floats:
-    """The nodes of the panel about 4^k."""
+    """The nodes of the panel about 4^k, or of the first one, of all variances below the others."""
     x = chebyshev(X_TERMS)
+    if k == FIRST:
+        return np.asarray(LOW * (0.5 * (1.0 + x)) ** 2)
     return np.asarray(4.0**k * (3.0 + x) / (3.0 - x))
 
 
@@ -123,7 +127,7 @@ def _packed(parts: list[Floats] | list[Sums], scales: list[float]) -> tuple[Floa
     return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
-def _scaled_parts(g: Function, k: int, tolerance: float, order: int) -> list[tuple[tuple[float, float], Floats]]:
+def _scaled_parts(g: Function, k: int, tolerance: float, order: float) -> list[tuple[tuple[float, float], Floats]]:
     return [(ends, values / variances(k)[:, None] ** order) for ends, values in _parts(g, k, tolerance)]
 
 
@@ -132,7 +136,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
     """intervals of y from 1 down to 0 in each of which W is resolved over the panel about 4^k, and its values there: those of a
     derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
-    products, high, largest = g.products(variances(k)), 1.0, 0.0
+    products, high, largest = g.products(variances(k)) if k > FIRST else _near_products(g), 1.0, 0.0
     narrow = STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
@@ -158,6 +162,19 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
             return tuple(parts)
         high = low
     raise Impossible("the correlation takes too many parts")
+
+
+def _near_products(g: Function) -> Products:
+    r"""What maps y to E g(u) g(v) at the smallest variances, each taken in a panel of its own: polynomials of little degree in \sqrt v."""
+    roots, middle = 0.5 * (1.0 + chebyshev(NEAR_TERMS)), X_TERMS // 2
+    own = [g.products(LOW * root**2 * (variances(0) / variances(0)[middle])) for root in roots]
+    between = polynomials(chebyshev(X_TERMS), NEAR_TERMS) @ wide_transform(NEAR_TERMS)
+
+    def products(y: Floats, some: slice = slice(None)) -> Floats:
+        rows = np.stack([product(y, slice(middle, middle + 1))[0] for product in own])
+        return _doubles(between[some] @ rows)
+
+    return products
 
 
 def _may_be_resolved(values: Floats, largest: float) -> bool:

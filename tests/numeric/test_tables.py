@@ -414,3 +414,37 @@ def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.allclose(found.q, true.q, rtol=1e-13, atol=0)
     assert np.allclose(found.gap, true.gap, rtol=1e-12, atol=0)
     assert (np.isinf(found.log_apjn) == np.isinf(true.log_apjn)).all()
+
+
+NEAR_ZERO = {
+    "kinked": sp.Max(sp.tanh(mf.x), mf.x / 9),
+    "even": sp.Abs(sp.tanh(mf.x)),
+    "of two powers": sp.Heaviside(mf.x) * sp.tanh(mf.x) ** 2 - sp.tanh(mf.x) / 7,
+    "smooth": sp.tanh(mf.x) + mf.x**2 * sp.exp(-mf.x) / 3,
+    "flat": sp.tanh(mf.x) ** 3,
+    "from one": sp.exp(-sp.Abs(mf.x)) + sp.tanh(mf.x) / 2,
+}
+
+
+@pytest.mark.parametrize("name", NEAR_ZERO)
+def test_all_small_variances_are_in_one_panel(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """against quadrature, from where the other panels end to where q is no double any more"""
+    net, q = mf.mlp(mf.Activation(NEAR_ZERO[name])), np.array([8e-13, 3e-13, 1e-20, 1e-60, 1e-90])
+    for c in (0.6, -0.7, 1 - 1e-9):
+        found = mf.propagate(net, 1, q, c=c, sigma_w=1.3, sigma_b=0.0)
+        with monkeypatch.context() as patch:
+            patch.setattr(ways, "_from_tables", lambda job, out: np.arange(job.q0.size))
+            true = mf.propagate(net, 1, q, c=c, sigma_w=1.3, sigma_b=0.0)
+            patch.undo()
+        assert (found.status == true.status).all()
+        np.testing.assert_allclose(found.q, true.q, rtol=2e-14)
+        np.testing.assert_allclose(found.gap, true.gap, rtol=2e-14)
+        np.testing.assert_allclose(found.log_apjn, true.log_apjn, atol=2e-14)
+
+
+def test_a_signal_that_dies_out_is_looked_up_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = mf.mlp(mf.Activation(NEAR_ZERO["kinked"]))
+    monkeypatch.setattr(ways, "_by_quadrature", None)
+    run = mf.propagate(net, 1000, 1.0, c=0.6, sigma_w=np.array([0.5, 1.2]), sigma_b=0, record="last")
+    assert run.status.tolist() == ["underflow", "ok"]
+    assert run.q[1, 0] == pytest.approx(6.169936295e-139, rel=1e-9)
