@@ -110,8 +110,8 @@ class Recursion:
         return _unsigned(self) if any(without_sign(s) for s in self.parameters) else ()
 
     def signed(self, signs: Mapping[str, int]) -> Recursion:
-        """The same where the values of some parameters are all positive, 1, or all negative, -1: what hangs on that is decided."""
-        put = tuple((s, signed(s, signs[s.name])) for s in self.unsigned if signs.get(s.name))
+        """The same where the values of some parameters are all positive, 1, all negative, -1, or all 0: what hangs on that is decided."""
+        put = tuple((s, signed(s, signs[s.name])) for s in self.unsigned if s.name in signs)
         return _signed(self, put) if put else self
 
     @property
@@ -316,9 +316,12 @@ def _unsigned(rec: Recursion) -> tuple[sp.Symbol, ...]:
 
 @lru_cache(maxsize=256)
 def _signed(rec: Recursion, put: tuple[tuple[sp.Symbol, sp.Symbol], ...]) -> Recursion:
-    values = dict(put)
-    rec = replace(rec, parameters=tuple(values.get(s, s) for s in rec.parameters), signs=rec.signs + put)
-    return replace(rec, name=fingerprint(_written(rec.stages)))
+    values = {s: value for s, value in put if value.is_Symbol}
+    signed = replace(rec, parameters=tuple(values.get(s, s) for s in rec.parameters), signs=rec.signs + put)
+    if any(e.has(sp.nan, sp.zoo) for stage in signed.stages for e in _expressions(stage.law)):  # of a quotient by what is 0
+        return _signed(rec, tuple(values.items())) if len(values) < len(put) else rec
+    order = " ".join(s.name for s in rec.parameters)  # those that are 0 among them
+    return replace(signed, name=fingerprint(f"{order} {_written(signed.stages)}"))
 
 
 def without_sign(s: sp.Symbol) -> bool:

@@ -129,9 +129,9 @@ def real(expression: sp.Expr) -> sp.Expr:
     return expression.xreplace(_twins(expression))
 
 
-def signed(s: sp.Symbol, sign: int) -> sp.Symbol:
-    """The same parameter where its values are all positive, sign = 1, or all negative, sign = -1."""
-    return sp.Symbol(s.name, **{**s._assumptions_orig, "positive" if sign > 0 else "negative": True})
+def signed(s: sp.Symbol, sign: int) -> sp.Expr:
+    """The same parameter where its values are all positive, sign = 1, or all negative, sign = -1, or all 0."""
+    return sp.S.Zero if sign == 0 else sp.Symbol(s.name, **{**s._assumptions_orig, "positive" if sign > 0 else "negative": True})
 
 
 def among_reals(function: Callable[..., Any]) -> Callable[..., Any]:

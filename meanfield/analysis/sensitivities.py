@@ -177,7 +177,7 @@ def sensitivity(
     dumb, lost = np.zeros((2, count), dtype=bool)
     parts: dict[tuple[Recursion, frozenset[str]], NDArray[np.int64]] = {}
     for signs, columns in by_sign(rec.unsigned, rec.parameters, table):
-        signed = rec.signed(signs)
+        signed = rec.signed({name: sign for name, sign in signs.items() if sign})  # at 0 there is a derivative all the same
         for zero, among in zeros_of(signed, table[:, columns]):
             points = columns[among]
             dumb[points], lost[points] = silent(signed, zero), depth > 0 and undefined(signed, zero)

@@ -17,7 +17,8 @@ FUNCTIONS = {
     "soft ends": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (sp.sign(x) * (b + sp.log(1 + sp.Abs(x) - b)), True)), (0.9, 2.0)),
     "clipped": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (b * sp.sign(x), True)), (0.4, 1.3)),
     "windowed": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (0, True)) + sp.tanh(x), (0.4, 1.3)),  # jumps at b and -b
-    "swish": (lambda b: x / (1 + sp.exp(-b * x)), (-2.0, 0.7, 1.3)),
+    "root": (lambda b: sp.sqrt(sp.Abs(x) + b), (0.0, 0.5)),  # is too steep for b = 0
+    "swish": (lambda b: x / (1 + sp.exp(-b * x)), (-2.0, 0.0, 0.7, 1.3)),
     "softplus": (lambda b: sp.log(1 + sp.exp(b * x)) / b, (-2.0, 0.7, 1.3)),
     "sinc": (lambda b: sp.sin(b * x) / x, (-3.0, 0.4, 3.0)),  # 0/0 where a node is
     "bounded": (lambda b: sp.Min(sp.exp(x) - 1, b), (0.5, 2.0)),
