@@ -233,7 +233,12 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
     added, lenient = step()
     fine = ends.increments.fine
     found = _nudged(trail, added)
+    if not np.isfinite(found).all():
+        raise Beyond("a table ends, or has a panel that was not asked for before")
     rate = _slowest(trail, found, fine)
+    if rate < LOST and not ends.tables:  # more than 1e-12 of what this comes to is rounding
+        with suppress(*TROUBLE):
+            return _leapt(trail, delta, wide_added(ends.rec, ends.paired, values, trail.depth), 1.0)
     if not fine:
         _check_rest(ends, values, trail, found)
     if rate < SLOW:

@@ -41,14 +41,14 @@ def wide_added(rec: Recursion, paired: bool, values: NDArray[np.float64], depth:
     Rough
         A moment has no closed form, or this platform has no floats wider than doubles.
     """
-    functions = _functions(rec)
+    functions = _functions(rec, paired)
     if functions is None or not IS_WIDE:
         raise Rough("a repeat is known to doubles alone")
     given = (*map(mp.mpf, values.tolist()), mp.mpf(depth))
 
     def at(state: list[Any], digits: int) -> list[mp.mpf]:
         with mp.workdps(digits):
-            return _added(functions, given, paired, *map(_exact, state))
+            return _added(functions, given, *map(_exact, state))
 
     def added(states: Numbers) -> Numbers:
         if not states.size:
@@ -62,31 +62,32 @@ def wide_added(rec: Recursion, paired: bool, values: NDArray[np.float64], depth:
 
 
 @lru_cache(maxsize=64)
-def _functions(rec: Recursion) -> tuple[tuple[Function, int], ...] | None:
+def _functions(rec: Recursion, paired: bool) -> tuple[tuple[Function, int], ...] | None:
     """the stages of a repeat, each with how often it is applied; None where a moment has no closed form"""
     order, found = (*rec.parameters, L, l, q, p), []
     for stage in rec.stages:
-        forms = [written_out(e) for e in _formulas(stage)]
+        forms = [written_out(e) for e in _formulas(stage, paired)]
         if any(e.has(Node, BivariateNormalCDF, sp.Integral, sp.hyper, sp.oo, sp.zoo) for e in forms):
             return None
         found.append((sp.lambdify(order, forms, "mpmath"), stage.times))
     return tuple(found)
 
 
-def _formulas(stage: Stage) -> list[sp.Expr]:
+def _formulas(stage: Stage, paired: bool) -> list[sp.Expr]:
+    """q', p', the entries of the transfer and chi; of a single input p is q, and a gradient has no second part"""
     values, law = stage.values, stage.law
+    if not paired:
+        return [explicit(law.output.q, values)] * 2 + [explicit(law.transfer[0, 0], values), *[sp.S.Zero] * 3, explicit(law.chi, values)]
     return [explicit(e, values) for e in (law.output.q, law.output.p, *law.transfer, law.chi)]
 
 
-def _added(functions: tuple[tuple[Function, int], ...], given: tuple[mp.mpf, ...], paired: bool, *state: mp.mpf) -> list[mp.mpf]:
+def _added(functions: tuple[tuple[Function, int], ...], given: tuple[mp.mpf, ...], *state: mp.mpf) -> list[mp.mpf]:
     start, gap, before, number = state
     at, cov, row, chi, log = start, start - gap, (mp.mpf(1), before), mp.mpf(1), mp.mpf(0)
     try:
         for function, times in functions:
             for _ in range(times):
                 at, cov, t00, t01, t10, t11, own = function(*given, number, at, cov)
-                if not paired:
-                    t01 = t10 = t11 = mp.mpf(0)
                 row = (row[0] * t00 + row[1] * t10, row[0] * t01 + row[1] * t11)
                 chi *= own
         rise, apart = mp.log(at / start), mp.log((at - cov) / at * start / gap) if gap else mp.mpf(0)
