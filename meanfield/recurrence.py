@@ -326,7 +326,7 @@ def _signed(rec: Recursion, put: tuple[tuple[sp.Symbol, sp.Symbol], ...]) -> Rec
 
 def without_sign(s: sp.Symbol) -> bool:
     """Whether nothing says that a parameter is positive, or negative."""
-    return (s.is_positive is None and s.is_negative is None) or (s.is_nonnegative is True and s.is_positive is None)
+    return not s.is_positive and not s.is_negative
 
 
 def without_signs(expressions: Iterable[sp.Expr]) -> set[sp.Symbol]:

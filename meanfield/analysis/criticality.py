@@ -18,7 +18,7 @@ from meanfield.analysis.elimination import equations
 from meanfield.analysis.maps import StepMap, map_of
 from meanfield.blocks.algebra import Block
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.guards import endless
+from meanfield.gaussian.guards import is_infinite
 
 __all__ = ["critical"]
 
@@ -98,14 +98,14 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
         return Critical({}, "unresolved", step.unresolved)
     step = step.signed({k: float(value) for k, value in values.items() if value.is_number})
     bound, open_ = _in_symbols_of(step, values, open_)
-    if not endless(chi := equations(step, bound).chi) and chi.has(sp.oo):  # it is so for some signs: positive values are looked for
+    if not is_infinite(chi := equations(step, bound).chi) and chi.has(sp.oo):  # it is so for some signs: positive values are looked for
         step = step.signed({s.name: 1 for s in open_})
         bound, open_ = _in_symbols_of(step, values, open_)
     if any(gap.subs(dict(bound), simultaneous=True) != 0 for gap in step.parted):
         return Critical({}, "none", APART)
     problem = Problem(equations(step, bound), equations(step, ()), step.q_identical, dict(bound), open_)
     chi = problem.equations.chi
-    why = "the activation jumps" if endless(chi) else next(filter(None, map(infinite, chi.atoms(Expectation))), None)
+    why = "the activation jumps" if is_infinite(chi) else next(filter(None, map(infinite, chi.atoms(Expectation))), None)
     if why is not None:
         return Critical({}, "none", f"{why}: chi is infinite for any parameters")
     if problem.equations.chi == -1:

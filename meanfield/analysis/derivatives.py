@@ -14,7 +14,7 @@ import sympy as sp
 
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
-from meanfield.gaussian.guards import endless
+from meanfield.gaussian.guards import is_infinite
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
@@ -149,7 +149,7 @@ def infinite(mean: Expectation) -> str | None:
     """why the mean of a squared slope is infinite at every variance; None where it is not, or where that is not known"""
     jumps = mean.integrand.has(sp.DiracDelta)
     value = mean.conditioned() if jumps else mean.closed()
-    if value is None or not endless(value):
+    if value is None or not is_infinite(value):
         return None
     return "the activation jumps" if jumps else "the square of the slope is not integrable"
 

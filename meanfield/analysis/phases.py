@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import sympy as sp
 from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments, faces
 from meanfield.analysis.contours import ZERO, Steep, zero_curves
 from meanfield.analysis.grids import Grid, Variances, edged
 from meanfield.analysis.growth_classes import APART, growth_classes
-from meanfield.analysis.maps import map_of
+from meanfield.analysis.maps import StepMap, map_of
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.blocks.algebra import Block
+from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.guards import cases_of
 from meanfield.memory import MOST_MEMORY, available_memory, check_memory
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.runs import bound_parameters
@@ -175,6 +178,7 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
         raise ValueError(f"net: {step.unresolved}")
     x, y = (given[name] for name in names)
     signed = step.signed(given)
+    _check_signs(signed, given)
     fixed = {name: float(v) for name, v in given.items() if name not in names}
 
     def grid(a: Floats, b: Floats) -> Grid:
@@ -212,6 +216,15 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     chi, along = _limits(everything, found)
     at, gap, chi, along, phase = (np.asarray(v).reshape(shape) for v in (at, gap, chi, along, phase))
     return PhaseDiagram(step.recursion, axes, fixed, begin, at, gap, chi, along, phase, growth, signs.reshape(shape), lines)
+
+
+def _check_signs(step: StepMap, given: Mapping[str, Floats]) -> None:
+    """Refuse values of both signs, or 0 among others, of what decides whether the activation jumps: each is a network of its own."""
+    slopes = {node for stage in step.recursion.stages for e in stage.law.transfer for node in e.atoms(Expectation)}
+    jumping = [node.conditioned() for node in slopes if node.integrand.has(sp.DiracDelta)]
+    for s in sorted({s for e in jumping for case in cases_of(e).values() for s in case.free_symbols}, key=str):
+        if s.name in given and np.unique(np.sign(given[s.name])).size > 1:
+            raise ValueError(f"{s.name}: whether the activation jumps hangs on its sign: pass values of one sign in a diagram of its own")
 
 
 def _check_size(sizes: Mapping[str, int]) -> None:

@@ -327,7 +327,8 @@ class Expectation(Node):
 
     def conditioned(self) -> sp.Expr:
         f, law = self.integrand, self.args[1:]
-        case = next((t.args[0].cond for t in f.atoms(sp.Piecewise) if x not in t.free_symbols), None)
+        cases = (t.args[0].cond for t in f.atoms(sp.Piecewise) if x not in t.free_symbols)
+        case = min(cases, key=sp.default_sort_key, default=None)
         if case is not None:  # a delta that is there for some values of parameters
             first, last = (Expectation(f.xreplace({case: holds}), *law) for holds in (sp.true, sp.false))
             return sp.Piecewise((_without_deltas(first), case), (_without_deltas(last), True))
@@ -404,7 +405,7 @@ def _without_deltas(e: sp.Expr) -> sp.Expr:
 
 
 def _meets(d: Delta) -> bool:
-    """whether another delta is at its place"""
+    """whether another delta is at its place, whatever the parameters are"""
     there = d.factor.xreplace({x: d.place}).replace(sp.DiracDelta, lambda z, *_: S.Infinity if sp.expand(z) == 0 else S.Zero)
     return bool(there.has(S.Infinity, S.NaN))
 

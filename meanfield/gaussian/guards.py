@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-__all__ = ["endless", "guarded", "is_guarded", "unguarded"]
+__all__ = ["cases_of", "guarded", "is_guarded", "is_infinite", "unguarded"]
 
 
 def is_guarded(form: sp.Basic) -> bool:
@@ -22,7 +22,13 @@ def unguarded(form: sp.Expr) -> tuple[sp.Expr, sp.Basic]:
     return form.args[0] if is_guarded(form) else (form, sp.true)
 
 
-def endless(form: sp.Expr) -> bool:
+def is_infinite(form: sp.Expr) -> bool:
     """Whether an expression is infinite for all parameters, not for some of their signs alone."""
-    cases = {t: sp.Dummy("case", real=True) for t in form.atoms(sp.Piecewise) if any(value.is_finite is not False for value, _ in t.args)}
-    return bool(form.xreplace(cases).has(sp.oo, sp.zoo))
+    return bool(form.xreplace({t: letter for letter, t in cases_of(form).items()}).has(sp.oo, sp.zoo))
+
+
+def cases_of(form: sp.Expr) -> dict[sp.Symbol, sp.Expr]:
+    """What is infinite in an expression for some signs of parameters, each under a letter that may stand for it."""
+    partly = [t for t in form.atoms(sp.Piecewise) if t.has(sp.oo, sp.zoo) and any(value.is_finite is not False for value, _ in t.args)]
+    outer = [t for t in partly if not any(t != other and other.has(t) for other in partly)]
+    return {sp.Dummy("case", real=True): t for t in sorted(outer, key=sp.default_sort_key)}

@@ -169,7 +169,7 @@ def _end_of(
                 trouble = reason
                 if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
                     raise
-    if isinstance(trouble, Beyond) or not isinstance(trouble, Rough):
+    if type(trouble) is not Rough:
         raise trouble
     added = wide_added(ends.rec, ends.paired, values, depth)  # what is left of it in doubles may be rounding
     for target in (n for n in TRIED if n < depth):

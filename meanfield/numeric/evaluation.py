@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from meanfield import arguments
 from meanfield.gaussian.expectation import stated
+from meanfield.gaussian.guards import cases_of
 from meanfield.numeric.abnormal import FAINT, abnormal, infinite, marked, refused, stood_for
 from meanfield.numeric.asked import Asked
 from meanfield.numeric.digits import digits_of, point
@@ -123,9 +124,9 @@ def entries(expression: sp.Expr, values: dict[str, Any]) -> Floats:
 def _exact(expression: sp.Expr) -> sp.Expr:
     if expression in (sp.oo, -sp.oo):  # as E phi'(u)^2 is where phi jumps
         return expression
-    cases = {t: sp.Dummy("case", real=True) for t in expression.atoms(sp.Piecewise) if t.args[-1].expr == sp.oo}  # for some parameters
-    kept = {letter: t for t, letter in cases.items()}
-    return arguments.expression(expression.xreplace(cases), "expression").xreplace(kept)
+    cases = cases_of(expression)
+    held = {t: letter for letter, t in cases.items()}
+    return arguments.expression(expression.xreplace(held), "expression").xreplace(cases)
 
 
 @lru_cache(maxsize=512)

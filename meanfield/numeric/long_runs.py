@@ -124,7 +124,7 @@ def _run(way: _Way, depth: int) -> LongRun:
     rows = [(s.n, s.q, s.delta, s.log) for s in way.first]
     for leap in way.path:
         at = marks[(marks > leap.start) & (marks <= min(leap.start * leap.ratio, depth))].round()
-        y, sums = leap.at(at)
+        y, sums = (np.asarray(found, dtype=np.float64) for found in leap.at(at))
         rows += zip(at.tolist(), y[0].tolist(), y[1].tolist(), sums[0].tolist(), strict=True)
     n, q, delta, log = np.array(rows).T
     return LongRun(n.astype(np.int64), depth, q, delta / q, log)

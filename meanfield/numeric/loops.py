@@ -248,7 +248,7 @@ def sweep(s, w, start, stop, marks, again, halt, L, origin, lanes, pooled, q_out
     for m in range(start, stop):
         if halt[0] > 0:
             return
-        if RECORDS > 1:
+        if RECORDS > 1 and halt[1] >= 0:
             halt[1] += 1
         position = m % LAYERS
         moves = alive if position == 0 else moves

@@ -35,14 +35,14 @@ def answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table; the bound is 0 where the value is infinite."""
     parts = by_sign(without_signs((asked.expression,)), asked.order, table)
     if len(parts) == 1:
-        return _answered(asked.signed(parts[0][0]), table)
+        return _of_one_sign(asked.signed(parts[0][0]), table)
     out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
     for signs, points in parts:
-        out[points], bound[points] = _answered(asked.signed(signs), table[:, points])
+        out[points], bound[points] = _of_one_sign(asked.signed(signs), table[:, points])
     return out, bound
 
 
-def _answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
+def _of_one_sign(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """the same where the signs of parameters are known"""
     out, known = at_coincidence(asked.expression, asked.order, table, asked.reasons)
     bound = np.where(np.isinf(out), 0.0, rounding_of(np.where(np.isinf(out), 0.0, out)))

@@ -13,7 +13,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.expectation import Node
-from meanfield.gaussian.guards import endless
+from meanfield.gaussian.guards import is_infinite
 from meanfield.gaussian.no_variance import still
 from meanfield.gaussian.series import NoExpansion
 from meanfield.gaussian.tangents import partial
@@ -82,7 +82,7 @@ def _floats(e: sp.Expr, given: Mapping[str, Any], jumps: bool = False) -> Floats
 @lru_cache(maxsize=2048)
 def _letters(e: sp.Expr) -> tuple[frozenset[str], bool]:
     """the symbols of an expression by name, and whether it is infinite, for all parameters: an activation that jumps has no finite slope"""
-    return frozenset(s.name for s in e.free_symbols), endless(e)
+    return frozenset(s.name for s in e.free_symbols), is_infinite(e)
 
 
 @lru_cache(maxsize=2048)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 #: functions, each with its derivative where that is needed
 Pairs = tuple[tuple[sp.Expr, sp.Expr | None], ...]
 
-#: a layer where there are tables for some of the points alone
+#: what a layer costs where each value of a parameter has tables of its own
 VARIED = 1000
 
 x = known("x")

@@ -1,5 +1,5 @@
 """Points of a grid by the signs of parameters that activations hang on: where these are known expressions are decided, as a jump at |x| = b
-that is none for b > 0, and written so that nothing in them overflows."""
+that is none for b > 0, and what overflows for one sign of an exponent is written otherwise."""
 
 from __future__ import annotations
 

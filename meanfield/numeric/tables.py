@@ -25,7 +25,7 @@ LINE = 8  # numbers of a line of the processor's cache, across which loads take 
 ASKED, NONE = -1.0, -2.0  # what the directory says of a panel that a kernel needs, and of one that there cannot be
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def table_of(f: sp.Expr, slope: sp.Expr | None) -> Table:
     """The table of a function of x, whose derivative is needed for gaps."""
     return Table(f, slope)

@@ -128,15 +128,17 @@ def _packed(parts: list[Floats] | list[Sums], scales: list[float]) -> tuple[Floa
 
 
 def _scaled_parts(g: Function, k: int, tolerance: float, order: float) -> list[tuple[tuple[float, float], Floats]]:
+    if k == FIRST:
+        return list(_parts(g, k, tolerance, order))
     return [(ends, values / variances(k)[:, None] ** order) for ends, values in _parts(g, k, tolerance)]
 
 
 @lru_cache(maxsize=16)
-def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, float], Floats], ...]:
-    """intervals of y from 1 down to 0 in each of which W is resolved over the panel about 4^k, and its values there: those of a
-    derivative serve its own table and that of gaps"""
+def _parts(g: Function, k: int, tolerance: float, order: float = 0.0) -> tuple[tuple[tuple[float, float], Floats], ...]:
+    """intervals of y from 1 down to 0 in each of which W is resolved over the panel about 4^k, and its values there, over v^order in the
+    first one: those of a derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
-    products, high, largest = g.products(variances(k)) if k > FIRST else _near_products(g), 1.0, 0.0
+    products, high, largest = g.products(variances(k)) if k > FIRST else _near_products(g, order), 1.0, 0.0
     narrow = STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
@@ -164,14 +166,14 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[tuple[tuple[float, fl
     raise Impossible("the correlation takes too many parts")
 
 
-def _near_products(g: Function) -> Products:
-    r"""What maps y to E g(u) g(v) at the smallest variances, each taken in a panel of its own: polynomials of little degree in \sqrt v."""
-    roots, middle = 0.5 * (1.0 + chebyshev(NEAR_TERMS)), X_TERMS // 2
-    own = [g.products(LOW * root**2 * (variances(0) / variances(0)[middle])) for root in roots]
+def _near_products(g: Function, order: float) -> Products:
+    r"""What maps y to E g(u) g(v)/v^order at the smallest variances, each in its own panel: polynomials of little degree in \sqrt v."""
+    small, middle = LOW * (0.5 * (1.0 + chebyshev(NEAR_TERMS))) ** 2, X_TERMS // 2
+    own = [g.products(v * (variances(0) / variances(0)[middle])) for v in small]
     between = polynomials(chebyshev(X_TERMS), NEAR_TERMS) @ wide_transform(NEAR_TERMS)
 
     def products(y: Floats, some: slice = slice(None)) -> Floats:
-        rows = np.stack([product(y, slice(middle, middle + 1))[0] for product in own])
+        rows = np.stack([product(y, slice(middle, middle + 1))[0] / v**order for product, v in zip(own, small, strict=True)])
         return _doubles(between[some] @ rows)
 
     return products

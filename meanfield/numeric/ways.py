@@ -31,6 +31,8 @@ SPARED = 10.0
 SOON = 1 << 14
 #: kept layers of a very deep network up to which they are looked up along its leaps
 SOME = 10_000
+#: layers of which the rounding adds up to 1e-10 of a state that nothing pulls back, as a rule
+EXACT = 1e8
 #: points of a grid that tables are made for first
 PROBES = 16
 #: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
@@ -44,15 +46,17 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     for part, _ in parts:
         _check_moments(part)
     if len(parts) == 1:
-        return _done(parts[0][0], memory)
-    out = job.output(memory)
+        return _of_one_sign(parts[0][0], memory)
+    kinds = {kernel_of(part.rec, part.paired).split for part, _ in parts}
+    assert len(kinds) == 1, "recursions that signs tell apart keep the same numbers"
+    out = replace(job, rec=parts[0][0].rec).output(memory)
     for part, points in parts:
-        out.put(points, _done(part))
+        out.put(points, _of_one_sign(part))
     out.finish()
     return out
 
 
-def _done(job: Job, memory: Floats | None = None) -> Output:
+def _of_one_sign(job: Job, memory: Floats | None = None) -> Output:
     """the same where the signs of parameters are known"""
     out = job.output(memory)
     _fill(job, out)
@@ -191,6 +195,8 @@ def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
         who, how, cost = "each layer that is kept is run", f"{how} at one setting", unseen
     else:
         who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
+        if layers > EXACT:
+            raise ArithmeticError(f"depth = {job.depth}: {who}, and that of {layers} layers one by one adds up: pass a smaller depth")
         cost = layers * max(count * kernel.weight, ALONE)
     check_patience(job.depth, layers, cost, who, how, unseen)
 

@@ -31,6 +31,8 @@ q, p, l, L = known("q"), known("p"), known("l"), known("L")
 IS_WIDE = np.finfo(WIDE).nmant > np.finfo(np.float64).nmant
 #: digits of a repeat, and those by which two in a row must agree, beside what a gap takes away
 DIGITS, MORE, AGREED = 30, 15, 1e-24
+#: layers of a repeat, of which a leap takes some hundred, 0.1 ms each
+MOST = 20
 
 
 def wide_added(rec: Recursion, paired: bool, values: NDArray[np.float64], depth: int) -> Added:
@@ -39,9 +41,10 @@ def wide_added(rec: Recursion, paired: bool, values: NDArray[np.float64], depth:
     Raises
     ------
     Rough
-        A moment has no closed form, or this platform has no floats wider than doubles.
+        A moment has no closed form, a repeat is of many layers, which take as long each, or this platform has no floats wider than
+        doubles.
     """
-    functions = _functions(rec, paired)
+    functions = None if sum(stage.times for stage in rec.stages) > MOST else _functions(rec, paired)
     if functions is None or not IS_WIDE:
         raise Rough("a repeat is known to doubles alone")
     given = (*map(mp.mpf, values.tolist()), mp.mpf(depth))

@@ -1,4 +1,4 @@
-"""Activations with parameters: what symbols say of their signs changes nothing, nor whether a value is a parameter or written out."""
+"""Activations with parameters: what symbols say of their signs changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import sympy as sp
 import meanfield as mf
 
 x = mf.x
-PLAIN, REAL, POSITIVE = sp.Symbol("b"), sp.Symbol("b", real=True), sp.Symbol("b", positive=True)
+PLAIN, POSITIVE = sp.Symbol("b"), sp.Symbol("b", positive=True)
+#: each with the sign that its values may have, 0 for any
+SYMBOLS = {
+    "plain": (PLAIN, 0),
+    "real": (sp.Symbol("b", real=True), 0),
+    "nonzero": (sp.Symbol("b", real=True, nonzero=True), 0),
+    "nonnegative": (sp.Symbol("b", nonnegative=True), 1),
+    "positive": (POSITIVE, 1),
+    "nonpositive": (sp.Symbol("b", nonpositive=True), -1),
+}
 
 #: expressions in b, and its values, with q from moderate to where an exponential of it overflows
 FUNCTIONS = {
@@ -27,11 +36,14 @@ FUNCTIONS = {
 QS = (0.3, 3.0, 3e3, 1e5)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("b", [PLAIN, REAL, POSITIVE], ids=["plain", "real", "positive"])
-def test_a_parameter_is_as_good_as_its_value(name: str, b: sp.Symbol) -> None:
-    make, values = FUNCTIONS[name]
-    values = tuple(v for v in values if b is not POSITIVE or v > 0)
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [*((name, "plain") for name in FUNCTIONS), *((name, s) for name in ("swish", "sinc") for s in SYMBOLS if s != "plain")],
+)
+def test_a_parameter_is_as_good_as_its_value(name: str, symbol: str) -> None:
+    (make, values), (b, sign) = FUNCTIONS[name], SYMBOLS[symbol]
+    values = tuple(v for v in values if sign == 0 or v * sign > 0)
+    values = tuple(v for v in values if v != 0 or symbol != "nonzero")
     qs = QS[:2] if name == "sinc" else QS  # which oscillates
     setting = {"depth": 2, "q": np.array(qs), "c": 0.6, "sigma_w": 1.2, "sigma_b": 0.1}
     run = mf.propagate(mf.mlp(mf.Activation(make(b))), **setting, b=np.array(values)[:, None])
@@ -57,6 +69,18 @@ def test_signs_may_be_mixed() -> None:
         two = mf.propagate(net, **setting, b=values[[k, k]])
         assert (two.q[0] == run.q[k]).all()
         assert (two.log_apjn[0] == run.log_apjn[k]).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_moment_that_is_infinite_for_one_sign(turned: bool) -> None:
+    """whichever of the two comes first in its formula"""
+    inside = sp.tanh(x) if turned else x
+    phi = mf.Activation(sp.Piecewise((inside, sp.Abs(x) < PLAIN), (0, True)) + sp.tanh(x) / 2)
+    square = phi.derivative.second_moment(mf.q)
+    below, above = mf.evaluate(square, q=1.0, b=[-0.9, 0.9])
+    assert above == np.inf
+    assert below == pytest.approx(mf.evaluate(mf.Activation(sp.tanh(x) / 2).derivative.second_moment(mf.q), q=1.0), rel=1e-12)
+    assert mf.evaluate(3 * square, q=1.0, b=-0.9) == pytest.approx(3 * below, rel=1e-12)
 
 
 def test_where_a_delta_is_hangs_on_a_sign() -> None:
@@ -85,6 +109,8 @@ def test_what_is_asked_of_a_network_with_a_plain_parameter() -> None:
     assert slopes[0].dlog_apjn == pytest.approx(slopes[1].dlog_apjn, rel=1e-12)
     grids = [mf.phase_diagram(net, sigma_w=np.linspace(0.5, 2, 4), b=np.linspace(0.1, 2, 3), sigma_b=0.1) for net in nets]
     assert (grids[0].phase == grids[1].phase).all()
+    with pytest.raises(ValueError, match="b: whether the activation jumps hangs on its sign"):
+        mf.phase_diagram(nets[0], sigma_w=np.linspace(0.5, 2, 4), b=np.linspace(0, 2, 3), sigma_b=0.1)
     law = mf.growth(nets[0])
     assert law.apjn.kind == "undetermined"
     assert mf.growth(nets[0], b=0.9, sigma_w=1.5, sigma_b=0.1).apjn.kind == "exponential"
