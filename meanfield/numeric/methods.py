@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
@@ -33,13 +35,18 @@ DIGITS = 0.5
 
 def answered(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """Values and error bounds at the columns of a table; the bound is 0 where the value is infinite."""
-    parts = by_sign(without_signs((asked.expression,)), asked.order, table)
+    parts = by_sign(_unsigned(asked.expression), asked.order, table)
     if len(parts) == 1:
         return _of_one_sign(asked.signed(parts[0][0]), table)
     out, bound = np.empty(table.shape[1]), np.empty(table.shape[1])
     for signs, points in parts:
         out[points], bound[points] = _of_one_sign(asked.signed(signs), table[:, points])
     return out, bound
+
+
+@lru_cache(maxsize=2048)
+def _unsigned(e: sp.Expr) -> frozenset[sp.Symbol]:
+    return frozenset(without_signs((e,)))
 
 
 def _of_one_sign(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
