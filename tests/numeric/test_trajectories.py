@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,7 +32,7 @@ from cases import (
 )
 
 import meanfield as mf
-from meanfield.numeric import job, launch, store, trajectory, ways, work
+from meanfield.numeric import job, launch, store, threads, trajectory, ways, work
 from meanfield.symbols import known
 
 ALPHAS = np.linspace(0.1, 2, 20)
@@ -415,12 +414,12 @@ def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, values in columns(vit("derf", 64, True, **settings)).items():
         assert (values == alone[name]).all(), name
     monkeypatch.setattr(ways, "SOME", 0)
-    monkeypatch.setattr(concurrent.futures, "as_completed", interrupted)
+    monkeypatch.setattr(threads, "track", interrupted)
     with pytest.raises(KeyboardInterrupt):  # unless it stopped, this would take hours
         vit("derf", 10**10, True, record=10**9, **settings)
 
 
-def interrupted(futures: Any) -> Iterator[Any]:
+def interrupted(*_: Any) -> Iterator[Any]:
     raise KeyboardInterrupt
     yield
 
