@@ -20,6 +20,7 @@ from meanfield.blocks.stacking import LONGEST, Repeat, Residual
 from meanfield.faces import latex
 from meanfield.fingerprint import fingerprint, text
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.guards import cases_of
 from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.zeros import vanishes
 from meanfield.keeping import remembered
@@ -332,7 +333,7 @@ def without_sign(s: sp.Symbol) -> bool:
 def without_signs(expressions: Iterable[sp.Expr]) -> set[sp.Symbol]:
     """The parameters without a sign of the functions under expectations, and of what is infinite for some of their values."""
     functions = {node.integrand for e in expressions for node in e.atoms(Node)}
-    cases = {t for e in expressions if e.has(sp.oo) for t in e.atoms(sp.Piecewise) if t.has(sp.oo)}
+    cases = {t for e in expressions for t in cases_of(e).values()}
     free = {s for e in functions for s in e.free_symbols} | {s for t in cases for _, c in t.args for s in c.free_symbols}
     return {s for s in free - {known("x"), known("y")} if isinstance(s, sp.Symbol) and without_sign(s)}
 

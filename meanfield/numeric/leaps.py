@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDE", "LEFT", "LENIENT", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
+__all__ = ["LEFT", "LENIENT", "WIDE", "Added", "Beyond", "Column", "Leap", "Rough", "State", "back_over", "leap_to"]
 
 Floats = NDArray[np.float64]
 #: what states are made of on a leap: where a platform has no more than doubles, these

@@ -14,7 +14,7 @@ from meanfield.numeric.trajectory import Kernel, kernel_of
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
 
-__all__ = ["Reader", "parameters_in", "reader_of", "tables_at"]
+__all__ = ["Reader", "reader_of", "tables_at"]
 
 Floats = NDArray[np.float64]
 #: functions, each with its derivative where that is needed
@@ -36,7 +36,7 @@ class Reader:
     @property
     def parameters(self) -> tuple[str, ...]:
         """What these functions hang on: for each of its values there are other tables."""
-        return parameters_in(self.functions)
+        return tuple(sorted({s.name for f, _ in self.functions for s in f.free_symbols - {x}}))
 
     @property
     def weight(self) -> int:
@@ -53,11 +53,6 @@ class Reader:
         for k in range(values.shape[1]):
             points = np.flatnonzero(which.ravel() == k)
             yield points, tables_at(self.functions, self.kernel.parameters, table[:, points[0]])
-
-
-def parameters_in(functions: Pairs) -> tuple[str, ...]:
-    """The parameters of functions of x, by name."""
-    return tuple(sorted({s.name for f, _ in functions for s in f.free_symbols - {x}}))
 
 
 def tables_at(functions: Pairs, names: Sequence[str], column: Floats) -> tuple[Table, ...]:

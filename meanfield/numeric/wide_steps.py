@@ -86,7 +86,7 @@ def _formulas(stage: Stage, paired: bool) -> list[sp.Expr]:
 
 def _added(functions: tuple[tuple[Function, int], ...], given: tuple[mp.mpf, ...], *state: mp.mpf) -> list[mp.mpf]:
     start, gap, before, number = state
-    at, cov, row, chi, log = start, start - gap, (mp.mpf(1), before), mp.mpf(1), mp.mpf(0)
+    at, cov, row, chi = start, start - gap, (mp.mpf(1), before), mp.mpf(1)
     try:
         for function, times in functions:
             for _ in range(times):
