@@ -171,6 +171,13 @@ def _plainly_singular(f: Callable[[NDArray[Any]], NDArray[Any]]) -> bool:
 
 
 @cache
+def _roots_of_one(count: int, bits: int) -> tuple[list[mp.mpc], list[tuple[int, int]]]:
+    """all the roots of one, and their parts as whole numbers"""
+    roots = [mp.expjpi(mp.mpf(2 * i) / count) for i in range(count)]
+    return roots, [(int(mp.nint(mp.ldexp(root.real, bits))), int(mp.nint(mp.ldexp(root.imag, bits)))) for root in roots]
+
+
+@cache
 def taylor(piece: sp.Expr, r: float, terms: int = TERMS) -> tuple[float, ...]:
     """Taylor coefficients at 0 by Cauchy's integral on |z| = r, and on smaller circles as long as its first terms are faint beside the
     largest on the one before, as those of x + 10^40 x^9 are: each where it is largest; what is rounding on all of them is zero"""
@@ -191,13 +198,12 @@ def _on_circle(piece: sp.Expr, r: float, terms: int) -> tuple[list[tuple[float, 
     f = sp.lambdify(x, piece, "mpmath")
     count, bits = 128, 150
     with mp.workdps(45):
-        roots = [mp.expjpi(mp.mpf(2 * i) / count) for i in range(count)]
+        roots, around = _roots_of_one(count, bits)
         values = [mp.mpmathify(f(r * root)) for root in roots[: count // 2 + 1]]
         size = max(abs(v) for v in values)
         if not size or not mp.isfinite(size):
             return [(float(size), 1.0)] * terms, r
         unit = mp.ldexp(1, bits)
-        around = [(int(mp.nint(root.real * unit)), int(mp.nint(root.imag * unit))) for root in roots]
         whole = [(int(mp.nint(mp.re(v) / size * unit)), int(mp.nint(mp.im(v) / size * unit))) for v in values]
         twice = [(a, b) if i in (0, count // 2) else (2 * a, 2 * b) for i, (a, b) in enumerate(whole)]
 

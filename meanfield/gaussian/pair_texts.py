@@ -84,6 +84,16 @@ def smoothed_<i>(shape, mu, s, window, y, w<x>):
     return reference + shift
 ''',
     "variance": r'''
+def beside_<i>(origin, jump<x>):
+    """How near to a kink f_<i> is taken on either side: where it jumps, and rounding of what it compares hides the side, further away."""
+    least = max(1e-15 * abs(origin), 1e-300)
+    step = least
+    for k in range(8):
+        if jump == 0.0 or abs(f_<i>(origin + step<x>) - f_<i>(origin - step<x>) - jump) <= 1e-3 * abs(jump):
+            return step
+        step *= 4.0
+    return least
+
 def variance_<i>(shape, slope, mu, s, window, y, w<x>):
     """Var f_<i>(mu + s xi), of differences from a point nearby: integrals of the slope f_<j> where they are short."""
     taken = 0.0
@@ -103,8 +113,8 @@ def variance_<i>(shape, slope, mu, s, window, y, w<x>):
             return math.nan
         j = sharp_near(shape, mu, WINDOW * s)
         origin = breaks_of(shape)[j] if j >= 0 else mu
-        beside = max(1e-15 * abs(origin), 1e-300)
-        reference = f_<i>(origin - beside<x>) if j >= 0 else f_<i>(mu<x>)
+        beside = beside_<i>(origin, jumps_of(shape)[j]<x>) if j >= 0 else 0.0
+        reference = f_<i>(origin - beside<x>)
         jump = f_<i>(origin + beside<x>) - reference if j >= 0 and jumps_of(shape)[j] != 0.0 else 0.0
         if j >= 0 and sharp_of(shape)[j] == 1.0:  # the limit: a function that is 0 on the other side is known to all its digits there
             before = origin - beside

@@ -41,12 +41,12 @@ def even_part(f: sp.Expr) -> sp.Expr:
 
 def is_odd(f: sp.Expr) -> bool:
     """f(-x) = -f(x)"""
-    return bool(even_part(f) == 0)
+    return not is_somewhere_nonzero(f + f.xreplace({x: -x})) and bool(even_part(f) == 0)
 
 
 def is_even(f: sp.Expr) -> bool:
     """f(-x) = f(x)"""
-    return bool(odd_part(f) == 0)
+    return not is_somewhere_nonzero(f - f.xreplace({x: -x})) and bool(odd_part(f) == 0)
 
 
 def parity_of(f: sp.Expr) -> int:

@@ -180,11 +180,22 @@ def _sign_of_smooth(f: sp.Expr) -> Pieces:
     if inner is not None:
         return _sign_of_smooth(inner)
     slope = f.diff(x)
-    roots = sp.solve(f, x) if slope.is_positive or slope.is_negative else []
-    if len(roots) == 1 and roots[0].is_real:
+    root = _only_root(f) if slope.is_positive or slope.is_negative else None
+    if root is not None:
         side = S.One if slope.is_positive else S.NegativeOne
-        return (roots[0],), (-side, side)
+        return (root,), (-side, side)
     raise NotClosed(f"the sign of {f} changes at points that have no closed form")
+
+
+def _only_root(f: sp.Expr) -> sp.Expr | None:
+    """of a function that rises or falls throughout, where it has a closed form"""
+    if f.xreplace({x: S.Zero}).is_zero:
+        return S.Zero
+    try:
+        roots = sp.solve(f, x)
+    except NotImplementedError:
+        return None
+    return roots[0] if len(roots) == 1 and roots[0].is_real else None
 
 
 def _unwrapped(f: sp.Expr) -> sp.Expr | None:

@@ -42,6 +42,10 @@ class Powers:
         """That of a positive degree: a delta has no power."""
         return Powers(self.degree - 1, self.degree * self.odd, self.degree * self.even)
 
+    @property
+    def is_never_negative(self) -> bool:
+        return bool(self.even.is_nonnegative and (self.even**2 - self.odd**2).is_nonnegative)
+
     def mean(self, variance: sp.Expr, m: sp.Expr = S.Zero) -> sp.Expr:
         k, scale = self.degree, (2 * variance) ** (self.degree / 2) / sp.sqrt(sp.pi)
         if m == 0:
@@ -92,7 +96,7 @@ def mean_of_powers(f: sp.Expr, variance: sp.Expr, m: sp.Expr = S.Zero) -> sp.Exp
     if found is None:
         return None
     if (found.degree + 1).is_nonpositive:
-        return S.Infinity if found.even.is_positive and (found.even**2 - found.odd**2).is_nonnegative else None
+        return S.Infinity if found.even.is_positive and found.is_never_negative else None
     return _guarded(found.mean(variance, m), found)
 
 

@@ -52,10 +52,17 @@ def _density(z: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
 
 
+def _log1p(z: NDArray[Any]) -> NDArray[Any]:
+    """numpy's of a complex number has no digits next to 0"""
+    if np.isrealobj(z):
+        return np.asarray(np.log1p(z))
+    return np.asarray(0.5 * np.log1p(z.real * (z.real + 2.0) + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real))
+
+
 #: functions that need no more than numpy
 _IN_NUMPY = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("Abs", "sign", "Max", "Min", "Heaviside", "Piecewise", "ExprCondPair", "NormalDensity", "expm1"),
+    *("Abs", "sign", "Max", "Min", "Heaviside", "Piecewise", "ExprCondPair", "NormalDensity", "expm1", "log1p"),
 }
 
 
@@ -67,11 +74,11 @@ _NUMPY = {name: value for name, value in vars(np).items() if not name.startswith
 def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[..., NDArray[Any]]:
     """g over arrays, real or complex"""
     symbols, printer = sp.symbols(f"z:{len(variables)}"), NumPyPrinter
-    heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1}
+    heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1, "log1p": _log1p}
     if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
         from scipy import special  # as long to import as all else takes
 
-        heads |= {"erf": special.erf, "erfc": special.erfc, "ScaledErfc": special.erfcx, "NormalCDF": special.ndtr, "log1p": special.log1p}
+        heads |= {"erf": special.erf, "erfc": special.erfc, "ScaledErfc": special.erfcx, "NormalCDF": special.ndtr}
         printer = SciPyPrinter
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
     put = dict(zip(variables, symbols, strict=True))

@@ -91,17 +91,19 @@ def _without_signs(t: sp.Mul) -> sp.Expr:
 
 @among_reals
 def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
-    """df/d(parameter), with a delta wherever a step of f moves: sympy's drops that of a Piecewise whose condition holds the parameter.
+    """df/d(parameter), with a delta wherever a step of f moves: sympy's drops that of a Piecewise whose condition holds the parameter, and
+    leaves that of Max(-a, Min(a, x)) at each root of what is compared.
 
     Raises
     ------
     ValueError
-        Where such a Piecewise jumps is not known.
+        Where such a function jumps is not known.
     """
     rate = f.diff(parameter)
-    if any(condition.has(parameter) and condition.has(x, y) for t in f.atoms(sp.Piecewise) for _, condition in t.args):
+    conditions = (condition for t in f.atoms(sp.Piecewise) for _, condition in t.args)
+    if any(condition.has(parameter) and condition.has(x, y) for condition in conditions) or not (has_places(rate) and has_places(rate, y)):
         return _moving(f, parameter, rate)
-    return rate if y in f.free_symbols or not has_places(rate) else _weighed(rate, f, parameter)
+    return rate if y in f.free_symbols else _weighed(rate, f, parameter)
 
 
 def _moving(f: sp.Expr, parameter: sp.Symbol, rate: sp.Expr) -> sp.Expr:
@@ -132,9 +134,9 @@ def _of_product(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
     return derivative_in(g, parameter) * h + g * derivative_in(h, parameter)
 
 
-def has_places(e: sp.Expr) -> bool:
-    """Whether each delta in x is at one known place."""
-    return all(is_linear(t.args[0], x) for t in e.atoms(sp.DiracDelta) if t.has(x))
+def has_places(e: sp.Expr, z: sp.Symbol = x) -> bool:
+    """Whether each delta in x, or in z, is at one known place."""
+    return all(is_linear(t.args[0], z) for t in e.atoms(sp.DiracDelta) if t.has(z))
 
 
 def _jumps(e: sp.Expr) -> sp.Expr:

@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from meanfield.numeric.matrices import product
+
 __all__ = ["Deviations", "Impossible", "Products", "chebyshev", "density", "polynomials", "transform", "wide_transform"]
 
 Floats = NDArray[np.float64]
@@ -46,7 +48,7 @@ class Deviations:
 
     def series(self, values: Floats) -> Floats:
         """Coefficients in \\sigma^2 of what has these values at the nodes, along the first axis."""
-        return np.tensordot(transform(NODES), values, 1)
+        return product(transform(NODES), values.reshape(NODES, -1)).reshape(values.shape)
 
     def at(self, y: Floats, some: slice, series: Floats, outer: Callable[[Floats], Floats]) -> Floats:
         """The mean at all pairs of a variance, or some of them, and a y, from its coefficients in \\sigma^2 and along z and what maps
@@ -56,13 +58,14 @@ class Deviations:
         across = polynomials((square - self._centre) / (square + self._centre) / self._ratio, NODES)
         least, most = float(s.min()), float(s.max())
         if s.size <= WIDTHS or most > WIDEST * least:
-            values = np.einsum("ij,ij->i", across @ series, outer(s))
+            values = np.einsum("ij,ij->i", product(across, series), outer(s))
         else:  # as a function of s^2 it is analytic in the half-plane too
             centre, ratio = least * most, (most - least) / (most + least)
             nodes = chebyshev(WIDTHS)
             weights = outer(np.sqrt(centre * (1.0 + ratio * nodes) / (1.0 - ratio * nodes)))
-            narrow = np.linalg.solve(polynomials(nodes, WIDTHS), weights @ series.T)
-            values = np.einsum("ij,ij->i", polynomials((s**2 - centre) / (s**2 + centre) / ratio, WIDTHS) @ narrow, across)
+            narrow: Floats = np.linalg.solve(polynomials(nodes, WIDTHS), product(weights, series.T)).astype(np.float64, copy=False)
+            wide = polynomials((s**2 - centre) / (s**2 + centre) / ratio, WIDTHS)
+            values = np.einsum("ij,ij->i", product(wide, narrow), across)
         return np.asarray(values.reshape(v.size, y.size))
 
 
@@ -77,8 +80,15 @@ def chebyshev(n: int) -> Floats:
 
 
 def polynomials(x: Floats, n: int) -> Floats:
-    """Chebyshev polynomials, a row for each x"""
-    return np.asarray(np.cos(np.outer(np.arccos(np.clip(x, -1.0, 1.0)), np.arange(n))))
+    """Chebyshev polynomials, a row for each x: by their differences, from which less is lost next to the ends (Reinsch)"""
+    a = np.minimum(np.abs(x), 1.0)
+    out = np.empty((n, x.size))
+    out[0], step, twice = 1.0, a - 1.0, 2.0 * (a - 1.0)
+    for k in range(1, n):
+        np.add(out[k - 1], step, out=out[k])
+        step += twice * out[k]
+    out[1::2] *= np.copysign(1.0, x)
+    return out.T
 
 
 @lru_cache(maxsize=16)

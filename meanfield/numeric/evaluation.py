@@ -96,7 +96,7 @@ def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = Fa
     if log:
         result, bound = _logs(asked, table, result, bound)
     nothing = np.isneginf(result) & log  # the logarithm of 0
-    result, bound = marked(np.where(nothing, 0.0, result), bound, asked.reasons)
+    result, bound = marked(np.where(nothing, 0.0, result), np.where(nothing, 0.0, bound), asked.reasons)
     result = np.where(nothing, -np.inf, result)
     value = float(result[0]) if grid == () else result.reshape(grid)
     if not error:

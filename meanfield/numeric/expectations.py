@@ -20,7 +20,7 @@ from meanfield.gaussian.guards import is_guarded, unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_even, is_odd, odd_part
-from meanfield.gaussian.powers import is_steep
+from meanfield.gaussian.powers import is_steep, powers
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.rewriting import rewritten
@@ -91,6 +91,8 @@ class Expectations(Calls):
         form = self._safe(node.closed)
         if form is None or _ends_early(form, node.integrand):
             return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+        if self.stepping and _is_never_negative(node.integrand):
+            return rewritten(form, is_guarded, lambda t: t.func(*t.args, (sp.oo, True)))
         return form
 
     def _resolved(self, small: sp.Expr, kind: str, functions: tuple[sp.Expr, ...], v: sp.Expr, d: sp.Expr = sp.S.Zero) -> sp.Expr:
@@ -350,6 +352,14 @@ def _is_arc(e: sp.Basic) -> bool:
 def _where(case: sp.Basic, value: sp.Expr) -> sp.Expr:
     """A value in one case of several, 0 in the others: quadrature of the variance 0 costs nothing."""
     return value if case == sp.true else sp.Piecewise((value, case), (sp.S.Zero, True))
+
+
+def _is_never_negative(f: sp.Expr) -> bool:
+    """whether a function is known to be: its mean is infinite where it is not finite"""
+    if f.is_nonnegative or (f.is_Pow and f.exp.is_even) or ((p := powers(f)) and p.is_never_negative):
+        return True
+    parts = [value for value, _ in f.args] if isinstance(f, sp.Piecewise) else f.args if f.is_Mul else ()
+    return bool(parts) and all(map(_is_never_negative, parts))
 
 
 def _ends_early(form: sp.Expr, f: sp.Expr) -> bool:

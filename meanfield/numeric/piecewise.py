@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
+from meanfield.numeric.matrices import product
 
 __all__ = ["Pieces", "mean_of", "pair_of"]
 
@@ -40,7 +41,7 @@ HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many
 FEWER = (6, 10)  # nodes of a density over short panels
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
-TO_LEGENDRE = np.linalg.inv(LEGENDRE)
+TO_LEGENDRE = np.linalg.inv(LEGENDRE).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class _Plane:
                 raise Impossible("the inner mean varies too fast")
             bounds = np.array(todo)
             z = bounds[:, :1] + np.diff(bounds, axis=1) * (0.5 + 0.5 * NODES)
-            series = self._inner(z.ravel()).reshape(self.sigma.size, len(todo), NODES.size) @ TO_LEGENDRE.T
+            series = product(self._inner(z.ravel()).reshape(-1, NODES.size), TO_LEGENDRE.T).reshape(self.sigma.size, len(todo), NODES.size)
             largest = max(largest, float(np.abs(series).max()))
             nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
             allowed = RESOLVED * largest * np.exp(0.5 * (nearest / self.narrow) ** 2)
@@ -157,7 +158,7 @@ class _Plane:
         for panel in range(grid.shape[1] - 1):  # many have the same nodes
             same = np.flatnonzero(whole & (first == panel))
             x = grid[0, panel] + (grid[0, panel + 1] - grid[0, panel]) * (0.5 + 0.5 * NODES)
-            found[:, same] = density(x, self.sigma[:, None]) @ weights[same].T
+            found[:, same] = product(density(x, self.sigma[:, None]), weights[same].T)
         sums[:, counts] = found
         return np.asarray(np.add.reduceat(sums, starts, axis=1))
 
@@ -172,7 +173,7 @@ class _Plane:
             here = left & (steep[:, 0] <= 2.0 * (0.5e-17 * math.factorial(m)) ** (1.0 / m)) if m < NODES.size else left
             left = left & ~here
             nodes = chebyshev(m) if m < NODES.size else NODES
-            own = weights[here] if m == NODES.size else weights[here] @ polynomials(NODES, m) @ np.linalg.inv(polynomials(nodes, m))
+            own = weights[here] if m == NODES.size else product(weights[here], polynomials(NODES, m) @ np.linalg.inv(polynomials(nodes, m)))
             exponents = -0.5 * (low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2
             bell = np.empty_like(exponents)
             for j, sigma in enumerate(self.sigma):
@@ -218,14 +219,14 @@ def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float) -> tuple[flo
 
 def _legendre_sums(t: Floats, weights: Floats) -> Floats:
     """sums over the last axis of weights times each Legendre polynomial at t"""
-    before, now, one = weights.copy(), t * weights, np.ones(t.shape[-1])
+    before, now = weights.copy(), t * weights
     work, sums = np.empty_like(t), np.empty((*t.shape[:-1], NODES.size))
-    sums[..., 0], sums[..., 1] = before @ one, now @ one
+    sums[..., 0], sums[..., 1] = before.sum(axis=-1), now.sum(axis=-1)
     for n in range(1, NODES.size - 1):
         np.multiply(t, now, out=work)
         work *= (2 * n + 1) / (n + 1)
         before *= -n / (n + 1)
         before += work
         before, now = now, before
-        sums[..., n + 1] = now @ one
+        sums[..., n + 1] = now.sum(axis=-1)
     return sums

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.numeric.deviations import Impossible, Products, chebyshev, density, polynomials, transform
+from meanfield.numeric.matrices import product
 
 __all__ = ["LATTICE", "NARROW", "NATS", "SHARE", "WIDE", "Smooth", "on_lattice", "support_of", "within_steps"]
 
@@ -67,7 +68,7 @@ def within_steps(g: Smooth, X: Floats, h: float) -> Floats:
     s, step = 0.5 * WIDE * h * (1.0 + chebyshev(NARROW)), 0.45
     z = step * np.arange(0, math.ceil(REACH / step))
     w = step / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * z * z) * np.where(z > 0.0, 2.0, 1.0)
-    return np.asarray(transform(NARROW) @ np.array([w @ g.product(X[None, :], (a * z)[:, None]) for a in s]))
+    return product(transform(NARROW), np.array([w @ g.product(X[None, :], (a * z)[:, None]) for a in s]))
 
 
 def support_of(value: Real, least: float) -> float:
@@ -93,8 +94,8 @@ def _products(g: Smooth, v: Floats, y: Floats) -> Floats:
     wide = across >= WIDE * h
     if wide.any():
         weights = h * density(h * np.arange(0, n + 1.0), across[wide][:, None])
-        result[wide] = np.einsum("ij,ij->i", weights @ on_lattice(g, h, n), h * density(X, along[wide][:, None]))
+        result[wide] = np.einsum("ij,ij->i", product(weights, on_lattice(g, h, n)), h * density(X, along[wide][:, None]))
     if not wide.all():
         weights = polynomials(2.0 * across[~wide] / (WIDE * h) - 1.0, NARROW)
-        result[~wide] = np.einsum("ij,ij->i", weights @ within_steps(g, X, h), h * density(X, along[~wide][:, None]))
+        result[~wide] = np.einsum("ij,ij->i", product(weights, within_steps(g, X, h)), h * density(X, along[~wide][:, None]))
     return result

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials, transform
 from meanfield.numeric.elementary import ERF, ERFC
+from meanfield.numeric.matrices import product
 from meanfield.numeric.smooth import LATTICE, NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, support_of, within_steps
 
 __all__ = ["Stepped"]
@@ -94,7 +95,7 @@ class _Rest:
     def shares(self) -> Floats:
         r"""Chebyshev coefficients in \kappa d, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
         for n in SLOPES:
-            found = transform(n) @ (_normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
+            found = product(transform(n), _normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
             if np.abs(found[-2:]).max() <= LEFT * np.abs(found).max():
                 return np.asarray(found)
         raise Impossible("too many slopes")
@@ -113,9 +114,9 @@ class _Means:
     def __init__(self, g: Stepped, rest: _Rest, v: Floats) -> None:
         self.g, self.v, self.rest, self.deviations = g, v, rest, Deviations(v)
         bells = rest.h * density(rest.x, self.deviations.sigma[:, None])
-        self.series = self.deviations.series(bells @ rest.products[g.mirrored].T)
+        self.series = self.deviations.series(product(bells, rest.products[g.mirrored].T))
         bells = rest.h * density(rest.x, np.sqrt(v)[:, None])
-        self.alone, self.shares = bells @ rest.alone, bells @ rest.shares.T
+        self.alone, self.shares = product(bells, rest.alone[:, None])[:, 0], product(bells, rest.shares.T)
 
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""

@@ -33,6 +33,8 @@ SOON = 1 << 14
 SOME = 10_000
 #: layers of which the rounding adds up to 1e-10 of a state that nothing pulls back, as a rule
 EXACT = 1e8
+#: numbers that come out of points of one sign before they are put beside those of another
+APART = 1 << 25
 #: points of a grid that tables are made for first
 PROBES = 16
 #: repeats that tables are made for first: a run that outgrows them stops at one panel at a time
@@ -51,7 +53,8 @@ def done(job: Job, memory: Floats | None = None) -> Output:
     assert len(kinds) == 1, "recursions that signs tell apart keep the same numbers"
     out = replace(job, rec=parts[0][0].rec).output(memory)
     for part, points in parts:
-        out.put(points, _of_one_sign(part))
+        for some in np.array_split(points, -(-6 * job.marks.size * points.size // APART)):
+            out.put(some, _of_one_sign(replace(job.of(some), rec=part.rec)))
     out.finish()
     return out
 

@@ -443,3 +443,29 @@ def test_of_a_network_without_parameters() -> None:
     with pytest.raises(ValueError, match="no free parameters: name what to differentiate by, with_respect_to = q"):
         mf.sensitivity(mf.Linear(1, 0), 3, 1.0)
     assert mf.sensitivity(mf.Linear(1, 0), 3, 1.0, with_respect_to="q").dq["q"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        (lambda a: sp.Max(-a, sp.Min(a, mf.x)), (0.5, 1.1)),  # a hard tanh as wide as a
+        (lambda a: sp.Max(-1, sp.Min(1, a * mf.x)), (-0.7, 1.3)),
+        (lambda a: mf.x * sp.Min(sp.Max(mf.x + a, 0), 1), (0.5, 1.1)),
+    ],
+)
+def test_kinks_of_what_is_nested_move(shape: Any, values: tuple[float, ...]) -> None:
+    a, h, setting = sp.Symbol("a"), 1e-4, {"q": 1.0, "c": 0.5, "sigma_w": 1.0, "sigma_b": 0.1}
+    net = mf.mlp(mf.Activation(shape(a)))
+    found = mf.sensitivity(net, 4, with_respect_to="a", a=np.array(values), **setting)
+    runs = mf.propagate(net, 4, record="last", a=np.array(values)[:, None] + h * np.array([-2, -1, 1, 2]), **setting)
+    weights = np.array([1, -8, 8, -1]) / (12 * h)
+    for slopes, rows in ((found.dq, runs.q[..., -1]), (found.dc, runs.c[..., -1]), (found.dlog_apjn, runs.log_apjn[..., 0])):
+        np.testing.assert_allclose(slopes["a"], rows @ weights, rtol=1e-8, atol=1e-9)
+
+
+def test_a_kink_without_a_place_that_moves_is_named() -> None:
+    a = sp.Symbol("a", positive=True)
+    with pytest.raises(ValueError, match="has no derivative in a here, where it jumps is not known"):
+        mf.sensitivity(
+            mf.mlp(mf.Activation(sp.Max(sp.tanh(a * mf.x), mf.x / 5))), 3, with_respect_to="a", q=1.0, c=0.5, a=0.7, sigma_w=1, sigma_b=0
+        )

@@ -233,3 +233,16 @@ def test_a_gap_that_is_its_variance_by_algebra_only() -> None:
     variance, spelled = R(1, 50) + sp.pi**2 / 4, sp.Mul(R(1, 100), 2 + 25 * sp.pi**2, evaluate=False)
     assert (variance / spelled > 1) not in (sp.true, sp.false)
     assert gap_of_pair(tanh(x), spelled, variance, 60) == pytest.approx(float(mf.evaluate(mf.tanh.second_moment(q), q=float(variance))))
+
+
+@pytest.mark.parametrize("variance", [1.0, 1e-3])
+def test_sides_of_a_jump_that_rounding_hides(variance: float) -> None:
+    """next to 0 what is compared has lost digits: 1/(1 + e^-x) where it is about 0.52, 1 - a - x where a is about 1"""
+    a, setting = sp.Symbol("a", positive=True), {"q": variance, "delta": 0.4 * variance}
+    slow = sp.tanh(x + 2)
+    for jumping in (sp.sign(1 / (1 + sp.exp(-x)) - sp.Rational(52, 100)), sp.Heaviside(1 - a - x), sp.Heaviside(1 - sp.Max(0, a + x))):
+        gap = Gap(slow * jumping, q, delta)
+        for value in (0.9, 0.95, 1.05) if a in gap.free_symbols else (None,):
+            exact = mf.evaluate(gap.xreplace({a: sp.Rational(value or 0)}), digits=18, **setting)
+            found = mf.evaluate(gap, **setting, **({} if value is None else {"a": value}))
+            assert found == pytest.approx(float(exact), rel=1e-12)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric import ways
 
 x = mf.x
 PLAIN, POSITIVE = sp.Symbol("b"), sp.Symbol("b", positive=True)
@@ -129,3 +132,45 @@ def test_tables_are_of_each_value() -> None:
         assert (run.log_apjn[k] == with_number.log_apjn).all()
         deep = {**setting, "depth": 10**9, "sigma_w": 1.1}
         assert mf.propagate(net, **deep, a=value).log_apjn == pytest.approx(mf.propagate(own, **deep).log_apjn, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("make", "value", "q"),
+    [
+        (lambda b: sp.sign(x) * sp.Abs(x) ** b, 0.3, 1.0),  # E phi'^2 is finite for b > 1/2 alone
+        (lambda b: sp.sign(x) * sp.Abs(x) ** b, 0.5, 1.0),
+        (lambda b: sp.exp(b * x**2), 0.125, 1.0),  # E phi^2 is finite for 4 b q < 1 alone
+        (lambda b: x * sp.exp(b * x**2), 0.125, 3.0),
+    ],
+)
+def test_what_is_infinite_beyond_a_bound_is_so_by_symbols_too(make: Any, value: float, q: float) -> None:
+    setting = {"depth": 4, "q": q, "c": 0.5, "sigma_w": 1.0, "sigma_b": 0.1}
+    own = mf.propagate(mf.mlp(mf.Activation(make(sp.Rational(value).limit_denominator(100)))), **setting)
+    assert own.status in ("infinite APJN", "overflow")
+    for symbol in (PLAIN, POSITIVE):
+        run = mf.propagate(mf.mlp(mf.Activation(make(symbol))), b=value, **setting)
+        assert run.status == own.status
+        np.testing.assert_allclose(run.q, own.q, rtol=1e-13)
+        np.testing.assert_array_equal(run.log_apjn, own.log_apjn)
+
+
+def test_points_of_either_sign_are_put_together_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = {"depth": 20, "q": 1.0, "c": 0.5, "sigma_w": 1.0, "sigma_b": 0.1, "b": np.linspace(-2, 2, 81)}
+    net = mf.mlp(mf.Activation(sp.Max(PLAIN * x, x)))
+    whole = mf.propagate(net, **setting)
+    monkeypatch.setattr(ways, "APART", 6 * 21 * 7)
+    memory = np.zeros((6, 21, 81))
+    parts = mf.propagate(net, out=memory, **setting)
+    for name in ("q", "gap", "log_apjn", "log_chi_product"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    assert np.shares_memory(parts.q, memory)
+
+
+def test_a_crossing_at_0_of_what_has_no_formula() -> None:
+    """max(a x, tanh x), a >= 1: the two meet at 0 alone, which sympy does not find"""
+    a = np.array([1.25, 1.0000001])
+    run = mf.propagate(mf.mlp(mf.Activation(sp.Max(sp.Symbol("a") * x, sp.tanh(x)))), 3, 1.0, c=0.5, a=a, sigma_w=1.0, sigma_b=0.0)
+    u = np.linspace(-12, 12, 480_001)
+    for k, slope in enumerate(a):
+        second = np.trapezoid(np.maximum(slope * u, np.tanh(u)) ** 2 * np.exp(-u * u / 2), u) / np.sqrt(2 * np.pi)
+        assert run.q[k, 1] == pytest.approx(second, rel=1e-9)
