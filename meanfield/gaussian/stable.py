@@ -6,6 +6,7 @@ log(1 + e^x) is x + log(1 + e^{-x}) for x > 0; (1 + tanh x)/2 is 1/(1 + e^{-2x})
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import cache
 
@@ -69,7 +70,7 @@ def _along(f: sp.Expr, way: Stretch) -> sp.Expr:
 def _outward(f: sp.Expr, way: Stretch) -> sp.Expr:
     f = in_pieces(f, way.sign) if f.has(sp.Heaviside) and f.has(exp) else f  # where a step is 0 what is beside it may be infinite
     f = f.replace(lambda t: isinstance(t, (sp.asin, sp.acos)) and _is_step(t.args[0]), _arc_of_step)
-    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(t), way))
+    f = f.replace(lambda t: isinstance(t, sp.Add) and t.has(x), lambda t: _remainders(_complement(_one_arc(t)), way))
     f = f.replace(lambda t: isinstance(t, expm1) and way.rise(t.args[0]) > 0, lambda t: -exp(t.args[0]) * expm1(-t.args[0]))
     f = f.replace(lambda t: isinstance(t, (sp.cosh, sp.sinh)) and way.rise(t.args[0]) != 0, lambda t: _exponentials(t, way))
     f = f.replace(lambda t: isinstance(t, sp.Mul) and t.has(exp), lambda t: _outweighed(_one_power(t, way), way))
@@ -90,6 +91,18 @@ def _arc_of_step(t: sp.Expr) -> sp.Expr:
         return 2 * sp.atan(sp.tanh(z / 2)) if isinstance(t, sp.asin) else 2 * sp.atan(exp(-z))
     below, above = NormalCDF(sp.sqrt(2) * z), NormalCDF(-sp.sqrt(2) * z)
     return sp.atan(t.args[0] / (2 * sp.sqrt(below * above))) if isinstance(t, sp.asin) else 2 * sp.atan(sp.sqrt(above / below))
+
+
+def _one_arc(e: sp.Add) -> sp.Expr:
+    r"""\arctan A - \arctan B = \arctan (A - B)/(1 + A B) of lines beside each other and less than 2 apart, far out of which none has the
+    digits of the other"""
+    found = ((t, arc) for t in e.args for arc in sp.Mul.make_args(t) if isinstance(arc, sp.atan))
+    arcs = [(t, t / arc, arc.args[0]) for t, arc in found if is_linear(arc.args[0], x)]
+    for (t, c, z), (other, k, w) in itertools.combinations(arcs, 2):
+        apart = sp.expand(z - w)
+        if c == -k and apart.is_number and abs(apart) < 2:
+            return e - t - other + c * sp.atan(apart / (1 + z * w))
+    return e
 
 
 def _one_power(e: sp.Mul, way: Stretch) -> sp.Expr:
