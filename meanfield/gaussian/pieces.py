@@ -83,7 +83,7 @@ def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
     if any(cut != 0 for cut in cuts):
         return None
     rates = [x * piece.diff(x) / piece for piece in values if piece != 0]
-    if any(rate.free_symbols == {x} and _varies(rate) for rate in rates):  # which is known long before it is written in lowest terms
+    if any(x in rate.free_symbols and _varies(rate) for rate in rates):  # which is known long before it is written in lowest terms
         return None
     degrees = {sp.cancel(rate) for rate in rates}
     if len(degrees) != 1:
@@ -93,10 +93,13 @@ def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
 
 
 def _varies(rate: sp.Expr) -> bool:
-    """whether a function of x alone has other digits at two places of the same side; of no slope that has no formula"""
+    """whether a function of x has other digits at two places of the same side, for some numbers that its parameters may be; of no slope that
+    has no formula"""
     if rate.has(sp.Derivative):
         return False
-    here, there = (rate.xreplace({x: at}).evalf(15) for at in (Rational(3, 7), Rational(5, 3)))
+    numbers = (Rational(2 * i + 5, 11) for i in itertools.count())
+    put = {s: -n if s.is_nonpositive else n for s, n in zip(sorted(rate.free_symbols - {x}, key=str), numbers, strict=False)}
+    here, there = (rate.xreplace({**put, x: at}).evalf(15) for at in (Rational(3, 7), Rational(5, 3)))
     return bool(here.is_Float and there.is_Float and abs(here - there) > Rational(1, 10**6) * (abs(here) + abs(there)))
 
 

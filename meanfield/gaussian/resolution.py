@@ -73,7 +73,7 @@ _NUMPY = {name: value for name, value in vars(np).items() if not name.startswith
 @lru_cache(maxsize=512)
 def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[..., NDArray[Any]]:
     """g over arrays, real or complex"""
-    symbols, printer = sp.symbols(f"z:{len(variables)}"), NumPyPrinter
+    symbols, printer = sp.symbols(f"z:{len(variables)}", real=True), NumPyPrinter  # as x: of complex ones sympy asks for long
     heads: dict[str, Any] = {"NormalDensity": _density, "expm1": np.expm1, "log1p": _log1p}
     if not {type(f).__name__ for f in g.atoms(sp.Function)} <= _IN_NUMPY:
         from scipy import special  # as long to import as all else takes
@@ -81,7 +81,8 @@ def vectorised(g: sp.Expr, variables: tuple[sp.Symbol, ...] = (x,)) -> Callable[
         heads |= {"erf": special.erf, "erfc": special.erfc, "ScaledErfc": special.erfcx, "NormalCDF": special.ndtr}
         printer = SciPyPrinter
     settings = {"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True, "user_functions": {k: k for k in heads}}
-    put = dict(zip(variables, symbols, strict=True))
+    long = {n: sp.Float(n, 17) for n in g.atoms(sp.Integer) if abs(n) >= 2**63}  # whose roots numpy does not take
+    put = {**dict(zip(variables, symbols, strict=True)), **long}
     numeric = sp.lambdify(symbols, g.xreplace(put), [heads, _NUMPY], printer=printer(settings), cse=True)
     return lambda first, *others: numeric(first, *others) + 0 * sum(others, first)
 

@@ -11,7 +11,7 @@ from sympy import Heaviside, S
 
 from meanfield.gaussian.essential import essential_places, jump_across
 from meanfield.gaussian.parameter_signs import cases, pivotal
-from meanfield.gaussian.pieces import NotClosed, UnknownSign, pieces_of
+from meanfield.gaussian.pieces import KINKED, NotClosed, UnknownSign, pieces_of, stepped
 from meanfield.gaussian.real_roots import located_pieces
 from meanfield.gaussian.smoothness import branch, is_smooth, triangle_waves, without_deltas
 from meanfield.gaussian.special import is_linear
@@ -101,9 +101,22 @@ def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
     """
     rate = f.diff(parameter)
     conditions = (condition for t in f.atoms(sp.Piecewise) for _, condition in t.args)
-    if any(condition.has(parameter) and condition.has(x, y) for condition in conditions) or not (has_places(rate) and has_places(rate, y)):
+    if any(condition.has(parameter) and condition.has(x, y) for condition in conditions):
         return _moving(f, parameter, rate)
+    if not (has_places(rate) and has_places(rate, y)):
+        apart = f.replace(lambda t: isinstance(t, (Heaviside, sp.sign)) and t.has(*KINKED), _stepped)
+        return _moving(f, parameter, rate) if apart == f else derivative_in(apart, parameter)
     return rate if y in f.free_symbols else _weighed(rate, f, parameter)
+
+
+def _stepped(t: sp.Expr) -> sp.Expr:
+    """a step of what has kinks itself as steps at its own cuts, which have an order though all cuts of a function may have none"""
+    if x not in t.free_symbols:
+        return _stepped(t.xreplace({y: x})).xreplace({x: y}) if y in t.free_symbols else t
+    try:
+        return stepped(t)
+    except NotClosed:
+        return t
 
 
 def _moving(f: sp.Expr, parameter: sp.Symbol, rate: sp.Expr) -> sp.Expr:

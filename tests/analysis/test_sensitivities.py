@@ -451,6 +451,8 @@ def test_of_a_network_without_parameters() -> None:
         (lambda a: sp.Max(-a, sp.Min(a, mf.x)), (0.5, 1.1)),  # a hard tanh as wide as a
         (lambda a: sp.Max(-1, sp.Min(1, a * mf.x)), (-0.7, 1.3)),
         (lambda a: mf.x * sp.Min(sp.Max(mf.x + a, 0), 1), (0.5, 1.1)),
+        # cuts that come in one order for some values of a, in another for others
+        (lambda a: sp.Min(1, sp.Max(0, a + 2 * mf.x)) + sp.Min(1, sp.Max(0, mf.x / 2 + sp.Rational(1, 10))), (0.3, 2.9)),
     ],
 )
 def test_kinks_of_what_is_nested_move(shape: Any, values: tuple[float, ...]) -> None:

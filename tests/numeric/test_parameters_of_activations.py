@@ -174,3 +174,26 @@ def test_a_crossing_at_0_of_what_has_no_formula() -> None:
     for k, slope in enumerate(a):
         second = np.trapezoid(np.maximum(slope * u, np.tanh(u)) ** 2 * np.exp(-u * u / 2), u) / np.sqrt(2 * np.pi)
         assert run.q[k, 1] == pytest.approx(second, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "a"),
+    [
+        (lambda a: x * sp.atan(a * x + sp.Rational(1, 10)), 1.05),  # whose even part is a difference of arcs, of no digits far out
+        (lambda a: sp.tanh(sp.exp(-((a + x) ** 2))), 1.05),  # of a complex x sympy asks for minutes whether it is real
+        (lambda a: sp.atan(sp.atan(a + x / 2)), 0.7),
+        (
+            lambda a: sp.Max(-a, sp.Min(a, 2 * a + x - 1)) / sp.sqrt(1 + sp.Max(-a, sp.Min(a, 2 * a + x - 1)) ** 2),
+            0.9,
+        ),  # roots of long integers
+    ],
+)
+def test_functions_that_are_looked_at_for_long_or_in_vain(make: Any, a: float) -> None:
+    q, c, weights = 0.6, 0.4, np.exp(-(np.linspace(-9, 9, 3601) ** 2) / 2)
+    run = mf.propagate(mf.mlp(mf.Activation(make(PLAIN))), 1, q, c=c, b=a, sigma_w=1.0, sigma_b=0.0)
+    z = np.sqrt(q) * np.linspace(-9, 9, 3601)
+    f = sp.lambdify(x, make(sp.Float(a, 17)).rewrite(sp.Piecewise), "numpy")
+    assert run.q[1] == pytest.approx(f(z) ** 2 @ weights / weights.sum(), rel=1e-6)
+    steps = z[::9, None] * c + np.sqrt(1 - c * c) * z[None, ::9]
+    both = (f(z[::9]) * weights[::9]) @ (f(steps) @ weights[::9]) / weights[::9].sum() ** 2
+    assert run.p[1] == pytest.approx(both, rel=1e-4)
