@@ -93,8 +93,8 @@ def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
 
 
 def _varies(rate: sp.Expr) -> bool:
-    """whether a function of x has other digits at two places of the same side, for some numbers that its parameters may be; of no slope that
-    has no formula"""
+    """whether a function of x has other digits at two places of the same side, for some numbers that its parameters may be; of no slope
+    that has no formula"""
     if rate.has(sp.Derivative):
         return False
     numbers = (Rational(2 * i + 5, 11) for i in itertools.count())
