@@ -367,5 +367,5 @@ def check_flag(value: Any, name: str) -> None:
 
 def check_start(start: Any) -> None:
     """Which gradient at the output J^{L,l} begins with."""
-    if start not in ("token", "pooled"):
+    if not isinstance(start, str) or start not in ("token", "pooled"):
         raise ValueError(f"start = {start!r}: expected 'token' or 'pooled'")

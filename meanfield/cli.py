@@ -45,7 +45,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _say("; ".join(["interrupted", *notes]), 130)
     except ImportError as error:
         return _missing(error)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click makes the latter of the former
         return _quiet_pipe()
     except RecursionError:
         return _say("the expression is nested too deeply to be worked out", 2)

@@ -22,7 +22,7 @@ def folder() -> Path:
     """Where what was made is kept: $MEANFIELD_CACHE_DIR, else the user's cache folder."""
     override = os.environ.get("MEANFIELD_CACHE_DIR")
     if override:
-        return Path(override)
+        return Path(override).expanduser()
     from platformdirs import user_cache_path
 
     return user_cache_path("meanfield", appauthor=False) / "kernels"
@@ -90,6 +90,11 @@ def put(path: Path, content: bytes) -> None:
     """Write that file, whole or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -13,7 +13,20 @@ from typing import Any, Final
 
 import sympy as sp
 
-__all__ = ["TABLE", "Entry", "among_reals", "canonical", "known", "latex_names", "merged", "parameter", "real", "reserved", "signed"]
+__all__ = [
+    "TABLE",
+    "Entry",
+    "among_reals",
+    "canonical",
+    "known",
+    "latex_names",
+    "merged",
+    "parameter",
+    "real",
+    "reserved",
+    "signed",
+    "taken",
+]
 
 
 @dataclass(frozen=True)
@@ -101,8 +114,9 @@ _ENTRIES: Final = (
 
 TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}
 
-#: Names that are never parameters of a network.
-reserved: Final = frozenset({"q", "p", "c", "gap", "q2", "depth", "record", "out", "start", "device", "L", "l", "x", "y", "delta"})
+#: Names of what `propagate` takes beside the parameters of a network, and of what recursions are written in: none is a parameter.
+taken: Final = frozenset({"net", "depth", "q2", "c", "gap", "record", "out", "start", "device"})
+reserved: Final = taken | {"q", "p", "L", "l", "x", "y", "delta"}
 
 #: Products that the literature writes with one letter, most specific name first.
 products: Final = (("sigma_OV", ("sigma_O", "sigma_V")), ("sigma_QK", ("sigma_Q", "sigma_K")), ("sigma_21", ("sigma_2", "sigma_1")))

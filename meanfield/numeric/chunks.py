@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from meanfield.blocks.algebra import Block
 from meanfield.numeric.runs import Moments, prepared_moments
+from meanfield.numeric.threads import renewed_by_forks
 from meanfield.recurrence import recursion
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ BYTES, WORK = 1 << 26, 200_000_000
 
 #: dask may call from several threads; a run takes the processors it may have by itself, and its tables are no other's while they grow
 _one_at_a_time = threading.Lock()
+
+
+def _renew() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+renewed_by_forks(_renew)
 
 
 def prepared(

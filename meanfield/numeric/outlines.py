@@ -159,6 +159,8 @@ def layers_of(record: str | int | Sequence[int], depth: int, check_size: Callabl
             check_size(1)
             return np.array([depth])
         record = 1
+    if isinstance(record, (range, list, tuple)):
+        check_size(len(record) + 1)  # before it is an array
     if np.ndim(record) == 0:
         try:
             every = arguments.check_integer(record, "record", 1)

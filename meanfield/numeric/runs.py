@@ -319,7 +319,8 @@ def prepared_moments(
         need = 8.0 * (count * (6 * kept * (out is None) + 2 + len(values)) + kept)
         kinds = f"out='sweep.zarr' to keep it on disk, out=np.memmap(...) of shape {(6, kept, *grid)}, or split the grid"
         details = f" ({count} settings x {kept} layers)"
-        check_memory("the result", need, details, FEWER * (kept > 1) + kinds)
+        what, instead = ("the result", kinds) if points is None else ("a chunk of the sweep", "or smaller chunks")
+        check_memory(what, need, details, FEWER * (kept > 1) + instead)
 
     layers = layers_of(record, depth, check_size)
     check_coefficients(rec.block, values, depth)
@@ -338,8 +339,10 @@ def _check_out(out: Any, shape: tuple[int, ...]) -> None:
         return
     if not isinstance(out, np.ndarray) or out.dtype != np.float64:
         raise TypeError(f"out = {type(out).__name__} of {getattr(out, 'dtype', 'no dtype')}: expected a float64 array or np.memmap")
-    if out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
-        raise ValueError(f"out has shape {out.shape}: expected a writeable array in C order of shape {shape}, (6, kept layers, *grid)")
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}: expected {shape}, (6, kept layers, *grid)")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(f"out is {'not in C order' if out.flags.writeable else 'read-only'}: expected a writeable array in C order")
 
 
 def check_gram(q0: Floats, delta0: Floats, n: Floats) -> None:

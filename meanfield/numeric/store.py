@@ -21,7 +21,7 @@ import numpy as np
 from meanfield.fingerprint import fingerprint, makers
 from meanfield.keeping import folder, keep, kept, places, put
 from meanfield.numeric import plain_lookup
-from meanfield.numeric.threads import processors
+from meanfield.numeric.threads import aside, processors, renewed_by_forks
 
 if TYPE_CHECKING:
     from meanfield.numeric.compilation.machine import Draft
@@ -32,6 +32,14 @@ __all__ = ["Compiled", "compiled", "execute", "interpreted", "is_kept"]
 MOST = 200_000
 _INTEGRAND = re.compile(r"[fr]_\d+")
 _MAKING = RLock()  # threads come together, each with a part of a job: the first of them compiles it, and what it needs for that
+
+
+def _renew() -> None:
+    global _MAKING
+    _MAKING = RLock()
+
+
+renewed_by_forks(_renew)
 
 
 def _stem(text: str) -> str:
@@ -165,32 +173,36 @@ class Compiled:
         if types not in self._forms:
             with _MAKING:
                 if types not in self._forms:
-                    code = kept(self._name(types)) or self._keep(types, machine.assembled(self._draft(types)))
-                    self._forms[types] = machine.loaded(code, types)
+                    self._forms[types] = machine.loaded(kept(self._name(types)) or self._made(types), types)
         return self._forms[types](*arguments[free:])
 
     @contextmanager
     def meanwhile(self, arguments: tuple[Any, ...]) -> Iterator[None]:
-        """LLVM makes the machine code for arguments of those types, where there is none, beside what is done meanwhile; no thread of its
-        own lasts longer."""
+        """LLVM makes the machine code for arguments of those types, where there is none, beside what is done meanwhile."""
         from meanfield.numeric.compilation import machine
 
         types = machine.types_of(arguments)
         if types in self._forms or kept(self._name(types)) is not None or processors() == 1:
             yield
             return
-        from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
-
         with ExitStack() as held:
             held.enter_context(_MAKING)
             if types in self._forms:  # by another thread
                 held.close()
                 yield
                 return
-            with ThreadPoolExecutor(max_workers=1) as aside:
-                code = aside.submit(machine.assembled, self._draft(types))
+            draft = self._draft(types)
+            with aside(lambda: machine.assembled(draft)) as code:
                 yield
+                code.result()
             self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
+
+    def _made(self, types: tuple[Any, ...]) -> bytes:
+        from meanfield.numeric.compilation import machine
+
+        draft = self._draft(types)
+        with aside(lambda: machine.assembled(draft)) as code:
+            return self._keep(types, code.result())
 
     def _name(self, types: tuple[Any, ...]) -> str:
         from meanfield.numeric.compilation import machine

@@ -35,6 +35,9 @@ FORMAT: Literal[2] = 2
 #: endings of files in other formats
 _OTHERS = (".csv", ".nc", ".json", ".npy", ".npz", ".txt", ".parquet", ".h5", ".hdf5", ".zip")
 
+#: what the group says of a sweep
+KEYS = frozenset({*("meanfield_version", "network", "kernel", "depth", "record", "start", "device", "grid", "chunks", "numbers", "arrays")})
+
 Index = tuple[int, ...]
 
 
@@ -51,7 +54,7 @@ def check_path(out: str | Path) -> Path:
         raise ValueError(f"out = {str(path)!r}: a sweep is a folder in the Zarr format: pass one like {str(path.with_suffix('.zarr'))!r}")
     if not path.parent.is_dir():
         raise ValueError(f"out = {str(path)!r}: there is no folder {str(path.parent)!r}")
-    if path.exists() and not (path / GROUP / ".zattrs").is_file():
+    if os.path.lexists(path) and not (path / GROUP / ".zattrs").is_file():
         raise ValueError(f"out = {str(path)!r}: exists and is no sweep of meanfield's: pass another path")
     return path
 
@@ -64,13 +67,12 @@ def stored(plan: Plan, path: Path) -> Sweep:
     ValueError
         The store is of another sweep: with what differs.
     """
-    if path.exists():
+    if os.path.lexists(path):
         plan = plan.cut(tuple(_attributes(path)["chunks"])) if _attributes(path)["grid"] == list(plan.chunks.grid) else plan
     identity = _identity(plan)
-    if path.exists():
-        _check_same(path, identity)
-    else:
+    if not os.path.lexists(path):
         _create(plan, path, identity)
+    _check_same(path, identity)  # also of one that another process has made meanwhile
     missing = _missing(plan, path)
     try:
         for _ in track(_written(plan, path, missing), "sweep", len(missing)):
@@ -88,7 +90,17 @@ def _open(path: Path, mode: Any = "r") -> Any:
 
 
 def _attributes(path: Path) -> dict[str, Any]:
-    return dict(_open(path)[GROUP].attrs)
+    try:
+        found = dict(_open(path)[GROUP].attrs)
+    except (KeyError, TypeError, ValueError) as reason:
+        raise _damaged(path, f"what its group {GROUP} says cannot be read: {reason}") from None
+    if lacking := sorted(KEYS - found.keys()):
+        raise _damaged(path, f"its group {GROUP} does not say {', '.join(lacking)}")
+    return found
+
+
+def _damaged(path: Path, reason: str) -> ValueError:
+    return ValueError(f"out = {str(path)!r} is damaged, {reason}. Pass another path, or remove it")
 
 
 # -- which sweep it is ------------------------------------------------------------------------------------------------------------------
@@ -144,7 +156,10 @@ def _create(plan: Plan, path: Path, identity: Mapping[str, Any]) -> None:
         name: {"chunks": (*plan.chunks.sizes, *plan.outline.shape(str(name)))} | ({"_FillValue": np.nan} if v.dtype.kind == "f" else {})
         for name, v in data.data_vars.items()
     }
-    place = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        place = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except (OSError, ValueError) as reason:
+        raise ValueError(f"out = {str(path)!r}: no folder can be made there: {getattr(reason, 'strerror', reason)}") from None
     try:
         data.drop_vars(lazy).to_zarr(place, mode="w", compute=False, consolidated=False, zarr_format=FORMAT, encoding=encoding)
         if lazy:
@@ -157,10 +172,13 @@ def _create(plan: Plan, path: Path, identity: Mapping[str, Any]) -> None:
         group.create_array(FINISHED, shape=shape, chunks=(1,) * len(shape), dtype="uint8", fill_value=0)
         zarr.consolidate_metadata(place, zarr_format=FORMAT)
         os.chmod(place, 0o777 & ~_umask())
-        os.rename(place, path)
-    except BaseException:
+        try:
+            os.rename(place, path)
+        except OSError:
+            if not os.path.lexists(path):  # else another process has made it meanwhile
+                raise
+    finally:
         shutil.rmtree(place, ignore_errors=True)
-        raise
 
 
 def _umask() -> int:
@@ -173,7 +191,10 @@ def _umask() -> int:
 
 
 def _missing(plan: Plan, path: Path) -> list[Index]:
-    finished = np.asarray(_open(path)[FINISHED][...])
+    group = _open(path)
+    if lacking := sorted({FINISHED, *plan.outline.quantities} - {name for name, _ in group.members(max_depth=None)}):
+        raise _damaged(path, f"it has no {', '.join(lacking)}")
+    finished = np.asarray(group[FINISHED][...])
     return [index for index in plan.chunks if not finished[index]]
 
 

@@ -165,6 +165,8 @@ def planned(net: Block, depth: int, start: str, record: Any, device: str, axes: 
     ready = prepared(net, depth, start=start, record=record, device=device, points=1, **shown)
     known: dict[str, Any] = {name: v if is_lazy(v) else np.asarray(v, dtype=np.float64) for name, v in given.items()}
     grid = arguments.broadcast(known)
+    if 0 in grid:
+        raise ValueError(f"a grid of shape {grid} has no settings: a sweep needs one at least (numpy arrays without out= may be empty)")
     arrays = {name: v.reshape((1,) * (len(grid) - v.ndim) + v.shape) for name, v in known.items() if v.ndim}
     numbers = {name: float(v) for name, v in known.items() if not v.ndim}
     sizes: dict[int, int] = {}

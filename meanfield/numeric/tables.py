@@ -16,6 +16,7 @@ from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, NEAR, ORDER, PANELS, RATE
+from meanfield.numeric.threads import renewed_by_forks
 
 __all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
 
@@ -29,6 +30,9 @@ ASKED, NONE = -1.0, -2.0  # what the directory says of a panel that a kernel nee
 def table_of(f: sp.Expr, slope: sp.Expr | None) -> Table:
     """The table of a function of x, whose derivative is needed for gaps."""
     return Table(f, slope)
+
+
+renewed_by_forks(table_of.cache_clear)
 
 
 @contextmanager

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from meanfield.progress import track
 
-__all__ = ["processors", "share"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["aside", "processors", "renewed_by_forks", "share"]
 
 Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 #: seconds between two looks at how far a part is, and the marks on its bar
 LOOK, MARKS = 0.1, 100
+#: seconds that an interrupt waits for threads that end early; one that compiles hears nothing
+PATIENCE = 0.3
 
 
 def share(
@@ -23,7 +30,7 @@ def share(
 ) -> None:
     """Do the task on every part. It must release the interpreter's lock, so that parts run side by side and Ctrl-C is heard; `halt`
     makes it return early. `reached` says how much of a part that is all there is has been done, 1 at its end."""
-    from concurrent.futures import ThreadPoolExecutor  # as long to import as a small job takes
+    from concurrent.futures import ThreadPoolExecutor, wait  # as long to import as a small job takes
 
     count = min(processors(), len(parts))
     left, taking, ended = iter(parts), Lock(), SimpleQueue[BaseException | None]()
@@ -41,22 +48,26 @@ def share(
                 return
             ended.put(None)
 
-    with ThreadPoolExecutor(max_workers=count or 1) as pool:
-        try:
-            for _ in range(count):
-                pool.submit(work)
-            if len(parts) == 1 and reached is not None:
-                for _ in track(_passing(ended, reached), name, MARKS):
-                    pass
-            else:
-                for _ in track(range(len(parts)), name, len(parts)):
-                    _settle(ended.get())
-        except BaseException:
-            with taking:
-                for _ in left:
-                    pass
-            halt()
-            raise
+    pool, awaited = ThreadPoolExecutor(max_workers=count or 1), True
+    working = [pool.submit(work) for _ in range(count)]
+    try:
+        if len(parts) == 1 and reached is not None:
+            for _ in track(_passing(ended, reached), name, MARKS):
+                pass
+        else:
+            for _ in track(range(len(parts)), name, len(parts)):
+                _settle(ended.get())
+    except BaseException as reason:
+        with taking:
+            for _ in left:
+                pass
+        halt()
+        if isinstance(reason, KeyboardInterrupt):
+            wait(working, PATIENCE)
+            awaited = False
+        raise
+    finally:
+        pool.shutdown(wait=awaited)
 
 
 def _passing(ended: SimpleQueue[BaseException | None], reached: Callable[[], float]) -> Iterator[int]:
@@ -71,6 +82,27 @@ def _passing(ended: SimpleQueue[BaseException | None], reached: Callable[[], flo
                 yield passed
             continue
         return
+
+
+@contextmanager
+def aside(task: Callable[[], Made]) -> Iterator[Future[Made]]:
+    """A task done meanwhile on a thread of its own, which lasts no longer; but an interrupt does not wait for it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool, awaited = ThreadPoolExecutor(max_workers=1), True
+    try:
+        yield pool.submit(task)
+    except KeyboardInterrupt:
+        awaited = False
+        raise
+    finally:
+        pool.shutdown(wait=awaited)
+
+
+def renewed_by_forks(renew: Callable[[], object]) -> None:
+    """Call this in every process that forks off: a lock that another thread holds at that moment is not released there."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
 
 
 def _settle(reason: BaseException | None) -> None:

@@ -464,11 +464,18 @@ def test_a_parameter_may_be_called_like_a_quadrature_function() -> None:
     assert relative(mf.propagate(net, 3, 1.0, c=0.2, **{name: 0.9}).q, mf.propagate(plain, 3, 1.0, c=0.2).q) < 1e-14
 
 
-@pytest.mark.parametrize("name", ["depth", "c", "gap", "record", "start", "q2"])
+@pytest.mark.parametrize("name", ["net", "depth", "c", "gap", "record", "start", "q2", "out", "device"])
 def test_reserved_names_are_refused(name: str) -> None:
     """a name that propagate keeps for itself cannot be a parameter"""
-    with pytest.raises(ValueError, match=name):
-        mf.propagate(mf.Linear(sp.Symbol(name, positive=True), 0), 3, 1.0)
+    symbol = sp.Symbol(name, positive=True)
+    with pytest.raises(ValueError, match=f"{name} cannot be a parameter"):
+        mf.propagate(mf.Linear(symbol, 0), 3, 1.0)
+    if name == "q2":  # a symbol of laws, of which no activation may be
+        return
+    within = mf.mlp(mf.Activation(sp.tanh(symbol * mf.x) + mf.x / 5))
+    for given in ({}, {"q2": 2.0}):  # of inputs of one variance, or two
+        with pytest.raises(ValueError, match=f"{name} cannot be a parameter"):
+            mf.propagate(within, 3, 1.0, sigma_w=1.0, sigma_b=0.0, **given)
 
 
 def test_a_bound_parameter_is_none_any_more() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import os
 import py_compile
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from conftest import clear_caches
 import meanfield as mf
 from meanfield import fingerprint, keeping
 from meanfield.gaussian import periods
-from meanfield.numeric import elementary, integrands, store, trajectory, work
+from meanfield.numeric import elementary, integrands, store, threads, trajectory, work
 
 x = mf.x
 WAVES = (x * sp.tanh(x) + sp.sin(3 * x), sp.sin(x) * sp.cos(sp.sqrt(2) * x), sp.sin(x) * sp.gamma(x**2 + 1))
@@ -240,3 +243,52 @@ def test_integrands_with_parameters_and_of_waves_are_counted() -> None:
     wave = mf.Activation(sp.sin(5 * mf.x) * mf.tanh.expression)
     one, many = mf.evaluate(wave.kernel(mf.q, mf.p), q=1.0, p=0.3), mf.evaluate(wave.kernel(mf.q, mf.p), q=[1.0, 1.5], p=0.3)
     assert one == pytest.approx(many[0], rel=1e-12)
+
+
+def test_a_write_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(here: str, there: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(keeping.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        keeping.put(tmp_path / "kept.bin", b"content")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_does_not_wait_for_what_hears_none() -> None:
+    """LLVM, on a thread of `aside` or in a part of `share`"""
+    go, halted = threading.Event(), []
+    try:
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), threads.aside(lambda: go.wait(20)):
+            raise KeyboardInterrupt
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            threads.share(lambda part: go.wait(20), range(3), "parts", lambda: halted.append(True))
+        assert time.monotonic() - begun < 5
+        assert halted == [True]
+    finally:
+        signal.signal(signal.SIGINT, before)
+        go.set()
+
+
+@pytest.mark.skipif(not hasattr(os, "register_at_fork"), reason="processes do not fork here")
+def test_locks_that_others_hold_are_free_in_a_process_that_forks_off() -> None:
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store._MAKING:
+            held.set()
+            go.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if not child:
+        os._exit(0 if store._MAKING.acquire(timeout=5) else 1)
+    go.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,6 +246,41 @@ def test_a_store_of_another_sweep_is_refused(name, finished):
         numpy_run(**change, out=finished)
 
 
+DAMAGE = {
+    "what it is": (lambda path: (path / "sweep" / ".zattrs").write_text("{"), "what its group sweep says cannot be read"),
+    "some of it": (lambda path: (path / "sweep" / ".zattrs").write_text("{}"), "its group sweep does not say arrays, chunks, depth"),
+    "a quantity": (lambda path: shutil.rmtree(path / "gap"), "it has no gap"),
+    "what is finished": (lambda path: shutil.rmtree(path / "sweep" / "finished"), "it has no sweep/finished"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_store_is_refused(name, finished, tmp_path):
+    path = tmp_path / "copy.zarr"
+    shutil.copytree(finished, path)
+    damage, message = DAMAGE[name]
+    damage(path)
+    with pytest.raises(ValueError, match=rf"copy\.zarr' is damaged, {message}.*Pass another path, or remove it"):
+        numpy_run(out=path)
+
+
+def test_two_processes_begin_a_store_at_once(tmp_path, monkeypatch):
+    """the one that comes second takes up what the first has made meanwhile"""
+    path, create, made = tmp_path / "sweep.zarr", sweep_store._create, []
+
+    def late(plan, path, identity):
+        made.append(identity)
+        if len(made) == 1:
+            numpy_run(out=path)  # finds nothing, and is there first
+        create(plan, path, identity)
+
+    monkeypatch.setattr(sweep_store, "_create", late)
+    sweep, whole = numpy_run(out=path), numpy_run()
+    assert len(made) == 2
+    np.testing.assert_array_equal(sweep.gap.compute(), whole.gap)
+    assert [f.name for f in tmp_path.iterdir()] == ["sweep.zarr"]
+
+
 def test_a_store_of_another_version_is_refused(finished, monkeypatch):
     monkeypatch.setattr(mf, "__version__", "9.9")
     with pytest.raises(ValueError, match=r"meanfield_version = .* there, 9\.9 here"):
@@ -267,6 +303,10 @@ REFUSED = {
                     "coordinates of sigma_w, sigma_b differ"),
     "what quadrature cannot follow": ({"net": mf.mlp(WILD)}, ValueError, "cannot be resolved by quadrature"),
     "the same, lazy": ({"net": mf.mlp(WILD), "sigma_w": da.from_array(SIGMA, chunks=5), "out": None}, ValueError, "cannot be resolved"),
+    "an empty grid": ({"sigma_w": np.zeros((0, 1))}, ValueError, r"a grid of shape \(0, 5\) has no settings"),
+    "no settings, lazy": ({"sigma_w": da.zeros((0, 1)), "out": None}, ValueError, "has no settings"),
+    "a path of no file": ({"out": "a\0b.zarr"}, ValueError, "no folder can be made there: embedded null byte"),
+    "a name that is too long": ({"out": "x" * 300}, ValueError, "no folder can be made there"),
     "a name that is taken": ({"sigma_w": 1.0, "sigma_b": xr.DataArray(BIAS, dims="layer")}, ValueError, "a dimension called 'layer'"),
 }  # fmt: skip
 
@@ -282,7 +322,9 @@ def test_bad_input_leaves_nothing(name, tmp_path, monkeypatch):
 
 def test_a_chunk_that_cannot_fit_is_refused(monkeypatch):
     monkeypatch.setattr("meanfield.memory.available_memory", lambda: 1e6)
-    with pytest.raises(ValueError, match=r"1\.2e\+05 settings|120000 settings"):
+    with pytest.raises(
+        ValueError, match=r"a chunk of the sweep needs .*(1\.2e\+05|120000) settings.*: pass record='last', .*or smaller chunks$"
+    ):
         numpy_run(sigma_w=da.from_array(np.ones((24000, 1)), chunks=-1))
 
 

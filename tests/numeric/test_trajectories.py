@@ -723,3 +723,8 @@ def test_a_single_token_has_no_covariance_with_another() -> None:
         for name in ("q", "log_apjn", "log_apjn_forward", "chi"):
             np.testing.assert_allclose(getattr(run, name), getattr(alone, name), rtol=1e-14, atol=1e-14)
             np.testing.assert_allclose(getattr(grid, name)[0], getattr(alone, name), rtol=1e-14, atol=1e-14)
+
+
+def test_layers_are_counted_before_they_are_an_array() -> None:
+    with pytest.raises(ValueError, match=r"1000000000001 layers.*record='last'"):
+        mf.propagate(mf.mlp(mf.erf), 10**12, 1.0, record=range(10**12), sigma_w=1.2, sigma_b=0.1)

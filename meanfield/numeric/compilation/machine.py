@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ __all__ = ["Draft", "assembled", "drafted", "flushes", "loaded", "processor", "t
 
 _COUNT = count()
 _LOCK = Lock()  # LLVM and the builders of its code are for one thread at a time
+if hasattr(os, "register_at_fork"):  # and what it is in the middle of would not go on in a process that forks off
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 _C = {FLOAT: ctypes.c_double, INT: ctypes.c_int64, BOOL: ctypes.c_bool}
 _ITEMS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INT}
 _START = ctypes.c_char * 0
@@ -121,18 +124,22 @@ def drafted(function: FunctionType, types: tuple[Type, ...], thorough: bool) -> 
 def assembled(draft: Draft) -> bytes:
     """The object code of a draft: the part of the work that LLVM does, for which threads of Python need not wait."""
     with _LOCK:
-        machine = _machine(draft.vectors)
-        optimised = binding.parse_assembly(draft.text)
-        optimised.triple = processor()[0]
-        optimised.data_layout = str(machine.target_data)
-        tuning = binding.create_pipeline_tuning_options(speed_level=2)
-        tuning.loop_vectorization = tuning.loop_unrolling = True
-        tuning.slp_vectorization = not draft.alone  # pairs of numbers wait for each other
-        passes = binding.create_pass_builder(machine, tuning)
-        (passes.getModulePassManager() if draft.thorough else _few()).run(optimised, passes)
-        planted(optimised, passes)
-        code: bytes = machine.emit_object(optimised)
-        return code
+        return _optimised(draft)  # what that takes is given back before another may begin, or fork
+
+
+def _optimised(draft: Draft) -> bytes:
+    machine = _machine(draft.vectors)
+    optimised = binding.parse_assembly(draft.text)
+    optimised.triple = processor()[0]
+    optimised.data_layout = str(machine.target_data)
+    tuning = binding.create_pipeline_tuning_options(speed_level=2)
+    tuning.loop_vectorization = tuning.loop_unrolling = True
+    tuning.slp_vectorization = not draft.alone  # pairs of numbers wait for each other
+    passes = binding.create_pass_builder(machine, tuning)
+    (passes.getModulePassManager() if draft.thorough else _few()).run(optimised, passes)
+    planted(optimised, passes)
+    code: bytes = machine.emit_object(optimised)
+    return code
 
 
 def _few() -> Any:
@@ -145,14 +152,18 @@ def _few() -> Any:
     return passes
 
 
+def _linked(code: bytes) -> Any:
+    library = binding.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY)
+    for name, place in _addresses().items():
+        library.import_symbol(name, place)
+    return library.link(_linker(), f"code_{next(_COUNT)}")
+
+
 def loaded(code: bytes, types: tuple[Type, ...]) -> Callable[..., Callable[..., None]]:
     """Object code as a function of Python that releases the interpreter's lock while it runs: given its last arguments, which are looked at
     but once, it is a function of those before them."""
     with _LOCK:
-        library = binding.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY)
-        for name, place in _addresses().items():
-            library.import_symbol(name, place)
-        linked = library.link(_linker(), f"code_{next(_COUNT)}")
+        linked = _linked(code)
     kinds: list[list[Any]] = [[ctypes.c_void_p, *[ctypes.c_int64] * t.rank] if isinstance(t, Array) else [_C[t]] for t in types]
     run = ctypes.CFUNCTYPE(None, *chain(*kinds))(linked[ENTRY])
 
