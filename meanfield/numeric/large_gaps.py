@@ -11,6 +11,7 @@ import sympy as sp
 from sympy.codegen.cfunctions import expm1
 
 from meanfield.gaussian import closed
+from meanfield.gaussian.special import Elementary, without_hints
 from meanfield.symbols import known
 
 __all__ = ["NUMBERS", "far_gap"]
@@ -40,12 +41,16 @@ def far_gap(f: sp.Expr, form: sp.Expr) -> sp.Piecewise | None:
     if second is None or cross is None or sp.Tuple(second, cross).has(sp.Piecewise, sp.oo):
         return None
     far = second - sp.Add(*[_about_opposites(t) for t in sp.Add.make_args(cross)])
-    value = [sp.lambdify((q, delta), e, NUMBERS) for e in (form, far)]
+    value = [sp.lambdify((q, delta), without_hints(e).replace(_has_definition, lambda t: t.definition()), NUMBERS) for e in (form, far)]
     if not any(_lost(value[0], value[0], *point) > LOST for point in PROBED):
         return None
     if any(_lost(value[1], value[0], *point) > LOST for point in PROBED):
         return None
     return sp.Piecewise((far, delta > 1 / min(falling)), (form, True))
+
+
+def _has_definition(t: sp.Basic) -> bool:
+    return isinstance(t, Elementary) and type(t).__name__ not in NUMBERS[0]
 
 
 def _about_opposites(term: sp.Expr) -> sp.Expr:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -63,3 +64,13 @@ def test_gated_attention_of_functions_that_level_off(phi: mf.Activation) -> None
         found = [float(getattr(run, name)[-1 if name == "gap" else 0]) for run in runs.values()]
         near, *others = (v + math.log(q) / 2 if name == "log_apjn" else v * q**0.5 for v, q in zip(found, runs, strict=True))
         assert others == pytest.approx([near] * 3, rel=1e-9), name
+
+
+def test_closed_gaps_of_an_error_function_beside_a_wave() -> None:
+    """x erf x + sin x, whose form holds arcs and expressions under names of the library's own"""
+    run = mf.propagate(mf.mlp(mf.Activation(mf.x * sp.erf(mf.x) + sp.sin(mf.x))), 1, 1.0, c=0.3, sigma_w=1.0, sigma_b=0.0)
+    z, (nodes, weights) = sp.Symbol("z"), np.polynomial.hermite_e.hermegauss(120)
+    f = sp.lambdify(z, z * sp.erf(z) + sp.sin(z), ["scipy", "numpy"])
+    weights = weights / weights.sum()
+    assert run.q[1] == pytest.approx(f(nodes) ** 2 @ weights, rel=1e-10)
+    assert run.p[1] == pytest.approx((f(nodes) * weights) @ f(0.3 * nodes[:, None] + np.sqrt(0.91) * nodes) @ weights, rel=1e-10)
