@@ -24,7 +24,7 @@ from meanfield.gaussian.guards import cases_of
 from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.zeros import vanishes
 from meanfield.keeping import remembered
-from meanfield.symbols import known, merged, reserved, signed, taken
+from meanfield.symbols import bindable, known, merged, signed
 
 __all__ = ["Recursion", "Stage", "recursion", "without_numbers"]
 
@@ -285,10 +285,7 @@ def _parameters(stages: tuple[Stage, ...]) -> tuple[sp.Symbol, ...]:
     found: set[sp.Symbol] = set()
     for stage in stages:
         named = {d.symbol for d in stage.law.definitions}
-        held = _symbols(stage.law) - named
-        if own := sorted({s.name for s in held} & taken):
-            raise ValueError(f"{stage.block}: {own[0]} cannot be a parameter, which propagate takes as an argument of its own: rename it")
-        found |= {s for s in held if s.name not in reserved}
+        found |= bindable(_symbols(stage.law) - named, stage.block)
     return tuple(sorted(found, key=lambda s: s.name))
 
 

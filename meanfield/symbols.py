@@ -17,6 +17,7 @@ __all__ = [
     "TABLE",
     "Entry",
     "among_reals",
+    "bindable",
     "canonical",
     "known",
     "latex_names",
@@ -25,7 +26,6 @@ __all__ = [
     "real",
     "reserved",
     "signed",
-    "taken",
 ]
 
 
@@ -117,6 +117,14 @@ TABLE: Final = {entry.symbol.name: entry for entry in _ENTRIES}
 #: Names of what `propagate` takes beside the parameters of a network, and of what recursions are written in: none is a parameter.
 taken: Final = frozenset({"net", "depth", "q2", "c", "gap", "record", "out", "start", "device"})
 reserved: Final = taken | {"q", "p", "L", "l", "x", "y", "delta"}
+
+
+def bindable(found: set[sp.Symbol], owner: object) -> set[sp.Symbol]:
+    """The symbols of a network's laws that are its parameters; ValueError of one that `propagate` could not be given."""
+    if own := sorted({s.name for s in found} & taken):
+        raise ValueError(f"{owner}: {own[0]} cannot be a parameter, which propagate takes as an argument of its own: rename it")
+    return {s for s in found if s.name not in reserved}
+
 
 #: Products that the literature writes with one letter, most specific name first.
 products: Final = (("sigma_OV", ("sigma_O", "sigma_V")), ("sigma_QK", ("sigma_Q", "sigma_K")), ("sigma_21", ("sigma_2", "sigma_1")))

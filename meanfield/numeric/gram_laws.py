@@ -15,7 +15,7 @@ from meanfield.blocks.laws import TOKENS, Law, Signal
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.gaussian.lacks import Apart
 from meanfield.numeric.pointwise import number_at
-from meanfield.symbols import known, merged, reserved, taken
+from meanfield.symbols import bindable, known, merged
 
 __all__ = [
     "check_means",
@@ -127,10 +127,7 @@ def parameters_of(block: Block) -> tuple[sp.Symbol, ...]:
         else:
             found += (*entry_laws(part).same, *entry_laws(part).pair)
     state = {*TOKENS, q1, q2}
-    held = {s for e in found for s in e.free_symbols} - state
-    if own := sorted({s.name for s in held} & taken):
-        raise ValueError(f"{block}: {own[0]} cannot be a parameter, which propagate takes as an argument of its own: rename it")
-    names = {s for s in held if s.name not in reserved}
+    names = bindable({s for e in found for s in e.free_symbols} - state, block)
     one = merged(names)
     return tuple(sorted({one.get(s, s) for s in names}, key=lambda s: s.name))
 

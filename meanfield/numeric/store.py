@@ -194,8 +194,7 @@ class Compiled:
             draft = self._draft(types)
             with aside(lambda: machine.assembled(draft)) as code:
                 yield
-                code.result()
-            self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
+                self._forms[types] = machine.loaded(self._keep(types, code.result()), types)
 
     def _made(self, types: tuple[Any, ...]) -> bytes:
         from meanfield.numeric.compilation import machine

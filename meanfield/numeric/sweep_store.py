@@ -36,7 +36,7 @@ FORMAT: Literal[2] = 2
 _OTHERS = (".csv", ".nc", ".json", ".npy", ".npz", ".txt", ".parquet", ".h5", ".hdf5", ".zip")
 
 #: what the group says of a sweep
-KEYS = frozenset({*("meanfield_version", "network", "kernel", "depth", "record", "start", "device", "grid", "chunks", "numbers", "arrays")})
+KEYS = {"meanfield_version", "network", "kernel", "depth", "record", "start", "device", "grid", "chunks", "numbers", "arrays"}
 
 Index = tuple[int, ...]
 
