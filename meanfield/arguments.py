@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import mpmath as mp
@@ -38,6 +38,7 @@ __all__ = [
     "number",
     "number_array",
     "number_list",
+    "outside",
     "scalar",
     "shown",
     "symbol_array",
@@ -166,13 +167,26 @@ def check_range(values: np.ndarray, name: str, why: str = "") -> None:
     if entry is None:
         return
     before = "" if why else f"{entry.meaning}; "
-    for outside, bound in (
-        (entry.lowest is not None and values < entry.lowest, f"at least {entry.lowest}"),
-        (entry.below is not None and values >= entry.below, f"below {entry.below}"),
-        (entry.integer and values % 1 != 0, "a whole number"),
-    ):
-        if (bad := np.asarray(outside, dtype=bool)).any():
+    for bad, bound in _bounds(values, entry):
+        if bad.any():
             raise ValueError(f"{name} = {shown(values[bad].flat[0])}: {before}it must be {bound}{why}")
+
+
+def outside(values: np.ndarray, name: str) -> np.ndarray:
+    """Which numbers are out of the range of the parameter of that name."""
+    entry = symbols.TABLE.get(name)
+    found = [] if entry is None else [bad for bad, _ in _bounds(values, entry)]
+    return np.asarray(np.any([np.zeros(values.shape, dtype=bool), *found], axis=0))
+
+
+def _bounds(values: np.ndarray, entry: symbols.Entry) -> Iterator[tuple[np.ndarray, str]]:
+    """which numbers are beyond each bound of a parameter, and what they must be"""
+    if entry.lowest is not None:
+        yield np.asarray(values < entry.lowest, dtype=bool), f"at least {entry.lowest}"
+    if entry.below is not None:
+        yield np.asarray(values >= entry.below, dtype=bool), f"below {entry.below}"
+    if entry.integer:
+        yield np.asarray(values % 1 != 0, dtype=bool), "a whole number"
 
 
 def check_sign(values: Any, name: str, symbol: sp.Symbol) -> None:

@@ -6,23 +6,33 @@ happens at one repeat that does not happen at its neighbours.
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield import arguments, symbols
 from meanfield.blocks.algebra import Block, made_of
+from meanfield.gaussian.expectation import Node
+from meanfield.numeric.abnormal import LARGEST
+from meanfield.numeric.digits import digits_of, point
 from meanfield.symbols import known
 
 __all__ = ["changes_slowly", "check_coefficients"]
 
+#: values that are worked out at a time
+_AT_ONCE = 2**20
+#: how many of those that may be wrong are looked at, which takes a millisecond each: where the first ones are only too large for doubles,
+#: the others are too
+_LOOKS = 50
+
 
 def check_coefficients(block: Block, values: Mapping[str, NDArray[np.float64]], depth: int = 0) -> None:
-    """Refuse a coefficient that is no real number, or out of its range, at these parameters in the first two repeats or the last."""
+    """Refuse a coefficient that is no finite real number, or out of its range, at these parameters in one of the repeats."""
     for name, e in dict.fromkeys(_coefficients(block)):
         if not _safe(name, e):
             _check(name, e, values, depth)
@@ -74,11 +84,13 @@ def _coefficients(value: Any) -> Iterator[tuple[str, sp.Expr]]:
 
 def _safe(name: str, e: sp.Expr) -> bool:
     """whether sympy knows all that is asked of it; a symbol of the library's own is held against its range where it is bound, and sizes are
-    whole numbers where they are given"""
+    whole numbers where they are given; of functions, as factorial(l), it does not know whether doubles hold them"""
     entry = symbols.TABLE.get(name)
     bound = symbols.TABLE.get(e.name) if e.is_Symbol and e == symbols.parameter(e.name) else None
     if bound is not None and (entry is None or (bound.lowest, bound.below) == (entry.lowest, entry.below)):
         return True
+    if e.has(sp.Function):
+        return False
     if entry is None or entry.lowest is None:
         return bool(e.is_real)
     return entry.integer or (bool(e.is_nonnegative) and entry.lowest == 0 and entry.below is None)
@@ -88,27 +100,59 @@ def _check(name: str, e: sp.Expr, values: Mapping[str, NDArray[np.float64]], dep
     free = {s.name for s in e.free_symbols}
     if not free <= {*values, "L", "l"} or ("l" in free and not depth):
         return
-    own: dict[str, Any] = {s: values[s] for s in free & values.keys()}
-    rank = max((v.ndim for v in own.values()), default=0)
-    repeats = np.unique(np.clip([0, 1, depth - 1], 0, depth - 1)) if "l" in free else np.zeros(1)
-    own |= {"L": float(max(depth, 1))} if "L" in free else {}
-    own |= {"l": repeats.astype(float).reshape(-1, *[1] * rank)} if "l" in free else {}
-    arguments.broadcast({s: np.asarray(v) for s, v in own.items()})
-    from meanfield.numeric.evaluation import evaluate
+    own: dict[str, Any] = {s: values[s] for s in sorted(free & values.keys())}
+    grid = arguments.broadcast(own)
+    own |= {"L": np.asarray(float(max(depth, 1)))} if "L" in free else {}
+    plain = e.xreplace({s: sp.Symbol(s.name, real=True) for s in e.free_symbols})
+    for repeats in _repeats(e, depth, math.prod(grid)) if "l" in free else [None]:
+        table = own if repeats is None else {"l": repeats.reshape(-1, *[1] * len(grid)), **own}
+        shape = np.broadcast_shapes(grid, *(v.shape for v in table.values()))
+        _check_values(name, e, plain, list(table), np.array([np.broadcast_to(v, shape).ravel() for v in table.values()]))
 
+
+def _repeats(e: sp.Expr, depth: int, settings: int) -> Iterator[NDArray[np.float64]]:
+    """the repeats at which a coefficient is looked at, as many at a time as memory is to hold: what changes slowly has no poles between
+    the first two and the last, and no sign that it does not have there"""
+    if _is_slow(e):
+        yield np.unique(np.clip([0.0, 1.0, depth - 1.0], 0, depth - 1))
+        return
+    size = max(1, _AT_ONCE // max(1, settings))
+    for first in range(0, depth, size):
+        yield np.arange(first, min(first + size, depth), dtype=np.float64)
+
+
+def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], table: NDArray[np.float64]) -> None:
+    """A coefficient at the columns of a table: what is no number there or out of range is looked at again, exactly."""
+    from meanfield.numeric.evaluation import entries
+    from meanfield.numeric.printing import Unsupported
+    from meanfield.numeric.programs import program_of
+
+    order = tuple(sp.Symbol(letter, real=True) for letter in letters)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            found = np.asarray(evaluate(e.xreplace({s: sp.Symbol(s.name, real=True) for s in e.free_symbols}), **own))
+        values = entries(plain, dict(zip(letters, table, strict=True))) if plain.has(Node) else program_of(plain, order)(table)[0]
+    except Unsupported as unknown:
+        raise ValueError(f"{name} = {e}: {unknown}") from None
+    wrong = ~np.isfinite(values)
+    wrong[~wrong] = arguments.outside(values[~wrong], name)
+    for g in np.flatnonzero(wrong)[:_LOOKS]:
+        where = ", ".join(f"{letter} = {arguments.shown(v)}" for letter, v in zip(letters, table[:, g], strict=True))
+        _check_value(name, e, plain, point(order, table[:, g]), where, bool(np.isfinite(values[g])))
+
+
+def _check_value(name: str, e: sp.Expr, plain: sp.Expr, at: dict[sp.Symbol, sp.Expr], where: str, held: bool) -> None:
+    """The same at one place; `held` by a double as it is worked out."""
+    if plain.subs(at).has(sp.oo, -sp.oo, sp.zoo, sp.nan):
+        counted = " (the repeats are l = 0 ... L - 1)" if "l" in map(str, at) else ""
+        raise ValueError(f"{name} = {e}: expected a finite number, got none at {where}{counted}")
+    try:
+        exactly = digits_of(plain, at, 20)
     except ArithmeticError:  # its status is told where it is met
         return
-    except ValueError as wrong:
-        raise ValueError(f"{name} = {e}: expected a real number, got none {_places(repeats, free)}") from wrong
+    except ValueError:
+        raise ValueError(f"{name} = {e}: expected a real number, got none at {where}") from None
+    if not held and abs(exactly) <= LARGEST:  # else likewise
+        raise ValueError(f"{name} = {e}: parts of it are no doubles at {where}, where it is {mp.nstr(exactly, 6)}: write it without them")
     try:
-        arguments.check_range(found[np.isfinite(found)], name)
+        arguments.check_range(np.array([float(exactly)]), name)
     except ValueError as wrong:
-        raise ValueError(f"{wrong}: {name} = {e} {_places(repeats, free)}") from None
-
-
-def _places(repeats: NDArray[Any], free: set[str]) -> str:
-    return f"in one of the repeats l = {', '.join(f'{r:g}' for r in repeats)}" if "l" in free else "at these parameters"
+        raise ValueError(f"{wrong}: {name} = {e} at {where}") from None

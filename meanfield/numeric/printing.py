@@ -13,7 +13,7 @@ from meanfield.numeric import primitives
 from meanfield.numeric.arcs import size_of_difference
 from meanfield.symbols import TABLE
 
-__all__ = ["KernelPrinter", "Unsupported", "parameter_name", "product_roundings", "source_name"]
+__all__ = ["KernelPrinter", "Unsupported", "counted", "parameter_name", "product_roundings", "source_name"]
 
 
 class Unsupported(ValueError):
@@ -137,6 +137,11 @@ class KernelPrinter(PythonCodePrinter):
             return f"{name}({', '.join([*self._calls[name], *(self._print(a) for a in expr.args)])})"
         raise Unsupported(f"{name} has no numeric form: {expr}")
 
+    def _print_factorial(self, expr: sp.Expr) -> str:
+        return f"({self._print(counted(expr))})"  # in brackets: what a square is made of may overflow before it
+
+    _print_binomial = _print_factorial
+
     def _print_Min(self, expr: sp.Min) -> str:
         if self._calls and len(expr.args) == 2:  # what a table or quadrature has no answer for must not become its bound
             self.used.add("smaller")
@@ -170,6 +175,12 @@ class KernelPrinter(PythonCodePrinter):
         raise Unsupported(f"{type(expr).__name__} has no numeric form: {expr}")
 
     emptyPrinter = _print_not_supported
+
+
+def counted(e: sp.Expr) -> sp.Expr:
+    """A factorial or a binomial coefficient as a polynomial, if it is one, or in gamma functions."""
+    form = sp.expand_func(e)
+    return form.rewrite(sp.gamma) if form.has(sp.factorial, sp.binomial) else form
 
 
 def _is_product(k: sp.Expr) -> bool:

@@ -14,11 +14,11 @@ from typing import Final
 import sympy as sp
 from sympy import Abs, S
 from sympy.codegen.cfunctions import expm1
-from sympy.core.function import AppliedUndef
+from sympy.core.function import AppliedUndef, ArgumentIndexError
 
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.special import AngleMinusSine, BivariateNormalCDF, NormalCDF, NormalDensity, ScaledErfc
-from meanfield.numeric.printing import product_roundings
+from meanfield.numeric.printing import Unsupported, counted, product_roundings
 from meanfield.numeric.unbounded import Unbounded
 from meanfield.symbols import known
 
@@ -126,7 +126,10 @@ class _Bound:
 
     def _through(self, e: sp.Expr) -> sp.Expr:
         """the errors of a function's arguments, each through its derivative"""
-        return sp.Add(*[_size(e.fdiff(i)) * self(a) for i, a in enumerate(e.args, 1) if self(a) != 0])
+        try:
+            return sp.Add(*[_size(e.fdiff(i)) * self(a) for i, a in enumerate(e.args, 1) if self(a) != 0])
+        except ArgumentIndexError:
+            raise Unsupported(f"{type(e).__name__} has no numeric form: {e}") from None
 
     @of.register
     def _(self, e: sp.Symbol) -> sp.Expr:
@@ -229,6 +232,11 @@ class _Bound:
     def _(self, e: sp.gamma) -> sp.Expr:
         z = _size(e.args[0])  # |digamma(z)| < 1/z + log(1 + z) for z > 0
         return _size(e) * self(z) * (1 / z + sp.log(1 + z)) + _own(e)
+
+    @of.register(sp.factorial)
+    @of.register(sp.binomial)
+    def _(self, e: sp.Expr) -> sp.Expr:
+        return self(counted(e))
 
     @of.register
     def _(self, e: AngleMinusSine) -> sp.Expr:
