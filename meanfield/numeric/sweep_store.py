@@ -1,7 +1,8 @@
 """A sweep in a Zarr store: written chunk by chunk, taken up again where it was left.
 
 The store is what `to_xarray` of the sweep looks like, whole from the start, of NaN where nothing was computed yet. Its group `sweep` says
-which sweep it is, and which chunks are finished: each has a file of its own there, written after its numbers.
+which sweep it is, and which chunks are finished: each has a file of its own there, written after its numbers. One whose numbers are gone
+is computed again.
 """
 
 from __future__ import annotations
@@ -195,15 +196,25 @@ def _missing(plan: Plan, path: Path) -> list[Index]:
     if lacking := sorted({FINISHED, *plan.outline.quantities} - {name for name, _ in group.members(max_depth=None)}):
         raise _damaged(path, f"it has no {', '.join(lacking)}")
     finished = np.asarray(group[FINISHED][...])
-    return [index for index in plan.chunks if not finished[index]]
+    there = {name: set(os.listdir(path / name)) for name in plan.outline.quantities}
+    files = {name: group[name].metadata.encode_chunk_key for name in there}
+
+    def whole(index: Index) -> bool:
+        """with a file in each array: to Zarr one that is gone is a chunk of NaN"""
+        return all(files[name]((*index, *[0] * len(plan.outline.shape(name)))) in there[name] for name in there)
+
+    return [index for index in plan.chunks if not (finished[index] and whole(index))]
 
 
 def _write(recipe: Recipe, path: Path, where: tuple[slice, ...], index: Index, *blocks: Any) -> None:
     """Run a chunk and put it into the store, then say that it is there."""
-    group = _open(path, "r+")
-    for name, values in recipe(*blocks).items():
-        group[name][where] = values
-    group[FINISHED][index] = 1
+    import zarr
+
+    with zarr.config.set({"array.write_empty_chunks": True}):  # one that is NaN throughout has a file too
+        group = _open(path, "r+")
+        for name, values in recipe(*blocks).items():
+            group[name][where] = values
+        group[FINISHED][index] = 1
 
 
 def _written(plan: Plan, path: Path, missing: list[Index]) -> Iterator[Any]:

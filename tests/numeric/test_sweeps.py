@@ -173,6 +173,33 @@ def test_an_interrupt_keeps_what_was_finished(counted, tmp_path, monkeypatch):
     assert len(counted) == 6
 
 
+@pytest.mark.parametrize("lost", [["gap/2.0.0"], ["status/5.0", "q/5.0.0"], ["log_apjn/0.0.0", "sweep/finished/3.0"]])
+def test_a_chunk_whose_file_is_gone_is_computed_again(lost, counted, tmp_path):
+    path = tmp_path / "sweep.zarr"
+    numpy_run(out=path)
+    for name in lost:
+        (path / name).unlink()
+    counted.clear()
+    same_bits(numpy_run(out=path), numpy_run())
+    assert len(counted) == len({name.split("/")[-1].split(".")[0] for name in lost})
+
+
+def test_a_chunk_that_is_nan_throughout_is_there(counted, tmp_path):
+    cube = {"net": mf.mlp(mf.Activation(mf.x**3)), "depth": 30, "q": 1e10, "out": tmp_path / "sweep.zarr"}
+    assert np.isnan(numpy_run(**cube).gap[..., -1].compute()).all()
+    counted.clear()
+    numpy_run(**cube)
+    assert not counted
+
+
+@pytest.mark.parametrize("given", [{"sigma_w": 1.3, "sigma_b": 0.1}, {"sigma_w": 1.3, "sigma_b": 0.1, "q2": 2.0}])
+def test_a_store_of_one_setting_is_taken_up(given, counted, tmp_path):
+    for _ in range(2):
+        sweep = numpy_run(**given, out=tmp_path / "sweep.zarr")
+    same_bits(sweep, numpy_run(**given))
+    assert len(counted) == 1
+
+
 def test_a_chunk_of_quadrature_takes_seconds():
     """what an interrupt or a kill loses: some 2,000 layers of points at 0.5 to 1 ms, and one point where that has more"""
     net = mf.mlp(mf.Activation(sp.exp(mf.x**2 / 50) * sp.tanh(mf.x)))  # too steep for tables
