@@ -2,7 +2,8 @@ r"""The fixed points of c at a fixed variance, and in the limit q -> 0: all root
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from meanfield.analysis.exact_correlations import OPPOSITE, exact_correlations
 from meanfield.analysis.moved import Moved
-from meanfield.analysis.ranges import MARGINAL
+from meanfield.analysis.ranges import HIGHEST, MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 
@@ -24,6 +25,8 @@ NARROWEST = 1e-40
 AT_JUMPS = 1e-290
 #: variances that stand for q -> 0, and by how much the map of c at two of them differs where it has a limit
 VANISHING, LIMIT = (1e-100, 1e-24, 1e-12), 1e-5
+#: the same where the variance has to be larger, since phi vanishes about 0: what is left falls like exp(-1/q^a)
+FADING = 1e-3
 #: the larger of two variances that tell how q' vanishes with q
 FURTHER = 1e6
 #: how many times as large errors may be as where the exact value is known
@@ -34,12 +37,16 @@ INSIDE = (0.1, 0.4, 0.7, 0.95)
 
 @dataclass(frozen=True)
 class Correlations:
-    """The map of 1 - c at a variance that stays (`origin`: at one on its way to 0), for 1 - c up to the widest."""
+    """The map of 1 - c at a variance that stays (`origin`: at one on its way to 0), for 1 - c up to the widest.
+
+    `further`: a larger variance on that way, where slopes are not yet what they end as, 0 or infinite.
+    """
 
     steps: Steps
     at: float
     widest: float
     origin: bool = False
+    further: float | None = None
 
     def rise(self, eps: Floats) -> tuple[Floats, Floats, Floats]:
         """ln (1 - c')/(1 - c), -inf where inputs become one, its slope in ln (1 - c) and a bound on its error"""
@@ -108,7 +115,13 @@ class Correlations:
             return 1.0
         with np.errstate(all="ignore"):
             moved, _, chi = self.steps.identical(np.array([self.at]))
-            return float(np.exp(chi.log - moved.growth)[0] if self.origin else chi.value[0])
+            slope = float(np.exp(chi.log - moved.growth)[0] if self.origin else chi.value[0])
+        return slope if self._before is None else _ended(slope, self._before.chi)
+
+    @cached_property
+    def _before(self) -> Correlations | None:
+        """the same at the larger variance"""
+        return None if self.further is None else replace(self, at=self.further, further=None)
 
     def places(self) -> list[tuple[Root, float, float]]:
         """The roots with c < 1, each with its 1 - c and dc'/dc there."""
@@ -121,19 +134,45 @@ class Correlations:
     def _place(self, r: Root) -> tuple[float, float]:
         gap = 1.0 if r.low <= 1.0 <= r.high else r.at  # which of what rounding cannot tell apart, where formulas do not say either
         odd = gap == OPPOSITE and OPPOSITE in self._exact and not self.steps.step.coupled  # c'(-c) = -c'(c): alike at both ends
-        return gap, self.chi if odd else float(self._moved(np.array([gap]))[2][0])
+        return gap, self.chi if odd else self._slope(gap)
+
+    def _slope(self, gap: float) -> float:
+        slope = float(self._moved(np.array([gap]))[2][0])
+        return slope if self._before is None else _ended(slope, self._before._slope(gap))
 
     def growth(self, gap: float) -> Floats:
         """q'/q at that 1 - c, at this variance and at a larger one"""
-        at = self.at * np.array([1.0, FURTHER])
+        at = np.array([self.at, self.further or FURTHER * self.at])
         with np.errstate(all="ignore"):
             return np.exp(self.steps.pair(at, at * gap)[0].growth)
 
 
 def vanishing(steps: Steps, widest: float) -> Correlations | None:
-    """The map of c as q -> 0, at the least variance at which it is in the range of float64; None where it is not, or has no limit."""
+    """The map of c as q -> 0, at the least variance at which it is in the range of float64; None where it has no limit there.
+
+    Where phi vanishes about 0 faster than any power, as softshrink, q' is soon no double: E phi(u) phi(v) is then of points ever further
+    out, of which independent parts of u and v reach ever fewer, so that c' jumps at c = 1 (and at -1, if it stays) and is constant between.
+    """
     tried = [Correlations(steps, at, widest, True) for at in VANISHING]
-    known = [here for here in tried if here._in_range]
-    if len(known) < 2 or not np.isclose(known[0]._inside, known[1]._inside, rtol=0, atol=LIMIT).all():
-        return None
-    return known[0]
+    known, error = [here for here in tried if here._in_range], LIMIT
+    if not known:
+        least, error = _least(steps, widest), FADING
+        known = [Correlations(steps, at, widest, True, further) for at, further in ((least, 2 * least), (2 * least, None))]
+    alike = len(known) > 1 and np.isclose(known[0]._inside, known[1]._inside, rtol=0, atol=error).all()
+    return known[0] if alike else None
+
+
+def _least(steps: Steps, widest: float) -> float:
+    """the least variance beyond those at which the map of c is in the range of float64, nearly"""
+    low, high = VANISHING[-1], HIGHEST
+    while high > 1.2 * low:
+        at = math.sqrt(low * high)
+        low, high = (low, at) if Correlations(steps, at, widest, True)._in_range else (at, high)
+    return high
+
+
+def _ended(nearer: float, further: float) -> float:
+    """where a slope goes that changes as the variance vanishes"""
+    if math.isclose(nearer, further, rel_tol=1e-6):
+        return nearer
+    return math.copysign(math.inf, nearer) if abs(nearer) > abs(further) else 0.0

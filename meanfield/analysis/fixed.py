@@ -44,7 +44,8 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     r"""All fixed points of a network's recursion for variances from 1e-12 to 1e12, and q = 0 where it is one.
 
     At q = 0 they are those of the map of c in the limit q -> 0, each with its own chi = dc'/dc: of tanh^3, c' = (3 c + 2 c^3)/5, c = 0,
-    which attracts, and c = 1 and -1, which repel; one with status "every c" where each c stays (tanh). Where masks or batch
+    which attracts, and c = 1 and -1, which repel; of softshrink, which is 0 about 0, c' = 0 for |c| < 1, so that chi is 0 at c = 0 and
+    infinite at c = 1 and -1; one with status "every c" where each c stays (tanh). Where masks or batch
     statistics set identical inputs apart (`Dropout`, `BatchNorm`) c = 1 is a fixed point only if a gap that is next to nothing stays
     so; what a net makes of exactly equal inputs decides nothing.
 

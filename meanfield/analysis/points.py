@@ -40,8 +40,8 @@ class FixedPoint(faces.Labelled):
     gap_bracket : the same for 1 - c; (0, 0) where c = 1 is a fixed point identically.
     residual : |q'/q - 1| at the point.
     status : "isolated", "touching" (half-stable), "every c": each correlation is left as it is; at q* = 0 in the limit q -> 0, where
-        pairs keep that which they come with; or "no limit of c": at q* = 0, where q' leaves float64 before the map of c has a limit (phi
-        vanishes about 0): chi and xi_c are nan there, and pairs may come to any c; or "no correlation": at q* = 0, where weights and
+        pairs keep that which they come with; or "no limit of c": at q* = 0, where the map of c has no limit at the variances of float64
+        (phi = x ln|x|): chi and xi_c are nan there, and pairs may come to any c; or "no correlation": at q* = 0, where weights and
         biases are 0 and q is so from the first repeat on: chi = 0, and c, gap and xi_c are nan.
 
     Examples

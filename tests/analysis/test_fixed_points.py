@@ -295,13 +295,49 @@ def test_a_product_of_nearly_straight_branches_squares_correlations_as_the_varia
     assert [(f.c, f.chi, f.stable) for f in origin] == [(1, pytest.approx(2, rel=1e-9), False), (0, pytest.approx(0, abs=1e-9), True)]
 
 
-def test_no_correlation_is_named_where_phi_vanishes_about_zero() -> None:
-    origin, *others = found = mf.fixed_points(mf.mlp(mf.softshrink), sigma_w=0.6, sigma_b=0)
+def test_no_correlation_is_named_where_its_map_has_no_limit() -> None:
+    """relu(x)^1.1 + relu(-x): what the power adds to q' falls like q^(1/10), and is still seen at 1e-100"""
+    bent = mf.Activation(sp.Max(mf.x, 0) ** sp.Rational(11, 10) + sp.Max(-mf.x, 0))
+    origin, *others = found = mf.fixed_points(mf.mlp(bent), sigma_w=0.3, sigma_b=0)
     assert (origin.q, origin.status, origin.stable) == (0, "no limit of c", True)
     assert math.isnan(origin.chi)
     assert math.isnan(origin.xi_c)
-    assert not others  # q' < q throughout: none touches zero where the bound on ln q'/q says nothing
-    assert found.reason == "the map of c has no limit as q goes to 0"  # every variance down to where q' is no double is followed
+    assert not others
+    assert found.reason == "the map of c has no limit as q goes to 0"
+
+
+DEAD_ZONE = sp.Max(mf.x - 2, 0) - sp.Max(-mf.x - 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("phi", "weight", "correlations"),
+    [
+        (DEAD_ZONE, 1.0, [1, 0, -1]),
+        (sp.Max(sp.Abs(mf.x) - 20, 0), 1.0, [1, 0]),
+        (sp.exp(-1 / mf.x**2), 1.0, [1, 0]),
+    ],
+)
+def test_pairs_come_apart_at_once_as_the_variance_vanishes_where_phi_does_about_zero(phi, weight, correlations) -> None:
+    """E phi(u) phi(v)/E phi(u)^2 -> 0 for |c| < 1: both |u| and |v| beyond a take exp(-a^2/(q (1 + |c|))), one of them exp(-a^2/2q)"""
+    found = mf.fixed_points(mf.mlp(mf.Activation(phi)), sigma_w=weight, sigma_b=0)
+    assert (found.status, [f.q for f in found], [f.c for f in found]) == ("ok", [0.0] * len(found), correlations)
+    assert [f.chi for f in found] == [0.0 if c == 0 else math.inf for c in correlations]
+    assert [f.stable for f in found] == [c == 0 for c in correlations]
+    assert [f.chi_parallel for f in found] == [0.0] * len(found)
+
+
+def test_the_map_of_c_of_a_dead_zone_comes_to_0_like_what_its_tails_share() -> None:
+    """phi = sign(x) max(|x| - 2, 0): E phi'^2 q/E phi^2 = 2/q + 5/2 + ..., and c' of c = 1/2 is below exp(-2/3q)"""
+    dead = mf.Activation(DEAD_ZONE)
+    with mp.workdps(30):
+        for at in (mp.mpf("0.02"), mp.mpf("0.005")):
+            t = 2 / mp.sqrt(at)
+            tail = mp.erfc(t / mp.sqrt(2)) / 2
+            square = 2 * at * ((1 + t**2) * tail - t * mp.npdf(t))
+            assert mf.evaluate(dead.second_moment(mf.q), q=float(at)) == pytest.approx(float(square), rel=1e-12)
+            assert float(2 * tail * at / square * at / 2) == pytest.approx(1, abs=1.3 * float(at))
+            shared = mf.evaluate(dead.kernel(mf.q, mf.p), q=float(at), p=float(at / 2))
+            assert 0 < shared < float(square * mp.exp(-2 / (3 * at)))
 
 
 def test_variances_up_to_where_the_next_one_overflows_are_resolved() -> None:

@@ -18,6 +18,7 @@ from meanfield.reporting.article import document
 MU = sp.Symbol("mu")
 SLOW = mf.Activation(sp.sign(mf.x) * (1 - 1 / sp.sqrt(1 + sp.Abs(mf.x))))
 SQUARED = mf.Activation(sp.root(1 + mf.x**2, 4))
+BENT = mf.Activation(sp.Max(mf.x, 0) ** sp.Rational(11, 10) + sp.Max(-mf.x, 0))
 BIASED = mf.Residual(mf.LayerNorm() >> mf.Activate(mf.erf) >> mf.Linear(), skip=MU)
 
 ANSWERS: dict[str, Callable[[], Any]] = {
@@ -25,7 +26,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "a point": lambda: mf.fixed_points(mf.mlp(mf.erf), sigma_w=1.3, sigma_b=0.05)[1],
     "a small point": lambda: mf.fixed_points(mf.mlp(mf.tanh), sigma_w=0.99, sigma_b=1e-7),
     "every c": lambda: mf.fixed_points(mf.mlp(mf.identity), sigma_w=0.5, sigma_b=0),
-    "no limit of c": lambda: mf.fixed_points(mf.mlp(mf.softshrink), sigma_w=0.6, sigma_b=0),
+    "no limit of c": lambda: mf.fixed_points(mf.mlp(BENT), sigma_w=0.3, sigma_b=0),
+    "vanishing about 0": lambda: mf.fixed_points(mf.mlp(mf.softshrink), sigma_w=0.6, sigma_b=0),
     "no correlation": lambda: mf.fixed_points(mf.mlp(mf.tanh), sigma_w=0, sigma_b=0),
     "no point": lambda: mf.fixed_points(mf.mlp(mf.relu), sigma_w=1.5, sigma_b=0.1),
     "every point": lambda: mf.fixed_points(mf.mlp(mf.relu), sigma_w=2**0.5, sigma_b=0),
