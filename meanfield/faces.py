@@ -169,7 +169,9 @@ class Labelled:
 
     def to_dataframe(self) -> pandas.DataFrame:
         """The same as a pandas table, a row for each combination of coordinates; without what a run has between its layers, chi."""
-        return self.to_xarray().drop_dims("repeat", errors="ignore").to_dataframe().reset_index()
+        data = self.to_xarray().drop_dims("repeat", errors="ignore")
+        named = {name: data[name].to_numpy() for name in data.dims if name in data.coords}  # a lazy one is no index yet
+        return data.assign_coords(named).to_dataframe().reset_index()
 
     def to_csv(self, path: str | Path) -> Path:
         """The table as a file of comma-separated values, numbers in full; returns its path."""

@@ -118,7 +118,7 @@ def unlabelled(given: Mapping[str, Any]) -> tuple[dict[str, Any], Axes | None]:
         arrays[name] = own.data[tuple(slice(None) if d in v.dims else None for d in dims)]
     kept = {str(name): (tuple(map(str, c.dims)), c.data) for name, c in coords.items() if name not in TAKEN}
     for name, v in labelled.items():
-        if v.ndim and not (name in dims and is_lazy(v.data)):  # an index is held in memory
+        if v.ndim:
             kept.setdefault(_start_name(name), (tuple(map(str, v.dims)), v.data))
     return arrays, Axes(tuple(map(str, dims)), kept)
 

@@ -20,6 +20,7 @@ from meanfield.analysis.shaped import Shaped
 from meanfield.extras import require
 from meanfield.faces import dataset, latex
 from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.outlines import is_lazy
 from meanfield.numeric.runs import Run
 from meanfield.numeric.sweeps import Sweep
 from meanfield.reporting.quantities import FACTORS, MAPS, PAIRS, RUNS, SHAPES, SLOPE_AT_POINT, TOKENS, Quantity, maps_where
@@ -53,7 +54,11 @@ def labelled(data: Mapping[str, Any], coords: Mapping[str, Any], attrs: Mapping[
     require("labelled arrays need", *LIBRARIES)
     import xarray
 
-    result = xarray.Dataset(data, coords, {"meanfield_version": __version__, **attrs})
+    # what names its dimension is an index, which is held in memory: not what is lazy
+    lazy = {name: v for name, v in coords.items() if isinstance(v, tuple) and v[0] == (name,) and is_lazy(v[1])}
+    held = {name: v for name, v in coords.items() if name not in lazy}
+    result = xarray.Dataset(data, held, {"meanfield_version": __version__, **attrs})
+    result = result.assign_coords(xarray.Coordinates(lazy, indexes={}))
     for name in result.coords:
         entry = symbols.TABLE.get(str(name))
         if entry is not None:

@@ -173,6 +173,28 @@ def test_an_interrupt_keeps_what_was_finished(counted, tmp_path, monkeypatch):
     assert len(counted) == 6
 
 
+@pytest.mark.parametrize("coords", [{}, {"sigma_w": SIGMA[:, 0]}])
+def test_a_lazy_parameter_along_its_own_dimension_is_a_coordinate(coords, tmp_path):
+    values = da.from_array(SIGMA[:, 0], chunks=5)
+    weights, path = xr.DataArray(values, dims="sigma_w", coords=coords), tmp_path / "sweep.zarr"
+    for out in (None, path):
+        sweep = numpy_run(sigma_w=weights, sigma_b=0.1, out=out)
+        data = sweep.to_xarray()
+        np.testing.assert_array_equal(data.sigma_w, SIGMA[:, 0])
+        assert (data.sigma_w.chunks is None) == bool(coords)
+        assert data.sigma_w.attrs["units"] == "1"
+        np.testing.assert_array_equal(sweep.to_dataframe().sigma_w.unique(), SIGMA[:, 0])
+    np.testing.assert_array_equal(xr.open_zarr(path).indexes["sigma_w"], SIGMA[:, 0])
+
+
+def test_labels_compute_nothing():
+    def computed(block):
+        raise AssertionError
+
+    values = da.from_array(SIGMA[:, 0], chunks=5).map_blocks(computed, dtype=float, meta=np.empty(0))
+    assert numpy_run(sigma_w=xr.DataArray(values, dims="sigma_w"), sigma_b=0.1).to_xarray().sizes["sigma_w"] == 24
+
+
 @pytest.mark.parametrize("lost", [["gap/2.0.0"], ["status/5.0", "q/5.0.0"], ["log_apjn/0.0.0", "sweep/finished/3.0"]])
 def test_a_chunk_whose_file_is_gone_is_computed_again(lost, counted, tmp_path):
     path = tmp_path / "sweep.zarr"
