@@ -71,11 +71,13 @@ class Run(faces.Labelled):
     gradient_correlation : array
         K^{L,l}/J^{L,l}, the correlation of the gradients of two tokens (two tokens, record="all").
     status : str or array of str
-        "ok" or what happened: overflow, underflow, invalid (a repeat makes no number, as of 0/0, or of the difference of two that are too
-        large: values are NaN from there on after each of the three, J alone where q and p have theirs), gap underflow (1 - c is below
-        1e-300 and no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an activation
-        jumps; q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the same), zero
-        signal (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a correlation).
+        "ok" or what happened: overflow, underflow (q is 1e300 or more, 1e-300 or less: eight decades of doubles are left to what a repeat
+        is made of, as E phi^2 before sigma_w^2 multiplies it), invalid (a repeat makes no number, as of 0/0, or of the difference of two
+        that are too large: values are NaN from there on after each of the three, J alone where q and p have theirs), gap underflow (1 - c
+        is below 1e-300 and no longer exact), negative APJN (the truncated softmax-derivative term outgrew its range), infinite APJN (an
+        activation jumps; q and p are as they should be), zero APJN (weights are 0, or a factor of J is below the range of doubles; the
+        same), zero signal (weights, biases and skips are 0: q, p and J are 0 from the first repeat on, and c = 0/0 is nan, for want of a
+        correlation).
 
     Examples
     --------

@@ -524,6 +524,17 @@ def test_underflow(record: Any) -> None:
     finite_or_marked(run)
 
 
+def test_variances_keep_their_digits_down_to_where_eight_decades_are_left() -> None:
+    """a repeat that makes 1e-6 q of q on its way is exact at 1.1e-300, and would not be at 1e-304"""
+    small = mf.mlp(mf.Activation(mf.x / 1000))
+    for net, weight in ((mf.mlp(mf.relu), 2**0.5), (small, 1000.0)):
+        run = mf.propagate(net, 50, np.array([1.1e-300, 0.9e-300]), c=0.5, sigma_w=weight, sigma_b=0)
+        assert run.status.tolist() == ["ok", "underflow"]
+        assert run.q[0] == pytest.approx(np.full(51, 1.1e-300), rel=1e-14, abs=0)
+        scaled = mf.propagate(net, 50, 1.1, c=0.5, sigma_w=weight, sigma_b=0)
+        assert run.gap[0] == pytest.approx(scaled.gap, rel=1e-13)
+
+
 @pytest.mark.parametrize("phi", [mf.erf, mf.tanh, mf.relu], ids=repr)
 def test_gap_underflow(phi: mf.Activation) -> None:
     """an ordered network: 1 - c leaves the doubles, and says so, while q and J stay right"""
