@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -303,6 +304,36 @@ def test_phase(capsys, tmp_path):
     assert "ends in .png, .svg, .pdf, .csv, .nc" in refused(capsys, *arguments, "--out", "phases.gif")
     assert "does not exist" in refused(capsys, *arguments, "--out", str(tmp_path / "nowhere" / "phases.nc"))
     assert "missing parameters: sigma_b" in refused(capsys, *arguments[:-2])
+
+
+@pytest.mark.parametrize("name", ["phases.png", "phases.csv", "phases.nc", "report.tex"])
+@pytest.mark.parametrize("why", ["is a folder", "does not exist", "cannot be written"])
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(name, why, capsys, tmp_path, monkeypatch):
+    def no_work(*_, **__):
+        raise AssertionError
+
+    def denied(dir):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for module, work in (("commands.answers.mf", "phase_diagram"), ("reporting.article", "sections")):
+        monkeypatch.setattr(f"meanfield.{module}.{work}", no_work)
+    path = tmp_path / name
+    if why == "is a folder":
+        path.mkdir()
+    elif why == "does not exist":
+        path = tmp_path / "nowhere" / name
+    else:
+        monkeypatch.setattr("tempfile.TemporaryFile", denied)
+    words = ["report"] if name == "report.tex" else ["phase", "--set", "sigma_w=0.5:2:3", "--set", "sigma_b=0.05:0.5:3"]
+    assert why in refused(capsys, *words, "--perceptron", "erf(x)", "--out", str(path))
+
+
+def test_a_file_that_is_there_is_kept_until_it_is_written(capsys, tmp_path):
+    path = tmp_path / "phases.csv"
+    path.write_text("before")
+    refused(capsys, "phase", "--perceptron", "erf(x)", "--set", "sigma_w=0.5:2:3", "--out", str(path))
+    assert path.read_text() == "before"
+    assert [f.name for f in tmp_path.iterdir()] == ["phases.csv"]
 
 
 # -- a network in a file ------------------------------------------------------------------------------------------------------------
@@ -645,7 +676,7 @@ def test_a_grid_in_a_store(capsys, tmp_path):
     there = xr.open_zarr(path, consolidated=False).q.values
     np.testing.assert_array_equal(there, json.loads(said(capsys, *GRID, "--json"))["q"])
     assert "depth = 5 there, 6 here" in refused(capsys, *GRID, "--depth", "6", "--out", path)
-    assert "the folder" in refused(capsys, *GRID, "--out", str(tmp_path / "none" / "sweep.zarr"))
+    assert "there is no folder" in refused(capsys, *GRID, "--out", str(tmp_path / "none" / "sweep.zarr"))
     (tmp_path / "file.zarr").write_text("mine")
     assert "is no sweep" in refused(capsys, *GRID, "--out", str(tmp_path / "file.zarr"))
     assert ".zarr" not in refused(capsys, "phase", "--perceptron", "erf(x)", "--out", path).replace(path, "")

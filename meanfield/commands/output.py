@@ -18,6 +18,7 @@ from rich.table import Table
 from meanfield.extras import require
 from meanfield.faces import latex
 from meanfield.plotting import save_figure
+from meanfield.reporting.files import check_target
 from meanfield.reporting.tables import LIBRARIES
 
 __all__ = ["JSON", "LATEX", "OUT", "OUT_OR_STORE", "STORE", "formula", "print_json", "print_table", "written"]
@@ -39,11 +40,11 @@ def _writable(path: str | None, endings: tuple[str, ...]) -> str | None:
     """refuse a name before any work"""
     if path is None:
         return None
-    suffix, folder = Path(path).suffix, Path(path).parent
+    suffix = Path(path).suffix
     if suffix not in endings:
         raise ValueError(f"out = {path!r}: expected a name that ends in {', '.join(endings)}")
-    if not folder.is_dir():
-        raise ValueError(f"out = {path!r}: the folder {folder} does not exist")
+    if suffix != STORE:  # which says itself where it can be made, before any work
+        check_target(Path(path), "out")
     if suffix in FIGURES:
         require("figures need", "matplotlib")
     elif suffix in NUMBERS:

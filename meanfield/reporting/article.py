@@ -14,7 +14,7 @@ from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.numeric.outlines import is_lazy, unlabelled
 from meanfield.numeric.propagation import propagate
-from meanfield.reporting.files import whole, write_text
+from meanfield.reporting.files import check_target, whole, write_text
 from meanfield.reporting.sections import PREAMBLE_TEXT, sections
 from meanfield.reporting.tabular import table
 
@@ -65,8 +65,8 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = N
     TypeError
         `net` is no block, or the path is none.
     ValueError
-        The path does not end in .tex, is a folder, or is in one that does not exist; values without a depth; out, or dask arrays; what
-        `mf.propagate` refuses.
+        The path does not end in .tex, is a folder, or is in one that does not exist or cannot be written to; values without a depth; out,
+        or dask arrays; what `mf.propagate` refuses.
 
     Examples
     --------
@@ -81,10 +81,7 @@ def report(net: Block, path: str | Path, *, depth: int | None = None, q: Any = N
     target = Path(path)
     if target.suffix != ".tex":
         raise ValueError(f"path = {str(path)!r}: expected a file name that ends in .tex")
-    if not target.parent.is_dir():
-        raise ValueError(f"path = {str(path)!r}: the folder {target.parent} does not exist")
-    if target.is_dir():
-        raise ValueError(f"path = {str(path)!r}: is a folder, expected the name of a file")
+    check_target(target, "path", replaced=True)
     given = values if q is None else {"q": q} | values
     if depth is None and given:
         raise ValueError(f"{', '.join(given)} given without a depth: a table of numbers is of a run, say how deep")

@@ -8,7 +8,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["whole", "write_text"]
+__all__ = ["check_target", "whole", "write_text"]
+
+
+def check_target(path: Path, name: str, *, replaced: bool = False) -> None:
+    """Refuse, before any work, a file that cannot be written: opened in place, or made beside what is there and put there if `replaced`.
+
+    Raises ValueError where it is a folder, is in none, or may not be written.
+    """
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} = {str(path)!r}: the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise ValueError(f"{name} = {str(path)!r}: is a folder, expected the name of a file")
+    try:
+        if path.exists() and not replaced:
+            path.open("ab").close()
+        else:
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise ValueError(f"{name} = {str(path)!r}: cannot be written ({error.strerror})") from None
 
 
 @contextmanager
