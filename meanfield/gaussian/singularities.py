@@ -205,7 +205,10 @@ def _sought(g: sp.Expr, with_poles: bool) -> Shape:
         place = unreal_at(g)
         if place is not None:
             raise ValueError(f"E[{g}]: {g} is not real at x = {place}: an expectation takes functions that are real on the whole real line")
-        raise ValueError(f"E[{g}] has no closed form and cannot be resolved by quadrature: it oscillates or varies too fast")
+        raise ValueError(
+            f"E[{g}] has no closed form and cannot be resolved by quadrature in float64 at any variance: it oscillates or varies too fast. "
+            "mf.evaluate with digits= may have it where the variance is small"
+        )
     jumps = {k: jump_between(left, right, k) for k, (left, right) in zip(kinks, itertools.pairwise(pieces), strict=True)}
     growth, steepening = cut.growth
     shape = Shape(

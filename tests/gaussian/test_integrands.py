@@ -142,6 +142,16 @@ def test_what_quadrature_cannot_do_is_refused(f: sp.Expr, reason: str) -> None:
         mf.evaluate(mf.E(f, q), q=1.0)
 
 
+def test_what_float64_has_at_no_variance_digits_may_have_at_small_ones() -> None:
+    """E sin(exp u) at q = 0.01 is the sum of (q/2)^k f^(2k)(0)/k! to as many terms as fall"""
+    wild = mf.Activation(sp.sin(exp(x)))
+    for ask in (lambda: mf.evaluate(wild.mean(q), q=0.01), lambda: mf.propagate(mf.mlp(wild), 3, 0.01, sigma_w=1, sigma_b=0)):
+        with pytest.raises(ValueError, match=r"float64 at any variance: it oscillates .* mf\.evaluate with digits= may have it where the"):
+            ask()
+    terms = [sp.diff(sp.sin(exp(x)), x, 2 * k).subs(x, 0) * sp.Rational(1, 200) ** k / sp.factorial(k) for k in range(9)]
+    assert mf.evaluate(wild.mean(q), q=sp.Rational(1, 100), digits=12) == pytest.approx(float(sp.Add(*terms)), rel=1e-10)
+
+
 def test_a_variance_too_wide_for_an_oscillation_is_refused() -> None:
     """a chirp has no period at any distance"""
     chirp = mf.E(tanh(sp.sin(x**2)), q)
