@@ -7,7 +7,9 @@ happens at one repeat that does not happen at its neighbours.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import mpmath as mp
@@ -22,13 +24,26 @@ from meanfield.numeric.abnormal import LARGEST
 from meanfield.numeric.digits import digits_of, point
 from meanfield.symbols import known
 
-__all__ = ["changes_slowly", "check_coefficients"]
+__all__ = ["changes_slowly", "check_coefficients", "not_known_yet"]
 
 #: values that are worked out at a time
 _AT_ONCE = 2**20
 #: how many of those that may be wrong are looked at, which takes a millisecond each: where the first ones are only too large for doubles,
 #: the others are too
 _LOOKS = 50
+
+#: parameters that a number stands in for
+_UNKNOWN: ContextVar[frozenset[str]] = ContextVar("unknown", default=frozenset())
+
+
+@contextmanager
+def not_known_yet(names: Iterable[str]) -> Iterator[None]:
+    """What depends on these parameters is not looked at meanwhile: their numbers stand in for those of dask arrays."""
+    before = _UNKNOWN.set(frozenset(names))
+    try:
+        yield
+    finally:
+        _UNKNOWN.reset(before)
 
 
 def check_coefficients(block: Block, values: Mapping[str, NDArray[np.float64]], depth: int = 0) -> None:
@@ -98,7 +113,7 @@ def _safe(name: str, e: sp.Expr) -> bool:
 
 def _check(name: str, e: sp.Expr, values: Mapping[str, NDArray[np.float64]], depth: int) -> None:
     free = {s.name for s in e.free_symbols}
-    if not free <= {*values, "L", "l"} or ("l" in free and not depth):
+    if not free <= {*values, "L", "l"} or ("l" in free and not depth) or free & _UNKNOWN.get():
         return
     own: dict[str, Any] = {s: values[s] for s in sorted(free & values.keys())}
     grid = arguments.broadcast(own)

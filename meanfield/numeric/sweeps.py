@@ -16,6 +16,7 @@ from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block
 from meanfield.extras import install
 from meanfield.numeric.chunks import BYTES, WORK, Chunks, Recipe, prepared
+from meanfield.numeric.coefficients import not_known_yet
 from meanfield.numeric.outlines import Axes, Outline, axes_of, is_lazy
 from meanfield.symbols import TABLE
 
@@ -162,7 +163,9 @@ def planned(net: Block, depth: int, start: str, record: Any, device: str, axes: 
         if is_lazy(v) and (v.ndim == 0 or np.isnan(v.shape).any()):
             raise ValueError(f"{name} = {v}: a dask array needs at least one dimension, and sizes that are known (compute_chunk_sizes)")
     shown: dict[str, Any] = {name: _stand_in(name) if is_lazy(v) else v for name, v in given.items()}
-    ready = prepared(net, depth, start=start, record=record, device=device, points=1, **shown)
+    lazy = [name for name, v in given.items() if is_lazy(v)]
+    with not_known_yet(lazy):
+        ready = prepared(net, depth, start=start, record=record, device=device, points=1, **shown)
     known: dict[str, Any] = {name: v if is_lazy(v) else np.asarray(v, dtype=np.float64) for name, v in given.items()}
     grid = arguments.broadcast(known)
     if 0 in grid:
@@ -175,7 +178,8 @@ def planned(net: Block, depth: int, start: str, record: Any, device: str, axes: 
             if v.shape[i] > 1:
                 sizes[i] = min(max(cut), sizes.get(i, max(cut)))
     chunks = Chunks.of(grid, sizes, max(1, min(BYTES // ready.outline.size, WORK // ready.cost)))
-    prepared(net, depth, start=start, record=record, device=device, points=math.prod(chunks.sizes), **shown)  # a chunk fits
+    with not_known_yet(lazy):
+        prepared(net, depth, start=start, record=record, device=device, points=math.prod(chunks.sizes), **shown)  # a chunk fits
     kept = record if isinstance(record, str) else int(record) if np.ndim(record) == 0 else tuple(map(int, record))
     recipe = Recipe(net, depth, start, kept, device, numbers, tuple(arrays), math.prod(grid), ready.source)
     parameters = {name: v for name, v in known.items() if name not in ("q", "q2", "p", "c", "gap")}

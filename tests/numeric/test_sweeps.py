@@ -27,6 +27,7 @@ zarr = pytest.importorskip("zarr")
 
 SIGMA, BIAS = np.linspace(0.8, 2.0, 24)[:, None], np.linspace(0.0, 0.3, 5)
 NET = mf.mlp(mf.erf)
+A = sp.Symbol("a", real=True)
 
 
 def numpy_run(net=NET, depth=7, **given):
@@ -375,6 +376,15 @@ def test_a_chunk_that_cannot_fit_is_refused(monkeypatch):
         ValueError, match=r"a chunk of the sweep needs .*(1\.2e\+05|120000) settings.*: pass record='last', .*or smaller chunks$"
     ):
         numpy_run(sigma_w=da.from_array(np.ones((24000, 1)), chunks=-1))
+
+
+@pytest.mark.parametrize("scale", [1 / (2 * A - 1), sp.sqrt(A - 1)])
+def test_a_coefficient_of_a_lazy_parameter_is_looked_at_where_it_is_known(scale):
+    net, good = mf.Residual(mf.MLP(mf.relu, 1, 1), scale=scale), np.array([1.5, 2.0])
+    found = mf.propagate(net, 3, 1.0, a=da.from_array(good, chunks=1))
+    np.testing.assert_array_equal(found.q, mf.propagate(net, 3, 1.0, a=good).q)
+    with pytest.raises(ValueError, match=r"got none at a = 0\.5"):
+        mf.propagate(net, 3, 1.0, a=da.from_array(np.array([1.5, 0.5]), chunks=1)).q.compute()
 
 
 def test_a_lazy_number_out_of_range_is_named_when_it_is_known():
