@@ -28,6 +28,8 @@ __all__ = ["changes_slowly", "check_coefficients", "not_known_yet"]
 
 #: values that are worked out at a time
 _AT_ONCE = 2**20
+#: how many repeats are looked at, first ones and last ones, where there are more: some tenths of a second
+_ENDS = 2**22
 #: how many of those that may be wrong are looked at, which takes a millisecond each: where the first ones are only too large for doubles,
 #: the others are too
 _LOOKS = 50
@@ -127,13 +129,14 @@ def _check(name: str, e: sp.Expr, values: Mapping[str, NDArray[np.float64]], dep
 
 def _repeats(e: sp.Expr, depth: int, settings: int) -> Iterator[NDArray[np.float64]]:
     """the repeats at which a coefficient is looked at, as many at a time as memory is to hold: what changes slowly has no poles between
-    the first two and the last, and no sign that it does not have there"""
+    the first two and the last, and no sign that it does not have there; of very many others those at either end"""
     if _is_slow(e):
         yield np.unique(np.clip([0.0, 1.0, depth - 1.0], 0, depth - 1))
         return
-    size = max(1, _AT_ONCE // max(1, settings))
-    for first in range(0, depth, size):
-        yield np.arange(first, min(first + size, depth), dtype=np.float64)
+    size, first, last = max(1, _AT_ONCE // max(1, settings)), min(depth, _ENDS), max(_ENDS, depth - _ENDS)
+    for begin, end in ((0, first), (last, depth)):
+        for l in range(begin, end, size):
+            yield np.arange(l, min(l + size, end), dtype=np.float64)
 
 
 def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], table: NDArray[np.float64]) -> None:
@@ -150,7 +153,8 @@ def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], tab
     wrong = ~np.isfinite(values)
     wrong[~wrong] = arguments.outside(values[~wrong], name)
     for g in np.flatnonzero(wrong)[:_LOOKS]:
-        where = ", ".join(f"{letter} = {arguments.shown(v)}" for letter, v in zip(letters, table[:, g], strict=True))
+        at = dict(zip(letters, table[:, g], strict=True))
+        where = ", ".join(f"{letter} = {f'{v:.0f}' if letter in 'lL' else arguments.shown(v)}" for letter, v in at.items())
         _check_value(name, e, plain, point(order, table[:, g]), where, bool(np.isfinite(values[g])))
 
 

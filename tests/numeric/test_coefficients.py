@@ -86,6 +86,12 @@ def test_a_scale_whose_pole_is_not_reached_is_taken():
         mf.propagate(net, 21, 1.0)
 
 
+@pytest.mark.parametrize("place", [3_000_000, 10**9 - 1])
+def test_a_pole_far_down_is_found_before_any_work(place):
+    with pytest.raises(ValueError, match=rf"at l = {place} "):
+        mf.propagate(mf.Residual(mf.Linear(1, 0), scale=1 / (mf.l - place)), 10**9, 1.0, record="last")
+
+
 @pytest.mark.parametrize(
     "scale",
     [
