@@ -49,7 +49,7 @@ def not_known_yet(names: Iterable[str]) -> Iterator[None]:
 
 
 def check_coefficients(block: Block, values: Mapping[str, NDArray[np.float64]], depth: int = 0) -> None:
-    """Refuse a coefficient that is no finite real number, or out of its range, at these parameters in one of the repeats."""
+    """Refuse a coefficient that is no real number, infinite in one of the repeats, or out of its range, at these parameters."""
     for name, e in dict.fromkeys(_coefficients(block)):
         if not _safe(name, e):
             _check(name, e, values, depth)
@@ -159,17 +159,20 @@ def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], tab
 
 
 def _check_value(name: str, e: sp.Expr, plain: sp.Expr, at: dict[sp.Symbol, sp.Expr], where: str, held: bool) -> None:
-    """The same at one place; `held` by a double as it is worked out."""
+    """The same at one place; `held` by a double as it is worked out. Settings at which nothing else is wrong have their status in a run,
+    beside those of others: no setting helps where it is the repeat."""
+    of_repeat = "l" in map(str, at)
     if plain.subs(at).has(sp.oo, -sp.oo, sp.zoo, sp.nan):
-        counted = " (the repeats are l = 0 ... L - 1)" if "l" in map(str, at) else ""
-        raise ValueError(f"{name} = {e}: expected a finite number, got none at {where}{counted}")
+        if of_repeat:
+            raise ValueError(f"{name} = {e}: expected a finite number, got none at {where} (the repeats are l = 0 ... L - 1)")
+        return
     try:
         exactly = digits_of(plain, at, 20)
     except ArithmeticError:  # its status is told where it is met
         return
     except ValueError:
         raise ValueError(f"{name} = {e}: expected a real number, got none at {where}") from None
-    if not held and abs(exactly) <= LARGEST:  # else likewise
+    if of_repeat and not held and abs(exactly) <= LARGEST:
         raise ValueError(f"{name} = {e}: parts of it are no doubles at {where}, where it is {mp.nstr(exactly, 6)}: write it without them")
     try:
         arguments.check_range(np.array([float(exactly)]), name)
