@@ -12,6 +12,7 @@ import sympy as sp
 from sympy.simplify.cse_main import tree_cse
 from sympy.utilities.iterables import numbered_symbols
 
+from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.mending import mended
 from meanfield.gaussian.periods import PHASES, Wave
 from meanfield.gaussian.stable import tamed
@@ -43,6 +44,7 @@ class Lowering(Expectations):
 
     def body(self, wanted: list[sp.Expr], given: dict[sp.Symbol, str], named: dict[sp.Symbol, sp.Expr], taken: set[str]) -> Body:
         """Straight-line code for `wanted`: `given` symbols have names already, `named` ones get assignments where needed."""
+        named, wanted = _compared_by_name(named, wanted)
         keys = list(named)
         self.gather([*named.values(), *wanted])
         values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
@@ -134,6 +136,17 @@ class Lowering(Expectations):
             body = self.body([tamed(rounding_bound(mended(integrand.expression, sign)), sign)], given, {}, set(taken))
             lines += [f"    if {where}:", *(f"        {line}" for line in [*body.lines, f"return {body.results[0]}"])]
         return "\n".join(lines) + "\n"
+
+
+def _compared_by_name(named: dict[sp.Symbol, sp.Expr], wanted: list[sp.Expr]) -> tuple[dict[sp.Symbol, sp.Expr], list[sp.Expr]]:
+    """Names for the expectations that conditions compare: some become cases, which sympy multiplies out where a condition holds them."""
+    conditions = {c for e in (*named.values(), *wanted) for t in e.atoms(sp.Piecewise) for _, c in t.args}
+    compared = {node for c in conditions for node in c.atoms(Node)}
+    names = {node: sp.Dummy("compared", real=True) for node in sorted(compared, key=sp.default_sort_key)}
+    if not names:
+        return named, wanted
+    own = {name: node for node, name in names.items()}
+    return {s: e.xreplace(names) for s, e in named.items()} | own, [e.xreplace(names) for e in wanted]
 
 
 def _shared(values: list[sp.Expr]) -> tuple[dict[sp.Symbol, sp.Expr], list[sp.Expr]]:
