@@ -72,4 +72,6 @@ def _moved(f: sp.Expr, place: sp.Expr) -> sp.Expr:
     if f.is_polynomial(x):
         terms = sp.Poly(sp.expand(f.xreplace({x: x + place})), x).terms()
         return sp.Add(*[(c if c.is_Rational else sp.N(c, 30)) * x**n for (n,), c in terms])
+    if isinstance(f, sp.Piecewise):
+        return sp.Piecewise(*((_moved(value, place), where.xreplace({x: x + place})) for value, where in f.args))
     return f.func(*(_moved(a, place) if x in a.free_symbols else a for a in f.args))

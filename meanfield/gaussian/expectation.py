@@ -21,7 +21,7 @@ from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.finite_parts import over_the_line
 from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, untold
+from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, unbounded, untold
 from meanfield.gaussian.guards import guarded, unguarded
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.local_expansions import mean_near
@@ -344,8 +344,10 @@ class Expectation(Node):
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
         result = Expectation(derivative_in(f, s), v, m) if s in f.free_symbols else S.Zero
-        rate = slope(f) if {v.diff(s), m.diff(s)} != {S.Zero} else S.Zero
-        if not has_places(rate):  # jumps without end: the derivative of the density instead of that of f
+        if v.diff(s) == m.diff(s) == 0:
+            return result
+        rate = None if unbounded(f) else slope(f)
+        if rate is None or not has_places(rate):  # not integrable, or jumps without end: the derivative of the density instead
             mean, first, second = (Expectation(x**k * f, v, m) for k in range(3))
             by_v = (second - 2 * m * first + (m**2 - v) * mean) / (2 * v**2)
             return result + v.diff(s) * by_v + m.diff(s) * (first - m * mean) / v

@@ -38,6 +38,7 @@ __all__ = [
     "pole_of",
     "rates",
     "sampled",
+    "unbounded",
     "unbounded_at",
     "untold",
 ]
@@ -238,6 +239,13 @@ def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr
             if all(v.is_Float and v > 0 for v in near):
                 worst = min(worst, (r, round(float(sp.log(near[0] / near[1], 10)) / 4, 4)), key=lambda found: found[1])
     return worst
+
+
+@cache
+@among_reals
+def unbounded(f: sp.Expr) -> bool:
+    """Whether a function goes to infinity like a power next to a point: it may have a mean where its derivative has none."""
+    return _steepest(f, sampled(f))[1] < 0
 
 
 def unbounded_at(f: sp.Expr) -> sp.Expr | None:

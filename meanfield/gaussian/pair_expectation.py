@@ -18,7 +18,7 @@ from meanfield.gaussian.domains import without_reciprocals
 from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
-from meanfield.gaussian.growth import beyond
+from meanfield.gaussian.growth import beyond, unbounded
 from meanfield.gaussian.local_expansions import mean_near
 from meanfield.gaussian.logarithmic_moments import LogMoment
 from meanfield.gaussian.one_direction import apart, in_one_direction, in_two_directions
@@ -210,6 +210,8 @@ class PairExpectation(Node):
         else:  # products stay products
             g, h = parts[0], parts[1].xreplace({x: y})
             result = at(gathered(derivative_in(g, s)) * h) + at(g * gathered(derivative_in(h, s)))
+            if any(map(unbounded, parts)):
+                return result + self._by_density(s)
         dx, dy, dxy = self._slopes()
         price = at(dxy)
         result += cov.diff(s) * price
@@ -217,6 +219,20 @@ class PairExpectation(Node):
         result += v1.diff(s) * (at((x - m1) * dx) - cov * price) / (2 * v1)
         result += v2.diff(s) * (at((y - m2) * dy) - cov * price) / (2 * v2)
         return result + m1.diff(s) * at(dx) + m2.diff(s) * at(dy)
+
+    def _by_density(self, s: sp.Symbol) -> sp.Expr:
+        """what the derivative of the density leaves: that of f may not be integrable"""
+        f, (v1, cov, v2, m1, m2) = self.integrand, self.args[1:]
+        rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
+        a, b, c = (sp.Dummy(real=True) for _ in range(3))  # the inverse of the covariance
+        u, w = a * (x - m1) - b * (y - m2), c * (y - m2) - b * (x - m1)
+        rates = ((v1, (u**2 - a) / 2), (cov, u * w + b), (v2, (w**2 - c) / 2), (m1, u), (m2, w))
+        weight = sp.Poly(sp.Add(*[law.diff(s) * rate for law, rate in rates]), x, y)
+        moments = [
+            k.xreplace({a: v2 / rest, b: cov / rest, c: v1 / rest}) * self.func(x**i * y**j * f, *self.args[1:])
+            for (i, j), k in weight.terms()
+        ]
+        return sp.Add(*moments)
 
     def _slopes(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
         """df/dx, df/dy and d^2f/dxdy, products where f is one"""

@@ -30,7 +30,10 @@ _BESIDE = sp.Rational(1, 10**30)
 
 @among_reals
 def slope(e: sp.Expr, z: sp.Symbol = x) -> sp.Expr:
-    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is."""
+    """The derivative as a distribution: sympy's drops the delta where a Piecewise jumps, and leaves one of a function as it is.
+
+    Next to a point at which the function is infinite it is the derivative on either side, which may have no mean though the function has.
+    """
     if z != x:
         swap = {x: z, z: x}
         return slope(e.xreplace(swap)).xreplace(swap)
@@ -171,7 +174,7 @@ def _jumps(e: sp.Expr) -> sp.Expr:
         if jump.has(S.NaN, S.ComplexInfinity):  # as at the end of a bump exp(-1/x^2)
             apart = high.xreplace({x: cut + _NEXT}) - low.xreplace({x: cut - _NEXT})
             if not apart.is_number or abs(sp.N(apart, 60)) > sp.sqrt(_NEXT):
-                total += (sp.limit(high, x, cut, "+") - sp.limit(low, x, cut, "-")) * sp.DiracDelta(x - cut)
+                total += (_near(high, cut) - _near(low, cut, "-")) * sp.DiracDelta(x - cut)
         elif not (located and vanishes(jump)):
             total += (high - low) * sp.DiracDelta(x - cut)
     return total
@@ -232,7 +235,7 @@ def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:
     except NotClosed:
         return plain
     slopes = [sp.powsimp(value.diff(x)) for value in values]
-    rises = [(high - low).subs(x, cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
+    rises = [_near(high - low, cut) for cut, (low, high) in zip(cuts, itertools.pairwise(values), strict=True)]
     jumps = [rise.replace(_is_open, _by_exponent) * sp.DiracDelta(x - cut) for cut, rise in zip(cuts, rises, strict=True)]
     return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True)) + sp.Add(*jumps)
 
@@ -257,17 +260,24 @@ def _weighed(rate: sp.Expr, e: sp.Expr, along: sp.Symbol = x) -> sp.Expr:
     for d in found:
         if d.order or d.factor.has(sp.DiracDelta):
             return rate
-        weights[d.place] = weights.get(d.place, S.Zero) + d.factor.xreplace({x: d.place})
+        weights[d.place] = weights.get(d.place, S.Zero) + _near(d.factor, d.place)
     if not e.has(sp.DiracDelta):
         jumping = {d.place for d in found if _sided(d.factor, d.place, 1) != d.factor}
         weights |= {place: _jump_at(e, place) * (x - place).diff(along) for place in jumping}
     return smooth + sp.Add(*[sp.expand(c) * sp.DiracDelta(x - place) for place, c in weights.items()])
 
 
+def _near(e: sp.Expr, place: sp.Expr, way: str = "+") -> sp.Expr:
+    """what a function tends to at a place; 0 where it is infinite there: it is no jump, and has no delta"""
+    value = e.xreplace({x: place})
+    if value.has(S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity):
+        value = sp.limit(e, x, place, way)
+    return S.Zero if value.is_infinite else value
+
+
 def _jump_at(e: sp.Expr, place: sp.Expr) -> sp.Expr:
     """by how much a function of steps rises across one of them"""
-    high, low = (_sided(e, place, side).xreplace({x: place}) for side in (1, -1))
-    return high - low
+    return _near(_sided(e, place, 1), place) - _near(_sided(e, place, -1), place, "-")
 
 
 def _sided(e: sp.Expr, place: sp.Expr, side: int) -> sp.Expr:

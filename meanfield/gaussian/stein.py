@@ -13,6 +13,7 @@ from functools import lru_cache
 import sympy as sp
 
 from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.growth import unbounded
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.slopes import gathered, slope
 from meanfield.symbols import known
@@ -40,7 +41,7 @@ def by_parts(e: sp.Expr) -> sp.Expr:
 
 
 def _identities(node: PairExpectation) -> list[sp.Expr]:
-    """what E[(u - m1) h(u) g(v)] is otherwise, and the same of v"""
+    """what E[(u - m1) h(u) g(v)] is otherwise, and the same of v; nothing where a slope in it may have no mean"""
     parts, (v1, cov, v2, m1, m2) = node.separated(), node.args[1:]
     if parts is None:
         return []
@@ -49,9 +50,9 @@ def _identities(node: PairExpectation) -> list[sp.Expr]:
         return PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, m1, m2)
 
     (f, g), found = parts, []
-    if (h := _lowered(f, m1)) is not None:
+    if (h := _lowered(f, m1)) is not None and not (unbounded(h) or unbounded(g)):
         found.append(v1 * at(gathered(slope(h)), g) + cov * at(h, gathered(slope(g))))
-    if (h := _lowered(g, m2)) is not None:
+    if (h := _lowered(g, m2)) is not None and not (unbounded(h) or unbounded(f)):
         found.append(v2 * at(f, gathered(slope(h))) + cov * at(gathered(slope(f)), h))
     return found
 

@@ -12,8 +12,9 @@ or by the scale of u, with h = u f' and a number \lambda,
 
     q dG/dq = (G[h + \lambda f] - G[h - \lambda f])/(4 \lambda) - \delta dG/d\delta,
 
-whose first term is E h f - E h(u) f(v), and written so where f jumps. The first form is to the last digits where u is small beside the
-scale of f, the second to those of G/q anywhere: where f'' jumps it is the second, elsewhere the one whose terms are smaller.
+whose first term is E h f - E h(u) f(v), and written so where f jumps or h is infinite somewhere. The first form is to the last digits where
+u is small beside the scale of f, the second to those of G/q anywhere: where f'' jumps or has no mean it is the second, elsewhere the one
+whose terms are smaller.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sympy as sp
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.growth import unbounded
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
@@ -95,7 +97,7 @@ def gap_by_variance(f: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         if form is not None:
             return form.diff(q).subs({q: v, delta: d}, simultaneous=True)
     scaled, by_delta = x * f1, _of_slopes(f1, v, d)
-    if f1.has(sp.DiracDelta):
+    if f1.has(sp.DiracDelta) or unbounded(scaled):
         own = Expectation(x * slope(f**2) / 2, v)  # a delta times f, which jumps there, is no product of the two
         return (own - PairExpectation(scaled * f.xreplace({x: y}), v, v - d, v) - d * by_delta) / v
     along, against = (t / v for t in _product_of_gaps(scaled, f, v, d, HEAVY if f2 is None else 1))
@@ -114,7 +116,9 @@ def _of_slopes(f1: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
 
 
 def _smooth_slope(f: sp.Expr) -> sp.Expr | None:
-    """f' where it does not jump, so that f has no kinks; None where it does, or has kinks at places that are not known"""
+    """f' where it does not jump, so that f has no kinks; None where it does, may have no mean, or has kinks at places that are not known"""
+    if unbounded(f):
+        return None
     try:
         rate = slope(f)
         return None if slope(rate).has(sp.DiracDelta) else rate

@@ -414,6 +414,14 @@ def test_no_gap_is_asked_for_in_either_sign() -> None:
     assert len(sp.Tuple(by_q, by_delta).atoms(PairExpectation)) == 1
 
 
+def test_a_gap_moves_with_its_variance_where_the_slope_is_infinite_beside_the_mean() -> None:
+    """u f'(u) is infinite at 1: its gap is none, f'^2 and f'(u) f(v) have means"""
+    root, h = sp.Max(mf.x - 1, 0) ** sp.Rational(4, 5), sp.Rational(1, 10**4)
+    by_q = gap_by_variance(root, mf.q, mf.delta).subs({mf.q: sp.Rational(13, 10), mf.delta: sp.Rational(1, 2)})
+    low, below, above, high = (Gap(root, sp.Rational(13, 10) + k * h, sp.Rational(1, 2)).evalf(16) for k in (-2, -1, 1, 2))
+    assert float(by_q.evalf(12)) == pytest.approx(float((8 * (above - below) - (high - low)) / (12 * h)), rel=1e-9)
+
+
 @pytest.mark.parametrize("p", [0.1, -0.1])
 def test_of_logits_however_large(p: float) -> None:
     """where the softmax picks one token its scales no longer matter: what those of values do is still there"""
@@ -471,3 +479,48 @@ def test_a_kink_without_a_place_that_moves_is_named() -> None:
         mf.sensitivity(
             mf.mlp(mf.Activation(sp.Max(sp.tanh(a * mf.x), mf.x / 5))), 3, with_respect_to="a", q=1.0, c=0.5, a=0.7, sigma_w=1, sigma_b=0
         )
+
+
+def _against_differences(net: mf.Block, depth: int, names: tuple[str, ...], rtol: float, **setting: Any) -> mf.Sensitivity:
+    found, h, weights = mf.sensitivity(net, depth, with_respect_to=names, **setting), 1e-3, np.array([1, -8, 8, -1]) / 12
+    for name in names:
+        steps = setting[name] + h * np.array([-2, -1, 1, 2])
+        runs = mf.propagate(net, depth, record="last", **{**setting, name: steps})
+        rows = [found.dq, found.dgap, found.dlog_apjn], [runs.q[..., -1], runs.gap[..., -1], runs.log_apjn[..., 0]]
+        for slopes, values in zip(*rows, strict=True):
+            assert slopes[name] == pytest.approx(values @ weights / h, rel=rtol, abs=rtol), name
+    return found
+
+
+def test_conditions_on_waves_are_no_cases_of_cases() -> None:
+    """dG/dq is the one of two sums of gaps whose terms are smaller, and a gap of waves has cases of its own"""
+    net = mf.mlp(mf.Activation(sp.erf(mf.x) + sp.sin(mf.x)))
+    found = _against_differences(net, 3, ("sigma_w", "sigma_b"), 1e-8, q=1.0, c=0.3, sigma_w=1.0, sigma_b=0.1)
+    assert [found.dq["sigma_w"], found.dc["sigma_w"], found.dlog_apjn["sigma_w"]] == pytest.approx([4.56993, -0.267193, 4.57229], rel=2e-6)
+
+
+_ROOT = sp.Abs(mf.x) ** sp.Rational(4, 5)
+
+
+@pytest.mark.parametrize(
+    "phi",
+    [sp.sign(mf.x) * _ROOT, _ROOT + sp.tanh(mf.x), sp.Max(mf.x, 0) ** sp.Rational(2, 3), sp.Max(mf.x, 0) ** sp.Rational(4, 5) + mf.x],
+    ids=str,
+)
+def test_of_roots_whose_slope_is_square_integrable(phi: sp.Expr) -> None:
+    """f'^2 has a mean and its derivative has none: the mean moves with the density"""
+    net = mf.mlp(mf.Activation(phi))
+    _against_differences(net, 3, ("sigma_w", "sigma_b", "q", "c"), 2e-8, q=1.0, c=0.3, sigma_w=1.0, sigma_b=0.2)
+
+
+def test_of_a_root_whose_slope_is_not() -> None:
+    found = mf.sensitivity(mf.mlp(mf.Activation(sp.sqrt(sp.Abs(mf.x)))), 3, 1.0, c=0.3, sigma_w=1.0, sigma_b=0.2, with_respect_to="sigma_w")
+    assert (found.status, found.log_apjn) == ("infinite APJN", math.inf)
+    assert [found.dq["sigma_w"], found.dc["sigma_w"]] == pytest.approx([2.38066095, -0.00950962], abs=1e-8)  # differences
+
+
+def test_the_gradient_of_two_tokens_moves_with_a_root() -> None:
+    """J of attention takes E f'(u) f'(v), whose derivative by Price's theorem is that of two functions without a mean"""
+    net = mf.Residual(mf.Attention()) >> mf.Residual(mf.MLP(mf.Activation(sp.sign(mf.x) * _ROOT)))
+    given = {"n": 5, "sigma_Q": 0.9, "sigma_K": 1.1, "sigma_V": 0.8, "sigma_O": 1.0, "sigma_1": 0.8, "sigma_2": 1.2}
+    _against_differences(net, 2, ("sigma_V", "sigma_1", "q", "c"), 2e-8, q=1.0, c=0.3, **given)

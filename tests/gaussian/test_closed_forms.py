@@ -26,7 +26,7 @@ from meanfield.gaussian.tidying import tidy
 from meanfield.gaussian.zeros import in_normal_form
 from meanfield.numeric.primitives import bivariate_normal
 
-x, q, p, q1, q2 = mf.x, mf.q, mf.p, mf.q1, mf.q2
+x, y, q, p, q1, q2 = mf.x, mf.y, mf.q, mf.p, mf.q1, mf.q2
 R, H, sqrt, exp, erf = sp.Rational, sp.Heaviside, sp.sqrt, sp.exp, sp.erf
 a, b, c = (sp.Symbol(name, positive=True) for name in "abc")
 VALUES = {a: R(7, 10), b: R(13, 10), c: R(4, 5)}
@@ -204,6 +204,33 @@ def test_derivatives_of_powers_and_powers_about_a_mean() -> None:
         mf.evaluate(second, q=1.3, k=0.4)
     about = float(sp.N(power.mean(q, mean=R(7, 10)).subs({q: R(13, 10), "k": 2, sp.Symbol("k", positive=True): 2}), 20))
     assert about == pytest.approx(number(mf.Activation(sp.Max(x, 0) ** 2).mean(q, mean=R(7, 10)), x, q=1.3), rel=1e-14)
+
+
+def test_means_of_what_is_infinite_at_a_point_move_with_the_density() -> None:
+    """E |u|^k, also about a mean, and E |u|^k |v|^k with and without signs, where the derivative of |x|^k is not integrable"""
+    k, values = R(-2, 5), {q1: R(13, 10), p: R(2, 5), q2: R(7, 10)}
+    j = mp.mpf(-2) / 5
+
+    def about(m: mp.mpf, v: mp.mpf) -> mp.mpf:
+        return (2 * v) ** (j / 2) * mp.gamma((j + 1) / 2) / mp.sqrt(mp.pi) * mp.hyp1f1(-j / 2, mp.mpf(1) / 2, -(m**2) / (2 * v))
+
+    def even(v: mp.mpf, cov: mp.mpf, w: mp.mpf) -> mp.mpf:
+        return (4 * v * w) ** (j / 2) / mp.pi * mp.gamma((j + 1) / 2) ** 2 * mp.hyp2f1(-j / 2, -j / 2, 0.5, cov**2 / (v * w))
+
+    def odd(v: mp.mpf, cov: mp.mpf, w: mp.mpf) -> mp.mpf:
+        of_both = mp.gamma(j / 2 + 1) ** 2 * mp.hyp2f1((1 - j) / 2, (1 - j) / 2, 1.5, cov**2 / (v * w))
+        return (4 * v * w) ** (j / 2) / mp.pi * 2 * cov / mp.sqrt(v * w) * of_both
+
+    with mp.workdps(30):
+        at = [mp.mpf(v.p) / v.q for v in values.values()]
+        j = mp.mpf(-2) / 5
+        moved = mf.E(sp.Abs(x - 1) ** k, q).diff(q).subs(q, values[q1])
+        assert float(moved.evalf(15)) == pytest.approx(float(mp.diff(lambda v: about(mp.mpf(1), v), at[0])), rel=1e-13)
+        for sign, wanted in ((1, even), (sp.sign(x) * sp.sign(y), odd)):
+            mean = mf.E(sign * sp.Abs(x) ** k * sp.Abs(y) ** k, q1, p, q2)
+            for n, s in enumerate(values):
+                rate = mp.diff(wanted, tuple(at), tuple(int(n == i) for i in range(3)))
+                assert float(mean.diff(s).subs(values).evalf(15)) == pytest.approx(float(rate), rel=1e-12)
 
 
 def test_each_step_is_an_equation_told_once() -> None:
