@@ -20,7 +20,7 @@ from meanfield.gaussian.guards import guarded
 from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.symbols import known
 
-__all__ = ["Powers", "cross_of_powers", "is_steep", "mean_of_powers", "powers"]
+__all__ = ["Powers", "cross_of_powers", "is_steep", "mean_of_powers", "powers", "resolved"]
 
 x = known("x")
 
@@ -80,8 +80,13 @@ def powers(f: sp.Expr) -> Powers | None:
 
 def is_steep(f: sp.Expr) -> bool:
     """Whether f is a power of |x| whose square is not known to be integrable at 0: no panels resolve it."""
+    return resolved(f) is not sp.true
+
+
+def resolved(f: sp.Expr) -> sp.Basic:
+    """The condition under which panels resolve f: that the square of a power of |x| is integrable at 0."""
     found = powers(f) if f.has(sp.Pow) else None
-    return found is not None and not (2 * found.degree + 1).is_nonnegative
+    return sp.true if found is None else sp.sympify(2 * found.degree + 1 >= 0)
 
 
 def _guarded(form: sp.Expr, *factors: Powers) -> sp.Expr:

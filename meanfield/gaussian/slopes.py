@@ -22,6 +22,8 @@ __all__ = ["Delta", "deltas", "derivative_in", "gathered", "has_places", "slope"
 
 x, y = known("x"), known("y")
 
+#: of which a function may be 0 on an interval
+_FLAT = sp.Max, sp.Min, sp.Piecewise, Heaviside
 #: from a cut, where a piece has no value at the cut itself
 _NEXT = sp.Rational(1, 10**40)
 #: from a place at which a function within is infinite
@@ -109,7 +111,21 @@ def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
     if not (has_places(rate) and has_places(rate, y)):
         apart = f.replace(lambda t: isinstance(t, (Heaviside, sp.sign)) and t.has(*KINKED), _stepped)
         return _moving(f, parameter, rate) if apart == f else derivative_in(apart, parameter)
-    return rate if y in f.free_symbols else _weighed(rate, f, parameter)
+    if y not in f.free_symbols:
+        return _weighed(_in_exponent(f, parameter, rate), f, parameter)
+    return rate if x in f.free_symbols else _in_exponent(f.xreplace({y: x}), parameter, rate.xreplace({y: x})).xreplace({x: y})
+
+
+def _in_exponent(f: sp.Expr, parameter: sp.Symbol, rate: sp.Expr) -> sp.Expr:
+    """piece by piece, where a power of max(x, 0) has the parameter in its exponent: what is 0 there is 0 log 0 in the rate"""
+    if not any(t.exp.has(parameter) and t.base.has(*_FLAT) for t in f.atoms(sp.Pow)):
+        return rate
+    try:
+        cuts, values = pieces_of(f)
+    except NotClosed:
+        return rate
+    slopes = [value.diff(parameter) for value in values]
+    return sp.Piecewise(*[(s, x < cut) for s, cut in zip(slopes, cuts, strict=False)], (slopes[-1], True))
 
 
 def _stepped(t: sp.Expr) -> sp.Expr:
@@ -225,7 +241,7 @@ def _is_root_of_product(t: sp.Expr) -> bool:
 
 def _flat_root(t: sp.Pow) -> bool:
     """whether the derivative of a power may be 0/0 on an interval: its exponent is open, or it is a root of a function with flat pieces"""
-    return not t.exp.is_number or (not t.exp.is_Integer and t.exp < 1 and t.base.has(sp.Max, sp.Min, sp.Piecewise, Heaviside))
+    return not t.exp.is_number or (not t.exp.is_Integer and t.exp < 1 and t.base.has(*_FLAT))
 
 
 def _slope_of_powers(e: sp.Expr, plain: sp.Expr) -> sp.Expr:

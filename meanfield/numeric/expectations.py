@@ -16,11 +16,11 @@ from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.forms import angles
 from meanfield.gaussian.growth import finite_below
-from meanfield.gaussian.guards import is_guarded, unguarded
+from meanfield.gaussian.guards import guarded, is_guarded, unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_even, is_odd, odd_part
-from meanfield.gaussian.powers import is_steep, powers
+from meanfield.gaussian.powers import powers, resolved
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.rewriting import rewritten
@@ -242,8 +242,15 @@ class Expectations(Calls):
         apart = sp.expand(v1 - cov)
         if (among := self._among_members(node, v1, apart)) is not None:
             return among
-        if is_steep(f) or is_steep(g):
+        where = sp.And(resolved(f), resolved(g))
+        if where is sp.false:
             raise Unsupported(Reason(node, ": the integrand is too steep at 0 for quadrature; mf.evaluate takes its closed form"))
+        return guarded(self._of_two(node, f, g), where)
+
+    def _of_two(self, node: PairExpectation, f: sp.Expr, g: sp.Expr) -> sp.Expr:
+        """the mean of f(u) g(v), which quadrature resolves"""
+        _, v1, cov, v2, m1, m2 = node.args
+        apart = sp.expand(v1 - cov)
         c, first, a = standardised(f)
         k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:

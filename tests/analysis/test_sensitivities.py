@@ -524,3 +524,18 @@ def test_the_gradient_of_two_tokens_moves_with_a_root() -> None:
     net = mf.Residual(mf.Attention()) >> mf.Residual(mf.MLP(mf.Activation(sp.sign(mf.x) * _ROOT)))
     given = {"n": 5, "sigma_Q": 0.9, "sigma_K": 1.1, "sigma_V": 0.8, "sigma_O": 1.0, "sigma_1": 0.8, "sigma_2": 1.2}
     _against_differences(net, 2, ("sigma_V", "sigma_1", "q", "c"), 2e-8, q=1.0, c=0.3, **given)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda b: sp.sign(mf.x) * sp.Abs(mf.x) ** b, lambda b: sp.Max(mf.x, 0) ** b + mf.x], ids=["odd", "rectified"]
+)
+def test_of_powers_whose_exponent_is_given_with_the_call(f: Any) -> None:
+    """as those of the number that it is; below 0 the rate of max(x, 0)^b in b is 0, not 0 log 0"""
+    setting = {"q": 1.0, "c": 0.3, "sigma_w": 1.0, "sigma_b": 0.2}
+    net = mf.mlp(mf.Activation(f(sp.Symbol("b", positive=True))))
+    found = _against_differences(net, 3, ("sigma_w", "b"), 2e-8, b=0.8, **setting)
+    of_number = mf.sensitivity(mf.mlp(mf.Activation(f(sp.Rational(4, 5)))), 3, with_respect_to="sigma_w", **setting)
+    for mine, other in ((found.dq, of_number.dq), (found.dc, of_number.dc), (found.dlog_apjn, of_number.dlog_apjn)):
+        assert mine["sigma_w"] == pytest.approx(other["sigma_w"], rel=1e-12)
+    with pytest.raises(ValueError, match="not integrable next to x = 0"):
+        mf.sensitivity(net, 3, b=0.4, **setting)
