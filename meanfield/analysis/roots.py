@@ -127,7 +127,9 @@ def _runs(at: Floats, lost: NDArray[np.bool_]) -> tuple[tuple[float, float], ...
 
 
 def _refine(s: _Samples) -> None:
-    """halve intervals whose midpoint is not where the cubic through values and slopes at the ends has it"""
+    """halve intervals whose midpoint is not where the cubic through values and slopes at the ends has it; between three zeros to rounding
+    slopes may be rounding only, as of E x^2 sin^2 x far out
+    """
     doubtful = np.ones(len(s.at) - 1, dtype=bool)
     for _ in range(ROUNDS):
         left = np.flatnonzero(doubtful)
@@ -141,8 +143,9 @@ def _refine(s: _Samples) -> None:
         s.add(middle)
         position = np.searchsorted(s.at, middle)
         miss = np.abs(s.value[position] - predicted)
+        level = (s.sign[position - 1] == 0) & (s.sign[position] == 0) & (s.sign[position + 1] == 0)
         allowed = MISSED * np.minimum(near, np.abs(s.value[position])) + 4 * s.bound[position]
-        bad = (miss > allowed) & np.isfinite(predicted) & (h > 1e-6)
+        bad = (miss > allowed) & ~level & np.isfinite(predicted) & (h > 1e-6)
         doubtful = np.zeros(len(s.at) - 1, dtype=bool)
         doubtful[position[bad] - 1] = True
         doubtful[position[bad]] = True

@@ -11,7 +11,7 @@ import sympy as sp
 from sympy import Rational
 
 from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
-from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.expectation import BY_DIGITS, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.series import REST
 from meanfield.gaussian.special import written_out
@@ -47,8 +47,8 @@ def vanishes(e: sp.Expr) -> bool:
 
 
 def closed(e: sp.Expr) -> sp.Expr:
-    """Expectations in closed form where they have one; a hypergeometric function is no shorter than what it stands for."""
-    return e.replace(lambda t: isinstance(t, Node), lambda t: t if (value := t.doit()).has(sp.hyper) else value)
+    """Expectations in closed form where they have one, of functions that kernels have: others are no shorter than what they state."""
+    return e.replace(lambda t: isinstance(t, Node), lambda t: t if (value := t.doit()).has(*BY_DIGITS) else value)
 
 
 def agree(first: sp.Expr, second: sp.Expr) -> bool:

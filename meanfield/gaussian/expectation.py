@@ -33,16 +33,15 @@ from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, ha
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
 
-__all__ = ["FOR_READING", "Expectation", "Node", "density", "derived", "expansion_of", "moved", "stated"]
+__all__ = ["BY_DIGITS", "FOR_READING", "Expectation", "Node", "density", "derived", "expansion_of", "moved", "stated"]
 
 x, y, q, p, q1, q2, delta = (known(name) for name in ("x", "y", "q", "p", "q1", "q2", "delta"))
 
 
+#: heads of closed forms that have digits and no kernel
+BY_DIGITS = (sp.erfi, sp.hyper, BivariateCosineCDF, BivariateSineCDF)
 #: closed forms in these heads are for reading: their numbers are safer by quadrature of what they state
-FOR_READING = (
-    *(NormalCDF, NormalDensity, CosineNormalCDF, SineNormalCDF, sp.erfi, sp.hyper),
-    *(BivariateNormalCDF, BivariateDensity, BivariateCosineCDF, BivariateSineCDF),
-)
+FOR_READING = (*BY_DIGITS, NormalCDF, NormalDensity, CosineNormalCDF, SineNormalCDF, BivariateNormalCDF, BivariateDensity)
 
 #: what the letters of a law are called where the integrand uses them too
 _APART = {s: sp.Symbol(f"given {s.name}", **s._assumptions_orig) for s in (q, p, q1, q2, delta)}

@@ -177,7 +177,7 @@ def _nearly(constant: sp.Expr, c: sp.Expr) -> sp.Expr | None:
     """c or -c, whichever the constant is, or is beside something small: 10^4 + 10^-5 - 10^4 tanh^2 x holds its last term's complement"""
     for whole in (c, -c):
         apart = constant - whole
-        if apart == 0 or (apart.is_number and whole.is_number and bool(sp.Abs(apart) < sp.Abs(whole) / 100)):
+        if apart == 0 or (apart.is_number and whole.is_number and abs(apart.evalf()) < abs(whole.evalf()) / 100):
             return whole
     return None
 

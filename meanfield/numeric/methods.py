@@ -8,10 +8,9 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.expectation import Expectation, Node
+from meanfield.gaussian.expectation import BY_DIGITS, Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.powers import is_steep, powers
-from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.asked import Asked, rounding_of
 from meanfield.numeric.bulk import are_many, in_bulk
@@ -76,7 +75,7 @@ def _apart(asked: Asked, table: Floats) -> tuple[Floats, Floats]:
     """values and error bounds; a closed form that cancels at a point is evaluated there with as many digits as it takes"""
     e, node = asked.expression, asked.expression.as_coeff_Mul()[1]
     written_out = not asked.order and not e.has(Node)  # a number, as (1 + 1/n)^n, that no arithmetic of sympy is to touch
-    if written_out or e.has(sp.hyper, sp.erfi, BivariateCosineCDF, BivariateSineCDF) or _too_steep(node):
+    if written_out or e.has(*BY_DIGITS) or _too_steep(node):
         return asked.by_digits(table)
     unbounded = _unbounded(node, asked.order, table)
     if unbounded.any():
