@@ -3,10 +3,11 @@ their source, so only `math` and `np` may appear here.
 
 A panel holds the variances within a factor of 2 about 4^k. In x = 3 (v - 4^k)/(v + 4^k), -1 <= x <= 1, which is \tanh of half of
 \log(v/4^k), every moment is analytic for Re v > 0, which is |x| < 3, whatever the activation: its coefficients fall by 3 + \sqrt 8 or
-more from one to the next, to 5e-16 for the last of 20. The square root y of 1 - c, or of 1 + c where c < 0, is cut at 1/2, 1/4, ... as
-far as the panel needs it. Panels do not overlap and none depends on another, so that the sum of a point is the same whatever has been
-tabulated beside. Below the first of them one holds all variances there are: of f that has series on both sides of 0, moments over a power
-of v are series in \sqrt v, and x = 2 \sqrt{v/4^{-20}} - 1.
+more from one to the next, to 5e-16 for the last of 20. What rises by a power of v over a panel would change too much to be exact at both
+ends: it is tabulated over that power, with which the panel begins. The square root y of 1 - c, or of 1 + c where c < 0, is cut at 1/2,
+1/4, ... as far as the panel needs it. Panels do not overlap and none depends on another, so that the sum of a point is the same whatever
+has been tabulated beside. Below the first of them one holds all variances there are: of f that has series on both sides of 0, moments
+over a power of \sqrt v are series in it, and x = 2 \sqrt{v/4^{-20}} - 1.
 
 Beyond the last panel, at v = r V for its largest variance V, only what g is far out and what it has near 0 are left: with h what a g that
 is constant on either side far out becomes, g - h has a density that falls as 1/\sqrt v, and \eta^2 = v (1 - c) is a distance in it,
@@ -45,9 +46,6 @@ __all__ = [
     "JUMP",
     "KEPT",
     "MEAN",
-    "LEADING",
-    "NEAR",
-    "ORDER",
     "PANELS",
     "RATE",
     "SCRATCH",
@@ -64,11 +62,8 @@ MEAN, CROSS, GAP, JUMP = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS
 HOME = 6 * PANELS  # where, for each of these parts, what is far out begins
 CENTRES = 6 * PANELS + 6  # where the centres of panels are
 EVEN = 7 * PANELS + 6  # whether the activation is even
-ORDER = 7 * PANELS + 7  # the powers of v that are taken out of means, products and gaps
-LEADING = 7 * PANELS + 10  # the first panel, counted from 1, that they are not taken out of
-RATE = 7 * PANELS + 11  # k^2/2 for the jump next to 0, -1 where there is none
-NEAR = 7 * PANELS + 12  # the powers of \sqrt v that are taken out of the three below all other panels
-DIRECTORY = 7 * PANELS + 15
+RATE = 7 * PANELS + 7  # k^2/2 for the jump next to 0, -1 where there is none
+DIRECTORY = 7 * PANELS + 8
 ROW = Y_TERMS + 2
 SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
@@ -149,7 +144,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         if at == 0:
             return math.nan
         if v <= HIGH:
-            kept[1] = scaled(table, ORDER, v, dot(table[at : at + X_TERMS], scratch[2 : X_TERMS + 2]), scratch)
+            kept[1] = raised(dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2]), table[at], v, scratch)
         else:
             root = math.sqrt(v / HIGH)
             scratch[0] = scratch[1] = 0.0  # no panel's
@@ -160,14 +155,12 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     return float(kept[1])
 
 
-def scaled(table: np.ndarray, order: int, v: float, value: float, scratch: np.ndarray) -> float:
-    """The value times the power of v, or of its root, that was taken out of it in the panel of scratch"""
-    near = scratch[1] == 1.0
-    left = table[order + NEAR - ORDER] if near else (table[order] if scratch[1] < table[LEADING] else 0.0)
-    factor = math.sqrt(v) if near else v
-    while left > 0.0:
+def raised(value: float, power: float, v: float, scratch: np.ndarray) -> float:
+    """The value times the power of v, of its root below the panels, that it is over in the panel of scratch"""
+    factor = math.sqrt(v) if scratch[1] == 1.0 else v
+    while power > 0.0:
         value *= factor
-        left -= 1.0
+        power -= 1.0
     return float(value)
 
 
@@ -206,8 +199,8 @@ def far_out(table: np.ndarray, home: int, y: float) -> float:
 
 
 def part_of(table: np.ndarray, at: int, size: int, y: float) -> tuple[int, float]:
-    """Where the coefficients begin of the part of a panel that y lies in, so many in each, and -1 <= t <= 1 there: the panel begins with
-    how many there are, cut at 1/2, 1/4, ..., and the last one goes down to 0"""
+    """Where the coefficients begin of the part of a panel that y lies in, so many in each, and -1 <= t <= 1 there: before them stands how
+    many there are, cut at 1/2, 1/4, ..., and the last one goes down to 0"""
     left = float(table[at])
     at += 1
     while left > 1.0 and y <= 0.5:
@@ -254,14 +247,14 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
     panel = panel_of(table, part, v, scratch)
     if panel == 0:
         return math.nan
-    at, t = part_of(table, panel, X_TERMS * Y_TERMS, math.sqrt(near / v))
+    at, t = part_of(table, panel + 1, X_TERMS * Y_TERMS, math.sqrt(near / v))
     kept = scratch[int(own) + 2 : int(own) + 2 + ROW]
     row = kept[2:]
     if kept[0] != v or kept[1] != at:
         kept[0] = v
         kept[1] = at
         summed(table, at, scratch[2 : X_TERMS + 2], row)
-    return scaled(table, ORDER + 1 if part < GAP else ORDER + 2, v, series_in_fours(row, t), scratch)
+    return raised(series_in_fours(row, t), table[panel], v, scratch)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -315,8 +308,8 @@ def slope_weight(table: np.ndarray, part: float, v: float, near: float, scratch:
     panel = panel_of(table, part, v, scratch) if 0.0 <= near <= v else 0
     if panel == 0:
         return math.nan
-    at, _ = part_of(table, panel, X_TERMS * Y_TERMS, math.sqrt(near / v))
-    return scaled(table, ORDER + 2, v, weight(table[at : at + X_TERMS * Y_TERMS]), scratch)
+    at, _ = part_of(table, panel + 1, X_TERMS * Y_TERMS, math.sqrt(near / v))
+    return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], v, scratch)
 
 
 def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
@@ -347,13 +340,10 @@ CONSTANTS = (
     "GAP",
     "JUMP",
     "EVEN",
-    "ORDER",
-    "LEADING",
     "RATE",
-    "NEAR",
 )
 FUNCTIONS = (
-    *(fill, locate, entry_of, panel_of, home_of, dot, scaled, mean_in),
+    *(fill, locate, entry_of, panel_of, home_of, dot, raised, mean_in),
     *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in),
 )
 WEIGHTS = (weight, slope_weight, gap_weight)

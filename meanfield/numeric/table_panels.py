@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.power_sums import QUIET, series_mean
-from meanfield.gaussian.shape_rows import ANALYTIC, GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
+from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
 from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, LEADING, NEAR, ORDER, PANELS, RATE
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, PANELS, RATE
 from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
@@ -48,49 +48,28 @@ class Panels:
     f: sp.Expr
     slope: sp.Expr | None
 
-    @cached_property
-    def orders(self) -> tuple[int, ...]:
-        """the powers of v that its mean, products and gaps begin with, where these are more than the first: from one end of a panel to the
-        other they change too much to be exact at both"""
-        n = _Integrand.of(self.f).start
-        powers = (n // 2, n, n - 1)
-        return tuple(k if k > 1 else 0 for k in powers)
-
-    @cached_property
-    def roots(self) -> tuple[int, ...]:
-        r"""the powers of \sqrt v that they begin with as v goes to 0"""
-        n, m = (-1 if f is None else _Integrand.of(f).least for f in (self.f, self.slope))
-        return max(n, 0), max(2 * n, 0), max(2 * m, 0)
-
-    @cached_property
-    def leading(self) -> float:
-        """the first panel, counted from 1, that reaches beyond the circle where f is its series at 0: there these powers lead no more"""
-        reach = _Integrand.of(self.f).row[RADIUS] ** 2 / 2.0
-        return 2.0 - FIRST + math.floor(math.log(reach, 4.0)) if 0.0 < reach < math.inf else math.inf
-
     def coefficients(self, entry: int) -> Floats:
         """The numbers of the panel of that entry of the directory; Impossible where they are not what they should be."""
         if entry >= HOME:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
-        orders = self._orders_at(k)
         if k == FIRST:
             self._check_near(of_slope=entry >= GAP)
         if part == 0:
-            return mean_panel(_Integrand.of(self.f).means, k, orders[0])[0]
+            return mean_panel(_Integrand.of(self.f).means, k)[0]
         mirrored = part in MIRRORED
         if entry < GAP:
-            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k, orders[1])
+            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k)
         elif self.slope is None:
             raise Impossible("no slope")
         elif entry >= JUMP:
             return self._of_jumps(k, alone=self._is_divided(k))
         elif self._jumps and mirrored:
-            coefficients = gap_panel(self._jumping(mirrored=True), k, order=orders[2])[0]
+            coefficients = gap_panel(self._jumping(mirrored=True), k)[0]
         elif self._jumps and not self._is_divided(k):
-            return np.append(1.0, np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
+            return np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
         else:
-            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored), k, orders[2])
+            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored), k)
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
@@ -121,8 +100,7 @@ class Panels:
 
     def _of_jumps(self, k: int, alone: bool) -> Floats:
         """what jumps bring to gaps over the panel about 4^k, or all of a gap"""
-        order = self._orders_at(k)[2]
-        coefficients = gap_panel(self._jumping(scaled=True, alone=alone), k, order=order)[0]
+        coefficients = gap_panel(self._jumping(scaled=True, alone=alone), k)[0]
         self._verify(coefficients, int(JUMP) + k - FIRST, k, mirrored=False, whole=not alone)
         return coefficients
 
@@ -131,11 +109,6 @@ class Panels:
         f = self.slope if of_slope else self.f
         if f is None or _Integrand.of(f).least < 0 or (of_slope and self._jumps):
             raise Impossible("no series about 0")
-
-    def _orders_at(self, k: int) -> tuple[float, ...]:
-        if k == FIRST:
-            return tuple(0.5 * n for n in self.roots)
-        return self.orders if k - FIRST + 1 < self.leading else (0, 0, 0)
 
     def _home(self, part: int) -> Floats:
         """What a part is beyond the panels, see `lookup`."""
@@ -156,9 +129,9 @@ class Panels:
         h, high = _Integrand.of(found[1]), np.array([lookup.HIGH])
         mean = float(h.means(high)[0])
         panel = (gap_panel if gap else pair_panel)(h.pieces(mirrored), PANELS - 1 + FIRST, EXACT)[0]
-        rows = panel[1:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
+        rows = panel[2:].reshape(-1, lookup.X_TERMS, lookup.Y_TERMS)
         beside = 2.0 * mean * (float(_Integrand.of(f).means(high)[0]) - mean)
-        return np.concatenate([[beside, panel[0]], np.einsum("j,pjk->pk", _MIDDLE, rows).ravel()])
+        return np.concatenate([[beside, panel[1]], np.einsum("j,pjk->pk", _MIDDLE, rows).ravel()])
 
     def _jumps_far_out(self) -> Floats:
         r"""What v J tends to over \eta."""
@@ -175,7 +148,6 @@ class Panels:
         """one point of the panel by another method"""
         alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
         alone[entry] = DIRECTORY
-        alone[ORDER : ORDER + 3], alone[LEADING], alone[NEAR : NEAR + 3] = self.orders, self.leading, self.roots
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
@@ -227,12 +199,6 @@ class _Integrand:
         return tuple(breaks_of(self.row).tolist())
 
     @property
-    def start(self) -> int:
-        """the power of x that it begins with at 0 where it is analytic there, else 0"""
-        terms = np.flatnonzero(right_of(self.row)) if self.row[ANALYTIC] > 0.0 else np.zeros(1, dtype=np.int64)
-        return int(terms[0]) if terms.size else 0
-
-    @property
     def least(self) -> int:
         """the power of |x| that it begins with on one side of 0, or on both; -1 where it has no series there, or is 0"""
         terms = np.flatnonzero(np.abs(right_of(self.row)) + np.abs(left_of(self.row)))
@@ -267,11 +233,11 @@ class _Integrand:
         return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
 
 
-def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int, order: float) -> Floats:
+def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int) -> Floats:
     """the panel about 4^k in the first way that makes it"""
     for way in ways:
         try:
-            return make(way, k, order=order)[0]
+            return make(way, k)[0]
         except Impossible as reason:
             found = reason
     raise found

@@ -15,7 +15,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, LEADING, NEAR, ORDER, PANELS, RATE
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, PANELS, RATE
 from meanfield.numeric.threads import renewed_by_forks
 
 __all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
@@ -94,14 +94,13 @@ class Table:
         numbers = self.numbers.copy()
         made = Panels(self.f, self.slope)
         numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
-        numbers[ORDER : ORDER + 3], numbers[LEADING], numbers[NEAR : NEAR + 3] = made.orders, made.leading, made.roots
         try:
             with np.errstate(all="ignore"):  # no panel is made of what is no number
                 coefficients = made.coefficients(entry)
         except (Impossible, ValueError):
             numbers[entry] = NONE
             return _joined(numbers)
-        gap = np.zeros(-(numbers.size + 1) % LINE)  # so that coefficients in two variables begin a line
+        gap = np.zeros(-(numbers.size + 2) % LINE)  # so that coefficients in two variables begin a line
         numbers[entry] = numbers.size + gap.size
         return _joined(numbers, gap, coefficients)
 

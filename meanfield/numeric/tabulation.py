@@ -55,17 +55,23 @@ MODEST = 1e-12
 
 #: of the smallest variances, roots at which moments are made: over a power of v these are series in \sqrt v, at most 1e-6 here
 NEAR_TERMS = 4
+#: power of the variance by which a moment rises over a panel that is left in it, at most; where in y it is looked at
+RISING, _HALF = 1.5, np.array([0.5])
 #: what panels are made of
 Function = Smooth | Stepped | Pieces | Jumping
 
 
-def mean_panel(moment: Real, k: int, order: float = 0) -> tuple[Floats, float]:
-    """Coefficients of E f(u)/v^order over the panel about 4^k, and their relative error."""
-    values = moment(variances(k)) / variances(k) ** order
+def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
+    """The power of v, or of its root below the panels, that E f(u) is over, and the coefficients of what is left, over the panel about
+    4^k; and their relative error."""
+    values = moment(variances(k))
     if not np.isfinite(values).all():
         raise Impossible("the moment is no double")
-    coefficients = _doubles(wide_transform(X_TERMS) @ values)
-    return coefficients, _error(coefficients, _least(values))
+    factor = _factor(k)
+    power = _power(values, factor, RISING / 2 if k == FIRST else RISING)
+    left = values / factor**power
+    coefficients = _doubles(wide_transform(X_TERMS) @ left)
+    return np.append(power, coefficients), _error(coefficients, _least(left))
 
 
 def far_panel(moment: Real, power: int, left: float, right: float, first: float) -> tuple[Floats, float]:
@@ -81,17 +87,18 @@ def far_panel(moment: Real, power: int, left: float, right: float, first: float)
     return coefficients, _error(coefficients, _least(values), FINER)
 
 
-def pair_panel(g: Function, k: int, tolerance: float = FINER, order: float = 0) -> tuple[Floats, float]:
-    """How many parts y is cut into, to resolve W to that tolerance, and coefficients of E g(u) g(v)/v^order in each, over the panel about
-    4^k, and their relative error."""
-    parts = [values for _, values in _scaled_parts(g, k, tolerance, order)]
-    return _packed(parts, [max(map(_most, parts))] * len(parts))
+def pair_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
+    """That power for E g(u) g(v), how many parts y is cut into, to resolve it to that tolerance, and the coefficients in each, over the
+    panel about 4^k; and their relative error."""
+    power, cut = _parts(g, k, tolerance)
+    parts = [values for _, values in cut]
+    return _packed(power, parts, [max(map(_most, parts))] * len(parts))
 
 
-def gap_panel(g: Function, k: int, tolerance: float = FINER, order: float = 0) -> tuple[Floats, float]:
+def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g; what jumps alone bring, over the root of v (v - p)."""
     m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
-    parts = _scaled_parts(replace(g, mirrored=False), k, tolerance, order)
+    power, parts = _parts(replace(g, mirrored=False), k, tolerance)
     below, found = np.zeros(X_TERMS), []
     for (low, high), values in reversed(parts):
         y = _between(low, high)
@@ -102,14 +109,15 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER, order: float = 0) -
             found.append((below[:, None] + integrals[:, :-1]) / y ** (m + 1))
         below = below + (high - low) * ((2.0 * y**m * values) @ _integrals()[-1])
     if not g.mirrored:
-        return _packed(found[::-1], [*map(_least, found[::-1])])
+        return _packed(power, found[::-1], [*map(_least, found[::-1])])
     found, above = [], below  # at c = 0, and from there on
-    for (low, high), values in _scaled_parts(g, k, tolerance, order):
-        y = _between(low, high)
+    other, parts = _parts(g, k, tolerance)
+    for (low, high), beside in parts:
+        y, values = _between(low, high), beside * (_factor(k) ** (other - power))[:, None]
         integrals = (high - low) * ((2.0 * y**m * values) @ _integrals().T)
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
-    return _packed(found, [*map(_least, found)])
+    return _packed(power, found, [*map(_least, found)])
 
 
 def variances(k: int) -> Floats:
@@ -120,25 +128,33 @@ def variances(k: int) -> Floats:
     return np.asarray(4.0**k * (3.0 + x) / (3.0 - x))
 
 
-def _packed(parts: list[Floats] | list[Sums], scales: list[float]) -> tuple[Floats, float]:
+def _power(values: Floats, factor: Floats, least: float) -> int:
+    """the power of a factor, the largest of which is the first, that values are nearest to; 0 where they rise by no more than the least"""
+    if not 0.0 < values[-1] / values[0] < math.inf:
+        return 0
+    rise = math.log(values[0] / values[-1]) / math.log(factor[0] / factor[-1])
+    return round(rise) if rise > least else 0
+
+
+def _factor(k: int) -> Floats:
+    """what powers are of"""
+    return np.sqrt(variances(k)) if k == FIRST else variances(k)
+
+
+def _packed(power: int, parts: list[Floats] | list[Sums], scales: list[float]) -> tuple[Floats, float]:
     """one after another, from y = 1 down"""
     coefficients = [_coefficients(values) for values in parts]
     error = max(map(_error, coefficients, scales))
-    return np.concatenate([[float(len(parts))], *(c.ravel() for c in coefficients)]), error
-
-
-def _scaled_parts(g: Function, k: int, tolerance: float, order: float) -> list[tuple[tuple[float, float], Floats]]:
-    if k == FIRST:
-        return list(_parts(g, k, tolerance, order))
-    return [(ends, values / variances(k)[:, None] ** order) for ends, values in _parts(g, k, tolerance)]
+    return np.concatenate([[float(power), float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
 @lru_cache(maxsize=16)
-def _parts(g: Function, k: int, tolerance: float, order: float = 0.0) -> tuple[tuple[tuple[float, float], Floats], ...]:
-    """intervals of y from 1 down to 0 in each of which W is resolved over the panel about 4^k, and its values there, over v^order in the
-    first one: those of a derivative serve its own table and that of gaps"""
+def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tuple[float, float], Floats], ...]]:
+    """The power of v that W is over, intervals of y from 1 down to 0 in each of which what is left is resolved over the panel about 4^k,
+    and its values there: those of a derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
-    products, high, largest = g.products(variances(k)) if k > FIRST else _near_products(g, order), 1.0, 0.0
+    power, products = _products(g, k) if k > FIRST else _near_products(g)
+    high, largest = 1.0, 0.0
     narrow = STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
@@ -161,22 +177,38 @@ def _parts(g: Function, k: int, tolerance: float, order: float = 0.0) -> tuple[t
         else:
             raise Impossible("the correlation is not resolved")
         if low == 0.0:
-            return tuple(parts)
+            return power, tuple(parts)
         high = low
     raise Impossible("the correlation takes too many parts")
 
 
-def _near_products(g: Function, order: float) -> Products:
-    r"""What maps y to E g(u) g(v)/v^order at the smallest variances, each in its own panel: polynomials of little degree in \sqrt v."""
-    small, middle = LOW * (0.5 * (1.0 + chebyshev(NEAR_TERMS))) ** 2, X_TERMS // 2
-    own = [g.products(v * (variances(0) / variances(0)[middle])) for v in small]
-    between = polynomials(chebyshev(X_TERMS), NEAR_TERMS) @ wide_transform(NEAR_TERMS)
+def _products(g: Function, k: int) -> tuple[int, Products]:
+    """the power of v that E g(u) g(v) is nearest to over a panel, and what maps y to it over that"""
+    found, v = g.products(variances(k)), variances(k)
+    power = _power(found(_HALF)[:, 0], v, RISING)
+    over = (v ** -float(power))[:, None]
 
     def products(y: Floats, some: slice = slice(None)) -> Floats:
-        rows = np.stack([product(y, slice(middle, middle + 1))[0] / v**order for product, v in zip(own, small, strict=True)])
-        return _doubles(between[some] @ rows)
+        return np.asarray(found(y, some) * over[some])
 
-    return products
+    return (power, products) if power else (0, found)
+
+
+def _near_products(g: Function) -> tuple[int, Products]:
+    r"""The same at the smallest variances, each in its own panel: polynomials of little degree in \sqrt v."""
+    roots, middle = math.sqrt(LOW) * 0.5 * (1.0 + chebyshev(NEAR_TERMS)), X_TERMS // 2
+    own = [g.products(v * (variances(0) / variances(0)[middle])) for v in roots**2]
+    between = polynomials(chebyshev(X_TERMS), NEAR_TERMS) @ wide_transform(NEAR_TERMS)
+
+    def found(y: Floats) -> Floats:
+        return np.stack([product(y, slice(middle, middle + 1))[0] for product in own])
+
+    power = _power(found(_HALF)[:, 0], roots, RISING / 2)
+
+    def products(y: Floats, some: slice = slice(None)) -> Floats:
+        return _doubles(between[some] @ (found(y) / roots[:, None] ** power).astype(np.longdouble))
+
+    return power, products
 
 
 def _may_be_resolved(values: Floats, largest: float) -> bool:
