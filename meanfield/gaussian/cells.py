@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cache
 
 import sympy as sp
 
+from meanfield.gaussian.growth import unbounded
 from meanfield.gaussian.mending import keeps_digits
 from meanfield.gaussian.singularities import shape_of
 from meanfield.gaussian.smoothness import edges
 from meanfield.symbols import known
 
-__all__ = ["Cell", "cells", "from_zero", "narrowest"]
+__all__ = ["Cell", "about_poles", "cells", "from_zero", "narrowest"]
 
 x = known("x")
 
@@ -26,6 +28,19 @@ class Cell:
     place: sp.Expr
     low: float
     high: float
+
+    @property
+    def alone(self) -> sp.Expr:
+        """The function, 0 beyond."""
+        ends = [edge for end, edge in ((self.low, x > self.low), (self.high, x < self.high)) if math.isfinite(end)]
+        return sp.Piecewise((self.function, sp.And(*ends)), (0, True)) if ends else self.function
+
+
+@cache
+def about_poles(f: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+    """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0."""
+    found = cells(f) if unbounded(f) else ()
+    return tuple((cell.alone, cell.place) for cell in found) or ((f, sp.S.Zero),)
 
 
 @cache

@@ -16,8 +16,9 @@ __all__ = ["declared", "filled", "unreal_at", "without_reciprocals", "written_in
 
 x = known("x")
 
-#: where it is looked whether a function is real: points, and values of a parameter
+#: where it is looked whether a function is real: points, and beside them where it is infinite, and values of a parameter
 _POINTS = tuple(sp.Rational(k, 3) for k in (-41, -4, -1, 1, 5, 37))
+_BESIDE = sp.Rational(1, 10**6)
 _VALUES = tuple(map(sp.Rational, ("-20", "-3", "-1/7", "1/7", "3", "20")))
 
 
@@ -130,10 +131,16 @@ def _is_real(f: sp.Expr, values: Mapping[sp.Symbol, sp.Expr]) -> bool:
 
 
 def unreal_at(f: sp.Expr) -> sp.Rational | None:
-    """The first of a few points on both sides of 0 at which f is not real, its parameters at small values; None if it is at all."""
+    """The first of a few points on both sides of 0 at which f is not real, nor without a value between reals, parameters at small values;
+    None if it is at all."""
     at = f.xreplace(sampled(f))
-    values = ((point, at.subs(x, point)) for point in sorted(_POINTS, key=abs))
-    return next((p for p, v in values if not v.has(sp.DiracDelta) and not _has_real_value(v)), None)
+
+    def fits(point: sp.Rational) -> bool:
+        value = at.subs(x, point)
+        beside = [at.subs(x, point + side * _BESIDE) for side in (-1, 1)] if value.has(sp.nan, sp.zoo, sp.oo, -sp.oo) else [value]
+        return value.has(sp.DiracDelta) or all(map(_has_real_value, beside))
+
+    return next((p for p in sorted(_POINTS, key=abs) if not fits(p)), None)
 
 
 def _has_real_value(v: sp.Expr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -9,7 +10,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from meanfield.gaussian import closed
-from meanfield.gaussian.cells import cells, from_zero, narrowest
+from meanfield.gaussian.cells import about_poles, cells, from_zero, narrowest
 from meanfield.gaussian.centring import about_its_mean, without_plateau
 from meanfield.gaussian.exchangeable import MOST, Exchangeable, ExchangeableSlope, Power
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
@@ -90,7 +91,7 @@ class Expectations(Calls):
             return c * self._resolved(small, "mean", (g,), a**2 * node.variance)
         form = self._safe(node.closed)
         if form is None or _ends_early(form, node.integrand):
-            return c * self._mean_of(g, a * node.mean, a**2 * node.variance)
+            return c * sp.Add(*[self._mean_of(h, a * node.mean - k, a**2 * node.variance) for h, k in about_poles(g)])
         if self.stepping and _is_never_negative(node.integrand):
             return rewritten(form, is_guarded, lambda t: t.func(*t.args, (sp.oo, True)))
         return form
@@ -264,12 +265,15 @@ class Expectations(Calls):
             form = self._safe(node.closed)
             if form is not None:
                 return form
-        one, two = self.integrand(first), self.integrand(second)
-        if one == two and a == b and v1 == v2 and m1 == m2:
-            law = (a * m1, a**2 * v1, a**2 * apart, a**2 * sp.expand(v1 + cov))
+        poles = about_poles(first)
+        if first == second and a == b and v1 == v2 and m1 == m2 and len(poles) == 1:
+            ((g, place),) = poles
+            law = (a * m1 - place, a**2 * v1, a**2 * apart, a**2 * sp.expand(v1 + cov))
             small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
-            return c * k * self._cross_of(first, (*law, *small))
-        return c * k * self._two_of(first, second, (a * m1, b * m2, a**2 * v1, a * b * cov, b**2 * v2))
+            return c * k * self._cross_of(g, (*law, *small))
+        covariance = a**2 * v1, a * b * cov, b**2 * v2
+        pairs = itertools.product(poles, about_poles(second))
+        return c * k * sp.Add(*[self._two_of(g, h, (a * m1 - one, b * m2 - two, *covariance)) for (g, one), (h, two) in pairs])
 
     def _cross_of(self, g: sp.Expr, law: tuple[sp.Expr, ...]) -> sp.Expr:
         broad = self.broad(g)

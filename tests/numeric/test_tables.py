@@ -407,6 +407,15 @@ def test_networks_of_powers_that_are_not_whole_run_from_tables(f: sp.Expr, monke
         assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("f", [mf.silu.expression**2, mf.x * sp.log(1 + mf.x**2)], ids=str)
+def test_networks_whose_moments_rise_steeply_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
+    """as by quadrature: from one end of a panel to the other E f(u)^2 grows by 4^4, over the power of v that it is next to hardly"""
+    true, found = both_ways(f, 3, monkeypatch)
+    for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
+        assert np.isfinite(a).all()
+        assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
+
+
 def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """infinite gradients are no gap of a table; as by quadrature"""
     true, found = both_ways(sp.tanh(mf.x) + sp.sign(mf.x) / 2, 6, monkeypatch)
