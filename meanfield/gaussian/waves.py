@@ -221,4 +221,4 @@ def _still(e: sp.Basic, at: sp.Float) -> sp.Basic:
         return at
     parts = [_still(a, at) for a in e.args]
     still = sp.sympify(mp.log1p(sp.Float(parts[0]))) if isinstance(e, log1p) and parts[0].is_number else e.func(*parts)
-    return still if still.free_symbols else still.evalf()
+    return still.evalf() if isinstance(still, sp.Expr) and not still.free_symbols else still
