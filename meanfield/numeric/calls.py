@@ -17,7 +17,6 @@ from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.members import Members, pattern_of
 from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import LOOKUPS, Work
-from meanfield.symbols import known
 
 __all__ = ["Calls", "NotTabulated", "parameters_of"]
 
@@ -177,8 +176,7 @@ class Calls:
         together = self.together(law)
         name = f"member_{list(self.members).index(law)}"
         self.calls[name] = together.functions
-        depth = (known("L"),) if together.frozen else ()
-        return sp.Function(name, real=True)(*law.args[1:], *depth, sp.Integer(together.place(pattern_of(powers, spread))))
+        return sp.Function(name, real=True)(*law.args[1:], sp.Integer(together.place(pattern_of(powers, spread))))
 
     def together(self, law: sp.Tuple) -> Members:
         """The moments that are taken of a function under a law: the function, its variance and its gap."""

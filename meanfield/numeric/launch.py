@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 #: layer-points that a thread does at a time
 CHUNK = 250_000
 #: points that a thread does at least where they share the panels of passes
-SHARED = 8
+SHARED = 256
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
 #: bytes of kept layers that go past the cache, and points in a block of a grid then: writing row after row in pieces of 64 points costs up

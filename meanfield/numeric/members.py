@@ -1,8 +1,8 @@
 """Moments of exchangeable variables of one law that a step takes together: a single pass for all of them, kept until the law changes.
 
 In a kernel each is a call for itself, whose arguments are the law and which of them it is; the first one makes the pass. Moments of one or
-two variables of the same law come out of it as well. Where the variance is one number and there are many repeats, passes make panels in the
-gap, which take their place.
+two variables of the same law come out of it as well. Where the variance is one number, 32 or 64 passes make panels in the gap, which serve
+all points of a run in the place of passes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from meanfield.gaussian.slopes import slope
 from meanfield.numeric.integrands import Integrand
 from meanfield.symbols import known
 
-__all__ = ["FAMILY", "MANY", "TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
+__all__ = ["FAMILY", "TURNED", "Members", "few_of", "pattern_of", "wanted_of"]
 
 x, y = known("x"), known("y")
 
@@ -30,8 +30,6 @@ Floats = NDArray[np.float64]
 
 #: which of its functions the pass is over
 FAMILY = (0, 1, 1)
-#: repeats from which on panels are made where the variance stays: they cost twice FROZEN passes
-MANY = 128.0
 #: highest power of a derivative in a moment of the pass; in the place of that power, what stands for u f'(u)
 STEEPEST, TURNED = 2, 5
 
@@ -51,7 +49,7 @@ def taken_{name}(shape, slope, q, delta, out):
         out[i] = found[i]
 
 
-def {name}(shape, slope, scratch, q, delta, {given}k):
+def {name}(shape, slope, scratch, q, delta, k):
     """The moments of one law, of which k is wanted: those of the law before are at hand."""
     kept = scratch[{own} : {own} + {size}]
     if kept[0] != q or kept[1] != delta:
@@ -82,7 +80,7 @@ def frozen_{name}(shape, slope, kept, q, delta):
         out[i] *= delta if PATTERNS_{name}[9 * i + 8] > 0.0 else 1.0
     return True
 '''
-_MANY = """if not (L >= {many} and delta <= q and frozen_{name}(shape, slope, kept, q, delta)):
+_PANELS_FIRST = """if not (delta <= q and frozen_{name}(shape, slope, kept, q, delta)):
             """
 
 
@@ -125,9 +123,8 @@ class Members:
             "count": len(self.patterns),
             "powers": len(wanted),
             "family": "_".join(["family", *(str(self.functions[k].index) for k in FAMILY)]),
-            "given": "L, " if self.frozen else "",
+            "take": _PANELS_FIRST.format(name=name) if self.frozen else "",
         }
-        put["take"] = _MANY.format(many=MANY, name=name) if self.frozen else ""
         return (_SOURCE + (_FROZEN if self.frozen else "")).format(**put).lstrip("\n")
 
 
