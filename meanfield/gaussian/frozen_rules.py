@@ -50,7 +50,7 @@ def fitted(panel: np.ndarray) -> float:
 
 
 def filled(panel: np.ndarray, part: int, y: float, out: np.ndarray) -> None:
-    """The sums of a panel at y."""
+    """The sums of a panel at y, each in four chains that do not wait for each other."""
     t = 2.0 * ((y - HALF) / (1.0 - HALF) if part > 0 else y / HALF) - 1.0
     polynomials = np.empty(FROZEN)
     polynomials[0] = 1.0
@@ -58,7 +58,10 @@ def filled(panel: np.ndarray, part: int, y: float, out: np.ndarray) -> None:
     for j in range(2, FROZEN):
         polynomials[j] = 2.0 * t * polynomials[j - 1] - polynomials[j - 2]
     for r in range(out.size):
-        total = 0.0
-        for j in range(FROZEN):
-            total += panel[FROZEN * r + j] * polynomials[j]
-        out[r] = total
+        a = b = c = d = 0.0
+        for j in range(0, FROZEN, 4):
+            a += panel[FROZEN * r + j] * polynomials[j]
+            b += panel[FROZEN * r + j + 1] * polynomials[j + 1]
+            c += panel[FROZEN * r + j + 2] * polynomials[j + 2]
+            d += panel[FROZEN * r + j + 3] * polynomials[j + 3]
+        out[r] = (a + b) + (c + d)

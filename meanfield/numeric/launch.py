@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 
 #: layer-points that a thread does at a time
 CHUNK = 250_000
-#: points that a thread does at least where they share the panels of passes
-SHARED = 256
+#: layer-points that are worth panels of their own, and points up to which a thread does so many at a time
+PANELLED, SHARED = 500_000, 256
 #: points up to which a grid runs one after another rather than in a block that is mostly copies
 FEW = 4
 #: bytes of kept layers that go past the cache, and points in a block of a grid then: writing row after row in pieces of 64 points costs up
@@ -79,7 +79,8 @@ def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], millisecon
     from meanfield.numeric.compilation.machine import flushes
 
     run = compiled(kernel.compiled(lanes), _ENTRY).form((0, 0, *arguments), free=2)
-    size = lanes * max(SHARED if kernel.panelled else 1, CHUNK // (lanes * layers * kernel.weight))
+    sharing = min(SHARED, PANELLED // layers) if kernel.panelled else 0
+    size = lanes * max(1, sharing, CHUNK // (lanes * layers * kernel.weight))
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     passes = layers if job.marks.size == 1 else max(layers, 2 * layers - segment)  # all but the last segment are gone through again
     halt[1] = 0 if len(parts) == 1 else -1  # which threads would write to in turn
