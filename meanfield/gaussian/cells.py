@@ -38,8 +38,9 @@ class Cell:
 
 @cache
 def about_poles(f: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
-    """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0."""
-    found = cells(f) if unbounded(f) else ()
+    """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0, or f has
+    parameters."""
+    found = cells(f) if f.free_symbols == {x} and unbounded(f) else ()
     return tuple((cell.alone, cell.place) for cell in found) or ((f, sp.S.Zero),)
 
 
