@@ -72,7 +72,7 @@ def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], millisecon
         return
     halt = _unhalted()
     arguments = _arguments(job, out, segment, halt, rows)
-    if job.alone and patient(layers * milliseconds, is_kept(kernel.compiled(1), _ENTRY)):
+    if job.alone and patient(max(layers, kernel.fewest) * milliseconds, is_kept(kernel.compiled(1), _ENTRY)):
         execute(kernel.interpreted, _ENTRY, (0, count, *arguments), small=True)
         out.flush()
         return

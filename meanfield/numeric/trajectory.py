@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import sympy as sp
 
+from meanfield.gaussian.frozen_rules import FROZEN
 from meanfield.keeping import remembered
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.work import Work
@@ -75,6 +76,11 @@ class Kernel:
         """Whether all of its quadrature is in passes that make panels."""
         passes = self.text.count("def taken_member_")
         return {kind for kind, _ in self.work.calls} == {"member"} and passes == self.text.count("def frozen_member_")
+
+    @property
+    def fewest(self) -> int:
+        """So many layers any run takes as long as, roughly: panels are made of so many passes."""
+        return FROZEN if "def frozen_member_" in self.text else 1
 
     @property
     def vectorises(self) -> bool:
