@@ -27,6 +27,10 @@ AT_JUMPS = 1e-290
 VANISHING, LIMIT = (1e-100, 1e-24, 1e-12), 1e-5
 #: the same where the variance has to be larger, since phi vanishes about 0: what is left falls like exp(-1/q^a)
 FADING = 1e-3
+#: a next variance from which on what it is made of has all digits
+SURE = 1e-290
+#: by how much a slope that goes to 0 or infinity changes there at least where the variance doubles
+ENDING = 1.2
 #: the larger of two variances that tell how q' vanishes with q
 FURTHER = 1e6
 #: how many times as large errors may be as where the exact value is known
@@ -102,6 +106,12 @@ class Correlations:
         rises = np.append(self._inside, self.rise(NARROWEST * np.ones(1))[0])
         return bool(np.isfinite(rises).all() or np.isneginf(rises).all())
 
+    @property
+    def _is_exact(self) -> bool:
+        """The same, of a next variance that is far above the least double."""
+        with np.errstate(all="ignore"):
+            return self._in_range and bool(self.at * np.exp(self.steps.identical(np.array([self.at]))[0].growth[0]) > SURE)
+
     @cached_property
     def parts(self) -> bool:
         """Whether c = 1 does not stay."""
@@ -148,7 +158,7 @@ class Correlations:
 
 
 def vanishing(steps: Steps, widest: float) -> Correlations | None:
-    """The map of c as q -> 0, at the least variance at which it is in the range of float64; None where it has no limit there.
+    """The map of c as q -> 0, at about the least variance at which it is in the range of float64; None where it has no limit there.
 
     Where phi vanishes about 0 faster than any power, as softshrink, q' is soon no double: E phi(u) phi(v) is then of points ever further
     out, of which independent parts of u and v reach ever fewer, so that c' jumps at c = 1 (and at -1, if it stays) and is constant between.
@@ -163,11 +173,11 @@ def vanishing(steps: Steps, widest: float) -> Correlations | None:
 
 
 def _least(steps: Steps, widest: float) -> float:
-    """the least variance beyond those at which the map of c is in the range of float64, nearly"""
+    """the least variance beyond those at which the map of c has all digits of float64, to a factor of 1.2"""
     low, high = VANISHING[-1], HIGHEST
     while high > 1.2 * low:
         at = math.sqrt(low * high)
-        low, high = (low, at) if Correlations(steps, at, widest, True)._in_range else (at, high)
+        low, high = (low, at) if Correlations(steps, at, widest, True)._is_exact else (at, high)
     return high
 
 
@@ -175,4 +185,6 @@ def _ended(nearer: float, further: float) -> float:
     """where a slope goes that changes as the variance vanishes"""
     if math.isclose(nearer, further, rel_tol=1e-6):
         return nearer
-    return math.copysign(math.inf, nearer) if abs(nearer) > abs(further) else 0.0
+    if abs(nearer) > ENDING * abs(further):
+        return math.copysign(math.inf, nearer)
+    return 0.0 if abs(further) > ENDING * abs(nearer) else math.nan

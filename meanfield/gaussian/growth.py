@@ -244,7 +244,7 @@ def _steepest(f: sp.Expr, values: dict[sp.Symbol, sp.Rational]) -> tuple[sp.Expr
 @cache
 @among_reals
 def unbounded(f: sp.Expr) -> bool:
-    """Whether a function goes to infinity like a power next to a point: it may have a mean where its derivative has none."""
+    """Whether a function goes to infinity like a power, of a number, next to a point: it may have a mean where its derivative has none."""
     return _steepest(f, sampled(f))[1] < 0
 
 

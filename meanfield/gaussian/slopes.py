@@ -118,7 +118,7 @@ def derivative_in(f: sp.Expr, parameter: sp.Symbol) -> sp.Expr:
 
 def _in_exponent(f: sp.Expr, parameter: sp.Symbol, rate: sp.Expr) -> sp.Expr:
     """piece by piece, where a power of max(x, 0) has the parameter in its exponent: what is 0 there is 0 log 0 in the rate"""
-    if not any(t.exp.has(parameter) and t.base.has(*_FLAT) for t in f.atoms(sp.Pow)):
+    if rate.has(sp.DiracDelta) or not any(t.exp.has(parameter) and t.base.has(*_FLAT) for t in f.atoms(sp.Pow)):
         return rate
     try:
         cuts, values = pieces_of(f)

@@ -152,7 +152,8 @@ def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], tab
         raise ValueError(f"{name} = {e}: {unknown}") from None
     wrong = ~np.isfinite(values)
     wrong[~wrong] = arguments.outside(values[~wrong], name)
-    for g in np.flatnonzero(wrong)[:_LOOKS]:
+    kinds = (np.isnan(values), np.isinf(values), wrong & np.isfinite(values))
+    for g in np.concatenate([np.flatnonzero(kind)[:_LOOKS] for kind in kinds]):
         at = dict(zip(letters, table[:, g], strict=True))
         where = ", ".join(f"{letter} = {f'{v:.0f}' if letter in 'lL' else arguments.shown(v)}" for letter, v in at.items())
         _check_value(name, e, plain, point(order, table[:, g]), where, bool(np.isfinite(values[g])))

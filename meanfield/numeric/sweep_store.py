@@ -208,13 +208,10 @@ def _missing(plan: Plan, path: Path) -> list[Index]:
 
 def _write(recipe: Recipe, path: Path, where: tuple[slice, ...], index: Index, *blocks: Any) -> None:
     """Run a chunk and put it into the store, then say that it is there."""
-    import zarr
-
-    with zarr.config.set({"array.write_empty_chunks": True}):  # one that is NaN throughout has a file too
-        group = _open(path, "r+")
-        for name, values in recipe(*blocks).items():
-            group[name][where] = values
-        group[FINISHED][index] = 1
+    group = _open(path, "r+")
+    for name, values in recipe(*blocks).items():
+        group[name].with_config({"write_empty_chunks": True})[where] = values  # what is NaN throughout has a file too
+    group[FINISHED][index] = 1
 
 
 def _written(plan: Plan, path: Path, missing: list[Index]) -> Iterator[Any]:

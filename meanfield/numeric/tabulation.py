@@ -53,10 +53,12 @@ LEAST = 0.05
 #: of the largest value, last coefficients in y that are not given up at sight
 MODEST = 1e-12
 
-#: of the smallest variances, roots at which moments are made: over a power of v these are series in \sqrt v, at most 1e-6 here
+#: of the smallest variances, roots at which moments are made: over a power of \sqrt v these are series in it, at most 1e-6 here
 NEAR_TERMS = 4
-#: power of the variance by which a moment rises over a panel that is left in it, at most; where in y it is looked at
-RISING, _HALF = 1.5, np.array([0.5])
+#: power of the variance by which a moment rises over a panel that is left in it, at most
+RISING = 1.5
+#: where in y that is looked at
+_HALF = np.array([0.5])
 #: what panels are made of
 Function = Smooth | Stepped | Pieces | Jumping
 
@@ -113,7 +115,7 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, fl
     found, above = [], below  # at c = 0, and from there on
     other, parts = _parts(g, k, tolerance)
     for (low, high), beside in parts:
-        y, values = _between(low, high), beside * (_factor(k) ** (other - power))[:, None]
+        y, values = _between(low, high), beside * (_factor(k) ** (other - power))[:, None]  # over the power of the side c > 0
         integrals = (high - low) * ((2.0 * y**m * values) @ _integrals().T)
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))

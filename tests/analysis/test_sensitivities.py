@@ -16,6 +16,7 @@ import meanfield as mf
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.signs import closed
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.slopes import derivative_in
 from meanfield.gaussian.standardised import standardised
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.numeric import pointwise
@@ -524,6 +525,13 @@ def test_the_gradient_of_two_tokens_moves_with_a_root() -> None:
     net = mf.Residual(mf.Attention()) >> mf.Residual(mf.MLP(mf.Activation(sp.sign(mf.x) * _ROOT)))
     given = {"n": 5, "sigma_Q": 0.9, "sigma_K": 1.1, "sigma_V": 0.8, "sigma_O": 1.0, "sigma_1": 0.8, "sigma_2": 1.2}
     _against_differences(net, 2, ("sigma_V", "sigma_1", "q", "c"), 2e-8, q=1.0, c=0.3, **given)
+    merged = mf.sensitivity(net, 2, with_respect_to="sigma_1", q=1.0, gap=1e-8, **given)
+    assert (merged.status, math.isnan(merged.dlog_apjn["sigma_1"])) == ("out of range", True)  # only rounding would be left of it
+
+
+def test_a_jump_that_moves_with_an_exponent_is_not_left_out() -> None:
+    b = sp.Symbol("b", positive=True)
+    assert derivative_in(sp.Max(mf.x, 0) ** b + sp.Heaviside(mf.x - b), b).has(sp.DiracDelta)
 
 
 @pytest.mark.parametrize(

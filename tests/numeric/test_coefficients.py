@@ -33,6 +33,13 @@ def test_a_skip_that_is_imaginary_at_a_setting_is_refused_everywhere(ask):
         ask()
 
 
+def test_settings_that_are_infinite_hide_none_that_is_imaginary():
+    a = sp.Symbol("a", real=True)
+    net = mf.Residual(mf.mlp(mf.relu), scale=sp.exp(a) + sp.sqrt(a + 1))
+    with pytest.raises(ValueError, match=r"expected a real number, got none at a = -2$"):
+        mf.propagate(net, 3, q=1.0, sigma_w=1, sigma_b=0, a=np.array([1000.0] * 60 + [-2.0]))
+
+
 def test_a_real_skip_of_a_setting_is_taken():
     run = mf.propagate(ROTATED, depth=1, q=1.0, a=0.6)
     assert run.q[1] == pytest.approx(0.64 + 0.36 * mf.evaluate(mf.tanh.second_moment(1)), rel=1e-14)

@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
@@ -24,6 +25,13 @@ def test_roots_away_from_0_have_slopes_with_means() -> None:
     run = mf.propagate(mf.mlp(root), 1, q=1.0, c=0.3, sigma_w=1, sigma_b=0.2)
     assert run.status == "ok"
     assert math.exp(run.log_apjn[0]) == pytest.approx(float(true), rel=1e-12)
+
+
+@pytest.mark.parametrize("root", [sp.sqrt(sp.Abs(x + 1)), sp.sqrt(sp.Abs(x)), sp.log(sp.Abs(x + 2))], ids=str)
+def test_what_has_a_kink_elsewhere_keeps_its_value_there(root: sp.Expr) -> None:
+    pole = sp.Abs(x - 1) ** sp.Rational(-2, 5)
+    whole = mf.evaluate(Expectation(pole + root, 1))
+    assert whole == pytest.approx(mf.evaluate(Expectation(pole, 1)) + mf.evaluate(Expectation(root, 1)), rel=1e-12)
 
 
 @pytest.mark.parametrize("c", [sp.Rational(3, 10), sp.Rational(-1, 2), sp.Rational(99, 100)])
