@@ -22,12 +22,18 @@ x = known("x")
 
 @dataclass(frozen=True)
 class Cell:
-    """f at place + x, less its value at the place where it has one, and from where to where x goes."""
+    """f at place + x, and from where to where x goes."""
 
     function: sp.Expr
     place: sp.Expr
     low: float
     high: float
+
+    @property
+    def alone(self) -> sp.Expr:
+        """The function, 0 beyond."""
+        ends = [edge for end, edge in ((self.low, x > self.low), (self.high, x < self.high)) if math.isfinite(end)]
+        return sp.Piecewise((self.function, sp.And(*ends)), (0, True)) if ends else self.function
 
 
 @cache
@@ -35,14 +41,7 @@ def about_poles(f: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
     """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0, or f has
     parameters."""
     found = cells(f) if f.free_symbols == {x} and (unbounded(f) or any(not t.args[0].is_positive for t in f.atoms(sp.log))) else ()
-    return tuple((_alone(f, cell), cell.place) for cell in found) or ((f, sp.S.Zero),)
-
-
-def _alone(f: sp.Expr, cell: Cell) -> sp.Expr:
-    """f at place + x, 0 beyond the cell"""
-    ends = [edge for end, edge in ((cell.low, x > cell.low), (cell.high, x < cell.high)) if math.isfinite(end)]
-    moved = _moved(f, cell.place)
-    return sp.Piecewise((moved, sp.And(*ends)), (0, True)) if ends else moved
+    return tuple((cell.alone, cell.place) for cell in found) or ((f, sp.S.Zero),)
 
 
 @cache
@@ -57,9 +56,7 @@ def cells(f: sp.Expr) -> tuple[Cell, ...]:
     if None in exact:
         return ()
     ends = [-float("inf"), *((a + b) / 2 for a, b in itertools.pairwise(singular)), float("inf")]
-    return tuple(
-        Cell(from_zero(_moved(f, k)), k, low - b, high - b) for k, b, low, high in zip(exact, singular, ends, ends[1:], strict=False)
-    )
+    return tuple(Cell(_moved(f, k), k, low - b, high - b) for k, b, low, high in zip(exact, singular, ends, ends[1:], strict=False))
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import sympy as sp
 
-from meanfield.gaussian.cells import Cell
+from meanfield.gaussian.cells import Cell, from_zero
 from meanfield.gaussian.exchangeable import Power
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular, steepens
@@ -144,10 +144,9 @@ class Calls:
         return self.integrands.setdefault(sp.Tuple(g, sp.oo, *found.periods), Integrand(g, len(self.integrands), wave=found))
 
     def written_about(self, cell: Cell) -> Integrand:
-        """A function about one of its singularities, for what is in its cell."""
-        about = (-float(cell.place), cell.low, cell.high)
-        key = sp.Tuple(cell.function, *map(sp.Float, about))
-        return self.integrands.setdefault(key, Integrand(cell.function, len(self.integrands), about=about))
+        """A function about one of its singularities, less its value there, for what is in its cell."""
+        about, f = (-float(cell.place), cell.low, cell.high), from_zero(cell.function)
+        return self.integrands.setdefault(sp.Tuple(f, *map(sp.Float, about)), Integrand(f, len(self.integrands), about=about))
 
     def slope(self, h: sp.Expr) -> Integrand:
         """The derivative, which has a pole where h has a logarithm."""

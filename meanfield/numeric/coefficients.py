@@ -150,10 +150,9 @@ def _check_values(name: str, e: sp.Expr, plain: sp.Expr, letters: list[str], tab
         values = entries(plain, dict(zip(letters, table, strict=True))) if plain.has(Node) else program_of(plain, order)(table)[0]
     except Unsupported as unknown:
         raise ValueError(f"{name} = {e}: {unknown}") from None
-    wrong = ~np.isfinite(values)
-    wrong[~wrong] = arguments.outside(values[~wrong], name)
-    kinds = (np.isnan(values), np.isinf(values), wrong & np.isfinite(values))
-    for g in np.concatenate([np.flatnonzero(kind)[:_LOOKS] for kind in kinds]):
+    beyond = np.isfinite(values)
+    beyond[beyond] = arguments.outside(values[beyond], name)
+    for g in np.concatenate([np.flatnonzero(kind)[:_LOOKS] for kind in (np.isnan(values), np.isinf(values), beyond)]):
         at = dict(zip(letters, table[:, g], strict=True))
         where = ", ".join(f"{letter} = {f'{v:.0f}' if letter in 'lL' else arguments.shown(v)}" for letter, v in at.items())
         _check_value(name, e, plain, point(order, table[:, g]), where, bool(np.isfinite(values[g])))

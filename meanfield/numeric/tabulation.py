@@ -70,7 +70,7 @@ def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
     if not np.isfinite(values).all():
         raise Impossible("the moment is no double")
     factor = _factor(k)
-    power = _power(values, factor, RISING / 2 if k == FIRST else RISING)
+    power = _power(values, factor, k)
     left = values / factor**power
     coefficients = _doubles(wide_transform(X_TERMS) @ left)
     return np.append(power, coefficients), _error(coefficients, _least(left))
@@ -130,12 +130,12 @@ def variances(k: int) -> Floats:
     return np.asarray(4.0**k * (3.0 + x) / (3.0 - x))
 
 
-def _power(values: Floats, factor: Floats, least: float) -> int:
-    """the power of a factor, the largest of which is the first, that values are nearest to; 0 where they rise by no more than the least"""
+def _power(values: Floats, factor: Floats, k: int) -> int:
+    """the power of a factor, the largest of which is the first, that values are nearest to; 0 where they hardly rise"""
     if not 0.0 < values[-1] / values[0] < math.inf:
         return 0
     rise = math.log(values[0] / values[-1]) / math.log(factor[0] / factor[-1])
-    return round(rise) if rise > least else 0
+    return round(rise) if rise > (RISING / 2 if k == FIRST else RISING) else 0
 
 
 def _factor(k: int) -> Floats:
@@ -187,13 +187,13 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
 def _products(g: Function, k: int) -> tuple[int, Products]:
     """the power of v that E g(u) g(v) is nearest to over a panel, and what maps y to it over that"""
     found, v = g.products(variances(k)), variances(k)
-    power = _power(found(_HALF)[:, 0], v, RISING)
+    power = _power(found(_HALF)[:, 0], v, k)
     over = (v ** -float(power))[:, None]
 
     def products(y: Floats, some: slice = slice(None)) -> Floats:
         return np.asarray(found(y, some) * over[some])
 
-    return (power, products) if power else (0, found)
+    return power, products
 
 
 def _near_products(g: Function) -> tuple[int, Products]:
@@ -205,7 +205,7 @@ def _near_products(g: Function) -> tuple[int, Products]:
     def found(y: Floats) -> Floats:
         return np.stack([product(y, slice(middle, middle + 1))[0] for product in own])
 
-    power = _power(found(_HALF)[:, 0], roots, RISING / 2)
+    power = _power(found(_HALF)[:, 0], roots, FIRST)
 
     def products(y: Floats, some: slice = slice(None)) -> Floats:
         return _doubles(between[some] @ (found(y) / roots[:, None] ** power).astype(np.longdouble))
