@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import sympy as sp
+from sympy.core.relational import Relational
 
 from meanfield.gaussian.growth import unbounded
 from meanfield.gaussian.mending import keeps_digits
@@ -38,10 +39,41 @@ class Cell:
 
 @cache
 def about_poles(f: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
-    """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0, or f has
-    parameters."""
-    found = cells(f) if f.free_symbols == {x} and (unbounded(f) or any(not t.args[0].is_positive for t in f.atoms(sp.log))) else ()
-    return tuple((cell.alone, cell.place) for cell in found) or ((f, sp.S.Zero),)
+    """f as a sum of functions of x - k for each k at which it is infinite, and these; itself and 0 where there is none but 0."""
+    powers = [t.exp for t in f.atoms(sp.Pow) if t.has(x)]
+    if not (unbounded(f) or any(e.free_symbols - {x} for e in powers) or any(not t.args[0].is_positive for t in f.atoms(sp.log))):
+        return ((f, sp.S.Zero),)
+    found = tuple((cell.alone, cell.place) for cell in cells(f)) if f.free_symbols == {x} else _about_moving(f)
+    return found or ((f, sp.S.Zero),)
+
+
+def _about_moving(f: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr], ...]:
+    """The same where parameters move the places, past one another too: about each what is nearer to it than to the others."""
+    bases = {t.base for t in f.atoms(sp.Pow) if not t.exp.is_Integer} | {t.args[0] for t in f.atoms(sp.log)}
+    places = sorted({k for base in bases for e in (base, *edges(base)) for k in _roots(e)}, key=sp.default_sort_key)
+    if not any(places):
+        return ()
+    found = []
+    for i, k in enumerate(places):
+        others = ((j, other - k) for j, other in enumerate(places) if j != i)
+        nearer = [apart * (apart - 2 * x) >= 0 if i < j else apart * (apart - 2 * x) > 0 for j, apart in others]
+        moved = _moved(f, k)
+        found.append((sp.Piecewise((moved, sp.And(*nearer)), (0, True)) if nearer else moved, k))
+    return tuple(found)
+
+
+@cache
+def _roots(p: sp.Expr) -> dict[sp.Expr, sp.Expr]:
+    """Real roots of a line or a parabola that move with its parameters, and what it is there: not 0 at the end of one that has none."""
+    if not p.is_polynomial(x) or sp.degree(p, x) not in (1, 2) or not sp.Poly(p, x).LC().is_nonzero:
+        return {}
+    c, b, a = (sp.expand(p).coeff(x, n) for n in range(3))
+    if a == 0:
+        return {sp.expand(-c / b): sp.S.Zero}
+    square = sp.expand(b**2 - 4 * a * c)
+    if square.is_negative:
+        return {}
+    return {sp.expand((-b + side * sp.sqrt(sp.Max(0, square))) / (2 * a)): sp.Max(0, -square) / (4 * a) for side in (1, -1)}
 
 
 @cache
@@ -84,8 +116,10 @@ def _places(f: sp.Expr) -> tuple[sp.Expr, ...]:
 def _moved(f: sp.Expr, place: sp.Expr) -> sp.Expr:
     """f(place + x), polynomials multiplied out, so that they are exactly 0 at 0"""
     if f.is_polynomial(x):
+        value = _roots(f).get(place)  # of what is left beside it rounding would tell otherwise
         terms = sp.Poly(sp.expand(f.xreplace({x: x + place})), x).terms()
-        return sp.Add(*[(c if c.is_Rational else sp.N(c, 30)) * x**n for (n,), c in terms])
+        return sp.Add(*[(c if c.is_Rational else sp.N(c, 30)) * x**n for (n,), c in terms if n or value is None], value or 0)
     if isinstance(f, sp.Piecewise):
-        return sp.Piecewise(*((_moved(value, place), where.xreplace({x: x + place})) for value, where in f.args))
+        apart = {r: r.func(_moved(r.lhs - r.rhs, place), 0) for _, where in f.args for r in where.atoms(Relational)}
+        return sp.Piecewise(*((_moved(value, place), where.xreplace(apart)) for value, where in f.args))
     return f.func(*(_moved(a, place) if x in a.free_symbols else a for a in f.args))

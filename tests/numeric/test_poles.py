@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -15,6 +17,9 @@ from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
 x, y = known("x"), known("y")
+a, b, r = sp.symbols("a b r")
+
+Phi = Callable[..., sp.Expr]
 
 
 def test_roots_away_from_0_have_slopes_with_means() -> None:
@@ -48,3 +53,54 @@ def test_what_has_no_value_at_a_point_alone_is_an_activation() -> None:
     assert mf.Activation(sp.sin(mf.x - third) / (mf.x - third)).derivative
     with pytest.raises(ValueError, match="pole at x = 1/3"):
         mf.Activation(1 / (mf.x - third))
+
+
+@pytest.mark.parametrize("power", ["4/5", "2/3", "3/5", "r"])
+@pytest.mark.parametrize(
+    "root",
+    [lambda k, e: sp.Max(mf.x - k, 0) ** e, lambda k, e: sp.Abs(mf.x - k) ** e * sp.sign(mf.x - k)],
+    ids=["of one side", "odd about its place"],
+)
+def test_a_place_with_a_name_is_one_with_its_number(root: Phi, power: str) -> None:
+    """next to a place that a parameter moves a double tells as little how far it is from there as next to 1"""
+    exponent = r if power == "r" else sp.Rational(power)
+    open_ = mf.mlp(mf.Activation(root(a, exponent)))
+    of_power = {"r": 0.7} if power == "r" else {}
+    for place in (sp.Integer(1), sp.Rational(-7, 10), sp.S.Zero):
+        told = mf.mlp(mf.Activation(root(place, sp.Rational(7, 10) if power == "r" else exponent)))
+        given = {"q": 1.0, "c": 0.4, "sigma_w": 1.2, "sigma_b": 0.3}
+        found, true = mf.propagate(open_, 2, a=float(place), **of_power, **given), mf.propagate(told, 2, **given)
+        assert found.status == true.status == "ok"
+        for one, other in ((found.q, true.q), (found.log_apjn, true.log_apjn), (found.chi, true.chi), (found.gap, true.gap)):
+            assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        lambda a, b: sp.Abs(x - a) ** sp.Rational(4, 5) * sp.Abs(x - b) ** sp.Rational(2, 3),
+        lambda a, b: sp.Abs(x**2 - a) ** sp.Rational(4, 5) + b * x,
+        lambda a, b: sp.Abs(3 * x**2 - a * x + b / 3) ** sp.Rational(3, 5),
+        lambda a, b: (x - a) * sp.log(sp.Abs(x - a)) + sp.Max(x, b) ** 2,
+    ],
+    ids=["two places", "a square", "a parabola", "a logarithm"],
+)
+@pytest.mark.parametrize("values", [("1", "-1/2"), ("-7/10", "-7/10"), ("-1/3", "2")], ids=str)
+def test_places_that_parameters_move_past_one_another(base: Phi, values: tuple[str, str]) -> None:
+    """two that are one, and parabolas with and without roots, among them"""
+    k, m = map(sp.Rational, values)
+    found, true = steep_moments(base(a, b), a=float(k), b=float(m)), steep_moments(base(k, m))
+    assert found == pytest.approx(true, rel=1e-12)
+
+
+def steep_moments(f: sp.Expr, **parameters: float) -> tuple[float, float]:
+    """E f'(u)^2 and E f'(u) f'(v)"""
+    steep = mf.Activation(f).derivative
+    return mf.evaluate(steep.second_moment(1.2), **parameters), mf.evaluate(steep.kernel(1.2, 0.3), **parameters)
+
+
+@pytest.mark.parametrize("power", ["1/2", "2/5"])
+def test_a_slope_without_a_mean_square_at_a_place_with_a_name_is_refused(power: str) -> None:
+    root = mf.Activation(sp.Max(mf.x - a, 0) ** sp.Rational(power))
+    with pytest.raises(ValueError, match="infinite for every variance"):
+        mf.mlp(root)
