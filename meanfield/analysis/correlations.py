@@ -165,10 +165,10 @@ def vanishing(steps: Steps, widest: float) -> Correlations | None:
     """
     tried = [Correlations(steps, at, widest, True) for at in VANISHING]
     known, error = [here for here in tried if here._in_range], LIMIT
-    if not known:
+    if len(known) < 2:
         least, error = _least(steps, widest), FADING
         known = [Correlations(steps, at, widest, True, further) for at, further in ((least, 2 * least), (2 * least, None))]
-    alike = len(known) > 1 and np.isclose(known[0]._inside, known[1]._inside, rtol=0, atol=error).all()
+    alike = np.isclose(known[0]._inside, known[1]._inside, rtol=0, atol=error).all()
     return known[0] if alike else None
 
 

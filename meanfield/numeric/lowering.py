@@ -19,7 +19,7 @@ from meanfield.gaussian.stable import tamed
 from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
 from meanfield.numeric.integrands import WAVED, Integrand
-from meanfield.numeric.magnitudes import chained
+from meanfield.numeric.magnitudes import chained, within_range
 from meanfield.numeric.printing import KernelPrinter, source_name
 from meanfield.numeric.radicals import radicals
 from meanfield.numeric.rounding import rounding_bound
@@ -47,7 +47,7 @@ class Lowering(Expectations):
         named, wanted = _compared_by_name(named, wanted)
         keys = list(named)
         self.gather([*named.values(), *wanted])
-        values = [self.numeric(named[k]) for k in keys] + [self.numeric(e) for e in wanted]
+        values = [within_range(self.numeric(e)) for e in (*(named[k] for k in keys), *wanted)]
         if self.stepping:
             # what is as it stands in a minimum is no less than it; what is worked out again may be rounded otherwise
             bounds = [(s, e) for s, minimum in named.items() if isinstance(minimum, sp.Min) for e in minimum.args]

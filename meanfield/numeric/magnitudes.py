@@ -20,7 +20,7 @@ from meanfield.numeric.arcs import AcuteAngle, FlatAngle, Guarded, RootAngle, Se
 from meanfield.numeric.radicals import Inverse, InverseRoot, Lowered, Root
 from meanfield.symbols import known
 
-__all__ = ["Chain", "chained"]
+__all__ = ["Chain", "chained", "within_range"]
 
 q, delta = known("q"), known("delta")
 
@@ -42,6 +42,8 @@ _BOUNDED = (
 _POWERS = {Root: 0.5, InverseRoot: -0.5, Inverse: -1.0}
 #: so many factors of a power are written one by one
 _MOST = 16
+#: a number before a power from which on that may lose digits below the least double where their product does not
+_LARGE = 2.0**20
 #: how many more operations a product may become: beyond that it stays as it is
 _LONGER = 10
 
@@ -68,6 +70,26 @@ def chained(values: list[sp.Expr], named: Mapping[sp.Symbol, sp.Expr]) -> list[s
             return e
 
     return [rewritten(e, lambda t: isinstance(t, sp.Mul) and bool(t.free_symbols & {q, delta}), ordered) for e in values]
+
+
+def within_range(e: sp.Expr) -> sp.Expr:
+    """An expression that means the same, with large numbers before high powers put into these by powers of 2, which do not round: 81!! q^41
+    is a double from 1e-8 on, q^41 hardly one there."""
+
+    def high(t: sp.Expr) -> bool:
+        return bool(t.is_Pow and t.exp.is_Integer and t.exp > _MOST and t.base.free_symbols)
+
+    def shared(t: sp.Mul) -> sp.Expr:
+        numbers, others = sp.sift(t.args, lambda a: a.is_number, binary=True)
+        number, powers = sp.Mul(*numbers), [a for a in others if high(a)]
+        if not powers or not abs(number) > _LARGE:
+            return t
+        degree = sum(int(a.exp) for a in powers)
+        factor = sp.Integer(2) ** round(float(sp.log(abs(number), 2)) / degree)
+        rest = [a for a in others if a not in powers]
+        return sp.Mul(number / factor**degree, *rest, *(Whole(factor * a.base) ** a.exp for a in powers))
+
+    return rewritten(e, lambda t: isinstance(t, sp.Mul) and any(map(high, t.args)), shared)
 
 
 class _Rise:

@@ -448,3 +448,13 @@ def test_opposite_inputs_of_two_sublayers_are_no_further_apart_than_rounding_has
     assert (same.c, none.c, opposite.c) == (1, 0, -1)
     assert (same.stable, none.stable, opposite.stable) == (False, True, False)
     assert mf.propagate(net, 2000, same.q, c=0.9, sigma_w=sigma_w, sigma_b=0.0, record="last").c[-1] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [21, 41, 61])
+def test_high_powers_have_a_limit_at_the_origin(n: int) -> None:
+    """their moments are no doubles at two of the variances that stand for q -> 0, or at each: dc'/dc at c = 1 is n^2/(2 n - 1)"""
+    found = mf.fixed_points(mf.mlp(mf.Activation(mf.x**n)), sigma_w=1.2, sigma_b=0)
+    origin = [point for point in found if point.q == 0]
+    assert [point.c for point in origin] == [1, 0, -1]
+    assert [point.stable for point in origin] == [False, True, False]
+    assert origin[0].chi == pytest.approx(n**2 / (2 * n - 1), rel=1e-12)

@@ -1,4 +1,4 @@
-"""Numbers of a layer at variances so large that powers of them are no doubles, or that terms of a closed form cancel."""
+"""Numbers of a layer at variances so large, or so small, that powers of them are no doubles, or that terms of a closed form cancel."""
 
 import math
 
@@ -92,3 +92,14 @@ def test_a_run_without_numbers_says_so() -> None:
     run = mf.propagate(mf.mlp(mf.relu), 2000, 1.0, c=np.array([0.1, 0.2]), sigma_w=3.0, sigma_b=0.0)
     assert "overflow" in repr(run)
     assert "no q_L" in repr(run)
+
+
+@pytest.mark.parametrize("n", [17, 41, 61])
+def test_a_power_below_the_doubles_with_a_large_number_before_it_keeps_its_digits(n: int) -> None:
+    """81!! q^41 is 1e-262 where q^41 is 1e-323, of which a double has a digit or none"""
+    power, ways = mf.Activation(x**n), sp.factorial2(2 * n - 1)
+    v = float((sp.Float("1e-285", 30) / ways) ** sp.Rational(1, n))
+    true = float(ways * sp.Rational(v) ** n)
+    assert mf.evaluate(power.second_moment(q), q=v) == pytest.approx(true, rel=1e-13)
+    assert mf.evaluate(power.gap(q, delta), q=v, delta=v) == pytest.approx(true, rel=1e-12)
+    assert mf.propagate(mf.mlp(power), 1, v, sigma_w=1, sigma_b=0).q[1] == pytest.approx(true, rel=1e-13)
