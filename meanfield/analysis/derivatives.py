@@ -16,11 +16,15 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.guards import is_infinite
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
+from meanfield.gaussian.shared_parts import rewritten
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.symbols import known
 
-__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "ordered", "shortened"]
+__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "named", "ordered", "shortened"]
+
+#: operations of a sum that gets a name in a long expression
+LONG = 12
 
 q, p, delta, x = known("q"), known("p"), known("delta"), known("x")
 
@@ -63,6 +67,11 @@ def _moments(node: Exchangeable) -> tuple[Moment, ...]:
 def shortened(e: sp.Expr) -> sp.Expr:
     """The expression with symbols for moments of many tokens."""
     return e.replace(lambda t: isinstance(t, Exchangeable), lambda t: _moments(t)[0])
+
+
+def named(e: sp.Expr) -> sp.Expr:
+    """A long expression in names for its sums: each is short."""
+    return rewritten(e, lambda t: t.is_Add and sp.count_ops(t) > LONG and bool(t.free_symbols), lambda t: Name.of("part", t))
 
 
 def derivative(e: sp.Expr, s: sp.Symbol) -> sp.Expr:

@@ -26,9 +26,11 @@ from meanfield.analysis.rational_forms import cancelled
 from meanfield.analysis.repeats import Fading, Repeat, Terms, small
 from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.reasons import Reason
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.numeric.printing import Unsupported
 
 __all__ = [
@@ -171,7 +173,9 @@ def at_gap(e: sp.Expr, gap: sp.Expr | None) -> sp.Expr:
     if gap is None:
         return e.xreplace({GAP: sp.S.Half})
     if gap != 0:
-        return e.xreplace({GAP: gap})
+        if e.free_symbols == {GAP} and not gap.free_symbols and parts_of(e, Exchangeable):  # long, and never closed
+            return valued(put_in(e, {GAP: sp.Rational(str(sp.N(gap, 25)))}), 20)
+        return put_in(e, {GAP: gap})
     there = e.xreplace({GAP: S.Zero}).replace(_on_diagonal, _single)
     if not there.has(sp.oo, sp.zoo, sp.nan, sp.DiracDelta):
         return there
@@ -256,14 +260,16 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
     if drift is None:
         raise Together("q and c settle together at c < 1")
     rho = sp.Dummy("rho", positive=True)
-    equation = closed(-drift).xreplace({GAP: 1 - rho})
-    if vanishes(equation.subs(rho, 0).doit()):
+    equation = put_in(closed(-drift), {GAP: 1 - rho})
+    if _is_no_drift(put_in(equation, {rho: S.Zero})):
         return Approach(S.One)
-    alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
-    equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
-    slope = closed(equation.diff(rho))
-    if rho not in slope.free_symbols:
-        return Approach(1 + tidied(equation.xreplace({rho: S.Zero}) / slope))
+    if equation.free_symbols != {rho}:
+        alone = sp.factor_terms(equation).as_independent(rho, as_Add=False)[1]
+        equation = alone if alone.free_symbols == {rho} else equation  # a number, where parameters are but a factor
+    if not any(rho in t.free_symbols for t in parts_of(equation, Node)):
+        slope = closed(equation.diff(rho))
+        if rho not in slope.free_symbols:
+            return Approach(1 + tidied(equation.xreplace({rho: S.Zero}) / slope))
     root = CorrelationRoot(equation, rho)
     try:
         if root.is_number:
@@ -271,6 +277,11 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
     except (ArithmeticError, Unsupported) as reason:
         raise Undetermined(Reason("c = 1 repels, but where 1 - c settles is not told in doubles: ", reason)) from None
     return Approach(1 - root)
+
+
+def _is_no_drift(apart: sp.Expr) -> bool:
+    """whether inputs that are independent stay so"""
+    return vanishes(apart.doit()) if apart.free_symbols else bool(abs(valued(apart, 20)) < TOUCHING)
 
 
 def is_one(factor: sp.Expr) -> bool:

@@ -9,11 +9,12 @@ from sympy import S
 
 from meanfield.analysis.growth_marginal import is_marginal, marginal
 from meanfield.analysis.growth_modes import as_undetermined, gap_steps, gone, steps_law, unknown, unknown_law
-from meanfield.analysis.growth_rates import Approach, Together, Undetermined, attractor, coupled
+from meanfield.analysis.growth_rates import Approach, Together, Undetermined, at_gap, attractor, coupled
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.limits import NoExpansion
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
+from meanfield.gaussian.shared_parts import put_in
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -32,8 +33,9 @@ def settled(stages: Sequence[Stage], variance: sp.Expr) -> tuple[Growth, Growth,
     if variance == 0:  # the branches have no weight
         return gone("q"), unknown_law("1 - c", Undetermined("q is 0 from the first repeat on: there is no correlation")), gone("J")
     free = isinstance(variance, sp.Dummy)
-    letter = variance if free else sp.Dummy("q", positive=True)
-    put: dict[sp.Expr, sp.Expr] = {} if free else {letter: variance}
+    stays = not free and variance.is_Rational and _starts_at(variance)
+    letter = variance if free or stays else sp.Dummy("q", positive=True)
+    put: dict[sp.Expr, sp.Expr] = {} if free or stays else {letter: variance}
     probe = sp.Dummy("q", real=True)  # a positive one sends sympy looking for the signs of what it builds
     after, gap_after, transfer = stepped(stages, probe, probe * GAP)
     put[probe] = variance
@@ -95,7 +97,7 @@ def _settled_apjn(near: Repeat, transfer: sp.Matrix, approach: Approach | Undete
         if any(key[0] > 0 for t in near.transfer[:1] for key in t):
             raise Undetermined("the transfer is infinite at c = 1")
         return steps_law(at_one.applyfunc(closed).xreplace(put))
-    return steps_law(transfer.applyfunc(closed).xreplace({GAP: approach.limit, **put}))
+    return steps_law(transfer.applyfunc(lambda t: at_gap(put_in(closed(t), put), approach.limit)))
 
 
 def joint_limit(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:

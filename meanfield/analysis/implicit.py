@@ -13,11 +13,14 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.maps import derivative, values_of
+from meanfield.analysis.derivatives import derivative, named, shortened
+from meanfield.analysis.maps import values_of
 from meanfield.analysis.roots import Root, positive_roots
 from meanfield.analysis.shared_digits import numbered
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.special import written_out
 
 __all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued", "valued_parts"]
@@ -44,9 +47,9 @@ def valued(e: sp.Expr, digits: int) -> sp.Expr:
 def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
     """Numbers, with each expectation that is in any of them computed once and those inside others first, and each other part once."""
     found = list(parts)
-    while nodes := {t for e in found for t in e.atoms(Node) if not any(a.has(Node) for a in t.args)}:
+    while nodes := {t for e in found for t in parts_of(e, Node) if not any(a.has(Node) for a in t.args)}:
         numbers = {t: _padded(sp.N(t, digits)) for t in nodes}
-        found = [e.xreplace(numbers) for e in found]
+        found = [put_in(e, numbers) for e in found]
     return [numbered(e, digits) for e in found]
 
 
@@ -113,7 +116,8 @@ class Implicit(sp.Expr):
     def _roots(self, low: float, high: float, inside: sp.Expr) -> tuple[Root, ...]:
         """all roots between two values of a variable in which s is given"""
         numbers = {t: sp.N(t, 17) for t in self.equation.atoms(Node, FinitePart) if not t.free_symbols}
-        e = self.equation.xreplace(numbers).subs(self.variable, inside) / self.variable
+        e = put_in(self.equation, numbers | {self.variable: inside})
+        e = (named(shortened(e)) if parts_of(e, Exchangeable) else e) / self.variable
         expressions = (e, self.variable * derivative(e, self.variable))
 
         def f(at: Floats) -> tuple[Floats, Floats, Floats]:
@@ -151,7 +155,7 @@ def _solved(unknown: Implicit, digits: int) -> tuple[mp.mpf, mp.mpf | None]:
     def value(s: mp.mpf) -> mp.mpf:
         if direct is not None:
             return mp.re(direct(s))
-        number = valued(unknown.equation.subs(unknown.variable, sp.Rational(mp.nstr(s, digits + 5))), digits)
+        number = valued(put_in(unknown.equation, {unknown.variable: sp.Rational(mp.nstr(s, digits + 5))}), digits)
         return mp.mpf(number._to_mpmath(mp.mp.prec))
 
     with mp.workdps(digits + 10):
@@ -206,7 +210,7 @@ class CorrelationRoot(Implicit):
     is_nonnegative = True
 
     def _enclosed(self) -> Root:
-        start = float(valued(self.equation.subs(self.variable, 0), 20))
+        start = float(valued(put_in(self.equation, {self.variable: sp.S.Zero}), 20))
         if abs(start) <= TOUCHING:
             return Root(0.0, 0.0, 0.0, False, start)
         found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]

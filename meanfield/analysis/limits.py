@@ -7,8 +7,8 @@ or vanishes; Price's theorem about the limit where V and D settle; and, where D 
                            = C D - (4/3) S D^{3/2}/\sqrt{4 \pi} + ...   if f' does,   C = E f'^2,  S = \sum_j (jump of f')^2 n_V(x_j),
                            = C D - E f''^2 D^2/2 + ...                  if neither does,
 
-n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D); of roots see `near_coincidence`). The sum of powers and
-logarithms that is left is expanded by `gaussian.local_expansions`.
+n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D); of roots and of more variables see
+`near_coincidence`). The sum of powers and logarithms that is left is expanded by `gaussian.local_expansions`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from functools import cache
 import sympy as sp
 from sympy import Rational, S
 
-from meanfield.analysis.near_coincidence import finite, small_gap
+from meanfield.analysis.implicit import valued
+from meanfield.analysis.near_coincidence import finite, small_gap, small_gap_of_several
 from meanfield.analysis.signs import sign
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
 from meanfield.gaussian.faint_means import Faint, faint_mean, faint_pair
 from meanfield.gaussian.finite_parts import FinitePart
@@ -31,7 +33,7 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.power_moments import power_near_one
 from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
-from meanfield.gaussian.shared_parts import put_in
+from meanfield.gaussian.shared_parts import put_in, rewritten
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "check_expandable"]
@@ -41,14 +43,17 @@ x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 #: how far expansions of expectations go, in powers of the variance, at least
 ORDER = 2
 
+#: why a node has none
+OTHER = "this expectation has no expansion here"
+
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
 
 
 def check_expandable(expressions: Iterable[sp.Expr]) -> None:
     """Refuse expectations that have no expansion here, before numbers are asked of them: these take minutes."""
     for e in expressions:
-        if any(not isinstance(t, (Expectation, Gap, PairExpectation)) for t in e.atoms(Node)):
-            raise NoExpansion("an expectation over more than two coordinates has no expansion here")
+        if any(not isinstance(t, (Exchangeable, Expectation, Gap, PairExpectation)) for t in e.atoms(Node)):
+            raise NoExpansion(OTHER)
 
 
 class Limit:
@@ -58,9 +63,10 @@ class Limit:
     small, and only what is asked for is written out.
     """
 
-    def __init__(self, values: Mapping[sp.Expr, sp.Expr], order: int = 2) -> None:
+    def __init__(self, values: Mapping[sp.Expr, sp.Expr], order: int = 2, digits: int | None = None) -> None:
         self.values = dict(values)
         self.order = order
+        self.digits = digits  # of which coefficients that are numbers are written, where they are many
         self.fading: list[tuple[sp.Expr, sp.Expr]] = []  # (a, c) of the exponentials e^(c x^a + ...), a > 0, that were met
         self.faint: dict[tuple[sp.Expr, sp.Expr], sp.Dummy] = {}  # letters for e^(-b x^c), by (b, c): all is linear in them
         self.missed = ""  # why such an exponential is not given, where one is not
@@ -109,9 +115,10 @@ class Limit:
         return self._expanded(self._plain(self._laid_out(e)))
 
     def _laid_out(self, e: sp.Expr) -> sp.Expr:
-        flat = self._flat(e.replace(lambda t: isinstance(t, Node), self._node).xreplace(self.values))
+        flat = self._flat(put_in(rewritten(e, lambda t: isinstance(t, Node), self._node), self.values))
         # functions of sums are functions of a series: coefficients that are letters do not swell
-        return flat.replace(_is_composed, lambda t: t.func(self._argument(t.args[0]), *t.args[1:]))
+        wanted = _is_composed if self.digits is None else lambda t: _is_composed(t) or _is_root(t)
+        return rewritten(flat, wanted, lambda t: t.func(self._argument(t.args[0]), *t.args[1:]))
 
     def _argument(self, e: sp.Expr) -> sp.Expr:
         try:
@@ -140,6 +147,8 @@ class Limit:
         """A letter for a coefficient."""
         if c.is_Rational or c.is_Symbol:
             return c
+        if self.digits is not None and not c.free_symbols:
+            return valued(c, self.digits)
         if c.is_Mul and c.args[0].is_Rational:
             return c.args[0] * self.letter(c / c.args[0])
         if c not in self._letters:
@@ -157,7 +166,7 @@ class Limit:
 
     def _flat(self, e: sp.Expr) -> sp.Expr:
         """the expression with letters for expectations and integrals that do not depend on x"""
-        return e.replace(lambda t: isinstance(t, (Node, FinitePart)), self.letter)
+        return rewritten(e, lambda t: isinstance(t, (Node, FinitePart)), self.letter)
 
     # -- expectations ---------------------------------------------------------------------------------------------------
     def _node(self, node: sp.Expr) -> sp.Expr:
@@ -168,8 +177,10 @@ class Limit:
         if isinstance(node, Gap):
             f, v, d = node.args
             return self._pair(f, f, v, d, gap=True)
+        if isinstance(node, Exchangeable):
+            return self._several(node)
         if not isinstance(node, PairExpectation):
-            raise NoExpansion("an expectation over more than two coordinates has no expansion here")
+            raise NoExpansion(OTHER)
         parts = node.separated()
         _, v1, cov, v2, m1, m2 = node.args
         if parts is None or v1 != v2 or m1 != 0 or m2 != 0:
@@ -250,6 +261,23 @@ class Limit:
             value += self._faintly(v, lambda: faint_pair(f, g, rho))
         return self._single(f * g, variance) - value if gap else value
 
+    def _several(self, node: Exchangeable) -> sp.Expr:
+        """a moment of exchangeable variables: one or two as what they are, more where their variance settles"""
+        factors = node.products()[-1]
+        if len(factors) == 1:
+            return self._single(factors[0], node.variance)
+        if len(factors) == 2:
+            alike = node.spread and factors[0] == factors[1]
+            pair = self._pair(*factors, node.variance, node.gap, gap=alike)
+            return pair if alike or not node.spread else self._single(sp.Mul(*factors), node.variance) - pair
+        (a, v0, v), (b, d0, d) = self._leading(node.variance), self._leading(node.gap)
+        if a != 0:
+            raise NoExpansion(node, " has no expansion as its variance grows or vanishes")
+        if b < 0:
+            same = S.Zero if node.spread else self._single(sp.Mul(*factors), node.variance)
+            return same if b is -S.Infinity else same + small_gap_of_several(factors, node.spread, v, d)
+        return self._about(node.func(node.integrand, node.powers, _V, _D, node.spread), (v0, v), (d0, d))
+
     def _moved(self, c: sp.Expr, put: dict[sp.Expr, sp.Expr], shift: sp.Expr, least: sp.Expr) -> sp.Expr:
         """what a small change of the correlation adds to a coefficient, where that is more than x^least"""
         if next(iter(self.terms(shift)), (-S.Infinity, 0))[0] <= least:
@@ -260,8 +288,12 @@ class Limit:
         return self.letter(slope.xreplace(put)) * shift + (REST * shift**2 if p in slope.free_symbols else S.Zero)
 
     def _settled(self, f: sp.Expr, g: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr], gap: bool) -> sp.Expr:
-        (v0, v), (d0, d) = vs, ds
         node = Gap(f, _V, _D) if gap else PairExpectation(f * g.xreplace({x: y}), _V, _V - _D, _V)
+        return self._about(node, vs, ds)
+
+    def _about(self, node: sp.Expr, vs: tuple[sp.Expr, sp.Expr], ds: tuple[sp.Expr, sp.Expr]) -> sp.Expr:
+        """a node of variance V and gap D to first order about where these settle"""
+        (v0, v), (d0, d) = vs, ds
         put = {_V: v0, _D: d0}
         if v == v0 and d == d0:
             return node.xreplace(put)
@@ -277,6 +309,11 @@ def _is_composed(e: sp.Expr) -> bool:
         and not e.args[0].is_Symbol
         and not isinstance(e, sp.log)
     )
+
+
+def _is_root(e: sp.Expr) -> bool:
+    """a root of a sum in x, whose leading coefficient is to have a sign"""
+    return bool(e.is_Pow and not e.exp.is_Integer and e.base.is_Add and e.has(x))
 
 
 @cache

@@ -218,7 +218,7 @@ def _explicit(law: Law) -> tuple[sp.Expr, ...]:
         return e
 
     def written(e: sp.Expr) -> sp.Expr:
-        for s in sorted(e.free_symbols & values.keys() - named.keys(), key=str):
+        for s in sorted(e.free_symbols & values.keys() - named.keys(), key=sp.default_sort_key):  # many of one name: as they came
             value = written(values[s])
             named[s] = value if s == p else Name.of(s.name, value, **s.assumptions0)
         return shortened(e.xreplace(named))

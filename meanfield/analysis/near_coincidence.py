@@ -14,6 +14,8 @@ vanishes and E f' g' diverges, it is n_q(a) c_\alpha c_\beta/(2 \pi) D ln D. Jum
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import combinations
 
 import sympy as sp
 from sympy import Rational, S
@@ -26,7 +28,7 @@ from meanfield.gaussian.series import LOG, REST, NoExpansion
 from meanfield.gaussian.slopes import deltas, slope
 from meanfield.symbols import known
 
-__all__ = ["finite", "small_gap"]
+__all__ = ["finite", "small_gap", "small_gap_of_several"]
 
 x, y = known("x"), known("y")
 
@@ -45,8 +47,7 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         return -2 * jump * sp.sqrt(d / (4 * sp.pi)) + REST * d
     f1, g1 = slope(f), slope(g)
     if f1.has(sp.DiracDelta) or g1.has(sp.DiracDelta):
-        product = PairExpectation(f1 * g1.xreplace({x: y}), v, v, v)
-        raise NoExpansion(product, " near its diagonal")
+        return _beside_jumps(f1, g1, v, d)
     first = -finite(Expectation(f1 * g1, v)) * d
     kink = _edges(f1, g1, v)
     if kink is None:
@@ -55,6 +56,38 @@ def small_gap(f: sp.Expr, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         return first + Rational(4, 3) * kink * d ** Rational(3, 2) / sp.sqrt(4 * sp.pi)
     f2, g2 = slope(f1), slope(g1)
     return first + finite(Expectation(f2 * g2, v)) * d**2 / 2
+
+
+def _beside_jumps(f1: sp.Expr, g1: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    """the same where one function jumps and the other has a slope on either side, of which a delta sees the mean"""
+    (f2, jumps), (g2, others) = deltas(f1), deltas(g1)
+    seen = finite(Expectation(f2 * g2, v))
+    for found, h in ((jumps, g2), (others, f2)):
+        for jump in found:
+            if jump.order or any(jump.place == other.place for other in (others if found is jumps else ())):
+                raise NoExpansion(PairExpectation(f1 * g1.xreplace({x: y}), v, v, v), " near its diagonal")
+            beside = [at_zero(h.xreplace({x: jump.place + side * x}), 1).get(S.Zero, S.Zero) for side in (1, -1)]
+            density = sp.exp(-(jump.place**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
+            seen += jump.factor.xreplace({x: jump.place}) * density * sp.Add(*beside) / 2
+    return -seen * d + REST * d ** Rational(3, 2)
+
+
+def small_gap_of_several(factors: Sequence[sp.Expr], spread: bool, v: sp.Expr, d: sp.Expr) -> sp.Expr:
+    r"""E \prod_t h_t(u_t) - E \prod_t h_t(u) of exchangeable variables to first order in the gap d, by Price's theorem
+
+        -d \sum_{s < t} E h_s'(u) h_t'(u) \prod_{r \ne s, t} h_r(u);
+
+    for a spread, the covariance of the last two given what is common, d E h_{m-1}' h_m' \prod h_r. Jumps are felt as sqrt(d).
+    """
+    slopes = [slope(h) for h in factors]
+    if any(s.has(sp.DiracDelta) for s in slopes):
+        return REST * sp.sqrt(d)
+    count = len(factors)
+    pairs = [(count - 2, count - 1)] if spread else list(combinations(range(count), 2))
+    rates = [sp.Mul(*[slopes[r] if r in pair else h for r, h in enumerate(factors)]) for pair in pairs]
+    kinked = any(slope(s).has(sp.DiracDelta) for s in slopes)
+    first = finite(Expectation(sp.Add(*rates), v)) * d
+    return (first if spread else -first) + REST * d ** (Rational(3, 2) if kinked else 2)
 
 
 def finite(e: sp.Expr) -> sp.Expr:

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 import sympy as sp
 from sympy import S
 
+from meanfield.analysis.derivatives import named, ordered
 from meanfield.analysis.limits import REST, Limit, NoExpansion
 from meanfield.analysis.signs import GAP, vanishes
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.shared_parts import parts_of
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
 __all__ = ["Fading", "Repeat", "Terms", "expanded", "small", "stepped"]
+
+#: of coefficients where expressions are long
+DIGITS = 40
 
 x, p, q, delta = (known(name) for name in ("x", "p", "q", "delta"))
 
@@ -53,7 +59,8 @@ def expanded(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr, order: in
 
     Where one of J and K does not feed the other, the transfer is that of J alone: K then has no say in it.
     """
-    limit = Limit({q: variance, delta: gap, known("L"): x}, order)
+    many = any(d.value.has(Exchangeable) for s in stages for d in s.law.definitions)
+    limit = Limit({q: variance, delta: gap, known("L"): x}, order, DIGITS if many else None)
     apart = any(all(s.law.transfer[i] == 0 for s in stages) for i in (1, 2))
     transfer = sp.eye(2)
     for stage in stages:
@@ -110,9 +117,14 @@ def stepped(stages: Sequence[Stage], variance: sp.Expr, gap: sp.Expr) -> tuple[s
 
 
 def small(e: sp.Expr, order: int = 3) -> Terms:
-    """An expression in GAP as GAP -> 0: coefficients by the exponent of GAP, and the power of log(1/GAP)."""
+    """An expression in GAP as GAP -> 0: coefficients by the exponent of GAP, and the power of log(1/GAP); one with moments of many tokens,
+    which is long, in digits."""
     try:
         limit = Limit({GAP: 1 / x}, order)
+        if parts_of(e, Exchangeable):
+            limit.digits, e = DIGITS, named(e)
+            for name in ordered((e,))[1]:
+                limit.define(name, name.value)
         return _nonzero({(-a, j): limit.whole(c) for (a, j), c in limit.terms(e).items()})
     except NoExpansion:
         inner = {t for t in e.atoms(PairExpectation) if GAP in t.free_symbols}

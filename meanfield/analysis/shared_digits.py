@@ -7,6 +7,8 @@ from typing import Any
 import mpmath as mp
 import sympy as sp
 
+from meanfield.gaussian.special import Elementary
+
 __all__ = ["numbered"]
 
 #: functions of sympy and of mpmath that are alike, names and arguments
@@ -31,7 +33,9 @@ _ALIKE = (
 )
 _FUNCTIONS = {getattr(sp, name): getattr(mp, name) for name in _ALIKE}
 #: digits beyond those asked for: so many may be lost on the way
-_BEYOND = (12, 24, 48)
+_BEYOND = (12, 24, 48, 96, 192)
+#: digits by which the value of a sum falls, with as many more in its terms, where it is 0
+_FALLEN = 8
 
 
 def numbered(e: sp.Expr, digits: int) -> sp.Expr:
@@ -47,9 +51,11 @@ def numbered(e: sp.Expr, digits: int) -> sp.Expr:
             value = _part(e, {})
             if not isinstance(value, mp.mpf) or not mp.isfinite(value):
                 break
-            if before is not None and abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value):
-                prec = mp.libmp.dps_to_prec(digits)
-                return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
+            if before is not None:
+                fallen = abs(value) <= mp.mpf(10) ** -_FALLEN * abs(before) and abs(value) < mp.mpf(10) ** -digits
+                if fallen or abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value):
+                    prec = mp.libmp.dps_to_prec(digits)
+                    return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
             before = value
     return sp.N(e, digits)
 
@@ -72,4 +78,6 @@ def _computed(e: Any, known: dict[Any, Any]) -> Any:
         return mp.power(_part(e.base, known), mp.mpf(e.exp.p) / e.exp.q)
     if e.func in _FUNCTIONS:
         return _FUNCTIONS[e.func](*(_part(a, known) for a in e.args))
+    if isinstance(e, Elementary):
+        e = e.func(*(sp.Float._new(mp.mpmathify(_part(a, known))._mpf_, mp.mp.prec) for a in e.args))
     return mp.mpmathify(sp.N(e, mp.mp.dps + 2)._to_mpmath(mp.mp.prec))

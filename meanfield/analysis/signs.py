@@ -10,10 +10,11 @@ import mpmath as mp
 import sympy as sp
 from sympy import Rational
 
-from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot
+from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot, valued
 from meanfield.gaussian.expectation import BY_DIGITS, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.series import REST
+from meanfield.gaussian.shared_parts import parts_of, put_in, rewritten
 from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.symbols import real
@@ -42,13 +43,13 @@ class Beside(sp.Dummy):
 def vanishes(e: sp.Expr) -> bool:
     """Whether an expression is zero to 20 digits, with random numbers in the place of symbols and open expectations."""
     e = closed(e)
-    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(e.atoms(Node, FinitePart, Implicit), key=str))}
-    return coefficient_vanishes(e.xreplace(letters), DIGITS)
+    letters = {t: sp.Dummy(str(i)) for i, t in enumerate(sorted(parts_of(e, (Node, FinitePart, Implicit)), key=str))}
+    return coefficient_vanishes(put_in(e, letters), DIGITS)
 
 
 def closed(e: sp.Expr) -> sp.Expr:
     """Expectations in closed form where they have one, of functions that kernels have: others are no shorter than what they state."""
-    return e.replace(lambda t: isinstance(t, Node), lambda t: t if (value := t.doit()).has(*BY_DIGITS) else value)
+    return rewritten(e, lambda t: isinstance(t, Node), lambda t: t if (value := t.doit()).has(*BY_DIGITS) else value)
 
 
 def agree(first: sp.Expr, second: sp.Expr) -> bool:
@@ -101,8 +102,8 @@ def sign(e: sp.Expr) -> int | None:
 
 
 def _numeric_sign(e: sp.Expr) -> int:
-    rough = sp.N(e, 8)  # expectations to more digits take several times as long
-    return _sign_of(rough if abs(rough) > CLEAR else sp.N(e, 25))
+    rough = valued(e, 8)  # expectations to more digits take several times as long
+    return _sign_of(rough if abs(rough) > CLEAR else valued(e, 25))
 
 
 def _sign_of(value: Any) -> int:

@@ -16,14 +16,14 @@ from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, norm
 from meanfield.gaussian.panels import CAP, Panel, resolved
 from meanfield.gaussian.tails import mean_of_tails
 
-__all__ = ["mean_of_pair", "points_within"]
+__all__ = ["Points", "Sampled", "mean_of_pair", "points_within", "sampled_on", "smoothed"]
 
 Floats = NDArray[np.float64]
 
 
-def points_within(reach: mp.mpf, eps: mp.mpf, nats: float) -> int:
-    """On how many points in x on either side of 0 `mean_of_pair` sums."""
-    longest = 2 * mp.pi / mp.sqrt(2 * (nats + 4) * (2 - eps) / eps)
+def points_within(reach: mp.mpf, eps: mp.mpf, nats: float, factors: int = 2) -> int:
+    """On how many points in x on either side of 0 the product of so many conditional means is summed."""
+    longest = 2 * mp.pi / mp.sqrt(2 * (nats + 4) * (1 + factors * (1 - eps) / eps))
     return int(mp.ceil(reach / longest))
 
 
@@ -41,12 +41,12 @@ def mean_of_pair(first: Line, second: Line, eps: mp.mpf, nats: float, numbers: N
         return mean_of_tails(first, second, eps, nats, numbers)
     count = points_within(reach, eps, nats)
     h = reach / count
-    points = _Points(h, count, eps)
-    sampled = [_sampled(f, m, points, reach, nats, numbers) for f, m in zip(functions, marks, strict=True)]
+    points = Points(h, count, eps)
+    sampled = [sampled_on(f, m, points, reach, nats, numbers) for f, m in zip(functions, marks, strict=True)]
     turn = slice(None) if _unsigned(second, first) == second else slice(None, None, -1)
     f, g = sampled[0], sampled[-1]
     floor = float((f.least + g.least[turn] + points.weights).max()) - nats - _terms(f, g, points)
-    means = [_smoothed(s, other.most[turn], floor, points, numbers) for s, other in ((f, g), (g, f))[: len(sampled)]]
+    means = [smoothed(s, other.most[turn], floor, points, numbers) for s, other in ((f, g), (g, f))[: len(sampled)]]
     density, step, total = normal_density(numbers, numbers.of(1)), numbers.of(h), numbers.of(0)
     for i, (a, b) in enumerate(zip(means[0], means[-1][turn], strict=True)):
         if a is not None and b is not None:
@@ -60,7 +60,7 @@ def _unsigned(line: Line, like: Line) -> Line:
 
 
 @dataclass(frozen=True)
-class _Points:
+class Points:
     """x = h i, i = -count ... count, each the middle sqrt(r) x of a normal density of variance eps."""
 
     h: mp.mpf
@@ -86,7 +86,7 @@ class _Points:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampled:
+class Sampled:
     """A function on panels, ln of its largest share on each, and of the shares at every point: none is more, and one is no less."""
 
     panels: list[Panel]
@@ -95,7 +95,7 @@ class _Sampled:
     least: Floats
 
 
-def _sampled(f: Function, marks: Landmarks, points: _Points, reach: mp.mpf, nats: float, numbers: Numbers) -> _Sampled:
+def sampled_on(f: Function, marks: Landmarks, points: Points, reach: mp.mpf, nats: float, numbers: Numbers) -> Sampled:
     s = mp.sqrt(points.eps)
     bound = (mp.sqrt(1 - points.eps) + s) * reach
     found = resolved([f], breaks_between([marks], -bound, bound), min(CAP * s, mp.mpf(CAP)), nats, numbers, fall)
@@ -106,19 +106,19 @@ def _sampled(f: Function, marks: Landmarks, points: _Points, reach: mp.mpf, nats
         sizes.append(size)
         most = np.maximum(most, points.sizes(size, *_ends(p, numbers)))
         least = np.maximum(least, points.sizes(size, where, where))
-    return _Sampled(found, sizes, most, least)
+    return Sampled(found, sizes, most, least)
 
 
 def _ends(p: Panel, numbers: Numbers) -> tuple[float, float]:
     return float(numbers.middle(p.low)), float(numbers.middle(p.high))
 
 
-def _terms(f: _Sampled, g: _Sampled, points: _Points) -> float:
+def _terms(f: Sampled, g: Sampled, points: Points) -> float:
     """ln of how many products there are of a node of each at a point"""
     return math.log(2 * points.count + 1) + sum(math.log(sum(len(p.nodes) for p in s.panels) or 1) for s in (f, g))
 
 
-def _smoothed(f: _Sampled, other: Floats, floor: float, points: _Points, numbers: Numbers) -> list[Number | None]:
+def smoothed(f: Sampled, other: Floats, floor: float, points: Points, numbers: Numbers) -> list[Number | None]:
     """E_xi f(sqrt(r) x + sqrt(eps) xi) at every point where its product with the other one, of at most those sizes, counts: is above the
     floor; of the nodes that count there"""
     ah, variance, count = numbers.of(points.step), numbers.of(points.eps), points.count

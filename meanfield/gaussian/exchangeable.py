@@ -12,15 +12,19 @@ f by \dot f where it has a parameter, and E \prod_t h_t(u_t) by \sum_t E [h_t'(u
 from __future__ import annotations
 
 from functools import reduce
+from operator import mul
 from typing import Any
 
 import mpmath as mp
 import sympy as sp
 from sympy import S
 
+from meanfield.gaussian.arithmetic import Number
+from meanfield.gaussian.common_part import Common, Given
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.precise import mean_of
+from meanfield.gaussian.parities import is_even, is_odd
+from meanfield.gaussian.precise import NEAR, mean_of
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
@@ -61,11 +65,26 @@ class _Moment(Node):
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         return None, {}
 
+    @property
+    def functions(self) -> tuple[sp.Expr, ...]:
+        """What the moment is made of: f, and f' where it is."""
+        return (self.integrand, slope(self.integrand)) if any(j for _, j in self.powers) else (self.integrand,)
+
     def _integrate(self, prec: int) -> mp.mpf:
-        """the trapezoidal rule in the common part, halved until it settles"""
+        """0 by parity, or the average over the common part; next to equal tokens, where nothing cancels, of means at each of its values"""
         ratio = sp.N(self.gap / self.variance, 20)
         if ratio > 1:
             raise ArithmeticError(f"{self}: expected a gap of at most the variance, beyond which the tokens have nothing in common")
+        of_f, of_slope = (sum(powers) for powers in zip(*self.powers, strict=True))
+        if (is_odd(self.integrand) and of_f % 2) or (is_even(self.integrand) and of_slope % 2):
+            return mp.mpf(0)
+        if ratio >= NEAR:
+            common = Common(self.variance, self.gap, self.functions, of_f + of_slope, len(self.powers))
+            return common.mean(self._given, prec, self)
+        return self._halved(prec, ratio)
+
+    def _halved(self, prec: int, ratio: sp.Expr) -> mp.mpf:
+        """the trapezoidal rule in the common part, halved until it settles"""
         work = prec + 20 + (2 * max(0, int(-sp.log(ratio, 2))) if self.spread else 0)
         with mp.workprec(work):
             a = mp.sqrt(mp.mpf(sp.N(self.variance - self.gap, mp.mp.dps)._mpf_))
@@ -74,18 +93,20 @@ class _Moment(Node):
             for turn in range(7):
                 offset = 0 if turn == 0 else step
                 points = [offset + k * step * (1 if turn == 0 else 2) for k in range(-int(window / step) - 1, int(window / step) + 2)]
-                total += mp.fsum(self._given(a * t, work) * mp.npdf(t) for t in points if abs(t) <= window)
+                total += mp.fsum(self._given(self._means(a * t, work), a * t) * mp.npdf(t) for t in points if abs(t) <= window)
                 value = total * step
                 if before is not None and abs(value - before) <= abs(value) * mp.ldexp(1, -prec // 2 - 2):
                     return value
                 before, step = value, step / 2
         raise ArithmeticError(f"{self} could not be certified to {mp.libmp.prec_to_dps(prec)} digits: its factors vary too fast")
 
-    def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
-        raise NotImplementedError
+    def _means(self, common: mp.mpf, prec: int) -> Given:
+        centre = sp.Rational(str(mp.nstr(common, mp.mp.dps)))
+        return lambda g: mean_of(g, centre, self.gap, prec)
 
-    def _mean(self, g: sp.Expr, common: mp.mpf, prec: int) -> mp.mpf:
-        return mean_of(g, sp.Rational(str(mp.nstr(common, mp.mp.dps))), self.gap, prec)
+    def _given(self, mean: Given, common: Number) -> Number:
+        """what is averaged, of means given a value of the common part"""
+        raise NotImplementedError
 
     def _sympystr(self, printer: Any) -> str:
         names = ", ".join(str(power) for power in self.powers)
@@ -167,21 +188,14 @@ class Exchangeable(_Moment):
         with mp.workprec(prec + 10):
             return mp.mpf(continued.evalf(mp.libmp.prec_to_dps(prec + 10))._to_mpmath(prec + 10))  # an int of 0
 
-    def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
-        """the product of conditional means and covariance at a value of the common part"""
-
-        def mean(power: Power) -> mp.mpf:
-            return self._mean(_monomial(self.integrand, power), common, prec)
-
-        powers = self.powers
-        held = powers[:-2] if self.spread else powers
-        result = mp.mpf(1)
-        for power in held:
-            result *= mean(power)
+    def _given(self, mean: Given, common: Number) -> Number:
+        """the product of conditional means and covariance"""
+        powers, f = self.powers, self.integrand
+        factors = [mean(_monomial(f, power)) for power in (powers[:-2] if self.spread else powers)]
         if self.spread:
             one, two = powers[-2:]
-            result *= mean(_times(one, two)) - mean(one) * mean(two)
-        return result
+            factors.append(mean(_monomial(f, _times(one, two))) - mean(_monomial(f, one)) * mean(_monomial(f, two)))
+        return reduce(mul, factors)
 
 
 def _token(printer: Any, power: Power, index: int) -> str:
@@ -255,25 +269,32 @@ class ExchangeableSlope(_Moment):
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         return sp.Derivative(self, s, evaluate=False)
 
-    def _given(self, common: mp.mpf, prec: int) -> mp.mpf:
+    def _given(self, mean: Given, common: Number) -> Number:
         """the derivative of a product of conditional means, the last two of which may be a covariance"""
-        f, rate, steady = self.integrand, self.rate, S.One if self.along == (0, 0) else S.Zero
         v, gap = self.variance, self.gap
-        drift, spin = (self.along[0] - self.along[1]) / (2 * (v - gap)), self.along[1] / (2 * gap)
-        centre = sp.Rational(str(mp.nstr(common, mp.mp.dps)))
-        moving = centre * drift + (x - centre) * spin + steady
+        spin = self.along[1] / (2 * gap)
+        drift = (self.along[0] - self.along[1]) / (2 * (v - gap)) - spin
 
-        def both(power: Power) -> tuple[mp.mpf, mp.mpf]:
-            i, j = power
-            turned = i * _monomial(f, (i - 1, j)) * rate if i else S.Zero
-            turned += j * _monomial(f, (i, j - 1)) * slope(rate) if j else S.Zero
-            return tuple(self._mean(g, common, prec) if g != 0 else mp.mpf(0) for g in (_monomial(f, power), turned * moving))
+        def both(power: Power) -> tuple[Number, Number]:
+            turned = self._turned(power)
+            if turned == 0:
+                return mean(_monomial(self.integrand, power)), 0
+            if self.along == (0, 0):
+                return mean(_monomial(self.integrand, power)), mean(turned)
+            moved = common * mean(drift * turned) + (mean(spin * x * turned) if spin != 0 else 0)
+            return mean(_monomial(self.integrand, power)), moved
 
         held = [both(power) for power in (self.powers[:-2] if self.spread else self.powers)]
         if self.spread:
             (one, a), (two, b), (product, c) = (both(power) for power in (*self.powers[-2:], _times(*self.powers[-2:])))
             held.append((product - one * two, c - a * two - one * b))
-        return mp.fsum(dot * mp.fprod(m for r, (m, _) in enumerate(held) if r != t) for t, (_, dot) in enumerate(held))
+        return sum(dot * reduce(mul, [m for r, (m, _) in enumerate(held) if r != t], 1) for t, (_, dot) in enumerate(held))
+
+    def _turned(self, power: Power) -> sp.Expr:
+        """the slope of a power of f and f' by what f moves along"""
+        f, rate, (i, j) = self.integrand, self.rate, power
+        turned = i * _monomial(f, (i - 1, j)) * rate if i else S.Zero
+        return turned + (j * _monomial(f, (i, j - 1)) * slope(rate) if j else S.Zero)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         variance, gap = self.along

@@ -146,7 +146,7 @@ def test_numbers_that_decide_and_what_cannot_be_asked() -> None:
     assert seen.law.gap.kind == "bounded"
     assert seen.agrees
     assert seen.fits
-    assert "no expansion" in mf.growth(mf.Residual(mf.LayerNorm() >> mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
+    assert "no expansion" in mf.growth(mf.Residual(mf.GAU(mf.silu, n=8, s=16, d=64, e=128))).q.reason
     hard = mf.growth(mf.mlp(mf.Activation(sp.Max(-1, sp.Min(1, x))), 1, 0))  # what it cuts off is exponentially rare
     assert (hard.q.kind, hard.q.exponent, hard.q.coefficient) == ("logarithmic", -1, sp.Rational(1, 2))
     root = mf.growth(mf.Residual(mf.Activate(mf.Activation(sp.root(1 + x**2, 4) * sp.log(2 + x**2))) >> mf.Linear(1, 0)))
