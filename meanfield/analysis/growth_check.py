@@ -130,6 +130,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
         values = {**given, **fixed}
         return ends_of(rec, depth, q, gap, values, PATIENCE) if varies else _run(rec, depth, q, gap, values, exponential)
 
+    begin = time.process_time()
     try:
         run = run_from(*start)
     except Unsupported:  # K alone may have no numbers
@@ -137,6 +138,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
             raise
         single, start = True, (start[0], None)
         run = run_from(*start)
+    took = time.process_time() - begin
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
@@ -151,7 +153,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
     if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
         ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
-        if far or _takes(rec, ended, {**given, **fixed}) * ONE_BY_ONE / SEEN <= PATIENCE:
+        seconds = 2 * took if far else _takes(rec, ended, {**given, **fixed}) * ONE_BY_ONE / SEEN
+        if seconds <= PATIENCE:
             found = _deeper(law, rec, start, {**given, **fixed}, free, found, far)
     return Check(law, free, tuple(found), run)
 

@@ -14,7 +14,7 @@ from meanfield.analysis.growth_faint import faint_laws
 from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
 from meanfield.analysis.growth_merging import merging
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
-from meanfield.analysis.growth_place import expressions, place
+from meanfield.analysis.growth_place import check_numbers, expressions, place
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
@@ -51,6 +51,7 @@ def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
         check_expandable(e for s in stages for e in expressions(s))
+        check_numbers(stages)
         infinite = _infinite(stages)
         if infinite is not None:
             return *laws([_with(s, s.law.output, sp.eye(2)) for s in stages])[:2], infinite

@@ -184,7 +184,8 @@ def growth(net: Block, **parameters: Any) -> GrowthLaw:
     -------
     GrowthLaw with .q, .gap and .apjn, each a Growth; where there is no answer its kind is "undetermined" and `reason` says why. Where
     that is the value of one parameter, .cases has the law on both sides of it. The laws are those from q = 1; where all parameters are
-    numbers and q goes elsewhere from other starts, the reason of q says from which and where to.
+    numbers and q goes elsewhere from other starts, the reason of q says from which and where to. A gated attention unit, behind or before a
+    norm, takes numbers for all its parameters (up to a minute).
 
     Raises
     ------

@@ -13,13 +13,15 @@ from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, at_gap
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
+from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.reasons import Reason
+from meanfield.gaussian.shared_parts import parts_of
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["expressions", "letters", "place"]
+__all__ = ["check_numbers", "expressions", "letters", "place"]
 
 x = known("x")
 
@@ -50,6 +52,14 @@ def expressions(stage: Stage) -> tuple[sp.Expr, ...]:
     """What the laws of a stage are written in."""
     law = stage.law
     return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
+
+
+def check_numbers(stages: Sequence[Stage]) -> None:
+    """Refuse parameters beside moments of many tokens: in letters their formulas are endless."""
+    many = [s for s in stages if any(parts_of(e, Exchangeable) for e in expressions(s))]
+    names = {s.name for stage in many for s in letters(stage) - _own(stage)} - {"L", "l"}
+    if names:
+        raise Undetermined(Reason("moments of many tokens are followed in numbers alone", bind=tuple(sorted(names))))
 
 
 def _far(stages: Sequence[Stage], direction: int) -> tuple[Repeat, Motion | None]:

@@ -281,7 +281,7 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
 
 def _is_no_drift(apart: sp.Expr) -> bool:
     """whether inputs that are independent stay so"""
-    return vanishes(apart.doit()) if apart.free_symbols else bool(abs(valued(apart, 20)) < TOUCHING)
+    return vanishes(apart.doit() if apart.free_symbols else valued(apart, 25))
 
 
 def is_one(factor: sp.Expr) -> bool:

@@ -86,3 +86,8 @@ def test_why_a_unit_without_a_norm_has_no_law() -> None:
     law = mf.growth(mf.Residual(unit(mf.silu)))
     assert law.q.kind == "undetermined"
     assert "variance grows or vanishes" in str(law)
+
+
+def test_a_unit_with_open_sizes_says_what_to_bind() -> None:
+    net = mf.Residual(mf.RMSNorm() >> mf.GAU(mf.relu, d=96, e=192))
+    assert mf.growth(net).q.reason == "moments of many tokens are followed in numbers alone: bind n, s"
