@@ -34,7 +34,7 @@ _ALIKE = (
 _FUNCTIONS = {getattr(sp, name): getattr(mp, name) for name in _ALIKE}
 #: digits beyond those asked for: so many may be lost on the way
 _BEYOND = (12, 24, 48, 96, 192)
-#: digits by which the value of a sum falls, with as many more in its terms, where it is 0
+#: digits by which the value of a sum falls at least, with more in its terms each time, where it is 0
 _FALLEN = 8
 
 
@@ -45,19 +45,23 @@ def numbered(e: sp.Expr, digits: int) -> sp.Expr:
     >>> numbered(sp.sqrt(2) * sp.exp(sp.pi), 20)
     32.725881363983605827
     """
-    before: mp.mpf | None = None
+    before, falls = None, True
     for beyond in _BEYOND:
         with mp.workdps(digits + beyond):
             value = _part(e, {})
             if not isinstance(value, mp.mpf) or not mp.isfinite(value):
-                break
+                return sp.N(e, digits)
             if before is not None:
-                fallen = abs(value) <= mp.mpf(10) ** -_FALLEN * abs(before) and abs(value) < mp.mpf(10) ** -digits
-                if fallen or abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value):
-                    prec = mp.libmp.dps_to_prec(digits)
-                    return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
+                if abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value):
+                    return _rounded(value, digits)
+                falls &= abs(value) <= mp.mpf(10) ** -_FALLEN * abs(before)
             before = value
-    return sp.N(e, digits)
+    return _rounded(before, digits) if falls else sp.N(e, digits)
+
+
+def _rounded(value: mp.mpf, digits: int) -> sp.Float:
+    prec = mp.libmp.dps_to_prec(digits)
+    return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
 
 
 def _part(e: Any, known: dict[Any, Any]) -> Any:

@@ -75,7 +75,7 @@ def _points(common: Common, nats: float, bits: int, numbers: Numbers) -> tuple[P
     return Points(reach / count, count, eps), reach
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _means(variance: sp.Expr, g: sp.Expr, points: Points, reach: mp.mpf, nats: float, bits: int, numbers: Numbers) -> Sequence[Number]:
     """E[g(u) | x] at the points, each to its own last digits, deltas of g among it"""
     rest, found = deltas(g) if g.has(sp.DiracDelta) else (g, [])
