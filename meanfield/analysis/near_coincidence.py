@@ -77,10 +77,11 @@ def small_gap_of_several(factors: Sequence[sp.Expr], spread: bool, v: sp.Expr, d
 
         -d \sum_{s < t} E h_s'(u) h_t'(u) \prod_{r \ne s, t} h_r(u);
 
-    for a spread, the covariance of the last two given what is common, d E h_{m-1}' h_m' \prod h_r. Jumps are felt as sqrt(d).
+    for a spread, the covariance of the last two given what is common, d E h_{m-1}' h_m' \prod h_r. Jumps are felt as sqrt(d), and roots no
+    more than that.
     """
     slopes = [slope(h) for h in factors]
-    if any(s.has(sp.DiracDelta) for s in slopes):
+    if any(s.has(sp.DiracDelta) for s in slopes) or any(map(_has_roots, factors)):
         return REST * sp.sqrt(d)
     count = len(factors)
     pairs = [(count - 2, count - 1)] if spread else list(combinations(range(count), 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mpmath as mp
@@ -48,11 +49,13 @@ def numbered(e: sp.Expr, digits: int) -> sp.Expr:
     before, falls = None, True
     for beyond in _BEYOND:
         with mp.workdps(digits + beyond):
-            value = _part(e, {})
+            cancelled: set[bool] = set()
+            value = _part(e, {}, cancelled)
             if not isinstance(value, mp.mpf) or not mp.isfinite(value):
                 return sp.N(e, digits)
             if before is not None:
-                if abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value):
+                alike = abs(value - before) <= mp.mpf(10) ** (-digits - 4) * abs(value)
+                if alike and (not cancelled or beyond == _BEYOND[-1]):
                     return _rounded(value, digits)
                 falls &= abs(value) <= mp.mpf(10) ** -_FALLEN * abs(before)
             before = value
@@ -64,24 +67,28 @@ def _rounded(value: mp.mpf, digits: int) -> sp.Float:
     return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
 
 
-def _part(e: Any, known: dict[Any, Any]) -> Any:
-    """a part at the precision of mpmath, and of all its parts what is known by now"""
+def _part(e: Any, known: dict[Any, Any], cancelled: set[bool]) -> Any:
+    """a part at the precision of mpmath, and of all its parts what is known by now; `cancelled` tells of sums that lost all digits"""
     if e not in known:
-        known[e] = _computed(e, known)
+        known[e] = _computed(e, lambda a: _part(a, known, cancelled), cancelled)
     return known[e]
 
 
-def _computed(e: Any, known: dict[Any, Any]) -> Any:
+def _computed(e: Any, part: Callable[[Any], Any], cancelled: set[bool]) -> Any:
     if e.is_Rational:
         return mp.mpf(e.p) / e.q
     if e.is_Add:
-        return mp.fsum(_part(a, known) for a in e.args)
+        terms = [part(a) for a in e.args]
+        total = mp.fsum(terms)
+        if abs(total) <= mp.ldexp(max(map(abs, terms)), 8 - mp.mp.prec):
+            cancelled.add(True)
+        return total
     if e.is_Mul:
-        return mp.fprod(_part(a, known) for a in e.args)
+        return mp.fprod(map(part, e.args))
     if e.is_Pow and e.exp.is_Rational:
-        return mp.power(_part(e.base, known), mp.mpf(e.exp.p) / e.exp.q)
+        return mp.power(part(e.base), mp.mpf(e.exp.p) / e.exp.q)
     if e.func in _FUNCTIONS:
-        return _FUNCTIONS[e.func](*(_part(a, known) for a in e.args))
+        return _FUNCTIONS[e.func](*map(part, e.args))
     if isinstance(e, Elementary):
-        e = e.func(*(sp.Float._new(mp.mpmathify(_part(a, known))._mpf_, mp.mp.prec) for a in e.args))
+        e = e.func(*(sp.Float._new(mp.mpmathify(part(a))._mpf_, mp.mp.prec) for a in e.args))
     return mp.mpmathify(sp.N(e, mp.mp.dps + 2)._to_mpmath(mp.mp.prec))

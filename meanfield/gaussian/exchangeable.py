@@ -24,7 +24,7 @@ from meanfield.gaussian.common_part import Common, Given
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_even, is_odd
-from meanfield.gaussian.precise import NEAR, mean_of
+from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.slopes import slope
 from meanfield.symbols import known
 
@@ -32,6 +32,8 @@ __all__ = ["MOST", "Exchangeable", "ExchangeableSlope", "Power"]
 
 x, y = known("x"), known("y")
 
+#: gap beside variance below which a sum over what is common takes more points than its smooth means ask for
+NEAR = 1e-4
 #: exponents of f and of f'
 Power = tuple[int, int]
 #: most factors of a moment
@@ -75,13 +77,17 @@ class _Moment(Node):
         ratio = sp.N(self.gap / self.variance, 20)
         if ratio > 1:
             raise ArithmeticError(f"{self}: expected a gap of at most the variance, beyond which the tokens have nothing in common")
-        of_f, of_slope = (sum(powers) for powers in zip(*self.powers, strict=True))
-        if (is_odd(self.integrand) and of_f % 2) or (is_even(self.integrand) and of_slope % 2):
+        if self._is_odd():
             return mp.mpf(0)
-        if ratio >= NEAR:
-            common = Common(self.variance, self.gap, self.functions, of_f + of_slope, len(self.powers))
+        if float(ratio) >= NEAR:
+            common = Common(self.variance, self.gap, self.functions, sum(map(sum, self.powers)), len(self.powers))
             return common.mean(self._given, prec, self)
         return self._halved(prec, ratio)
+
+    def _is_odd(self) -> bool:
+        """whether all variables with their signs turned give the opposite"""
+        of_f, of_slope = (sum(powers) for powers in zip(*self.powers, strict=True))
+        return bool((is_odd(self.integrand) and of_f % 2) or (is_even(self.integrand) and of_slope % 2))
 
     def _halved(self, prec: int, ratio: sp.Expr) -> mp.mpf:
         """the trapezoidal rule in the common part, halved until it settles"""
@@ -290,9 +296,15 @@ class ExchangeableSlope(_Moment):
             held.append((product - one * two, c - a * two - one * b))
         return sum(dot * reduce(mul, [m for r, (m, _) in enumerate(held) if r != t], 1) for t, (_, dot) in enumerate(held))
 
+    def _is_odd(self) -> bool:
+        """a parameter may take a parity away"""
+        return self.along != (0, 0) and super()._is_odd()
+
     def _turned(self, power: Power) -> sp.Expr:
         """the slope of a power of f and f' by what f moves along"""
         f, rate, (i, j) = self.integrand, self.rate, power
+        if self.along != (0, 0):
+            return slope(_monomial(f, power))
         turned = i * _monomial(f, (i - 1, j)) * rate if i else S.Zero
         return turned + (j * _monomial(f, (i, j - 1)) * slope(rate) if j else S.Zero)
 

@@ -9,6 +9,7 @@ import meanfield as mf
 from meanfield.analysis import growth_place
 from meanfield.analysis.implicit import CorrelationRoot
 from meanfield.analysis.shared_digits import numbered
+from meanfield.analysis.signs import sign
 
 NEAR_E = sp.Rational(str(sp.N(sp.E, 18)))
 
@@ -61,3 +62,20 @@ def test_the_direction_of_q_is_seen_in_few_digits(monkeypatch: pytest.MonkeyPatc
 def test_terms_that_cancel_are_looked_at_closely() -> None:
     seen = growth_place._seen(sp.exp(1) - NEAR_E)
     assert abs(seen / sp.N(sp.E - NEAR_E, 20) - 1) < 1e-3
+
+
+@pytest.mark.parametrize("power", [44, 47, 60])
+def test_what_is_left_has_all_its_digits(power: int) -> None:
+    left = sp.Rational(123456789, 10**power)
+    assert numbered(sp.sin(2) ** 2 + sp.cos(2) ** 2 - 1 + left, 15) == sp.N(left, 15)
+
+
+def test_a_sum_that_lost_its_digits_is_done_again() -> None:
+    assert abs(numbered(10**80 * (sp.cosh(sp.Rational(1, 10**40)) - 1), 15) - sp.Rational(1, 2)) < 1e-14
+    assert sign(sp.cosh(100) ** 2 - sp.sinh(100) ** 2 - 1) == 0
+
+
+def test_nothing() -> None:
+    nothing = sp.Add(sp.sqrt(2) + sp.sqrt(3), -sp.sqrt(5 + 2 * sp.sqrt(6)), evaluate=False)
+    assert abs(numbered(nothing, 20)) < sp.Float(10) ** -60
+    assert abs(numbered(sp.sin(2) ** 2 + sp.cos(2) ** 2 - 1, 20)) < sp.Float(10) ** -60

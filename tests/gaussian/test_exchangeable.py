@@ -194,3 +194,28 @@ def test_slopes() -> None:
         assert small[0] == pytest.approx(small[1], rel=1e-6)
     with pytest.raises(ValueError, match=r"a kink of .* moves"):
         Exchangeable(sp.Max(mf.x - s, 0), [(1, 0), (2, 0)], mf.q, mf.delta).diff(s)
+
+
+def test_digits_of_slopes_are_those_of_the_pass() -> None:
+    """where f is odd or even at one value of its parameter alone, and where a power of a slope jumps"""
+    a, apart = sp.Symbol("a", real=True), sp.Rational(1, 2)
+    for f, powers, at in (
+        (sp.tanh(mf.x - a), [(1, 0)] * 3, 0),
+        (sp.Max(mf.x, 0) + a * sp.Min(mf.x, 0), [(1, 1), (1, 0), (1, 0)], -1),
+    ):
+        slope = Exchangeable(f, powers, mf.q, mf.delta).diff(a)
+        exact = mf.evaluate(slope, q=1, delta=apart, a=at, digits=15)
+        assert float(exact) == pytest.approx(mf.evaluate(slope, q=1.0, delta=0.5, a=at), rel=1e-12)
+    leaky = mf.leaky_relu(sp.Rational(1, 10)).expression
+    for s in (mf.q, mf.delta):
+        slope = Exchangeable(leaky, [(0, 4), (1, 0), (1, 0)], mf.q, mf.delta).diff(s)
+        exact = mf.evaluate(slope, q=1, delta=apart, digits=15)
+        assert float(exact) == pytest.approx(mf.evaluate(slope, q=1.0, delta=0.5), rel=1e-12)
+
+
+def test_digits_next_to_equal_tokens() -> None:
+    """delta E phi^2 phi'^2 and on, on either side of where points of the common part are no more its own"""
+    node = Exchangeable(mf.relu.expression, [(2, 0), (1, 0), (1, 0)], 1, mf.delta, True)
+    for delta in (sp.Rational(1, 10**3), sp.Rational(1, 9_000)):
+        exact = mf.evaluate(node, delta=delta, digits=16)
+        assert float(exact) == pytest.approx(mf.evaluate(node, delta=float(delta)), rel=1e-12)
