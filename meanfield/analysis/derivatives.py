@@ -16,7 +16,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.guards import is_infinite
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.shared_parts import rewritten
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.symbols import known

@@ -32,8 +32,9 @@ from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.power_moments import power_near_one
 from meanfield.gaussian.reasons import Reason
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
-from meanfield.gaussian.shared_parts import put_in, rewritten
+from meanfield.gaussian.shared_parts import put_in
 from meanfield.symbols import known
 
 __all__ = ["REST", "Limit", "NoExpansion", "check_expandable"]

@@ -13,8 +13,9 @@ from sympy import Rational
 from meanfield.analysis.implicit import CorrelationRoot, Implicit, VarianceRoot, valued
 from meanfield.gaussian.expectation import BY_DIGITS, Expectation, Node
 from meanfield.gaussian.finite_parts import FinitePart
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.series import REST
-from meanfield.gaussian.shared_parts import parts_of, put_in, rewritten
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.symbols import real

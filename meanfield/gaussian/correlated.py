@@ -16,7 +16,7 @@ from meanfield.gaussian.lines import Line, breaks_between, extent_of, fall, norm
 from meanfield.gaussian.panels import CAP, Panel, resolved
 from meanfield.gaussian.tails import mean_of_tails
 
-__all__ = ["Points", "Sampled", "mean_of_pair", "points_within", "sampled_on", "smoothed"]
+__all__ = ["Points", "mean_of_pair", "points_within", "sampled_on", "smoothed"]
 
 Floats = NDArray[np.float64]
 

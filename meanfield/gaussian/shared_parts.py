@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import sympy as sp
 
-__all__ = ["parts_of", "put_in", "rewritten"]
+__all__ = ["parts_of", "put_in"]
 
 
 def parts_of(e: sp.Basic, kind: type[sp.Basic] | tuple[type[sp.Basic], ...]) -> set[sp.Basic]:
@@ -34,26 +34,6 @@ def put_in(e: sp.Basic, values: Mapping[sp.Basic, sp.Basic]) -> sp.Basic:
     x*exp(x)
     """
     return _put(e, dict(values)) if values else e
-
-
-def rewritten(e: sp.Basic, wanted: Callable[[sp.Basic], bool], rule: Callable[[sp.Basic], sp.Basic]) -> sp.Basic:
-    """What a rule makes of the wanted parts, those within others first, as `e.replace(wanted, rule)` has it.
-
-    >>> import sympy as sp
-    >>> x = sp.Symbol("x")
-    >>> rewritten(sp.sin(x) * sp.exp(sp.sin(x)), lambda t: isinstance(t, sp.sin), lambda t: t.args[0])
-    x*exp(x)
-    """
-    done: dict[sp.Basic, sp.Basic] = {}
-
-    def made(part: sp.Basic) -> sp.Basic:
-        if part not in done:
-            args = [made(a) for a in part.args]
-            new = part if all(a is b for a, b in zip(args, part.args, strict=True)) else part.func(*args)
-            done[part] = rule(new) if wanted(new) else new
-        return done[part]
-
-    return made(e)
 
 
 def _put(e: sp.Basic, done: dict[sp.Basic, sp.Basic]) -> sp.Basic:
