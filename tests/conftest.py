@@ -10,6 +10,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -77,6 +78,17 @@ def clear_caches() -> None:
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
     clear_cache()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT is a KeyboardInterrupt, whatever the tests were started by, and none is lost: one that arrives while rubbish is collected
+    is raised in the first Python code after that, where Hypothesis counts the time it took, and nothing can be raised out of there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
+    yield
+    gc.enable()
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -46,35 +46,29 @@ def test_minutes_by_quadrature_are_refused_whatever_is_kept(depth: int) -> None:
     assert time.process_time() - begin < 60
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process on Windows")
 def test_derivatives_hear_the_user() -> None:
     mf.sensitivity(mf.mlp(mf.tanh), 300, with_respect_to="sigma_w", **TANH)  # what is made first is there
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever started the tests may have it ignored
     began = time.perf_counter()
-    try:
-        threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
-            mf.sensitivity(mf.mlp(mf.tanh), 10**5, with_respect_to="sigma_w", **TANH)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        mf.sensitivity(mf.mlp(mf.tanh), 10**5, with_respect_to="sigma_w", **TANH)
     assert time.perf_counter() - began < 60
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process on Windows")
 def test_a_large_grid_hears_the_user() -> None:
     """within a second, wherever in some 30,000 parts of a grid that is"""
     weights = np.linspace(0.9, 2.0, 4_000_000)
     mf.propagate(mf.mlp(mf.tanh), 5, 1.0, c=0.6, sigma_w=weights[:100], sigma_b=0.1, record="last")  # what is made first is there
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        for seconds in (0.3, 1.5):
-            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-            begin = time.perf_counter()
-            with pytest.raises(KeyboardInterrupt):
-                mf.propagate(mf.mlp(mf.tanh), 1000, 1.0, c=0.6, sigma_w=weights, sigma_b=0.1, record="last")
-            assert time.perf_counter() - begin < seconds + 10  # the machine may be busy
-    finally:
-        signal.signal(signal.SIGINT, before)
+    for seconds in (0.3, 1.5):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            mf.propagate(mf.mlp(mf.tanh), 1000, 1.0, c=0.6, sigma_w=weights, sigma_b=0.1, record="last")
+        assert time.perf_counter() - begin < seconds + 10  # the machine may be busy
 
 
 def _steep() -> mf.Block:

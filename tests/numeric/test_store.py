@@ -255,6 +255,7 @@ def test_a_write_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_does_not_wait_for_what_hears_none() -> None:
     """LLVM, on a thread of `aside` or in a part of `share`"""
     go, halted = threading.Event(), []
@@ -262,15 +263,12 @@ def test_an_interrupt_does_not_wait_for_what_hears_none() -> None:
         begun = time.monotonic()
         with pytest.raises(KeyboardInterrupt), threads.aside(lambda: go.wait(20)):
             raise KeyboardInterrupt
-        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        timer.start()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             threads.share(lambda part: go.wait(20), range(3), "parts", lambda: halted.append(True))
         assert time.monotonic() - begun < 5
         assert halted == [True]
     finally:
-        signal.signal(signal.SIGINT, before)
         go.set()
 
 
