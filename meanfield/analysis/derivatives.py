@@ -66,7 +66,7 @@ def _moments(node: Exchangeable) -> tuple[Moment, ...]:
 
 def shortened(e: sp.Expr) -> sp.Expr:
     """The expression with symbols for moments of many tokens."""
-    return e.replace(lambda t: isinstance(t, Exchangeable), lambda t: _moments(t)[0])
+    return rewritten(e, lambda t: isinstance(t, Exchangeable), lambda t: _moments(t)[0])
 
 
 def named(e: sp.Expr) -> sp.Expr:

@@ -14,7 +14,7 @@ from meanfield.analysis.growth_faint import faint_laws
 from meanfield.analysis.growth_logarithms import fed, power_beside_logarithms, stretched_rate
 from meanfield.analysis.growth_merging import merging
 from meanfield.analysis.growth_modes import as_undetermined, competing, fastest, gap_steps, steps_law, unknown, unknown_law
-from meanfield.analysis.growth_place import check_numbers, expressions, place
+from meanfield.analysis.growth_place import check, place
 from meanfield.analysis.growth_rates import (
     Approach,
     Motion,
@@ -35,7 +35,7 @@ from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.growth_settled import settled
 from meanfield.analysis.growth_stretched import stretched
 from meanfield.analysis.growth_uniform import carried, check_fading, check_steady, check_uniform, decay
-from meanfield.analysis.limits import REST, NoExpansion, check_expandable
+from meanfield.analysis.limits import REST, NoExpansion
 from meanfield.analysis.repeats import Repeat, Terms, small
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.blocks.laws import Signal
@@ -50,8 +50,7 @@ __all__ = ["laws"]
 def laws(stages: Sequence[Stage]) -> tuple[Growth, Growth, Growth]:
     """The laws of q, 1 - c and J of a repeat that stays the same. Raises Together where they are of the joint map."""
     try:
-        check_expandable(e for s in stages for e in expressions(s))
-        check_numbers(stages)
+        check(stages)
         infinite = _infinite(stages)
         if infinite is not None:
             return *laws([_with(s, s.law.output, sp.eye(2)) for s in stages])[:2], infinite

@@ -11,17 +11,18 @@ from sympy import S
 from meanfield.analysis.growth_faint import faint_motion
 from meanfield.analysis.growth_rates import Beyond, Motion, Undetermined, at_gap, motion, tidied
 from meanfield.analysis.implicit import TOUCHING, VarianceRoot, valued_parts
+from meanfield.analysis.limits import EXPANDED, OTHER, NoExpansion
 from meanfield.analysis.repeats import Repeat, expanded, stepped
 from meanfield.analysis.signs import GAP, closed, vanishes
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.shared_parts import parts_of
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
-__all__ = ["check_numbers", "expressions", "letters", "place"]
+__all__ = ["check", "letters", "place"]
 
 x = known("x")
 
@@ -45,18 +46,22 @@ _NONE = sp.Float("1e-15")
 
 def letters(stage: Stage) -> set[sp.Basic]:
     """The symbols of a stage."""
-    return set().union(*(e.free_symbols for e in expressions(stage)))
+    return set().union(*(e.free_symbols for e in _expressions(stage)))
 
 
-def expressions(stage: Stage) -> tuple[sp.Expr, ...]:
+def _expressions(stage: Stage) -> tuple[sp.Expr, ...]:
     """What the laws of a stage are written in."""
     law = stage.law
     return (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
 
 
-def check_numbers(stages: Sequence[Stage]) -> None:
-    """Refuse parameters beside moments of many tokens: in letters their formulas are endless."""
-    many = [s for s in stages if any(parts_of(e, Exchangeable) for e in expressions(s))]
+def check(stages: Sequence[Stage]) -> None:
+    """Refuse what would take minutes to no end: expectations that have no series, and parameters beside moments of many tokens, whose
+    formulas are endless in letters."""
+    nodes = {stage: set().union(*(parts_of(e, Node) for e in _expressions(stage))) for stage in stages}
+    if any(not isinstance(node, EXPANDED) for node in set().union(*nodes.values())):
+        raise NoExpansion(OTHER)
+    many = [stage for stage, found in nodes.items() if any(isinstance(node, Exchangeable) for node in found)]
     names = {s.name for stage in many for s in letters(stage) - _own(stage)} - {"L", "l"}
     if names:
         raise Undetermined(Reason("moments of many tokens are followed in numbers alone", bind=tuple(sorted(names))))

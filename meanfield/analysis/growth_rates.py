@@ -30,6 +30,7 @@ from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.reasons import Reason
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.numeric.printing import Unsupported
 
@@ -176,7 +177,7 @@ def at_gap(e: sp.Expr, gap: sp.Expr | None) -> sp.Expr:
         if e.free_symbols == {GAP} and not gap.free_symbols and parts_of(e, Exchangeable):  # long, and never closed
             return valued(put_in(e, {GAP: sp.Rational(str(sp.N(gap, 25)))}), 20)
         return put_in(e, {GAP: gap})
-    there = e.xreplace({GAP: S.Zero}).replace(_on_diagonal, _single)
+    there = rewritten(e.xreplace({GAP: S.Zero}), _on_diagonal, _single)
     if not there.has(sp.oo, sp.zoo, sp.nan, sp.DiracDelta):
         return there
     (a, _), c = next(iter(small(e).items()), ((S.One, 0), S.Zero))

@@ -13,20 +13,20 @@ n_V the density of u (from d/dp E f(u) g(v) = E f'(u) g'(v), and u - v ~ N(0, 2D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import sympy as sp
-from sympy import Rational, S
+from sympy import S
 
 from meanfield.analysis.implicit import valued
-from meanfield.analysis.near_coincidence import finite, small_gap, small_gap_of_several
+from meanfield.analysis.near_coincidence import small_gap, small_gap_of_several
+from meanfield.analysis.node_series import ORDER, narrow_terms, pair_terms, wide_terms
 from meanfield.analysis.signs import sign
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.expectation import FOR_READING, Expectation, Node
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.faint_means import Faint, faint_mean, faint_pair
 from meanfield.gaussian.finite_parts import FinitePart
-from meanfield.gaussian.harmonics import steady
 from meanfield.gaussian.local_expansions import at_infinity
 from meanfield.gaussian.logarithmic_moments import near_one
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
@@ -37,24 +37,15 @@ from meanfield.gaussian.series import LOG, REST, Letter, NoExpansion
 from meanfield.gaussian.shared_parts import put_in
 from meanfield.symbols import known
 
-__all__ = ["REST", "Limit", "NoExpansion", "check_expandable"]
+__all__ = ["EXPANDED", "OTHER", "REST", "Limit", "NoExpansion"]
 
 x, y, p, q, delta = (known(name) for name in ("x", "y", "p", "q", "delta"))
 
-#: how far expansions of expectations go, in powers of the variance, at least
-ORDER = 2
-
-#: why a node has none
+#: the expectations that have series, and why others have none
+EXPANDED = Exchangeable, Expectation, Gap, PairExpectation
 OTHER = "this expectation has no expansion here"
 
 _V, _D = sp.Dummy("V", positive=True), sp.Dummy("D", positive=True)
-
-
-def check_expandable(expressions: Iterable[sp.Expr]) -> None:
-    """Refuse expectations that have no expansion here, before numbers are asked of them: these take minutes."""
-    for e in expressions:
-        if any(not isinstance(t, (Exchangeable, Expectation, Gap, PairExpectation)) for t in e.atoms(Node)):
-            raise NoExpansion(OTHER)
 
 
 class Limit:
@@ -212,7 +203,7 @@ class Limit:
             node = Expectation(f, _V)
             slopes = [node, node.diff(_V), node.diff(_V, 2)]
             return sp.Add(*[d.xreplace({_V: v0}) * (v - v0) ** k / sp.factorial(k) for k, d in enumerate(slopes)]) + REST * (v - v0) ** 3
-        found, rest = _wide(f) if a > 0 else _narrow(f, self._taylor)
+        found, rest = wide_terms(f) if a > 0 else narrow_terms(f, self._taylor)
         value = sp.Add(*[self.letter(c) * v**e * sp.log(v) ** j for c, e, j in found]) + _left(v, rest)
         return value if rest.is_finite or a > 0 else value + self._faintly(v, lambda: faint_mean(f))
 
@@ -236,8 +227,7 @@ class Limit:
         value = node.conditioned()
         if value.has(sp.oo, sp.zoo):
             raise NoExpansion(node, " is infinite")
-        result: sp.Expr = value.replace(lambda t: isinstance(t, Node), self._node)
-        return result
+        return rewritten(value, lambda t: isinstance(t, Node), self._node)
 
     def _pair(self, f: sp.Expr, g: sp.Expr, variance: sp.Expr, gap_: sp.Expr, gap: bool) -> sp.Expr:
         (a, v0, v), (b, d0, d) = self._leading(variance), self._leading(gap_)
@@ -250,11 +240,11 @@ class Limit:
                 return near
         if b < a:
             value = small_gap(f, g, v, d)
-            return (-value if gap else self._single(f * g, variance) + value).replace(lambda t: isinstance(t, Node), self._node)
+            return rewritten(-value if gap else self._single(f * g, variance) + value, lambda t: isinstance(t, Node), self._node)
         if a == 0:
             return self._settled(f, g, (v0, v), (d0, d), gap)
         rho, shift = 1 - d0 / v0, d0 / v0 - d / v
-        found, rest = _pair_terms(f, g, a > 0, self._taylor)
+        found, rest = pair_terms(f, g, a > 0, self._taylor)
         put = {p: rho, q: S.One}
         terms = [(self.letter(c.xreplace(put)) + self._moved(c, put, shift, a * (rest - e))) * v**e * sp.log(v) ** j for c, e, j in found]
         value = sp.Add(*terms) + _left(v, rest)
@@ -317,103 +307,11 @@ def _is_root(e: sp.Expr) -> bool:
     return bool(e.is_Pow and not e.exp.is_Integer and e.base.is_Add and e.has(x))
 
 
-@cache
-def _wide(f: sp.Expr) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
-    """(coefficient, exponent, power of the logarithm) of E f(u) as its variance grows, and the exponent of what is left out"""
-    node = Expectation(f, q)
-    constant, node = node.as_independent(q) if not isinstance(node, Node) else (S.One, node)
-    if not isinstance(node, Node):
-        return ((constant * node, S.Zero, 0),), -S.Infinity
-    form = finite(node).closed()
-    if form is not None and not form.has(*FOR_READING):
-        try:
-            found = at_infinity(form.xreplace({q: x}), ORDER)
-            return _unfolded([(constant * c, a) for a, c in found.items()], LOG), -sp.Integer(ORDER)
-        except NoExpansion:
-            pass
-    still, exact = steady(f)
-    if still != f:
-        known_terms, rest = _wide(still)
-        return known_terms, rest if exact else max(rest, -S.Half)
-    for count in (2, 3, 4):
-        try:
-            expansion = node.asymptotic(count)
-        except (ValueError, ArithmeticError) as reason:
-            raise NoExpansion(reason) from None
-        rest = _exponent(expansion.remainder, -S.Infinity)
-        if rest <= -Rational(3, 2):
-            break
-    logarithm = sp.log(q)
-    return _unfolded([(constant * c, e) for c, e in expansion.terms], logarithm), rest
-
-
-def _unfolded(terms: list[tuple[sp.Expr, sp.Expr]], logarithm: sp.Expr) -> tuple[tuple[sp.Expr, sp.Expr, int], ...]:
-    """coefficients by powers of the logarithm"""
-    letter = sp.Dummy()
-    found = []
-    for c, e in terms:
-        for j, b in enumerate(sp.Poly(sp.expand(c).xreplace({logarithm: letter}), letter).all_coeffs()[::-1]):
-            if b != 0:
-                found.append((b, e, j))
-    return tuple(found)
-
-
 def _left(v: sp.Expr, rest: sp.Expr) -> sp.Expr:
     """what is left out of a series in v, if anything is"""
     return REST * v**rest if rest.is_finite else S.Zero
 
 
-def _exponent(remainder: sp.Expr, otherwise: sp.Expr) -> sp.Expr:
-    """the power of q in the order of a remainder, `otherwise` where nothing or less than every power is left"""
-    if remainder == 0 or remainder.has(sp.exp):
-        return otherwise
-    power = sp.Mul(*[t for t in sp.Mul.make_args(remainder) if not t.has(sp.log)])
-    return power.as_base_exp()[1] if power.has(q) else S.Zero
-
-
-@cache
-def _narrow(f: sp.Expr, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
-    """the same as the variance goes to 0"""
-    try:
-        expansion = Expectation(f, q).as_independent(q)[1].taylor(order)
-    except (ValueError, AttributeError) as reason:
-        raise NoExpansion(reason) from None
-    constant = Expectation(f, q).as_independent(q)[0]
-    return tuple((constant * c, e, 0) for c, e in expansion.terms), _beside(expansion.remainder, order)
-
-
-def _beside(remainder: sp.Expr, order: int) -> sp.Expr:
-    """the power of q in the order of what a Taylor series leaves out: the one next to it, where some power is left at all"""
-    rest = _exponent(remainder, S.Infinity)
-    return min(rest, sp.Integer(order + 1)) if rest.is_finite else rest
-
-
 @cache
 def _slope_in_p(c: sp.Expr) -> sp.Expr:
     return c.diff(p)
-
-
-@cache
-def _pair_terms(f: sp.Expr, g: sp.Expr, wide: bool, order: int) -> tuple[tuple[tuple[sp.Expr, sp.Expr, int], ...], sp.Expr]:
-    """(function of p at q = 1, degree, power of ln q) of E f(u) g(v) as the variances grow or vanish, and the degree of the rest"""
-    (still, exact), (other, exact_other) = steady(f), steady(g)
-    if wide and (still, other) != (f, g):  # apart by many periods: what oscillates is independent
-        found, rest = _pair_terms(still, other, wide, order)
-        sizes = [max((e for _, e, _ in _wide(h**2)[0]), default=S.Zero) / 2 for h in (still, other)]
-        return found, rest if exact and exact_other else max(rest, max(S.Zero, *sizes) - S.Half)
-    if wide and not (f.has(x) and g.has(x)):
-        return _wide(f * g)
-    node = PairExpectation(f * g.xreplace({x: y}), q, p, q)
-    constant, node = node.as_independent(q, p)
-    if not isinstance(node, PairExpectation):
-        raise NoExpansion(f, " and ", g, " share no law")
-    try:
-        expansion = node.asymptotic(1) if wide else node.taylor(order)
-        if wide and _exponent(expansion.remainder, -S.Infinity) > -1:
-            expansion = node.asymptotic(2)
-    except (ValueError, ArithmeticError) as reason:
-        raise NoExpansion(reason) from None
-    terms: list[tuple[sp.Expr, sp.Expr, int]] = []
-    for c, e in expansion.terms:
-        terms += _unfolded([(constant * c, e)], sp.log(q)) if c.has(sp.log(q)) else [(constant * c, e, 0)]
-    return tuple(terms), _exponent(expansion.remainder, -S.Infinity) if wide else _beside(expansion.remainder, order)

@@ -120,11 +120,10 @@ def small(e: sp.Expr, order: int = 3) -> Terms:
     """An expression in GAP as GAP -> 0: coefficients by the exponent of GAP, and the power of log(1/GAP); one with moments of many tokens,
     which is long, in digits."""
     try:
-        limit = Limit({GAP: 1 / x}, order)
-        if parts_of(e, Exchangeable):
-            limit.digits, e = DIGITS, named(e)
-            for name in ordered((e,))[1]:
-                limit.define(name, name.value)
+        many = bool(parts_of(e, Exchangeable))
+        limit, e = Limit({GAP: 1 / x}, order, DIGITS if many else None), named(e) if many else e
+        for name in ordered((e,))[1]:
+            limit.define(name, name.value)
         return _nonzero({(-a, j): limit.whole(c) for (a, j), c in limit.terms(e).items()})
     except NoExpansion:
         inner = {t for t in e.atoms(PairExpectation) if GAP in t.free_symbols}
