@@ -146,9 +146,17 @@ def _at(e: sp.Expr, value: sp.Expr) -> sp.Expr:
         if parts == t.args:
             return t
         rebuilt = t.func(*parts)
-        return sp.expand(rebuilt) if isinstance(t, sp.Add) and t.is_polynomial(p) else rebuilt
+        if not (isinstance(t, sp.Add) and t.is_polynomial(p)) or (value.has(delta) and _adds_up(t)):
+            return rebuilt
+        return sp.expand(rebuilt)
 
     return rebuild(e)
+
+
+def _adds_up(e: sp.Expr) -> bool:
+    """whether the terms of a polynomial in p have one sign, and are of such powers that those of q - delta, which alternate, lose digits"""
+    found = sp.Poly(e, p)
+    return found.degree() > 3 and (all(c.is_nonnegative for c in found.coeffs()) or all(c.is_nonpositive for c in found.coeffs()))
 
 
 def _radicand(f: sp.Expr, value: sp.Expr) -> sp.Expr:
@@ -232,6 +240,8 @@ class _Difference:
             return S.Zero
         if e == p:
             return delta
+        if isinstance(e, sp.Add) and e.is_polynomial(p) and _adds_up(e):
+            return delta * self.low(self._quotient(e))
         if isinstance(e, sp.Add) and e.is_polynomial(p):  # q^4 - 4 q^3 p + ... is delta^4: what cancels does so in symbols
             return sp.factor_terms(sp.expand(e.xreplace({p: q}) - e.xreplace({p: q - delta})))
         if isinstance(e, sp.Add):
@@ -250,6 +260,14 @@ class _Difference:
         if isinstance(e, sp.Pow) and e.exp.is_Rational and e.exp.q in (1, 2):
             return self._power(e.base, e.exp)
         raise NoDifference(str(e.func))
+
+    @staticmethod
+    def _quotient(e: sp.Expr) -> sp.Expr:
+        """(f(q) - f(p))/(q - p) of a polynomial, whose terms have the sign that those of f have"""
+        quotient = [S.Zero]
+        for c in sp.Poly(e, p).all_coeffs()[:-1]:
+            quotient.append(sp.expand(c + q * quotient[-1]))
+        return sp.Add(*[c * p**k for k, c in enumerate(reversed(quotient[1:]))])
 
     def _angle(self, e: sp.Expr) -> sp.Expr:
         a, ra, _ = _right_triangle(e.args[0], q)

@@ -11,6 +11,7 @@ import sympy as sp
 
 import meanfield as mf
 from meanfield.gaussian import closed
+from meanfield.gaussian.forms import gap_of, shifted
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.precise import gap_of_pair
 from meanfield.gaussian.smoothness import steps_only
@@ -141,6 +142,20 @@ def test_powers_of_any_degree() -> None:
     unequal = root.kernel(mf.q1, p, mf.q2)
     values = {"q1": 0.5, "p": 0.3, "q2": 2.0}
     assert abs(mf.evaluate(unequal, **values) - mf.evaluate(unequal, digits=20, **values)) < 1e-14
+
+
+@pytest.mark.parametrize("n", [5, 8, 61])
+def test_powers_lose_no_digits_of_little_correlation(n: int) -> None:
+    """in powers of q - delta, not in those of delta, which alternate: at c = 0 the kernel of x^60 is 1e-18 of what it is at c = 1"""
+    phi = mf.Activation(x**n)
+    for f in (phi, phi.derivative):
+        kernel = f.kernel(q, p)
+        numbers = sp.lambdify((q, delta), [shifted(kernel), gap_of(kernel)], "math")
+        for c in (R(0), R(1, 4), R(-1, 2), 1 - R(1, 2**40)):
+            exact, most = f.kernel(1, c), f.kernel(1, 1)
+            value, gap = numbers(1.0, float(1 - c))
+            assert abs(value - exact) <= 1e-13 * abs(exact)
+            assert abs(gap - (most - exact)) <= 1e-13 * (most - exact)
 
 
 @pytest.mark.parametrize("f", [x - sp.floor(x), sp.Mod(x, 2) * x], ids=str)
