@@ -12,7 +12,9 @@ import sympy as sp
 from meanfield.analysis.growth_rates import tidied
 from meanfield.analysis.growth_records import Growth
 from meanfield.analysis.signs import GAP, Beside, closed, sign
+from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.reasons import Reason
+from meanfield.gaussian.shared_parts import parts_of, put_in
 
 __all__ = ["Case", "cases"]
 
@@ -47,13 +49,16 @@ def cases(decides: sp.Expr | None) -> tuple[Case, ...]:
     """The cases below, at and above the value of a parameter at which an expression changes its sign; none where no parameter has one."""
     if decides is None:
         return ()
-    numerator, denominator = sp.fraction(sp.together(closed(decides)))
-    if sign(denominator) is None:
+    decides = closed(decides)
+    letters = {t: sp.Dummy() for t in parts_of(decides, Node)}  # integrands stay as they are
+    meant = {letter: t for t, letter in letters.items()}
+    numerator, denominator = sp.fraction(sp.together(put_in(decides, letters)))
+    if sign(put_in(denominator, meant)) is None:
         return ()
     for s in sorted(decides.free_symbols - {GAP}, key=lambda s: s.name):
-        if s.is_integer or not s.is_positive or not numerator.is_polynomial(s):
+        if s.is_integer or not s.is_positive or not numerator.is_polynomial(s) or any(s in t.free_symbols for t in letters):
             continue
-        terms = sp.Poly(numerator, s).as_dict()
+        terms = {power: put_in(c, meant) for power, c in sp.Poly(numerator, s).as_dict().items()}
         k = max(power for (power,) in terms)
         if set(terms) != {(0,), (k,)} or sign(terms[k,]) != -(sign(terms[0,]) or 0):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, ClassVar
 
 import mpmath as mp
@@ -48,9 +48,14 @@ def valued_parts(parts: Sequence[sp.Expr], digits: int) -> list[sp.Expr]:
     """Numbers, with each expectation that is in any of them computed once and those inside others first, and each other part once."""
     found = list(parts)
     while nodes := {t for e in found for t in parts_of(e, Node) if not any(a.has(Node) for a in t.args)}:
-        numbers = {t: _padded(sp.N(t, digits)) for t in nodes}
+        numbers = {t: _digits(t, digits) for t in nodes}
         found = [put_in(e, numbers) for e in found]
     return [numbered(e, digits) for e in found]
+
+
+@lru_cache(maxsize=2**14)  # signs are looked at at the same places again and again
+def _digits(node: sp.Expr, digits: int) -> sp.Expr:
+    return _padded(sp.N(node, digits))
 
 
 def _padded(number: sp.Expr) -> sp.Expr:

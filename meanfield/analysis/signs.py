@@ -2,8 +2,9 @@ r"""Signs and values of expressions in parameters: where no assumption decides a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import prod
 from typing import Any
 
 import mpmath as mp
@@ -16,7 +17,8 @@ from meanfield.gaussian.finite_parts import FinitePart
 from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.series import REST
 from meanfield.gaussian.shared_parts import parts_of, put_in
-from meanfield.gaussian.special import written_out
+from meanfield.gaussian.special import NormalCDF, written_out
+from meanfield.gaussian.tidying import upright
 from meanfield.gaussian.zeros import vanishes as coefficient_vanishes
 from meanfield.symbols import real
 
@@ -26,6 +28,8 @@ __all__ = ["GAP", "Beside", "agree", "closed", "sign", "vanishes"]
 GAP = sp.Symbol("gap", positive=True)
 #: to how many digits something is zero, and what is clearly more
 DIGITS, CLEAR = 20, 1e-4
+#: digits in which a sum of elementary functions is looked at, more where fewer cancel: 1 - erf is e^-5000 at 100
+DOUBTED = 25, 100, 400, 2500
 
 
 class Beside(sp.Dummy):
@@ -37,7 +41,7 @@ class Beside(sp.Dummy):
 
     def at(self, point: Mapping[sp.Symbol, sp.Expr], excess: sp.Expr) -> sp.Expr:
         """A number on that side, where the others have theirs."""
-        edge = sp.N(self.edge.xreplace(dict(point)), 25)
+        edge = valued(self.edge.xreplace(dict(point)), 25)
         return sp.Rational(str(sp.N((edge * (1 + excess) ** self.side) ** sp.Rational(1, self.power), 25)))
 
 
@@ -75,40 +79,71 @@ def sign(e: sp.Expr) -> int | None:
     numbers = {t: sp.N(t, 25) for t in e.atoms(Node, FinitePart) if not t.free_symbols}
     letters = {t: sp.Dummy(positive=True) for t in e.atoms(Node) - numbers.keys() if isinstance(t, Expectation) and _is_square(t.integrand)}
     roots = {t: sp.Dummy(f"root{i}", positive=True) for i, t in enumerate(sorted(e.atoms(CorrelationRoot), key=str))}
-    e = e.xreplace(roots).xreplace(numbers).xreplace(letters)
-    if sp.count_ops(e) < 60:
-        e = sp.expand(e)
-        plain = not e.has(sp.Float, sp.Function) and e.is_rational_function()
-        for found in (e.doit(), sp.factor(e)) if plain else (e.doit(),):
+    e = e.xreplace(roots).xreplace(numbers)
+    brief = e.xreplace(letters)
+    if sp.count_ops(brief) < 60:
+        brief = sp.expand(brief)
+        plain = not brief.has(sp.Float, sp.Function) and brief.is_rational_function()
+        for found in (brief.doit(), sp.factor(brief)) if plain else (brief.doit(),):
             if found.is_zero:
                 return 0
             if found.is_positive or found.is_negative:
                 return 1 if found.is_positive else -1
-    e = written_out(e)
-    edges = (s.edge.free_symbols for s in e.free_symbols if isinstance(s, Beside))
-    symbols = sorted(e.free_symbols.union(*edges), key=lambda s: (isinstance(s, Beside), s.sort_key()))
-    elementary = not e.has(Node, FinitePart, Implicit) and all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function))
-    value = sp.lambdify(symbols, e, "mpmath", cse=True) if elementary else None
+    return _over_decades([written_out(_with_tails(factor)) for factor in sp.Mul.make_args(sp.factor_terms(e)) if not factor.is_positive])
+
+
+def _with_tails(e: sp.Expr) -> sp.Expr:
+    """Phi(z) - 1 as -Phi(-z)"""
+    if not e.has(NormalCDF):
+        return e
+    tails = sp.expand(upright(e).replace(NormalCDF, lambda z: 1 - NormalCDF(-z)))
+    return min((e, tails), key=lambda t: len(sp.Add.make_args(t)))
+
+
+def _over_decades(factors: Sequence[sp.Expr]) -> int | None:
+    """the sign that a product has over four decades of its symbols, where it has one"""
+    edges = (s.edge.free_symbols for e in factors for s in e.free_symbols if isinstance(s, Beside))
+    symbols = sorted(set().union(*(e.free_symbols for e in factors), *edges), key=lambda s: (isinstance(s, Beside), s.sort_key()))
+    signs = [_sign_at(e, symbols) for e in factors]
     seen: int | None = None
     for point in _points(symbols):
-        if value is None:
-            here = _numeric_sign(e.xreplace(point))
-        else:
-            with mp.workdps(25):
-                here = _sign_of(value(*(mp.mpf(point[s].p) / point[s].q for s in symbols)))
+        here = prod(of(point) for of in signs)
         if here == 0 or (seen is not None and here != seen):
             return None
         seen = here
     return seen
 
 
+def _sign_at(e: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[[Mapping[sp.Symbol, sp.Expr]], int]:
+    """the sign of an expression at values of its symbols"""
+    if e.has(Node, FinitePart, Implicit) or not all(hasattr(mp, f.func.__name__) for f in e.atoms(sp.Function)):
+        return lambda point: _numeric_sign(e.xreplace(dict(point)))
+    terms = sp.lambdify(symbols, sp.Add.make_args(e), "mpmath", cse=True)
+    known_to = DOUBTED[:1] if e.has(sp.Float) else DOUBTED
+
+    def sign_at(point: Mapping[sp.Symbol, sp.Expr]) -> int:
+        here = 0
+        for digits in known_to:
+            with mp.workdps(digits):
+                values = terms(*(mp.mpf(point[s].p) / point[s].q for s in symbols))
+                here = _sign_of(mp.fsum(values), mp.fsum(values, absolute=True), digits - 5)
+            if here:
+                break
+        return here
+
+    return sign_at
+
+
 def _numeric_sign(e: sp.Expr) -> int:
     rough = valued(e, 8)  # expectations to more digits take several times as long
-    return _sign_of(rough if abs(rough) > CLEAR else valued(e, 25))
+    if abs(rough) > CLEAR:
+        return _sign_of(rough)
+    return _sign_of(valued(e, 25), min(1, sum(abs(valued(t, 3)) for t in sp.Add.make_args(e))))
 
 
-def _sign_of(value: Any) -> int:
-    return 0 if abs(value) < 10.0**-DIGITS else 1 if value > 0 else -1
+def _sign_of(value: Any, size: Any = 1, digits: int = DIGITS) -> int:
+    """of what is 0 beside the size of the terms that it is a sum of"""
+    return 0 if abs(value) <= size * mp.mpf(10) ** -digits else 1 if value > 0 else -1
 
 
 def _points(symbols: Sequence[sp.Symbol]) -> Iterator[dict[sp.Symbol, sp.Expr]]:

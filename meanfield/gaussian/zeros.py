@@ -48,7 +48,8 @@ def vanishes(c: sp.Expr, digits: int = 40) -> bool:
         return bool(abs(mp.fsum(parts)) <= mp.mpf(10) ** -digits * mp.fsum(parts, absolute=True))
 
 
-_FUNCTIONS = {f: getattr(mp, f.__name__) for f in (sp.exp, sp.log, sp.asin, sp.acos, sp.atan, sp.tanh, sp.erf, sp.sin, sp.cos)}
+_NAMES = "exp", "expm1", "log", "log1p", "asin", "acos", "atan", "asinh", "sinh", "cosh", "tanh", "erf", "erfc", "sin", "cos"
+_FUNCTIONS = {name: getattr(mp, name) for name in _NAMES}
 
 
 @lru_cache(maxsize=2**16)
@@ -62,8 +63,8 @@ def _drawn(e: sp.Expr) -> mp.mpc:
         return 1 / _drawn(e.args[0])
     if e.is_Pow and e.exp.is_Rational:
         return mp.power(_drawn(e.base), mp.mpf(e.exp.p) / e.exp.q)
-    if e.func in _FUNCTIONS:
-        return _FUNCTIONS[e.func](_drawn(e.args[0]))
+    if e.func.__name__ in _FUNCTIONS:
+        return _FUNCTIONS[e.func.__name__](_drawn(e.args[0]))
     if e.is_number:
         return mp.mpmathify(sp.N(e, 70)._to_mpmath(mp.mp.prec))
     seed = crc32(sp.srepr(e).encode())

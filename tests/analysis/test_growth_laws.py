@@ -15,6 +15,7 @@ from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 
 x = mf.x
+a = sp.Symbol("a", positive=True)
 a, w = sp.symbols("a w", positive=True)
 sigma_w, sigma_b, alpha = (sp.Symbol(s, positive=True) for s in ("sigma_w", "sigma_b", "alpha"))
 
@@ -345,11 +346,36 @@ def test_scales_that_vanish_with_depth() -> None:
         mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu), scale=mf.L))
 
 
-def test_no_cases_of_a_parameter_inside_an_expectation() -> None:
-    law = mf.growth(mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.tanh)))
+@pytest.mark.parametrize(
+    ("f", "apart"), [(sp.Max(x - a, 0), False), (sp.tanh(a * x), True), (sp.Min(sp.Max(x, -a), a), True), (sp.sin(a * x), True)], ids=str
+)
+def test_a_parameter_of_an_activation_behind_a_norm_needs_no_number(f: sp.Expr, apart: bool) -> None:
+    """E f^2 > 0 and, by Poincare's inequality, E f'^2 >= Var f, whatever a is, also where both are e^-5000; odd functions part inputs"""
+    law = mf.growth(mf.Residual(mf.RMSNorm() >> mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0)))
+    assert (law.q.kind, law.q.exponent, law.gap.kind, law.apjn.kind) == ("power", 1, "bounded", "power")
+    assert (law.gap.limit == 1) is apart
+    for value in (0.5, 2):
+        own = mf.growth(mf.Residual(mf.RMSNorm() >> mf.Activate(mf.Activation(f.subs(a, value))) >> mf.Linear(1, 0)))
+        for open_, bound in ((law.q.rate, own.q.rate), (law.gap.limit, own.gap.limit), (law.apjn.exponent, own.apjn.exponent)):
+            assert float(sp.N(open_.subs(a, sp.Rational(value)))) == pytest.approx(float(sp.N(bound)), rel=1e-12)
+
+
+def test_cases_are_of_a_parameter_beside_expectations_not_inside_one() -> None:
+    """of the others, where what stands beside them has one sign for all its values"""
+    net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(), mlp=mf.MLP(mf.tanh))
+    law = mf.growth(net)
     assert law.gap.kind == "undetermined"
     assert "bind sigma_1" in law.gap.reason
-    assert law.cases == ()
+    below, at, above = law.cases
+    assert [str(c.lhs) for c, _ in law.cases] == ["sigma_2**2"] * 3
+    bound = {"sigma_1": 1.3, "sigma_O": 1, "sigma_V": 1, "n": 9}
+    edge = float(sp.N(below[0].rhs.subs({s: bound[s.name] for s in below[0].rhs.free_symbols})) ** 0.5)
+    assert (
+        [mf.growth(net, sigma_2=s * edge, **bound).gap.kind for s in (0.9, 1.1)]
+        == [below[1].gap.kind, above[1].gap.kind]
+        == ["power", "bounded"]
+    )
+    assert at[1].gap.kind != "undetermined"
 
 
 def test_cases_of_one_parameter() -> None:
