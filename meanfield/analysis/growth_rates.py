@@ -28,7 +28,7 @@ from meanfield.analysis.shared_digits import numbered
 from meanfield.analysis.signs import GAP, closed, sign, vanishes
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.gaussian.expectation import Expectation, Node
-from meanfield.gaussian.pair_expectation import PairExpectation
+from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.reasons import Reason
 from meanfield.gaussian.rewriting import rewritten
 from meanfield.gaussian.shared_parts import parts_of, put_in
@@ -282,6 +282,7 @@ def attractor(drift: sp.Expr | None, neutral: sp.Expr, near: Terms | None = None
 
 def _is_no_drift(apart: sp.Expr) -> bool:
     """whether inputs that are independent stay so"""
+    apart = rewritten(apart, lambda t: isinstance(t, Gap) and t.args[1] == t.args[2], Gap.written_out)
     return vanishes(apart.doit() if apart.free_symbols else valued(apart, 25))
 
 

@@ -100,7 +100,7 @@ class TokenMixing(Block):
             rest = w.name("z_m", rest, shown=row**2 - m_p)
         p, d = signal.p, signal.delta
         delta = d * (alpha**2 + beta**2 * w.spread)
-        output = replace(signal, q=row**2 * p + d * m_q, p=row**2 * p + d * m_p, delta=delta, mean=row * signal.mean)
+        output = replace(signal, q=row**2 * p + d * m_q, p=row**2 * p + d * m_p, delta=delta, mean=row * signal.mean, centred=None)
         transfer = sp.Matrix([[m_q, (n - 1) * m_p], [lower, rest]])
         if self.softmax_derivative and beta != 0:
             transfer += beta**2 * w.derivative()

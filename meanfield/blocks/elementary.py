@@ -131,13 +131,14 @@ class Activate(Block):
             )
         phi, slope = self.phi, self.phi.derivative
         q, p, q2 = signal.q, signal.p, signal.second
-        same, two = phi._second(q), phi._kernel(q, p, q2)
+        same, two, mean = phi._second(q), phi._kernel(q, p, q2), _mean(phi, q)
+        centred = None if mean == 0 else phi._gap(q, q)  # from an independent input
         if signal.q2 is None:
-            output = Signal(same, two, phi._gap(q, signal.delta), _mean(phi, q), False, signal.mixed)
+            output = Signal(same, two, phi._gap(q, signal.delta), mean, False, signal.mixed, centred=centred)
         else:
-            other, means = phi._second(q2), (_mean(phi, q), _mean(phi, q2))
+            other, mean2, centred2 = phi._second(q2), _mean(phi, q2), None if mean == 0 else phi._gap(q2, q2)
             delta = Apart(same, other, Lack(phi.expression, q, q2, signal.lack))
-            output = Signal(same, two, delta, means[0], False, signal.mixed, other, means[1])
+            output = Signal(same, two, delta, mean, False, signal.mixed, other, mean2, centred, centred2)
         chi = slope._second(q)
         return Law(output, sp.diag(chi, slope._kernel(q, p, q2)), chi, tangent=NO_WEIGHTS)
 
@@ -214,7 +215,8 @@ class Dropout(Block):
         delta = signal.lack + self.rate * gain * sp.sqrt(signal.q) * sp.sqrt(signal.second)  # gain - 1 = rate gain
         if q2 is not None:
             delta = Apart(gain * signal.q, q2, delta)
-        output = replace(signal, q=gain * signal.q, q2=q2, delta=delta, gaussian=signal.gaussian and gain == 1)
+        gaussian = signal.gaussian and gain == 1
+        output = replace(signal, q=gain * signal.q, q2=q2, delta=delta, gaussian=gaussian, centred=None, centred2=None)
         return Law(output, sp.diag(gain, 1), gain, tangent=NO_WEIGHTS)
 
 

@@ -36,7 +36,7 @@ class Signal:
     `gaussian`: an expectation over an activation is only allowed over Gaussian coordinates; a linear map makes them so, an activation
     ends it. `mixed`: whether random weights have made the coordinates independent of where the branch began, so that a skip may be
     added to them. `q2`, `mean2`: variance and mean of the second of two inputs where its norm is another; delta is then
-    (q + q2)/2 - p.
+    (q + q2)/2 - p. `centred`, `centred2`: q - mean^2 of either, where that has digits which the difference would lose.
 
     >>> import meanfield as mf
     >>> x = mf.Signal(mf.q, mf.p, mf.delta)
@@ -53,10 +53,12 @@ class Signal:
     mixed: bool = False
     q2: sp.Expr | None = None
     mean2: sp.Expr | None = None
+    centred: sp.Expr | None = None
+    centred2: sp.Expr | None = None
 
     def put(self, values: Mapping[sp.Expr, sp.Expr]) -> Signal:
         """The same with symbols replaced throughout."""
-        moments = ("q", "p", "delta", "mean", "q2", "mean2")
+        moments = ("q", "p", "delta", "mean", "q2", "mean2", "centred", "centred2")
         return replace(self, **{name: e.xreplace(values) for name in moments if (e := getattr(self, name)) is not None})
 
     @property
@@ -68,6 +70,18 @@ class Signal:
     def second_mean(self) -> sp.Expr:
         """The mean of the second token or input."""
         return self.mean if self.mean2 is None else self.mean2
+
+    @property
+    def variance(self) -> sp.Expr:
+        """q - mean^2."""
+        return self.q - self.mean**2 if self.centred is None else self.centred
+
+    @property
+    def second_variance(self) -> sp.Expr:
+        """The same of the second token or input."""
+        if self.q2 is None:
+            return self.variance
+        return self.q2 - self.second_mean**2 if self.centred2 is None else self.centred2
 
     @property
     def lack(self) -> sp.Expr:
@@ -84,18 +98,19 @@ class Signal:
             return self._mapped_unequal(self.q2, f)
         terms = {sp.Dummy(): term for term in sp.Add.make_args(self.delta)}  # kept as they are: integrands are not to be expanded
         delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms)), power_exp=False).xreplace(terms)
-        return replace(self, q=f(self.q), p=f(self.p), delta=delta)
+        return replace(self, q=f(self.q), p=f(self.p), delta=delta, centred=None)
 
     def _mapped_unequal(self, q2: sp.Expr, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
         bias = f(S.Zero)
         gain = f(S.One) - bias
         lack = gain * self.lack + Joined(gain * self.q, gain * q2, bias, bias)
-        return replace(self, q=f(self.q), p=f(self.p), delta=Apart(f(self.q), f(q2), lack), q2=f(q2))
+        return replace(self, q=f(self.q), p=f(self.p), delta=Apart(f(self.q), f(q2), lack), q2=f(q2), centred=None, centred2=None)
 
     def times(self, factor: sp.Expr) -> Signal:
         """The signal of factor * x."""
         second = None if self.mean2 is None else factor * self.mean2
-        return replace(self.mapped(lambda r: factor**2 * r), mean=factor * self.mean, mean2=second)
+        centred, centred2 = (None if e is None else factor**2 * e for e in (self.centred, self.centred2))
+        return replace(self.mapped(lambda r: factor**2 * r), mean=factor * self.mean, mean2=second, centred=centred, centred2=centred2)
 
     def plus(self, other: Signal) -> Signal:
         """The signal of a sum of uncorrelated terms."""
@@ -105,7 +120,11 @@ class Signal:
         q, delta = self.q + other.q, self.delta + other.delta
         if q2 is not None:
             delta = Apart(q, q2, self.lack + other.lack + Joined(self.q, self.second, other.q, other.second))
-        return Signal(q, self.p + other.p, delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
+        total = Signal(q, self.p + other.p, delta, self.mean + other.mean, gaussian, mixed, q2, mean2)
+        if (self.centred is None and other.centred is None) or (self.mean != 0 and other.mean != 0):
+            return total
+        second = None if q2 is None else self.second_variance + other.second_variance
+        return replace(total, centred=self.variance + other.variance, centred2=second)
 
 
 @dataclass(frozen=True)

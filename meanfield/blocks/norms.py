@@ -8,7 +8,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield.blocks.algebra import Block
-from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
+from meanfield.blocks.laws import NO_WEIGHTS, Definition, Law, Signal
 from meanfield.gaussian.lacks import Joined
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
@@ -18,7 +18,8 @@ __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 class LayerNorm(Block):
     r"""(x - mean(x))/std(x) over the coordinates of a token:  q' = 1,  p' = (p - m^2)/(q - m^2),  T = 1/(q - m^2).
 
-    m is the common mean of a coordinate, 0 unless an activation left one (the norm: Ba et al. 2016, arXiv:1607.06450). In the limit of
+    m is the common mean of a coordinate, 0 unless an activation phi left one (the norm: Ba et al. 2016, arXiv:1607.06450): then numbers of
+    q - m^2 come from E phi(u)^2 - E phi(u) phi(v) of independent u, v, which loses no digits where the variance is small. In the limit of
     wide layers the projections in the Jacobian of the norm are a fraction 1/width and drop out. Not so behind a gated attention unit:
     there what they take from the gradient is of order 1/s, s its features, at any width, and the law leaves it out (see `mf.GAU`).
 
@@ -33,17 +34,17 @@ class LayerNorm(Block):
     tokenwise = True
 
     def law(self, signal: Signal) -> Law:
-        v = _variance(self, signal.q - signal.mean**2)
+        v, names = _centred(self, signal.q - signal.mean**2, signal.centred)
         if signal.q2 is None:
             output = Signal(S.One, (signal.p - signal.mean**2) / v, signal.delta / v, S.Zero, signal.gaussian, signal.mixed)
-            return Law(output, sp.eye(2) / v, 1 / v, tangent=NO_WEIGHTS)
-        v2 = signal.q2 - signal.second_mean**2
+            return Law(output, sp.eye(2) / v, 1 / v, names, NO_WEIGHTS)
+        v2, names2 = _centred(self, signal.q2 - signal.second_mean**2, signal.centred2)
         root = sp.sqrt(v) * sp.sqrt(v2)
         means = signal.mean * signal.second_mean
         p = (signal.p - means) / root
         lack = signal.lack - Joined(v, v2, signal.mean**2, signal.second_mean**2) - (sp.Abs(means) - means)
         output = Signal(S.One, p, lack / root, S.Zero, signal.gaussian, signal.mixed, S.One)
-        return Law(output, sp.diag(1 / v, 1 / root), 1 / v, tangent=NO_WEIGHTS)
+        return Law(output, sp.diag(1 / v, 1 / root), 1 / v, names + names2, NO_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,14 @@ class RMSNorm(Block):
 
     def law(self, signal: Signal) -> Law:
         q = _variance(self, signal.q)
-        mean = signal.mean / sp.sqrt(q)
+        mean, centred = signal.mean / sp.sqrt(q), None if signal.centred is None else signal.centred / q
         if signal.q2 is None:
-            output = Signal(S.One, signal.p / q, signal.delta / q, mean, signal.gaussian, signal.mixed)
+            output = Signal(S.One, signal.p / q, signal.delta / q, mean, signal.gaussian, signal.mixed, centred=centred)
             return Law(output, sp.eye(2) / q, 1 / q, tangent=NO_WEIGHTS)
         root = sp.sqrt(q) * sp.sqrt(signal.q2)
-        means = (mean, signal.second_mean / sp.sqrt(signal.q2))
-        output = Signal(S.One, signal.p / root, signal.lack / root, means[0], signal.gaussian, signal.mixed, S.One, means[1])
+        mean2, centred2 = signal.second_mean / sp.sqrt(signal.q2), None if signal.centred2 is None else signal.centred2 / signal.q2
+        lack = signal.lack / root
+        output = Signal(S.One, signal.p / root, lack, mean, signal.gaussian, signal.mixed, S.One, mean2, centred, centred2)
         return Law(output, sp.diag(1 / q, 1 / root), 1 / q, tangent=NO_WEIGHTS)
 
 
@@ -99,6 +101,14 @@ class BatchNorm(Block):
         v = _variance(self, signal.delta)
         output = replace(signal, q=S.One, p=S.Zero, delta=S.One, mean=S.Zero)
         return Law(output, sp.Matrix([[1, -1], [0, 0]]) / v, 1 / v)
+
+
+def _centred(norm: Block, difference: sp.Expr, value: sp.Expr | None) -> tuple[sp.Expr, tuple[Definition, ...]]:
+    """a variance, as a name for its value where that is worked out without the difference it is"""
+    if value is None:
+        return _variance(norm, difference), ()
+    v = sp.Dummy("v_tilde", positive=True)
+    return v, (Definition(v, value, r"\tilde v", shown=difference),)
 
 
 def _variance(norm: Block, value: sp.Expr) -> sp.Expr:

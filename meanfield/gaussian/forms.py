@@ -7,7 +7,7 @@ calculus: each rule below gives f(q) - f(q - delta) from the parts of f without 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import sympy as sp
@@ -323,7 +323,8 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     """
     angular = _Difference()
     together, others = joined(list(sp.Add.make_args(paired(kernel))))
-    plain = [angular.joined(terms) for terms in together]
+    waves, others = _waves(others)
+    plain = [*waves, *(angular.joined(terms) for terms in together)]
     arcs: list[sp.Expr] = []
     try:
         for term in others:
@@ -332,6 +333,24 @@ def gap_of(kernel: sp.Expr) -> sp.Expr | None:
     except NoDifference:
         return None
     return sp.Add(*plain, _arc_cosine(sp.Add(*arcs), angular.theta))
+
+
+def _waves(terms: Sequence[sp.Expr]) -> tuple[list[sp.Expr], list[sp.Expr]]:
+    r"""The differences of e^{w + k p} + e^{w - k p}, e^{w + k q} (1 - e^{-k (2 q - \delta)}) (1 - e^{-k \delta}), and the other terms:
+    one by one these cancel where q is small, as in Var cos u."""
+    found, left = [], list(terms)
+    for t in terms:
+        c, wave = t.as_independent(exp, as_Add=False)
+        if t not in left or c.has(p) or not isinstance(wave, exp):
+            continue
+        exponent = sp.expand(wave.args[0])
+        k = exponent.coeff(p, 1)
+        mirror = c * exp(exponent - 2 * k * p)
+        if k.is_positive and not (exponent - k * p).has(p) and mirror in left:
+            left.remove(t)
+            left.remove(mirror)
+            found.append(c * exp(exponent.xreplace({p: q})) * _expm1(-k * (2 * q - delta)) * _expm1(-k * delta))
+    return found, left
 
 
 def _arc_cosine(e: sp.Expr, angle: sp.Symbol) -> sp.Expr:

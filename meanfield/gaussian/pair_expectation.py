@@ -314,8 +314,6 @@ class Gap(Node):
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
-        if result is None and self.args[1] == self.args[2]:  # of independent inputs: a variance
-            return sp.Add(*(t.doit(**hints) for t in self._difference()))
         return self if result is None or result is S.NaN else without_hints(result)
 
     def infinite_beyond(self) -> sp.Basic | None:
@@ -325,6 +323,10 @@ class Gap(Node):
     def _is_finite(self) -> bool | None:
         second = Expectation(self.integrand**2, self.args[1])
         return second._is_finite() if isinstance(second, Expectation) else False
+
+    def written_out(self) -> sp.Expr:
+        """The difference that it is, in closed form where its parts have one."""
+        return sp.Add(*(t.doit() for t in self._difference()))
 
     def _difference(self) -> tuple[sp.Expr, sp.Expr]:
         f, (v, d) = self.integrand, self.args[1:]

@@ -158,6 +158,15 @@ def test_powers_lose_no_digits_of_little_correlation(n: int) -> None:
             assert abs(gap - (most - exact)) <= 1e-13 * (most - exact)
 
 
+def test_waves_lose_no_digits_of_small_variances() -> None:
+    """e^-q (cosh q - cosh p) = 2 e^-q sinh(q - delta/2) sinh(delta/2)"""
+    numbers = sp.lambdify((q, delta), Gap(2 + sp.cos(3 * x), q, delta).doit(), "numpy")
+    for v, share in ((1e-12, 1.0), (1e-6, 0.3), (1.0, 1e-9), (60.0, 1.9)):
+        with mp.workdps(50):
+            exact = 2 * mp.exp(-9 * mp.mpf(v)) * mp.sinh(9 * (mp.mpf(v) - mp.mpf(v * share) / 2)) * mp.sinh(9 * mp.mpf(v * share) / 2)
+        assert numbers(v, v * share) == pytest.approx(float(exact), rel=1e-14)
+
+
 @pytest.mark.parametrize("f", [x - sp.floor(x), sp.Mod(x, 2) * x], ids=str)
 def test_steps_without_end_have_no_slope(f: sp.Expr) -> None:
     with pytest.raises(ValueError, match="varies too fast"):
