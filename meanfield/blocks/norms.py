@@ -108,7 +108,7 @@ def _centred(norm: Block, difference: sp.Expr, value: sp.Expr | None) -> tuple[s
     if value is None:
         return _variance(norm, difference), ()
     v = sp.Dummy("v_tilde", positive=True)
-    return v, (Definition(v, value, r"\tilde v", shown=difference),)
+    return v, (Definition(v, _variance(norm, value), r"\tilde v", shown=difference),)
 
 
 def _variance(norm: Block, value: sp.Expr) -> sp.Expr:
