@@ -121,17 +121,12 @@ def _sign_at(e: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[[Mapping[sp.S
     terms = sp.lambdify(symbols, sp.Add.make_args(e), "mpmath", cse=True)
     known_to = DOUBTED[:1] if e.has(sp.Float) else DOUBTED
 
-    def sign_at(point: Mapping[sp.Symbol, sp.Expr]) -> int:
-        here = 0
-        for digits in known_to:
-            with mp.workdps(digits):
-                values = terms(*(mp.mpf(point[s].p) / point[s].q for s in symbols))
-                here = _sign_of(mp.fsum(values), mp.fsum(values, absolute=True), digits - 5)
-            if here:
-                break
-        return here
+    def to_digits(point: Mapping[sp.Symbol, sp.Expr], digits: int) -> int:
+        with mp.workdps(digits):
+            values = terms(*(mp.mpf(point[s].p) / point[s].q for s in symbols))
+            return _sign_of(mp.fsum(values), mp.fsum(values, absolute=True), digits - 5)
 
-    return sign_at
+    return lambda point: next(filter(None, (to_digits(point, digits) for digits in known_to)), 0)
 
 
 def _numeric_sign(e: sp.Expr) -> int:

@@ -240,10 +240,8 @@ class _Difference:
             return S.Zero
         if e == p:
             return delta
-        if isinstance(e, sp.Add) and e.is_polynomial(p) and _adds_up(e):
-            return delta * self.low(self._quotient(e))
-        if isinstance(e, sp.Add) and e.is_polynomial(p):  # q^4 - 4 q^3 p + ... is delta^4: what cancels does so in symbols
-            return sp.factor_terms(sp.expand(e.xreplace({p: q}) - e.xreplace({p: q - delta})))
+        if isinstance(e, sp.Add) and e.is_polynomial(p):
+            return self._polynomial(e)
         if isinstance(e, sp.Add):
             return sp.Add(*[self(a) for a in e.args])
         if isinstance(e, sp.Mul):
@@ -261,13 +259,11 @@ class _Difference:
             return self._power(e.base, e.exp)
         raise NoDifference(str(e.func))
 
-    @staticmethod
-    def _quotient(e: sp.Expr) -> sp.Expr:
-        """(f(q) - f(p))/(q - p) of a polynomial, whose terms have the sign that those of f have"""
-        quotient = [S.Zero]
-        for c in sp.Poly(e, p).all_coeffs()[:-1]:
-            quotient.append(sp.expand(c + q * quotient[-1]))
-        return sp.Add(*[c * p**k for k, c in enumerate(reversed(quotient[1:]))])
+    def _polynomial(self, e: sp.Expr) -> sp.Expr:
+        if _adds_up(e):  # and so does what is left when q - p is divided out
+            return delta * self.low(sp.quo(e.xreplace({p: q}) - e, q - p, p))
+        # q^4 - 4 q^3 p + ... is delta^4: what cancels does so in symbols
+        return sp.factor_terms(sp.expand(e.xreplace({p: q}) - e.xreplace({p: q - delta})))
 
     def _angle(self, e: sp.Expr) -> sp.Expr:
         a, ra, _ = _right_triangle(e.args[0], q)

@@ -15,7 +15,6 @@ from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 
 x = mf.x
-a = sp.Symbol("a", positive=True)
 a, w = sp.symbols("a w", positive=True)
 sigma_w, sigma_b, alpha = (sp.Symbol(s, positive=True) for s in ("sigma_w", "sigma_b", "alpha"))
 
