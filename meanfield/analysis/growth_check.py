@@ -3,13 +3,12 @@
 Where a repeat depends on L, the number of repeats, constants are fitted to where networks of all depths end.
 
 The fits are those of `meanfield.analysis.growth_fits`. What a run of the depth that was asked for does not tell, one to 10^13 repeats is
-asked, where leaps can make it, or one of 20000 where they cannot and it takes no minutes.
+asked, where leaps can make it, or one of 20000 where they cannot and these are affordable.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +21,7 @@ from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.numeric.increments import holds
-from meanfield.numeric.long_runs import LongRun, ends_of, long_run
+from meanfield.numeric.long_runs import LongRun, affordable, ends_of, long_run
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
@@ -41,8 +40,6 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run at least where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
-#: repeats by which it is seen what more of them cost, and for how many seconds they are run one by one, or deeper than was asked for
-SEEN, PATIENCE = 50, 30.0
 #: factors of e in q after which what depends on it has settled
 QUIET = 30
 #: depth at which what settles slowly has settled, and a logarithm is told from powers of l that are nearly as slow
@@ -123,14 +120,12 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     if exponential:
         depth = min(depth, max(STEEP, min(ONE_BY_ONE, math.ceil(FOLDS / slowest))))
     single = law.gap.kind == "undetermined" and not rec.couples()  # the second token is not asked for
-    start = q, None if single else gap
+    start, values = (q, None if single else gap), {**given, **fixed}
     varies = holds(rec, "L")
 
     def run_from(q: float, gap: float | None) -> LongRun | Run:
-        values = {**given, **fixed}
-        return ends_of(rec, depth, q, gap, values, PATIENCE) if varies else _run(rec, depth, q, gap, values, exponential)
+        return ends_of(rec, depth, q, gap, values) if varies else _run(rec, depth, q, gap, values, exponential)
 
-    begin = time.process_time()
     try:
         run = run_from(*start)
     except Unsupported:  # K alone may have no numbers
@@ -138,7 +133,6 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
             raise
         single, start = True, (start[0], None)
         run = run_from(*start)
-    took = time.process_time() - begin
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
@@ -151,11 +145,9 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     found = fits(law, series, free, depth >= FAR)
     far = isinstance(run, LongRun)
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
-    if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
-        ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
-        seconds = 2 * took if far else _takes(rec, ended, {**given, **fixed}) * ONE_BY_ONE / SEEN
-        if seconds <= PATIENCE:
-            found = _deeper(law, rec, start, {**given, **fixed}, free, found, far)
+    open_still = depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found))
+    if open_still and (far or affordable(rec, not single, values) >= ONE_BY_ONE):
+        found = _deeper(law, rec, start, values, free, found, far)
     return Check(law, free, tuple(found), run)
 
 
@@ -172,7 +164,7 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
             return long_run(rec, depth, q, None if gap is None else q * gap, values)
         except ArithmeticError:
             if depth > ONE_BY_ONE:
-                depth = min(depth, max(ONE_BY_ONE, int(PATIENCE / _takes(rec, (q, gap), values)) * SEEN))
+                depth = min(depth, max(ONE_BY_ONE, affordable(rec, gap is not None, values)))
     return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
 
 
@@ -193,10 +185,3 @@ def _deeper(
         return found
     settled = {(f.quantity, f.name): f for f in found if f.verdict == AGREES}
     return [settled.get((f.quantity, f.name), f) for f in fits(law, _series(run, gap is None), free, far)]
-
-
-def _takes(rec: Recursion, state: tuple[float, float | None], values: dict[str, Any]) -> float:
-    """seconds of work of SEEN more repeats from a state, of new kernels with what makes them"""
-    begin = time.process_time()
-    _run(rec, SEEN, *state, values, True)
-    return max(time.process_time() - begin, 1e-6)

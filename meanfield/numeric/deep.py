@@ -157,6 +157,8 @@ def _end_of(
                 trail.on(1)
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
+                if s[m.A] == math.inf:
+                    raise Rough("J is infinite")
                 if (s[m.Q], s[m.DELTA]) == before and not ends.varies:
                     return _standing(ends, values, trail, period, delta, steps[0])
             trail.on(LOOK)

@@ -7,7 +7,6 @@ many there are, each number of them is another network: `ends_of` runs some of t
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,11 +17,15 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.increments import added_by, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
+from meanfield.numeric.patience import SECONDS
 from meanfield.numeric.propagation import propagate
+from meanfield.numeric.readers import reader_of
 from meanfield.numeric.runs import Run
+from meanfield.numeric.trajectory import by_quadrature
+from meanfield.numeric.work import FASTER
 from meanfield.recurrence import Recursion
 
-__all__ = ["LongRun", "ends_of", "long_run"]
+__all__ = ["LongRun", "affordable", "ends_of", "long_run"]
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +35,8 @@ TRIED = (512, 4096, 32768)
 KEPT = 100
 #: networks of different depths that are run for each factor of 10, the first of so many repeats
 DEPTHS, SHALLOW = 50, 8
+#: seconds that repeats one by one may take
+PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,20 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
     return _run(way, depth)
 
 
-def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any], seconds: float) -> LongRun:
+def affordable(rec: Recursion, paired: bool, values: Mapping[str, Any]) -> int:
+    """Repeats one by one that are no long wait, by what their quadrature is known to cost, so that no answer depends on the machine."""
+    reader, kernel = reader_of(rec, paired), by_quadrature(rec, paired)
+    if reader is not None:
+        return int(PATIENCE / (SECONDS * reader.weight * kernel.layers))
+    table = np.array([[float(values[name])] for name in kernel.parameters])
+    shapes = [i.shapes(kernel.parameters, table) for i in kernel.integrands]
+    return int(1e3 * PATIENCE * FASTER / (kernel.work.milliseconds(shapes) * kernel.layers))
+
+
+def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any]) -> LongRun:
     """Where networks of up to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer,
-    where they take so many seconds, or deeper ones have no answer."""
-    ends, begin = {}, time.process_time()
+    where that many repeats are not affordable, or deeper ones have no answer."""
+    ends, left = {}, affordable(rec, gap is not None, values)
     for d in np.unique(np.geomspace(SHALLOW, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
         try:
             ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
@@ -65,7 +80,8 @@ def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Map
             if not ends:
                 raise
             break
-        if time.process_time() - begin > seconds:
+        left -= d
+        if left < 0:
             break
     runs = ends.values()
     words = sorted({str(run.status) for run in runs} - {"ok"})

@@ -205,7 +205,8 @@ def _whole(m: ModuleType, kept: list[float]) -> tuple[Floats, float]:
     for at in range(m.FIRST_KEPT, len(kept), m.KEPT):
         mixed = m.KEPT >= 4
         T = np.array(kept[at : at + 4]).reshape(2, 2) if mixed else np.array([[kept[at], 0.0], [0.0, 0.0]])
-        total, chi = total @ T, chi * kept[at + m.CHI]
+        with np.errstate(invalid="ignore"):  # an infinite one
+            total, chi = total @ T, chi * kept[at + m.CHI]
     return total, chi
 
 

@@ -197,7 +197,7 @@ def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:
     if job.marks.size > SOME:
         who, how, cost = "each layer that is kept is run", f"{how} at one setting", unseen
     else:
-        who = f"{count} of the settings neither come to rest nor are smooth in the logarithm of depth, as far as rounding shows"
+        who = f"{count} of the settings have no finite J, or neither come to rest nor are smooth in log depth, as far as rounding shows"
         if layers > EXACT:
             raise ArithmeticError(f"depth = {job.depth}: {who}, and that of {layers} layers one by one adds up: pass a smaller depth")
         cost = layers * max(count * kernel.weight, ALONE)

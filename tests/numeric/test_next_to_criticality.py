@@ -156,6 +156,16 @@ def test_a_billion_layers_next_to_the_edge_of_chaos() -> None:
 def test_a_billion_layers_that_are_neither_smooth_nor_at_rest_are_refused() -> None:
     """one by one their rounding adds up to 1e-9 of q"""
     net = mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=1 + (-1) ** sp.Symbol("l") / 2)
-    with pytest.raises(ArithmeticError, match=r"neither come to rest nor are smooth .* rounding shows, and that of .* adds up"):
+    with pytest.raises(ArithmeticError, match=r"neither come to rest nor are smooth in log depth, .* and that of .* layers .* adds up"):
         mf.propagate(net, DEPTH, 1.0, c=0.5, record="last")
     assert mf.propagate(net, 10**6, 1.0, c=0.5, record="last").q[0] == pytest.approx(1 + 625_000, rel=1e-10)
+
+
+@pytest.mark.parametrize("phi", [mf.sign, mf.Activation(sp.sqrt(sp.Abs(mf.x)))], ids=["sign", "root"])
+def test_an_infinite_j_is_known_layer_by_layer_and_no_reason_to_speak_of_rest(phi: mf.Activation) -> None:
+    net = mf.Residual(mf.mlp(phi, 1, 0))
+    run = mf.propagate(net, 10**7, 1.0, record="last")
+    assert (run.status, run.log_apjn_forward[-1]) == ("infinite APJN", mp.inf)
+    assert run.q[-1] > 10**6
+    with pytest.raises(ArithmeticError, match=f"depth = {DEPTH}: 1 of the settings have no finite J, or"):
+        mf.propagate(net, DEPTH, 1.0, record="last")
