@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 
-import mpmath as mp
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
@@ -28,8 +27,8 @@ __all__ = ["transition_depth"]
 
 Floats = NDArray[np.float64]
 x, q = known("x"), known("q")
-#: of the rule for the depth, and its relative error at which that is known
-DEGREE, TOLERANCE = 6, 1e-6
+#: relative error that is asked of the depth, in so many parts, and at which it is known
+PRECISE, PARTS, TOLERANCE = 1e-10, 200, 1e-6
 
 
 def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float) -> float:
@@ -51,20 +50,21 @@ def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float
     if after.free_symbols - {v}:
         return _with_gap(steps, q, gap, end)
 
-    def speed(t: mp.mpf) -> mp.mpf:
-        at = sp.exp(sp.Float(t, 20))
-        return mp.mpf(str(sp.N(after.subs(v, at) / at - 1, 17)))
+    return _alone(steps, q, end)
 
-    def slowness(t: mp.mpf) -> mp.mpf:
-        if (rate := speed(t)) <= 0:
-            raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {float(mp.exp(t)):g}")
-        return 1 / rate
 
-    with mp.workdps(15):
-        depth, error = mp.quad(slowness, [mp.log(q), mp.log(end)], maxdegree=DEGREE, error=True)
-        if not error < TOLERANCE * depth:
-            raise ValueError(f"q all but stands still on its way from {q:g} to {end:g}: no depth is known")
-        return float(depth)
+def _alone(steps: Steps, q: float, end: float) -> float:
+    """the integral of q/(q' - q) over ln q"""
+    from scipy.integrate import quad
+
+    def slowness(t: float) -> float:
+        at = np.array([math.exp(t)])
+        return 1 / _rise(float(steps.identical(at)[0].added[0] / at[0]), at[0], q, end)
+
+    depth, error, *trouble = quad(slowness, math.log(q), math.log(end), epsabs=0.0, epsrel=PRECISE, limit=PARTS, full_output=True)
+    if len(trouble) > 1 and not error < TOLERANCE * depth:
+        raise ValueError(f"q all but stands still on its way from {q:g} to {end:g}: no depth is known")
+    return float(depth)
 
 
 def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
@@ -74,13 +74,18 @@ def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
     def speeds(t: float, state: Floats) -> Floats:
         at = np.array([math.exp(t)])
         new, d, _ = steps.pair(at, at * state[1])
-        rise = float(new.added[0] / at[0])
-        if rise <= 0:
-            raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {at[0]:g}")
+        rise = _rise(float(new.added[0] / at[0]), at[0], q, end)
         return np.array([1.0, float(d.at[0] / new.at[0]) - state[1]]) / rise
 
     path = solve_ivp(speeds, (math.log(q), math.log(end)), np.array([0.0, gap]), rtol=1e-8, atol=1e-10)
     return float(path.y[0, -1])
+
+
+def _rise(rate: float, at: float, q: float, end: float) -> float:
+    """a rate at which q grows, or why there is no depth"""
+    if rate <= 0:
+        raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {at:g}")
+    return rate
 
 
 def _saturates(f: sp.Expr) -> bool:
