@@ -22,6 +22,7 @@ from meanfield.gaussian.pieces import NotClosed, declare, pieces_of
 from meanfield.gaussian.polynomial_zeros import zeros_of
 from meanfield.gaussian.special import NormalCDF
 from meanfield.gaussian.stable import side
+from meanfield.gaussian.tameness import is_tame
 from meanfield.symbols import among_reals, known
 
 __all__ = [
@@ -325,7 +326,7 @@ def finite_below(f: sp.Expr) -> sp.Expr | None:
     a pole; None where there is none, or it cannot be told."""
     if _steepest(f, sampled(f))[1] < _NOT_INTEGRABLE:
         return S.Zero
-    growing = [a for _, a in rates(f) or () if a.is_extended_positive]
+    growing = [] if is_tame(f) else [a for _, a in rates(f) or () if a.is_extended_positive]
     return 1 / (2 * sp.Max(*growing)) if growing else None
 
 

@@ -1,0 +1,28 @@
+"""Functions that are seen not to grow like exp(a x^2), without a look at either end of the line."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from meanfield.symbols import known
+
+__all__ = ["is_tame"]
+
+x = known("x")
+
+#: functions that grow or fall as exponentials at most, of what is linear
+_EXPONENTIAL = (sp.exp, sp.sinh, sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch)
+#: functions that keep what is tame so
+_CALM = (sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.atan, sp.asinh)
+
+
+def is_tame(f: sp.Expr) -> bool:
+    """Whether f is made of exponentials of linear functions of x, powers and roots, so that neither it nor what it divides outgrows
+    exp(C |x|); False where that cannot be seen."""
+    if x not in f.free_symbols:
+        return True
+    if isinstance(f, _EXPONENTIAL):
+        return bool(f.args[0].is_polynomial(x)) and sp.degree(f.args[0], x) < 2
+    if f.is_Pow:
+        return x not in f.exp.free_symbols and is_tame(f.base)
+    return f == x or ((f.is_Add or f.is_Mul or isinstance(f, _CALM)) and all(map(is_tame, f.args)))
