@@ -35,6 +35,8 @@ TRIED = (512, 4096, 32768)
 KEPT = 100
 #: networks of different depths that are run for each factor of 10, the first of so many repeats
 DEPTHS, SHALLOW = 50, 8
+#: part of where a leap ends by which rounding may have it end before
+NEAR = 1e-12
 #: seconds that repeats one by one may take
 PATIENCE = 30.0
 
@@ -139,7 +141,8 @@ def _run(way: _Way, depth: int) -> LongRun:
     marks = np.geomspace(stepped, depth, max(2, math.ceil(KEPT * math.log10(depth / stepped))))
     rows = [(s.n, s.q, s.delta, s.log) for s in way.first]
     for leap in way.path:
-        at = marks[(marks > leap.start) & (marks <= min(leap.start * leap.ratio, depth))].round()
+        end = min(leap.start * leap.ratio * (1 + NEAR), depth)
+        at = marks[(marks > max(leap.start, rows[-1][0])) & (marks <= end)].round()
         y, sums = (np.asarray(found, dtype=np.float64) for found in leap.at(at))
         rows += zip(at.tolist(), y[0].tolist(), y[1].tolist(), sums[0].tolist(), strict=True)
     n, q, delta, log = np.array(rows).T

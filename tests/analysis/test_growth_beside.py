@@ -9,6 +9,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric.long_runs import long_run
 
 HALF = sp.Rational(1, 2)
 x = mf.x
@@ -127,6 +128,15 @@ def test_long_runs_by_quadrature_agree() -> None:
     assert seen.run.depth == 10**6
     assert {fit.name for fit in seen.fits} >= {"exponent", "rate", "rate^stretch"}
     assert seen.agrees, seen
+
+
+def test_a_long_run_ends_where_it_was_asked_to() -> None:
+    """a leap to there may end before it by rounding"""
+    rec = mf.recursion(mf.Residual(mf.Activate(mf.erf) >> mf.Linear(1, 0)))
+    ends = [600, 1000, 3 * 10**4, 10**5, 10**6, 7 * 10**6, 10**9, 10**13]
+    runs = [long_run(rec, depth, 1.0, 0.5, {}) for depth in ends]
+    assert [run.layers[-1] for run in runs] == ends
+    assert all((np.diff(run.layers) > 0).all() for run in runs)
 
 
 def test_leaps_are_what_layers_one_by_one_come_to() -> None:
