@@ -143,7 +143,7 @@ def _along(h: sp.Expr, sign: int) -> tuple[int, sp.Expr]:
     k = math.lcm(*(int(t.exp.q) for t in h.atoms(sp.Pow) if t.exp.is_Rational))
     if not 1 < k <= _DEGREE or analytic_radius(h) >= _NARROW:
         return 1, h
-    along = sp.powdenest(h.xreplace({x: sign * _STEP**k}), force=True).xreplace({_STEP: x})
+    along = h.xreplace({x: sign * _STEP**k}).xreplace({_STEP: x})  # sympy takes roots of powers of a positive symbol by itself
     real = sp.N(along.xreplace({x: sp.Rational(1, 100)})).is_real  # not so on the other side of a root
     return (k, along) if real and analytic_radius(along) >= _NARROW else (1, h)
 

@@ -21,7 +21,7 @@ NEVER = sp.Max(sp.tanh(x), sp.erf(x) - sp.Rational(1, 2))  # the second is never
 def test_arcs_of_steps(f: sp.Expr, variance: float) -> None:
     """Next to 1 an arc sine has half the digits that its argument has."""
     phi, value = mf.Activation(f), sp.lambdify(x, f, "mpmath")
-    with mp.workdps(40):
+    with mp.workdps(30):
         s = mp.sqrt(variance)
         ends = [k / max(s, 1) for k in (-8, -2, 0, 2, 8)]
         true = mp.quad(lambda z: value(s * z) ** 2 * mp.npdf(z), sorted({*ends, mp.mpf(-13), mp.mpf(13)}))

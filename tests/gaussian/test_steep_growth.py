@@ -1,4 +1,4 @@
-"""Functions between exponentials and the Gaussian's fall: how they grow, their moments against mpmath at 30 digits, and where these end."""
+"""Functions between exponentials and the Gaussian's fall: how they grow, their moments against more digits, and where these end."""
 
 from __future__ import annotations
 
@@ -63,21 +63,15 @@ def mean_of_square(f: sp.Expr, v: mp.mpf) -> mp.mpf:
     return mp.quad(lambda z: g(s * z) ** 2 * mp.npdf(z), sorted([*ends, mp.mpf(0)]))
 
 
-def mean_of_pair(f: sp.Expr, v: mp.mpf, c: mp.mpf, m: int = 0, second: mp.mpf | None = None) -> tuple[mp.mpf, mp.mpf]:
-    """E f(u) f(v), and E (f(u) - f(v))^2 / 2, of an analytic f by the trapezoidal rule in two independent normals"""
-    w = v if second is None else second
-    g, h = sp.lambdify(x, f, "mpmath"), mp.mpf(1) / 5
-    steps, along, across = range(-80, 81), c / mp.sqrt(v), mp.sqrt(w - c**2 / v)
-    product, gap = mp.mpf(0), mp.mpf(0)
-    weights = [h * mp.npdf(h * j) for j in steps]
-    for i, a in zip(steps, weights, strict=True):
-        first = g(m + mp.sqrt(v) * h * i)
-        for j, b in zip(steps, weights, strict=True):
-            if i * i + j * j <= 6400:
-                other = g(m + along * h * i + across * h * j)
-                product += a * b * first * other
-                gap += a * b * (first - other) ** 2 / 2
-    return product, gap
+def mean_of_pair(f: sp.Expr, v: str, c: str, m: int = 0, second: str | None = None) -> tuple[np.longdouble, np.longdouble]:
+    """E f(u) f(v), and E (f(u) - f(v))^2 / 2, of an analytic f by the trapezoidal rule in two independent normals, to 18 digits"""
+    own, p, other = (np.longdouble(n) for n in (v, c, second or v))
+    g, h = sp.lambdify(x, f, "numpy"), np.longdouble(1) / 5
+    z = h * np.arange(-80, 81)
+    a, b = z[:, None], z[None]
+    weight = np.where(a**2 + b**2 <= 256, h**2 * np.exp(-(a**2 + b**2) / 2), 0) / (2 * np.longdouble(np.pi))
+    first, beside = g(m + np.sqrt(own) * a), g(m + p / np.sqrt(own) * a + np.sqrt(other - p**2 / own) * b)
+    return (weight * first * beside).sum(), (weight * (first - beside) ** 2).sum() / 2
 
 
 @pytest.mark.parametrize("f", RATES, ids=str)
@@ -105,8 +99,7 @@ def test_second_moments_in_float64(f: sp.Expr, v: str) -> None:
 @pytest.mark.parametrize(("f", "v", "c"), PAIRS, ids=str)
 def test_kernels_and_gaps_in_float64(f: sp.Expr, v: str, c: str) -> None:
     phi, near = mf.Activation(f), f != PAIRS[-1][0] or v != PAIRS[-1][1]
-    with mp.workdps(30):
-        product, gap = mean_of_pair(f, mp.mpf(v), mp.mpf(c))
+    product, gap = mean_of_pair(f, v, c)
     value, bound = mf.evaluate(phi.kernel(q, p), q=float(v), p=float(c), error=True)
     assert abs(value - product) <= max(bound, 1e-12 * abs(product))
     if near:
@@ -118,9 +111,8 @@ def test_kernels_and_gaps_in_float64(f: sp.Expr, v: str, c: str) -> None:
 def test_about_a_mean_and_at_unequal_variances() -> None:
     f = exp(x**2 / 5) * tanh(x)
     phi = mf.Activation(f)
-    with mp.workdps(30):
-        about, _ = mean_of_pair(f, mp.mpf("0.5"), mp.mpf("0.2"), m=1)
-        unequal, _ = mean_of_pair(f, mp.mpf("0.5"), mp.mpf("0.2"), second=mp.mpf("0.9"))
+    about, _ = mean_of_pair(f, "0.5", "0.2", m=1)
+    unequal, _ = mean_of_pair(f, "0.5", "0.2", second="0.9")
     assert mf.evaluate(phi.kernel(q, p, mean=1), q=0.5, p=0.2) == pytest.approx(float(about), rel=1e-13)
     assert mf.evaluate(phi.kernel(mf.q1, p, mf.q2), q1=0.5, p=0.2, q2=0.9) == pytest.approx(float(unequal), rel=1e-13)
 

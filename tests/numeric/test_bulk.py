@@ -51,8 +51,8 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", sorted(set(OWN) - {"beats"}))
 def test_as_good_as_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    phi, (q, c) = mf.Activation(OWN[name]), grid(3, 6000, -1.0, 1.0)
-    some = slice(0, None, 250)
+    phi, (q, c) = mf.Activation(OWN[name]), grid(3, 2000, -1.0, 1.0)
+    some = slice(0, None, 83)
     for expression, given in (
         (phi.kernel(mf.q, mf.p), {"q": q, "p": q * c}),
         (phi.gap(mf.q, mf.delta), {"q": q, "delta": q * (1 - c)}),
@@ -123,7 +123,7 @@ def test_tails_of_densities_are_summed() -> None:
 
 def test_what_cancels_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cov(f(u), f(v)), where it is far below E f(u) f(v)"""
-    (q, c), some = grid(8, 4000, -1.0, 1.0), slice(0, None, 250)
+    (q, c), some = grid(8, 2000, -1.0, 1.0), slice(0, None, 125)
     c[some] = np.linspace(-1e-9, 1e-9, c[some].size)
     covariance = mf.silu.kernel(mf.q, mf.p) - mf.silu.mean(mf.q) ** 2
     counts = counting(monkeypatch)
@@ -171,7 +171,7 @@ def test_where_a_closed_form_cancels(k: int) -> None:
 
 
 def test_unequal_variances_and_bounds_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, c = grid(6, 200, -1.0, 1.0)
+    q, c = grid(6, 100, -1.0, 1.0)
     counts = counting(monkeypatch)
     value, bound = mf.evaluate(mf.softsign.kernel(mf.q, mf.p), q=q, p=q * c, error=True)
     assert sum(counts) >= q.size
@@ -195,8 +195,8 @@ def test_gaps_under_many_laws(f: sp.Expr) -> None:
     for k in np.flatnonzero(told)[::11]:
         true, error = mf.evaluate(node, q=q[k], delta=d[k], error=True)
         assert abs(value[k] - true) <= bound[k] + error
-    one_by_one = [mf.evaluate(node, q=a, delta=b) for a, b in zip(q[:60], d[:60], strict=True)]
-    np.testing.assert_allclose(mf.evaluate(node, q=q, delta=d)[:60], one_by_one, rtol=1e-11)
+    one_by_one = [mf.evaluate(node, q=a, delta=b) for a, b in zip(q[:30], d[:30], strict=True)]
+    np.testing.assert_allclose(mf.evaluate(node, q=q, delta=d)[:30], one_by_one, rtol=1e-11)
 
 
 @pytest.mark.parametrize(
