@@ -1,4 +1,4 @@
-"""Critical initialisation: published points, 50-digit solutions, lines and points in symbols, general networks, no answer."""
+"""Critical initialisation: published points, 30-digit solutions, lines and points in symbols, general networks, no answer."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_critical_origin_is_one_that_q_comes_to_or_leaves(phi: mf.Activation, 
 
 
 @pytest.mark.parametrize("name", ["sin", "erf(3x/4)", "x/sqrt(1+x^2)"])
-def test_on_the_line_against_fifty_digits(name: str) -> None:
+def test_on_the_line_against_thirty_digits(name: str) -> None:
     case = CASES[name]
     point = mf.critical(mf.mlp(case.activation), sigma_b=0.15)
     with mp.workdps(DIGITS):
