@@ -110,7 +110,7 @@ class Correlations:
     def _is_exact(self) -> bool:
         """The same, of a next variance that is far above the least double."""
         with np.errstate(all="ignore"):
-            return self._in_range and bool(self.at * np.exp(self.steps.identical(np.array([self.at]))[0].growth[0]) > SURE)
+            return bool(self.at * np.exp(self.steps.identical(np.array([self.at]))[0].growth[0]) > SURE) and self._in_range
 
     @cached_property
     def parts(self) -> bool:

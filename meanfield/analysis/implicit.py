@@ -31,8 +31,9 @@ Floats = NDArray[np.float64]
 HIGHEST, NARROWEST = 1e60, 1e-14
 #: the least rho: at 0 itself rounding bounds of angles have no meaning
 LEAST = 1e-9
-#: digits that a root is first known to; of its error, what may stand before the product of two steps; secants at most
-FIRST, SAFE, MOST = 25, 1000, 30
+#: digits that a root is first known to, twice as many of which do for both looks that `numbered` takes at what has 30; of its error, what
+#: may stand before the product of two steps; secants at most
+FIRST, SAFE, MOST = 31, 1000, 30
 #: bits that expectations of few digits are taken to be exact to
 PADDING = 100
 #: how near to 0, relative to s, an equation comes that touches it: parameters are known as well as doubles

@@ -1,4 +1,4 @@
-"""Fixed points: published numbers, 50-digit solutions, all branches, certificates, what has none, and dynamics that end there."""
+"""Fixed points: published numbers, 30-digit solutions, all branches, certificates, what has none, and dynamics that end there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import sympy as sp
-from analysis.oracle_points import CASES, DIGITS, variance
+from analysis.oracle_points import CASES, DIGITS, LEFT, variance
 
 import meanfield as mf
 from meanfield.analysis import maps, roots
@@ -31,7 +31,7 @@ def test_published_points() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_against_fifty_digits(name: str) -> None:
+def test_against_thirty_digits(name: str) -> None:
     case = CASES[name]
     w, b = (1.25, 0.3) if name == "softplus" else (1.9, 0.3)
     found = mf.fixed_points(mf.mlp(case.activation), sigma_w=w, sigma_b=b)
@@ -46,7 +46,7 @@ def test_against_fifty_digits(name: str) -> None:
             if point.gap == 0:
                 assert abs(point.chi - W**2 * case.slope(q)) < 1e-12
             elif case.kernel is not None:
-                p = mp.findroot(lambda p, q=q: W**2 * case.kernel(q, p) + B**2 - p, mp.mpf(point.c) * q, tol=mp.mpf(10) ** -90)
+                p = mp.findroot(lambda p, q=q: W**2 * case.kernel(q, p) + B**2 - p, mp.mpf(point.c) * q, tol=LEFT)
                 assert abs(point.gap - (1 - p / q)) < 1e-12 * point.gap
                 assert point.gap_bracket[0] * (1 - 1e-13) <= 1 - p / q <= point.gap_bracket[1] * (1 + 1e-13)
                 assert abs(point.chi - W**2 * mp.diff(lambda p, q=q: case.kernel(q, p), p)) < 1e-12
@@ -168,7 +168,7 @@ def test_attention_solves_q_and_c_together() -> None:
 
 @pytest.mark.parametrize("factor", [1 + 1e-11, 1 - 1e-11])
 def test_a_wrong_map_moves_the_bracket(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """the certificate is about the map: with q' off by 1e-11 the bracket no longer holds the 50-digit root"""
+    """the certificate is about the map: with q' off by 1e-11 the bracket no longer holds the 30-digit root"""
     right = maps.Program.__call__
 
     def wrong(self: maps.Program, table: np.ndarray) -> np.ndarray:
@@ -437,11 +437,9 @@ def test_tokens_that_an_average_makes_one_have_chi_0_where_q_vanishes(sigma_1):
     assert found[0].chi_parallel == pytest.approx(sigma_1**2)
 
 
-@pytest.mark.parametrize(
-    ("phi", "sigma_w"), [(mf.softsign, 1.574457502758206), (mf.Activation(mf.x / (1 + mf.x**2)), 2.5)], ids=["softsign", "a bump"]
-)
-def test_opposite_inputs_of_two_sublayers_are_no_further_apart_than_rounding_has_them(phi: mf.Activation, sigma_w: float) -> None:
+def test_opposite_inputs_of_two_sublayers_are_no_further_apart_than_rounding_has_them() -> None:
     """of an odd function: c = 1, 0 and -1 stay, the middle one is where runs end"""
+    phi, sigma_w = mf.softsign, 1.574457502758206
     net = mf.Residual(mf.Activate(phi) >> mf.Linear(), skip=0.8) >> mf.mlp(phi)
     found = mf.fixed_points(net, sigma_w=sigma_w, sigma_b=0.0)
     same, none, opposite = (f for f in found if f.q > 0)

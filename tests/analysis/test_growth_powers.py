@@ -10,6 +10,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.analysis.growth_check import FAR
 from meanfield.analysis.growth_derivation import laws
 from meanfield.analysis.growth_laws import GrowthLaw
 from meanfield.analysis.growth_rates import Undetermined
@@ -58,12 +59,12 @@ def test_a_root_makes_j_grow_beyond_every_power_and_below_every_stretched_expone
 
 def test_both_coefficients_of_ln_j_agree_with_long_runs_and_wrong_ones_do_not(odd: GrowthLaw, even: GrowthLaw) -> None:
     for law in (odd, even):
-        seen = law.check(sigma_w=1.3)
+        seen = law.check(depth=FAR, sigma_w=1.3)
         assert seen.agrees, seen
         assert {"log_squared_coefficient", "log_coefficient"} <= {f.name for f in seen.fits}
     for name in ("log_squared_coefficient", "log_coefficient"):
         wrong = replace(odd.apjn, **{name: getattr(odd.apjn, name) * sp.Rational(51, 50)})
-        assert not replace(odd, apjn=wrong).check(sigma_w=1.3).agrees
+        assert not replace(odd, apjn=wrong).check(depth=FAR, sigma_w=1.3).agrees
 
 
 def test_c_goes_to_0_behind_an_odd_root_and_to_the_root_of_its_kernel_behind_an_even_one(odd: GrowthLaw, even: GrowthLaw) -> None:
@@ -130,14 +131,14 @@ SLOW = [sp.sign(x) * ((1 + sp.Abs(x)) ** QUARTER - 1), sp.sign(x) * (1 - 1 / sp.
 def test_a_law_that_is_reached_slowly_says_how_slowly_and_agrees_at_that_rate(f: sp.Expr, correction: sp.Expr) -> None:
     law = stream(f)
     assert law.q.correction == law.apjn.correction == correction
-    seen = law.check(sigma_w=1)
+    seen = law.check(depth=FAR, sigma_w=1)
     assert seen.agrees, seen
     assert f"correction={correction}" in repr(law.q)
     l = sp.Symbol("l", positive=True)
     assert rf"\left(1 + O\left({mf.latex(l**-correction)}\right)\right)" in law.q.latex()
     assert rf" + O\left({mf.latex(l ** (law.apjn.stretch - correction))}\right)" in law.apjn.latex()
     wrong = replace(law.q, exponent=law.q.exponent * sp.Rational(101, 100))
-    assert not replace(law, q=wrong).check(sigma_w=1).agrees
+    assert not replace(law, q=wrong).check(depth=FAR, sigma_w=1).agrees
 
 
 @pytest.mark.parametrize("derivative", [True, False])

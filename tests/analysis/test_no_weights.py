@@ -130,7 +130,7 @@ SECOND = [{}, {"c": 0.3}, {"c": 0.3, "q2": 2.0}]
 
 
 @pytest.mark.parametrize(
-    ("phi", "second"), [*itertools.product([mf.silu, mf.elu, mf.softplus], SECOND), *itertools.product([mf.sign], SECOND[:2])], ids=str
+    ("phi", "second"), [*itertools.product([mf.elu, mf.softplus], SECOND), *itertools.product([mf.sign], SECOND[:2])], ids=str
 )
 def test_a_sublayer_without_weights_before_one_with_a_bias_leaves_no_gradient(phi: mf.Activation, second: dict[str, float]) -> None:
     """q' = E phi(0)^2 + 1/4, J = 0"""
