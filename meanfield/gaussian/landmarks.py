@@ -6,7 +6,7 @@ Panels end at kinks. Centres and widths are hints: panels start graded towards t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -65,19 +65,41 @@ def _real_roots(e: sp.Expr, dps: int) -> list[mp.mpf]:
 
 def _sign_changes(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
     """zeros at which e changes sign, by a scan: one that is missed makes the panels fail, not lie"""
-    f = sp.lambdify(x, e, "mpmath")
+    return [_root_between(e, a, b, mp.mp.prec) for a, b in _brackets(e, _outward(low), _outward(high))]
+
+
+def _outward(end: mp.mpf) -> mp.mpf:
+    """the next of few, so that one scan serves many ranges"""
+    return mp.sign(end) * mp.mpf(2) ** (mp.ceil(4 * mp.log(abs(end), 2)) / 4) if end else end
+
+
+@cache
+def _brackets(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
+    """neighbours among the points of a scan where e is of different signs, and twice the same one where it is 0"""
+    f = _number(e)
     with mp.workprec(53):
         grid = [low + (high - low) * i / _SCAN for i in range(_SCAN + 1)] + [mp.mpf(0)]
         far = max(abs(low), abs(high))
         beyond = [far * _STEP**i for i in range(1, int(mp.log(max(1, _FAR / far)) / mp.log(_STEP)) + 1)] if far else []
         points = sorted({*grid, *beyond, *(-t for t in beyond)})
         values = [f(t) for t in points]
-    roots = [t for t, v in zip(points, values, strict=True) if v == 0]
-    for (a, va), (b, vb) in itertools.pairwise(zip(points, values, strict=True)):
-        if mp.im(va) == mp.im(vb) == 0 and mp.re(va) * mp.re(vb) < 0:
-            with mp.workprec(mp.mp.prec + 20):
-                roots.append(mp.findroot(f, (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False))
-    return roots
+    ends = itertools.pairwise(zip(points, values, strict=True))
+    change = [(a, b) for (a, va), (b, vb) in ends if mp.im(va) == mp.im(vb) == 0 and mp.re(va) * mp.re(vb) < 0]
+    return (*((t, t) for t, v in zip(points, values, strict=True) if v == 0), *change)
+
+
+@cache
+def _root_between(e: sp.Expr, a: mp.mpf, b: mp.mpf, prec: int) -> mp.mpf:
+    if a == b:
+        return a
+    with mp.workprec(prec + 20):
+        return mp.findroot(_number(e), (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False)
+
+
+@cache
+def _number(e: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
+    number: Callable[[mp.mpf], mp.mpf] = sp.lambdify(x, e, "mpmath")
+    return number
 
 
 @cache

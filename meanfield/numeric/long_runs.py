@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -15,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from meanfield.numeric.increments import added_by, increments_of
+from meanfield.numeric.increments import added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
 from meanfield.numeric.patience import SECONDS
 from meanfield.numeric.propagation import propagate
@@ -31,6 +32,8 @@ Floats = NDArray[np.float64]
 
 #: repeats after which leaps are tried
 TRIED = (512, 4096, 32768)
+#: repeats from which a run goes on that is deeper, as one of another depth did
+COMMON = 10**6
 #: layers that are kept, for each factor of 10 in depth
 KEPT = 100
 #: networks of different depths that are run for each factor of 10, the first of so many repeats
@@ -94,16 +97,28 @@ def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Map
 
 @dataclass(frozen=True)
 class _Way:
-    """The states one by one, and the leaps from the last of them."""
+    """The states one by one, the leaps from the last of them, and where these end."""
 
     first: tuple[State, ...]
     path: tuple[Leap, ...]
+    end: State
+
+    def on_to(self, depth: int, added: Added) -> _Way:
+        """The same and what follows; Rough where that is not smooth."""
+        path = list(self.path)
+        end = leap_to(added, self.end, float(depth), path, LENIENT)
+        return _Way(self.first, tuple(path), end)
 
 
 @lru_cache(maxsize=16)
 def _followed(rec: Recursion, depth: int, q: float, delta: float | None, values: tuple[float, ...]) -> _Way | str:
     """the way of a run, which does not depend on what law is asked of it; why there is none where it is not smooth"""
     added = _added(rec, delta is not None, depth, values)
+    if depth > COMMON and not holds(rec, "L"):
+        way = _followed(rec, COMMON, q, delta, values)
+        if not isinstance(way, str):
+            with suppress(Rough):
+                return way.on_to(depth, added) if way.end.n == COMMON else way
     state = State(0.0, q, 0.0 if delta is None else delta, 0.0, 0.0, 0.0)
     first, trouble = [state], ""
     for target in (n for n in TRIED if n < depth):
@@ -112,11 +127,11 @@ def _followed(rec: Recursion, depth: int, q: float, delta: float | None, values:
             while state.n < target:
                 state = _stepped(added, state)
                 first.append(state)
-            leap_to(added, state, float(depth), path, LENIENT)
+            end = leap_to(added, state, float(depth), path, LENIENT)
         except Rough as reason:
             trouble = str(reason)
             continue
-        return _Way(tuple(first), tuple(path))
+        return _Way(tuple(first), tuple(path), end)
     return trouble
 
 
