@@ -3,7 +3,7 @@
 Where a repeat depends on L, the number of repeats, constants are fitted to where networks of all depths end.
 
 The fits are those of `meanfield.analysis.growth_fits`. What a run of the depth that was asked for does not tell, one to 10^13 repeats is
-asked, where leaps can make it, or one of 20000 where they cannot and these are affordable.
+asked, where leaps can make it, or one of 20000 where they cannot and these are worth the wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.numeric.increments import holds
-from meanfield.numeric.long_runs import LongRun, affordable, ends_of, long_run
+from meanfield.numeric.long_runs import WORTH, LongRun, ends_of, long_run, repeat_seconds
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
@@ -136,7 +136,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
-        raise ValueError(f"the run ends after {last} layers: {run.status}")
+        what = f"{last} networks of up to {run.depth}" if varies else f"{last}"
+        raise ValueError(f"the run ends after {what} repeats: {run.status}")
     if varies:
         return Check(law, free, tuple(fits(law, _series(run, single), free, False)), run)
     series, carried = _series(run, single), exponential and law.gap.kind == "power"
@@ -146,7 +147,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     far = isinstance(run, LongRun)
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
     open_still = depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found))
-    if open_still and (far or affordable(rec, not single, values) >= ONE_BY_ONE):
+    if open_still and (far or ONE_BY_ONE * repeat_seconds(rec, not single) <= WORTH):
         found = _deeper(law, rec, start, values, free, found, far)
     return Check(law, free, tuple(found), run)
 
@@ -164,7 +165,7 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
             return long_run(rec, depth, q, None if gap is None else q * gap, values)
         except ArithmeticError:
             if depth > ONE_BY_ONE:
-                depth = min(depth, max(ONE_BY_ONE, affordable(rec, gap is not None, values)))
+                depth = min(depth, max(ONE_BY_ONE, int(WORTH / repeat_seconds(rec, gap is not None))))
     return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
 
 

@@ -49,11 +49,10 @@ def transition_depth(stages: Sequence[Stage], steps: Steps, q: float, gap: float
         return 0.0
     if after.free_symbols - {v}:
         return _with_gap(steps, q, gap, end)
+    return _by_variance(steps, q, end)
 
-    return _alone(steps, q, end)
 
-
-def _alone(steps: Steps, q: float, end: float) -> float:
+def _by_variance(steps: Steps, q: float, end: float) -> float:
     """the integral of q/(q' - q) over ln q"""
     from scipy.integrate import quad
 
@@ -61,8 +60,8 @@ def _alone(steps: Steps, q: float, end: float) -> float:
         at = np.array([math.exp(t)])
         return 1 / _rise(float(steps.identical(at)[0].added[0] / at[0]), at[0], q, end)
 
-    depth, error, *trouble = quad(slowness, math.log(q), math.log(end), epsabs=0.0, epsrel=PRECISE, limit=PARTS, full_output=True)
-    if len(trouble) > 1 and not error < TOLERANCE * depth:
+    depth, error, _, *trouble = quad(slowness, math.log(q), math.log(end), epsabs=0.0, epsrel=PRECISE, limit=PARTS, full_output=True)
+    if trouble and not error < TOLERANCE * depth:
         raise ValueError(f"q all but stands still on its way from {q:g} to {end:g}: no depth is known")
     return float(depth)
 

@@ -171,29 +171,13 @@ def _factor(f: sp.Expr) -> tuple[Atom, ...]:
 
 
 def _sum(e: sp.Expr) -> tuple[Atom, ...]:
-    _check_divisors(e)
     atoms: list[Atom] = []
-    for term in sp.Add.make_args(_expanded(e)):
+    for term in sp.Add.make_args(sp.expand_mul(sp.expand(e, power_exp=False))):
         partial: tuple[Atom, ...] = (Atom(),)
         for f in sp.Mul.make_args(term):
             partial = products(partial, _factor(f))
         atoms += partial
     return _collected(atoms)
-
-
-def _expanded(e: sp.Expr) -> sp.Expr:
-    return sp.expand_mul(sp.expand(e, power_exp=False))
-
-
-def _check_divisors(e: sp.Expr) -> None:
-    """Refuse sums that something is divided by: as letters, for their powers are long when they are multiplied out."""
-    divisors = {t.base: sp.Dummy() for t in e.atoms(sp.Pow) if t.exp.is_negative and t.base.is_Add and x in t.base.free_symbols}
-    if not divisors:
-        return
-    left = {t.base for t in _expanded(e.xreplace(divisors)).atoms(sp.Pow) if t.exp.is_negative}
-    found = next((divisor for divisor, letter in divisors.items() if letter in left), None)
-    if found is not None:
-        raise NotClosed(f"1/({found}) is not made of polynomials, exponentials of quadratics, steps and error functions of x")
 
 
 def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:

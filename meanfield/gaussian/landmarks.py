@@ -65,18 +65,21 @@ def _real_roots(e: sp.Expr, dps: int) -> list[mp.mpf]:
 
 def _sign_changes(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> list[mp.mpf]:
     """zeros at which e changes sign, by a scan: one that is missed makes the panels fail, not lie"""
-    return [_root_between(e, a, b, mp.mp.prec) for a, b in _brackets(e, _outward(low), _outward(high))]
+    return [_root_between(e, a, b, mp.mp.prec) for a, b in _brackets(e, *_widened(low, high))]
 
 
-def _outward(end: mp.mpf) -> mp.mpf:
-    """the next of few, so that one scan serves many ranges"""
-    return mp.sign(end) * mp.mpf(2) ** (mp.ceil(4 * mp.log(abs(end), 2)) / 4) if end else end
+def _widened(low: mp.mpf, high: mp.mpf) -> tuple[mp.mpf, mp.mpf]:
+    """a range by an eighth at either end at most, so that one scan serves many"""
+    if low >= high:
+        return low, high
+    part = mp.mpf(2) ** (mp.floor(mp.log(high - low, 2)) - 3)
+    return mp.floor(low / part) * part, mp.ceil(high / part) * part
 
 
 @cache
 def _brackets(e: sp.Expr, low: mp.mpf, high: mp.mpf) -> tuple[tuple[mp.mpf, mp.mpf], ...]:
     """neighbours among the points of a scan where e is of different signs, and twice the same one where it is 0"""
-    f = _number(e)
+    f = _lambdified(e)
     with mp.workprec(53):
         grid = [low + (high - low) * i / _SCAN for i in range(_SCAN + 1)] + [mp.mpf(0)]
         far = max(abs(low), abs(high))
@@ -93,13 +96,13 @@ def _root_between(e: sp.Expr, a: mp.mpf, b: mp.mpf, prec: int) -> mp.mpf:
     if a == b:
         return a
     with mp.workprec(prec + 20):
-        return mp.findroot(_number(e), (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False)
+        return mp.findroot(_lambdified(e), (a, b), solver="anderson", tol=mp.mpf(2) ** (-2 * mp.mp.prec), verify=False)
 
 
 @cache
-def _number(e: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
-    number: Callable[[mp.mpf], mp.mpf] = sp.lambdify(x, e, "mpmath")
-    return number
+def _lambdified(e: sp.Expr) -> Callable[[mp.mpf], mp.mpf]:
+    f: Callable[[mp.mpf], mp.mpf] = sp.lambdify(x, e, "mpmath")
+    return f
 
 
 @cache

@@ -17,8 +17,8 @@ _CALM = (sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.atan, sp.asin
 
 
 def is_tame(f: sp.Expr) -> bool:
-    """Whether f is made of exponentials of linear functions of x, powers and roots, so that neither it nor what it divides outgrows
-    exp(C |x|); False where that cannot be seen."""
+    """Whether f is made of exponentials of linear functions of x, powers, roots, logarithms, steps and absolute values, so that neither it
+    nor 1/f outgrows exp(C |x|); False where that cannot be seen."""
     if x not in f.free_symbols:
         return True
     if isinstance(f, _EXPONENTIAL):

@@ -18,21 +18,20 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.increments import added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
-from meanfield.numeric.patience import SECONDS
+from meanfield.numeric.patience import DEEP, SECONDS
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.readers import reader_of
 from meanfield.numeric.runs import Run
 from meanfield.numeric.trajectory import by_quadrature
-from meanfield.numeric.work import FASTER
 from meanfield.recurrence import Recursion
 
-__all__ = ["LongRun", "affordable", "ends_of", "long_run"]
+__all__ = ["WORTH", "LongRun", "ends_of", "long_run", "repeat_seconds"]
 
 Floats = NDArray[np.float64]
 
 #: repeats after which leaps are tried
 TRIED = (512, 4096, 32768)
-#: repeats from which a run goes on that is deeper, as one of another depth did
+#: repeats to which a deeper run is one of so many: two of them share it
 COMMON = 10**6
 #: layers that are kept, for each factor of 10 in depth
 KEPT = 100
@@ -40,8 +39,8 @@ KEPT = 100
 DEPTHS, SHALLOW = 50, 8
 #: part of where a leap ends by which rounding may have it end before
 NEAR = 1e-12
-#: seconds that repeats one by one may take
-PATIENCE = 30.0
+#: seconds of repeats that a fit is worth, and what those of a network are taken to cost that are too many to be done one by one
+WORTH, LEAPT = 30.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -64,20 +63,16 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
     return _run(way, depth)
 
 
-def affordable(rec: Recursion, paired: bool, values: Mapping[str, Any]) -> int:
-    """Repeats one by one that are no long wait, by what their quadrature is known to cost, so that no answer depends on the machine."""
+def repeat_seconds(rec: Recursion, paired: bool) -> float:
+    """What a repeat is taken to cost one by one, on any machine: no answer is to depend on that."""
     reader, kernel = reader_of(rec, paired), by_quadrature(rec, paired)
-    if reader is not None:
-        return int(PATIENCE / (SECONDS * reader.weight * kernel.layers))
-    table = np.array([[float(values[name])] for name in kernel.parameters])
-    shapes = [i.shapes(kernel.parameters, table) for i in kernel.integrands]
-    return int(1e3 * PATIENCE * FASTER / (kernel.work.milliseconds(shapes) * kernel.layers))
+    return SECONDS * kernel.layers * (kernel if reader is None else reader).weight
 
 
 def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any]) -> LongRun:
     """Where networks of up to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer,
-    where that many repeats are not affordable, or deeper ones have no answer."""
-    ends, left = {}, affordable(rec, gap is not None, values)
+    where all of them are taken to cost more than is worth the wait, or deeper ones have no answer."""
+    ends, left, each = {}, WORTH, repeat_seconds(rec, gap is not None)
     for d in np.unique(np.geomspace(SHALLOW, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
         try:
             ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
@@ -85,7 +80,7 @@ def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Map
             if not ends:
                 raise
             break
-        left -= d
+        left -= d * each if d < DEEP else LEAPT
         if left < 0:
             break
     runs = ends.values()
@@ -110,15 +105,16 @@ class _Way:
         return _Way(self.first, tuple(path), end)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _followed(rec: Recursion, depth: int, q: float, delta: float | None, values: tuple[float, ...]) -> _Way | str:
     """the way of a run, which does not depend on what law is asked of it; why there is none where it is not smooth"""
     added = _added(rec, delta is not None, depth, values)
     if depth > COMMON and not holds(rec, "L"):
         way = _followed(rec, COMMON, q, delta, values)
-        if not isinstance(way, str):
-            with suppress(Rough):
-                return way.on_to(depth, added) if way.end.n == COMMON else way
+        if isinstance(way, str) or way.end.n < COMMON:  # it is not smooth, or leaves the range of states
+            return way
+        with suppress(Rough):  # which another beginning may not be
+            return way.on_to(depth, added)
     state = State(0.0, q, 0.0 if delta is None else delta, 0.0, 0.0, 0.0)
     first, trouble = [state], ""
     for target in (n for n in TRIED if n < depth):

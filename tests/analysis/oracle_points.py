@@ -1,4 +1,5 @@
-"""Fixed and critical points to 30 digits by mpmath alone: moments by the trapezoidal rule, which converges geometrically for these."""
+"""Fixed and critical points to some 25 digits by mpmath alone, at variances of 2 at most: moments by the trapezoidal rule, whose error is
+of the order of exp(-2 pi d/(h sqrt(q))) for functions that are analytic in a strip of half-width d."""
 
 from __future__ import annotations
 

@@ -164,3 +164,18 @@ def test_where_a_repeat_depends_on_the_depth_networks_of_all_depths_are_compared
     assert seen.run.layers[-1] == seen.run.depth == 10_000
     if ends is not None:
         assert seen.run.q[-1] == pytest.approx(ends(10_000), rel=1e-11)
+
+
+def test_networks_of_a_unit_that_is_scaled_by_how_many_there_are() -> None:
+    """each of its own depth, by quadrature: what they are taken to cost lets enough of them be run"""
+    unit = mf.GAU(mf.silu, s=8, n=4, d=16, e=16)
+    law = mf.growth(mf.Residual(mf.RMSNorm() >> unit, scale=SMALL))
+    seen = law.check(depth=2000)
+    assert seen.run.depth == 2000
+    assert {fit.quantity for fit in seen.fits} == {"q", "1 - c", "J"}
+    assert seen.agrees, seen
+
+
+def test_networks_too_deep_for_one_by_one_are_leapt() -> None:
+    law = mf.growth(mf.Residual(mf.LayerNorm() >> mf.MLP(mf.relu, 1, 1), scale=SMALL))
+    assert law.check(depth=10**8).run.depth == 10**8

@@ -8,8 +8,10 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.gaussian.landmarks import landmarks
 
 x = mf.x
+QUICK = sp.Abs(sp.sin(20 * x))
 k = sp.Symbol("k_0", positive=True)
 TURNED = mf.mlp(mf.Activation(sp.Abs(sp.sin(x))))
 
@@ -17,6 +19,15 @@ TURNED = mf.mlp(mf.Activation(sp.Abs(sp.sin(x))))
 def second(q: mp.mpf, w: float, b: float) -> mp.mpf:
     """q' of |sin u|, or sin u"""
     return w**2 * (1 - mp.exp(-2 * q)) / 2 + b**2
+
+
+@pytest.mark.parametrize(("low", "high"), [(100, 101), (-101, -100), (9, "9.5"), (-1, 1), (0, 1), (-300, -299)])
+def test_a_range_is_scanned_as_finely_wherever_it_is(low: int, high: int | str) -> None:
+    ends = mp.mpf(low), mp.mpf(high)
+    found = [t for t in landmarks(QUICK, *ends).kinks if ends[0] <= t <= ends[1]]
+    expected = [mp.pi * n / 20 for n in range(-2000, 2001) if ends[0] <= mp.pi * n / 20 <= ends[1]]
+    assert len(found) == len(expected)
+    assert all(abs(t - true) < 1e-14 * (1 + abs(true)) for t, true in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(("w", "b"), [(1.2, 0.1), (0.8, 0.3)])

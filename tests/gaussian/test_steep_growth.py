@@ -64,7 +64,7 @@ def mean_of_square(f: sp.Expr, v: mp.mpf) -> mp.mpf:
 
 
 def mean_of_pair(f: sp.Expr, v: str, c: str, m: int = 0, second: str | None = None) -> tuple[np.longdouble, np.longdouble]:
-    """E f(u) f(v), and E (f(u) - f(v))^2 / 2, of an analytic f by the trapezoidal rule in two independent normals, to 18 digits"""
+    """E f(u) f(v), and E (f(u) - f(v))^2 / 2, of an analytic f by the trapezoidal rule in two independent normals, to 15 digits"""
     own, p, other = (np.longdouble(n) for n in (v, c, second or v))
     g, h = sp.lambdify(x, f, "numpy"), np.longdouble(1) / 5
     z = h * np.arange(-80, 81)

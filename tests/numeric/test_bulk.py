@@ -171,7 +171,7 @@ def test_where_a_closed_form_cancels(k: int) -> None:
 
 
 def test_unequal_variances_and_bounds_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
-    q, c = grid(6, 100, -1.0, 1.0)
+    q, c = grid(6, 150, -1.0, 1.0)
     counts = counting(monkeypatch)
     value, bound = mf.evaluate(mf.softsign.kernel(mf.q, mf.p), q=q, p=q * c, error=True)
     assert sum(counts) >= q.size

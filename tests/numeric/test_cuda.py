@@ -129,7 +129,7 @@ def test_on_a_device(tmp_path: Path) -> None:
     assert ran(ODDITIES, simulator=False) == "agreed\n"
 
 
-#: whose kernels call, together, what those of networks with and without norms, tables and tokens do
+#: together these call every function that kernels do: with and without norms, tables and tokens
 NETWORKS: dict[str, Any] = {
     "Derf": lambda: mf.pre_norm(norm=mf.Derf(), attention=mf.Attention(), mlp=mf.MLP(mf.relu)),
     "GELU": lambda: mf.mlp(mf.gelu),

@@ -27,8 +27,8 @@ SYMBOLS = {
 FUNCTIONS = {
     "power": (lambda b: sp.sign(x) * sp.Abs(x) ** b, (0.7, 1.5)),  # has a jump for b = 0 alone
     "soft ends": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (sp.sign(x) * (b + sp.log(1 + sp.Abs(x) - b)), True)), (0.9,)),
-    "clipped": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (b * sp.sign(x), True)), (1.3,)),
-    "windowed": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (0, True)) + sp.tanh(x), (0.4,)),  # jumps at b and -b
+    "clipped": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (b * sp.sign(x), True)), (0.4, 1.3)),
+    "windowed": (lambda b: sp.Piecewise((x, sp.Abs(x) < b), (0, True)) + sp.tanh(x), (0.4, 1.3)),  # jumps at b and -b
     "root": (lambda b: sp.sqrt(sp.Abs(x) + b), (0.0, 0.5)),  # is too steep for b = 0
     "swish": (lambda b: x / (1 + sp.exp(-b * x)), (-2.0, 0.0, 1.3)),
     "softplus": (lambda b: sp.log(1 + sp.exp(b * x)) / b, (-2.0, 1.3)),
