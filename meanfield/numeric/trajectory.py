@@ -27,6 +27,8 @@ JOINED = STATUS.index("gap underflow")
 BOUNDLESS = STATUS.index("infinite APJN")
 #: of what has a gradient factor of 0 times infinity, which is 0
 DEAF = STATUS.index("zero APJN")
+#: what a slow function costs, compiled, that takes a millisecond as plain Python, beside a layer in closed form
+SLOW = 500
 #: points in a block of a grid
 BLOCK = 64
 
@@ -64,12 +66,13 @@ class Kernel:
 
     @property
     def weight(self) -> int:
-        """What a layer costs beside one in closed form, roughly: a gap by quadrature takes 0.5 to 1 ms, panels of a pass 1 us."""
+        """What a layer costs beside one in closed form, roughly: a gap by quadrature takes 0.5 to 1 ms, panels of a pass 1 us, the softmax
+        of a random query 0.1 ms a moment."""
         if "pair_in" in self.text or "mean_in" in self.text:
             return 20
         if self.panelled:
             return 200
-        return 100_000 if self.work.calls else 1000 if self.work else 1
+        return 100_000 if self.work.calls else max(1000, int(SLOW * self.work.other)) if self.work else 1
 
     @property
     def panelled(self) -> bool:

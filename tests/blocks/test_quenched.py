@@ -304,3 +304,10 @@ def test_nothing_else_is_an_average(average):
         mf.shaped_attention(average=average)
     with pytest.raises(TypeError, match="average = "):
         mf.value_skipinit(average=average)
+
+
+def test_what_would_take_an_hour_is_refused_before_it_begins() -> None:
+    """the response of a softmax takes 0.1 ms a moment, three of which are in a repeat"""
+    net = mf.Residual(mf.LayerNorm() >> mf.Attention(8, 1, sp.Rational(1, 2), sp.Rational(1, 2), 1, average=mf.Quenched()))
+    with pytest.raises(ArithmeticError, match=r"10000000 layers one by one would take some 50 minutes"):
+        mf.propagate(net, 10**7, 1.0, c=0.5, record="last")
