@@ -22,6 +22,7 @@ from meanfield.numeric.readers import Reader, tables_at
 from meanfield.numeric.rest import precise_rates
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, growing
+from meanfield.numeric.trajectory import BOUNDLESS
 from meanfield.numeric.waypoints import AGREED, LN_BIG, MARGINAL, Trail, powered
 from meanfield.numeric.wide_steps import wide_added
 from meanfield.recurrence import Recursion
@@ -157,9 +158,9 @@ def _end_of(
                 trail.on(1)
                 if s[m.ALIVE] == 0.0:
                     return _dead(trail, delta, bool(ends.tables))
-                if s[m.A] == math.inf:
-                    raise Rough("J is infinite")
                 if (s[m.Q], s[m.DELTA]) == before and not ends.varies:
+                    if s[m.A] == math.inf:
+                        return _boundless(trail, period, delta)
                     return _standing(ends, values, trail, period, delta, steps[0])
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
@@ -171,7 +172,7 @@ def _end_of(
                 trouble = reason
                 if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
                     raise
-    if type(trouble) is not Rough:
+    if type(trouble) is not Rough or s[m.A] == math.inf:
         raise trouble
     added = wide_added(ends.rec, ends.paired, values, depth)  # what is left of it in doubles may be rounding
     for target in (n for n in TRIED if n < depth):
@@ -317,8 +318,19 @@ def _at_rest(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     return _found(trail, records, state, m.chi_of(t, last, m.FIRST_KEPT, 0), delta)
 
 
+def _boundless(trail: Trail, period: int, delta: float) -> dict[str, Any]:
+    """the state repeats itself, and J is infinite"""
+    m, n, s = trail.module, trail.n, list(trail.s)
+    records = trail.boundless(period) if trail.marks.size > 1 else {}
+    trail.sweep(s, n, n + (trail.depth - n) % period)
+    state = State(trail.depth, s[m.Q], s[m.DELTA], 0.0, math.inf, math.inf)
+    return _found(trail, records, state, math.inf, delta) | {"status": BOUNDLESS}
+
+
 def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:
     m, s = trail.module, trail.s
+    if s[m.A] == math.inf:
+        raise Rough("J is infinite")
     if s[m.A] <= 0.0 or (s[m.LOWEST] <= 0.0):
         raise Rough("the product of transfers changes sign")
     log, chi_log = _logs(m, s)

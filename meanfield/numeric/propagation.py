@@ -123,8 +123,8 @@ def propagate(
     ImportError
         Before any work: device="cuda" without numba-cuda, a sweep without dask, xarray or Zarr.
     ArithmeticError
-        A depth of a network that is neither at rest nor smooth in the logarithm of depth, which layer by layer would take minutes to days
-        or be off by more than 1e-10 through rounding.
+        A depth of a network that is neither at rest nor smooth in the logarithm of depth, or is not at rest and has no finite J, which
+        layer by layer would take minutes to days or be off by more than 1e-10 through rounding.
 
     Examples
     --------

@@ -104,6 +104,16 @@ class Trail:
             out["chi"][inside] = np.exp(added(y)[[0, -1]].sum(0))
         return out
 
+    def boundless(self, period: int) -> dict[str, Floats]:
+        """The marks where the last repeats repeat themselves, and J is infinite."""
+        out, states = self.dead(self.n * self.module.LAYERS), self.states[-period:]
+        for i, l in enumerate(self.marks[:-1].tolist()):
+            if l >= self.n:
+                out["q"][i], out["delta"][i] = states[(l - self.n) % period]
+                out["forward"][i] = out["chi"][i] = math.inf
+            out["backward"][i] = out["chi_sum"][i] = math.inf
+        return out
+
     def repeating(self, period: int) -> dict[str, Floats]:
         """The same where the last repeats repeat themselves."""
         out, n = _nothing(self.marks), self.n

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.numeric.job import Job, Output
@@ -142,11 +141,10 @@ def _ends_beyond_tables(job: Job, out: Output) -> NDArray[np.int64]:
 
 
 def _sparing(job: Job) -> Reader | None:
-    """What spares layers, where few are kept, J is finite, and moments are in closed form or in tables."""
+    """What spares layers, where few are kept, and moments are in closed form or in tables."""
     from meanfield.numeric.coefficients import changes_slowly
 
-    infinite = any(s.law.transfer.has(sp.oo, sp.DiracDelta) for s in job.rec.stages)
-    if job.marks.size > SOME or infinite or (_holds(job.rec, "l") and not changes_slowly(job.rec.block)):
+    if job.marks.size > SOME or (_holds(job.rec, "l") and not changes_slowly(job.rec.block)):
         return None
     return reader_of(job.rec, job.paired)
 

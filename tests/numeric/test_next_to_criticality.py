@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 import pytest
 import sympy as sp
 
@@ -169,3 +170,24 @@ def test_an_infinite_j_is_known_layer_by_layer_and_no_reason_to_speak_of_rest(ph
     assert run.q[-1] > 10**6
     with pytest.raises(ArithmeticError, match=f"depth = {DEPTH}: 1 of the settings have no finite J, or"):
         mf.propagate(net, DEPTH, 1.0, record="last")
+
+
+JUMP, ROOT = mf.mlp(mf.sign, 1.2, 0.1), mf.mlp(mf.Activation(sp.sqrt(sp.Abs(mf.x))), 1.2, 0.1)
+PAIR = {"c": 0.5}
+AT_REST = {
+    "jump": (JUMP, {}), "pair": (JUMP, PAIR), "pooled": (JUMP, {**PAIR, "start": "pooled"}), "root": (ROOT, {}),
+    "norm": (mf.LayerNorm() >> JUMP, PAIR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("net", "start"), AT_REST.values(), ids=AT_REST)
+def test_an_infinite_j_is_known_at_once_where_the_rest_comes_to_rest(net: mf.Block, start: dict[str, Any]) -> None:
+    layers = [0, 1, 2, 1500]
+    few = mf.propagate(net, 2000, 1.0, record=[*layers, 2000], **start)
+    deep = mf.propagate(net, DEPTH, 1.0, record=[*layers, DEPTH], **start)
+    last = mf.propagate(net, DEPTH, 1.0, record="last", **start)
+    assert few.status == deep.status == last.status == "infinite APJN"
+    for name in ("q", "log_apjn", "log_apjn_forward", "log_chi_product", "chi", *(["gap"] if start else [])):
+        np.testing.assert_array_equal(getattr(deep, name), getattr(few, name))
+        if name not in ("log_apjn", "log_chi_product", "chi"):
+            assert getattr(last, name)[-1] == getattr(few, name)[-1]
