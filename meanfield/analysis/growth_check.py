@@ -3,12 +3,13 @@
 Where a repeat depends on L, the number of repeats, constants are fitted to where networks of all depths end.
 
 The fits are those of `meanfield.analysis.growth_fits`. What a run of the depth that was asked for does not tell, one to 10^13 repeats is
-asked, where leaps can make it, or one of 20000 where they cannot and these are worth the wait.
+asked, where leaps can make it, or one of 20000 where they cannot and it takes no minutes.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,7 @@ from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.ranges import HIGHEST, LOWEST
 from meanfield.numeric.increments import holds
-from meanfield.numeric.long_runs import WORTH, LongRun, ends_of, long_run, repeat_seconds
+from meanfield.numeric.long_runs import LongRun, ends_of, long_run
 from meanfield.numeric.printing import Unsupported
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run
@@ -40,6 +41,8 @@ Floats = NDArray[np.float64]
 DEFAULTS: dict[str, float] = {"n": 8}
 #: repeats that are enough for an exponential, factors of e that it needs, and repeats that are run at least where leaps are not possible
 STEEP, FOLDS, ONE_BY_ONE = 2000, 60, 20_000
+#: repeats by which it is seen what more of them cost, and for how many seconds they are run one by one, or deeper than was asked for
+SEEN, PATIENCE = 50, 30.0
 #: factors of e in q after which what depends on it has settled
 QUIET = 30
 #: depth at which what settles slowly has settled, and a logarithm is told from powers of l that are nearly as slow
@@ -124,7 +127,7 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     varies = holds(rec, "L")
 
     def run_from(q: float, gap: float | None) -> LongRun | Run:
-        return ends_of(rec, depth, q, gap, values) if varies else _run(rec, depth, q, gap, values, exponential)
+        return ends_of(rec, depth, q, gap, values, PATIENCE) if varies else _run(rec, depth, q, gap, values, exponential)
 
     try:
         run = run_from(*start)
@@ -146,9 +149,10 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     found = fits(law, series, free, depth >= FAR)
     far = isinstance(run, LongRun)
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
-    open_still = depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found))
-    if open_still and (far or ONE_BY_ONE * repeat_seconds(rec, not single) <= WORTH):
-        found = _deeper(law, rec, start, values, free, found, far)
+    if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
+        ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
+        if far or _takes(rec, ended, values) * ONE_BY_ONE / SEEN <= PATIENCE:
+            found = _deeper(law, rec, start, values, free, found, far)
     return Check(law, free, tuple(found), run)
 
 
@@ -165,7 +169,7 @@ def _run(rec: Recursion, depth: int, q: float, gap: float | None, values: dict[s
             return long_run(rec, depth, q, None if gap is None else q * gap, values)
         except ArithmeticError:
             if depth > ONE_BY_ONE:
-                depth = min(depth, max(ONE_BY_ONE, int(WORTH / repeat_seconds(rec, gap is not None))))
+                depth = min(depth, max(ONE_BY_ONE, int(PATIENCE / _takes(rec, (q, gap), values)) * SEEN))
     return cast(Run, propagate(rec.block, depth, q, gap=gap, record=max(1, depth // 50_000), **values))
 
 
@@ -186,3 +190,10 @@ def _deeper(
         return found
     settled = {(f.quantity, f.name): f for f in found if f.verdict == AGREES}
     return [settled.get((f.quantity, f.name), f) for f in fits(law, _series(run, gap is None), free, far)]
+
+
+def _takes(rec: Recursion, state: tuple[float, float | None], values: dict[str, Any]) -> float:
+    """seconds of work of SEEN more repeats from a state, of new kernels with what makes them"""
+    begin = time.process_time()
+    _run(rec, SEEN, *state, values, True)
+    return max(time.process_time() - begin, 1e-6)

@@ -7,6 +7,7 @@ many there are, each number of them is another network: `ends_of` runs some of t
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,14 +19,11 @@ from numpy.typing import NDArray
 
 from meanfield.numeric.increments import added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Leap, Rough, State, leap_to
-from meanfield.numeric.patience import DEEP, SECONDS
 from meanfield.numeric.propagation import propagate
-from meanfield.numeric.readers import reader_of
 from meanfield.numeric.runs import Run
-from meanfield.numeric.trajectory import by_quadrature
 from meanfield.recurrence import Recursion
 
-__all__ = ["WORTH", "LongRun", "ends_of", "long_run", "repeat_seconds"]
+__all__ = ["LongRun", "ends_of", "long_run"]
 
 Floats = NDArray[np.float64]
 
@@ -39,8 +37,6 @@ KEPT = 100
 DEPTHS, SHALLOW = 50, 8
 #: part of where a leap ends by which rounding may have it end before
 NEAR = 1e-12
-#: seconds of repeats that a fit is worth, and what those of a network are taken to cost that are too many to be done one by one
-WORTH, LEAPT = 30.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -63,16 +59,10 @@ def long_run(rec: Recursion, depth: int, q: float, delta: float | None, values: 
     return _run(way, depth)
 
 
-def repeat_seconds(rec: Recursion, paired: bool) -> float:
-    """What a repeat is taken to cost one by one, on any machine: no answer is to depend on that."""
-    reader, kernel = reader_of(rec, paired), by_quadrature(rec, paired)
-    return SECONDS * kernel.layers * (kernel if reader is None else reader).weight
-
-
-def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any]) -> LongRun:
+def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Mapping[str, Any], seconds: float) -> LongRun:
     """Where networks of up to `depth` repeats end, in each of which a repeat is of that many: the state and J^{L, 0} over L; of fewer,
-    where all of them are taken to cost more than is worth the wait, or deeper ones have no answer."""
-    ends, left, each = {}, WORTH, repeat_seconds(rec, gap is not None)
+    where they take so many seconds, or deeper ones have no answer."""
+    ends, begin = {}, time.process_time()
     for d in np.unique(np.geomspace(SHALLOW, depth, math.ceil(DEPTHS * math.log10(depth))).round().astype(np.int64)).tolist():
         try:
             ends[d] = cast(Run, propagate(rec.block, d, q, **{"gap": gap, "record": "last", **values}))
@@ -80,8 +70,7 @@ def ends_of(rec: Recursion, depth: int, q: float, gap: float | None, values: Map
             if not ends:
                 raise
             break
-        left -= d * each if d < DEEP else LEAPT
-        if left < 0:
+        if time.process_time() - begin > seconds:
             break
     runs = ends.values()
     words = sorted({str(run.status) for run in runs} - {"ok"})
