@@ -167,7 +167,7 @@ def test_where_a_repeat_depends_on_the_depth_networks_of_all_depths_are_compared
 
 
 def test_networks_of_a_unit_that_is_scaled_by_how_many_there_are() -> None:
-    """each of its own depth, by quadrature: what they are taken to cost lets enough of them be run"""
+    """each of its own depth, by quadrature"""
     unit = mf.GAU(mf.silu, s=8, n=4, d=16, e=16)
     law = mf.growth(mf.Residual(mf.RMSNorm() >> unit, scale=SMALL))
     seen = law.check(depth=2000)
