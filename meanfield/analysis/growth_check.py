@@ -139,8 +139,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     lasts = np.isfinite(run.q) & (run.layers > 0)
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
-        what = f"{last} networks of up to {run.depth}" if varies else f"{last}"
-        raise ValueError(f"the run ends after {what} repeats: {run.status}")
+        networks = f"networks of up to {run.depth} " if varies else ""
+        raise ValueError(f"the run ends after {last} {networks}repeats: {run.status}")
     if varies:
         return Check(law, free, tuple(fits(law, _series(run, single), free, False)), run)
     series, carried = _series(run, single), exponential and law.gap.kind == "power"

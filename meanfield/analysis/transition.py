@@ -17,6 +17,7 @@ from sympy import S
 from sympy.core.relational import Relational
 
 from meanfield.analysis.limits import Limit, NoExpansion
+from meanfield.analysis.moved import Moved
 from meanfield.analysis.repeats import stepped
 from meanfield.analysis.stepping import Steps
 from meanfield.gaussian.expectation import Expectation
@@ -58,7 +59,7 @@ def _by_variance(steps: Steps, q: float, end: float) -> float:
 
     def slowness(t: float) -> float:
         at = np.array([math.exp(t)])
-        return 1 / _rise(float(steps.identical(at)[0].added[0] / at[0]), at[0], q, end)
+        return 1 / _rise(steps.identical(at)[0], at, q, end)
 
     depth, error, _, *trouble = quad(slowness, math.log(q), math.log(end), epsabs=0.0, epsrel=PRECISE, limit=PARTS, full_output=True)
     if trouble and not error < TOLERANCE * depth:
@@ -73,17 +74,18 @@ def _with_gap(steps: Steps, q: float, gap: float, end: float) -> float:
     def speeds(t: float, state: Floats) -> Floats:
         at = np.array([math.exp(t)])
         new, d, _ = steps.pair(at, at * state[1])
-        rise = _rise(float(new.added[0] / at[0]), at[0], q, end)
+        rise = _rise(new, at, q, end)
         return np.array([1.0, float(d.at[0] / new.at[0]) - state[1]]) / rise
 
     path = solve_ivp(speeds, (math.log(q), math.log(end)), np.array([0.0, gap]), rtol=1e-8, atol=1e-10)
     return float(path.y[0, -1])
 
 
-def _rise(rate: float, at: float, q: float, end: float) -> float:
-    """a rate at which q grows, or why there is no depth"""
+def _rise(new: Moved, at: Floats, q: float, end: float) -> float:
+    """(q' - q)/q where q grows, or why there is no depth"""
+    rate = float(new.added[0] / at[0])
     if rate <= 0:
-        raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {at:g}")
+        raise ValueError(f"q does not grow from {q:g} to {end:g}: not at {at[0]:g}")
     return rate
 
 

@@ -35,8 +35,6 @@ COMMON = 10**6
 KEPT = 100
 #: networks of different depths that are run for each factor of 10, the first of so many repeats
 DEPTHS, SHALLOW = 50, 8
-#: part of where a leap ends by which rounding may have it end before
-NEAR = 1e-12
 
 
 @dataclass(frozen=True)
@@ -136,14 +134,19 @@ def _stepped(added: Added, state: State) -> State:
     return new
 
 
+def _row(s: State) -> tuple[float, float, float, float]:
+    return s.n, s.q, s.delta, s.log
+
+
 def _run(way: _Way, depth: int) -> LongRun:
     stepped = way.first[-1].n
     marks = np.geomspace(stepped, depth, max(2, math.ceil(KEPT * math.log10(depth / stepped))))
-    rows = [(s.n, s.q, s.delta, s.log) for s in way.first]
+    rows = [_row(s) for s in way.first]
     for leap in way.path:
-        end = min(leap.start * leap.ratio * (1 + NEAR), depth)
-        at = marks[(marks > max(leap.start, rows[-1][0])) & (marks <= end)].round()
+        at = marks[(marks > leap.start) & (marks < min(leap.start * leap.ratio, depth))].round()
         y, sums = (np.asarray(found, dtype=np.float64) for found in leap.at(at))
         rows += zip(at.tolist(), y[0].tolist(), y[1].tolist(), sums[0].tolist(), strict=True)
+    if way.end.n == depth:  # else it leaves the range of states before
+        rows.append(_row(way.end))
     n, q, delta, log = np.array(rows).T
     return LongRun(n.astype(np.int64), depth, q, delta / q, log)

@@ -72,7 +72,9 @@ class Kernel:
             return 20
         if self.panelled:
             return 200
-        return 100_000 if self.work.calls else max(1000, int(SLOW * self.work.other)) if self.work else 1
+        if self.work.calls:
+            return 100_000
+        return max(1000, int(SLOW * self.work.other)) if self.work else 1
 
     @property
     def panelled(self) -> bool:
