@@ -70,7 +70,9 @@ class Ends:
         return cls(interpreted(reader.kernel.interpreted), increments, tables, beside, rec, paired)
 
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
-        """What a repeat adds, from tables where there are some, and how much rougher than a double that is."""
+        """What a repeat adds, from tables where these hold it, and how much rougher than a double that is."""
+        if self.increments.integrands and not self.increments.tabulated:
+            return self.by_quadrature(values, depth, 1.0)
         return added_by(self.increments, values, depth, reading), 1.0
 
     def by_quadrature(self, values: Floats, depth: int, lenient: float) -> tuple[Added, float]:

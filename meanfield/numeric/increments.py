@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.expectation import Node
 from meanfield.keeping import remembered
+from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.digits import DIGITS
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.linear_parts import added_to_variance, beyond_growth
@@ -137,9 +139,15 @@ def _is_of_one_sign(e: sp.Expr) -> bool:
 
 @lru_cache(maxsize=64)
 def increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
-    """What a repeat of a recursion adds, for two tokens or for one, its moments by quadrature or from tables; that of an earlier process
-    if there was one."""
-    return remembered(f"increments {paired} {from_tables} {rec.name}", lambda: _increments_of(rec, paired, from_tables))
+    """What a repeat of a recursion adds, for two tokens or for one, its moments by quadrature, or from tables where these hold all of
+    them; that of an earlier process if there was one."""
+
+    def made() -> Increments:
+        with suppress(NotTabulated):
+            return _increments_of(rec, paired, from_tables)
+        return _increments_of(rec, paired, False)
+
+    return remembered(f"increments {paired} {from_tables} {rec.name}", made)
 
 
 def _increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments:
