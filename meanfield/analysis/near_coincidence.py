@@ -26,6 +26,7 @@ from meanfield.gaussian.local_expansions import at_zero
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.series import LOG, REST, NoExpansion
 from meanfield.gaussian.slopes import deltas, slope
+from meanfield.gaussian.tameness import has_a_mean
 from meanfield.symbols import known
 
 __all__ = ["finite", "small_gap", "small_gap_of_several"]
@@ -96,6 +97,8 @@ def finite(e: sp.Expr) -> sp.Expr:
     if e is S.NaN:
         raise NoExpansion("a slope is infinite in a way that is no delta")
     for node in e.atoms(Node):
+        if isinstance(node, Expectation) and has_a_mean(node.integrand):
+            continue
         form = node.closed()
         if form is not None and form.has(sp.oo, sp.zoo):
             raise NoExpansion("the mean of ", node.integrand, " is infinite")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import sympy as sp
 from sympy import DiracDelta, Heaviside, S, exp, pi, sqrt
 
+from meanfield.gaussian.entire import has_a_pole
 from meanfield.gaussian.pieces import NotClosed, order_of, sign_of, stepped
 from meanfield.gaussian.special import NormalCDF
 from meanfield.symbols import known
@@ -20,6 +21,8 @@ from meanfield.symbols import known
 __all__ = ["Atom", "Gate", "NotClosed", "atoms_of", "derivative", "product", "products"]
 
 x = known("x")
+
+_OTHER = "is not made of polynomials, exponentials of quadratics, steps and error functions of x"
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def _factor(f: sp.Expr) -> tuple[Atom, ...]:
         return (Atom(S(2), G=(Gate(a, 1 / (sqrt(2) * slope), -sign),)),)
     if f.is_Pow and f.exp.is_Integer and f.exp > 0:
         return _raised(_sum(f.base), int(f.exp))
-    raise NotClosed(f"{f} is not made of polynomials, exponentials of quadratics, steps and error functions of x")
+    raise NotClosed(f"{f} {_OTHER}")
 
 
 def _sum(e: sp.Expr) -> tuple[Atom, ...]:
@@ -185,6 +188,8 @@ def atoms_of(expression: sp.Expr) -> tuple[Atom, ...]:
     e = stepped(expression)
     if e.has(sp.sin, sp.cos, sp.sinh, sp.cosh):
         e = e.replace(lambda t: isinstance(t, (sp.sin, sp.cos, sp.sinh, sp.cosh)) and t.has(x), lambda t: t.rewrite(exp))
+    if has_a_pole(e):  # which is seen long before its products are multiplied out
+        raise NotClosed(f"{expression} {_OTHER}: it has poles in the complex plane")
     return _sum(e)
 
 

@@ -1,4 +1,4 @@
-"""Functions that are seen not to grow like exp(a x^2), without a look at either end of the line."""
+"""Functions that are seen not to grow like exp(a x^2), and to have means, without a look at either end of the line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sympy as sp
 
 from meanfield.symbols import known
 
-__all__ = ["is_tame"]
+__all__ = ["has_a_mean", "is_tame"]
 
 x = known("x")
 
@@ -26,3 +26,9 @@ def is_tame(f: sp.Expr) -> bool:
     if f.is_Pow:
         return x not in f.exp.free_symbols and is_tame(f.base)
     return f == x or ((f.is_Add or f.is_Mul or isinstance(f, _CALM)) and all(map(is_tame, f.args)))
+
+
+def has_a_mean(f: sp.Expr) -> bool:
+    """Whether E f(u) is finite at every variance, as far as that is seen: f is tame, and divides by nothing that vanishes."""
+    divided = (t.base for t in f.atoms(sp.Pow) if x in t.free_symbols and not t.exp.is_nonnegative)
+    return is_tame(f) and not f.has(sp.coth, sp.csch) and all(base.is_positive for base in divided)

@@ -18,7 +18,9 @@ from scipy import special
 
 import meanfield as mf
 from meanfield.gaussian import balls
+from meanfield.gaussian.atoms import NotClosed, atoms_of
 from meanfield.gaussian.certificates import certify
+from meanfield.gaussian.entire import has_a_pole
 from meanfield.gaussian.growth import divergence
 from meanfield.gaussian.pieces import stepped
 from meanfield.gaussian.special import AngleDifference, BivariateNormalCDF, NormalCDF
@@ -327,6 +329,19 @@ def test_what_does_not_close_says_why(name: str) -> None:
     with pytest.raises(ValueError, match=f"no closed form to derive: .*({message})"):
         act.derive(moment)
     assert not act.is_closed(moment)
+
+
+def test_quotients_that_cancel_close_and_those_with_poles_are_told_before_they_are_multiplied_out() -> None:
+    """1/4, 1, 1, and a product that would be some 40,000 terms"""
+    a, logistic = sp.Symbol("a", positive=True), 1 / (1 + exp(-x))
+    for f in (x / ((1 + x) ** 2 - (1 - x) ** 2), 1 / (1 + exp(a * x)) + 1 / (1 + exp(-a * x)), sp.tanh(x) ** 2 + sp.sech(x) ** 2):
+        assert mf.E(f, q).doit().is_Rational
+    assert not has_a_pole((1 - exp(2 * x)) / (1 - exp(x)))
+    assert not has_a_pole(exp(sp.tanh(x)))  # which is not known: it has something worse
+    for f in (logistic, H(x - 1) * sp.tanh(a * x + 1), exp(x) / (2 - exp(x)) ** 2, sp.coth(x), sp.csch(x)):
+        assert has_a_pole(f)
+    with pytest.raises(NotClosed, match="poles in the complex plane"):
+        atoms_of((1 + x * logistic) ** 200 * (x - logistic) ** 200)
 
 
 @pytest.mark.parametrize("f", [erf(x) ** 2, x * erf(x) * H(x)], ids=str)
