@@ -45,10 +45,10 @@ class Output:
         lost = (np.isnan(self.forward[-1]) & ~np.isposinf(self.chi_sum[0])) | np.isnan(self.chi_sum[0])
         return np.flatnonzero((self.status == 3) | (np.isin(self.status, (0, 4, 6)) & lost))
 
-    def put(self, points: NDArray[np.int64], other: Output) -> None:
-        """Those points from another output."""
+    def put(self, points: NDArray[np.int64], other: Output, which: slice | NDArray[np.bool_] = slice(None)) -> None:
+        """Those points from another output, which has no more or those among others."""
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
-            mine[..., points] = theirs
+            mine[..., points] = theirs[..., which]
 
     def finish(self) -> None:
         """Nothing more is written: memory that was given for sums of ln chi holds them."""

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 ALONE = 10
 #: seconds from which on the layers of a point by quadrature are spared where they can be
 SPARED = 10.0
-#: repeats within which points are looked for that go bad, of which more repeats say nothing else
-SOON = 1 << 14
+#: repeats within which points are looked for that go bad, of which more repeats say nothing else, or come to rest
+SOON = (1 << 10, 1 << 14)
 #: kept layers of a very deep network up to which they are looked up along its leaps
 SOME = 10_000
 #: layers of which the rounding adds up to 1e-10 of a state that nothing pulls back, as a rule
@@ -172,19 +172,32 @@ def _without_layers(job: Job, out: Output, reader: Reader) -> NDArray[np.int64]:
 
 
 def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the points that do not go bad soon; the others are answered by that."""
-    if not points.size or _holds(job.rec, "L"):  # which would be another network
-        return points
-    soon = min(SOON, job.depth)
-    before = job.marks[job.marks < soon]
-    part = replace(job.of(points), depth=soon, marks=np.append(before, soon))
-    found = part.output()
-    _run_through((_from_tables, _by_quadrature), part, found)
-    bad = (found.status > 0) & (found.status < 4)
-    for mine, theirs in zip(out.arrays[:6], found.arrays[:6], strict=True):
-        mine[: before.size, points[bad]] = theirs[: before.size, bad]
-    out.status[points[bad]], out.good[points[bad]] = found.status[bad], found.good[bad]
-    return points[~bad]
+    """Those of the points that neither go bad soon nor come to rest; the others are answered by that."""
+    from meanfield.numeric.resting import kept_to_rest, resting
+
+    rests = not (_holds(job.rec, "l") or kernel_of(job.rec, job.paired).split)
+    for soon in SOON:
+        if not points.size or job.depth <= soon or _holds(job.rec, "L"):  # fewer of which would be another network
+            break
+        whole, kept = job.of(points), kept_to_rest(job.marks, soon)
+        part = replace(whole, depth=soon, marks=kept)
+        found, ends = _one_by_one(part), whole.output()
+        early = np.searchsorted(kept, job.marks[job.marks < soon])
+        for rows, begun in zip(ends.arrays[:6], found.arrays[:6], strict=True):
+            rows[: early.size] = begun[early]
+        ends.status[:], ends.good[:] = found.status, found.good
+        answered = (found.status > 0) & (found.status < 4)
+        if rests:
+            answered |= resting(whole, part, found, ends, _one_by_one)
+        out.put(points[answered], ends, answered)
+        points = points[~answered]
+    return points
+
+
+def _one_by_one(job: Job) -> Output:
+    out = job.output()
+    _run_through((_from_tables, _by_quadrature), job, out)
+    return out
 
 
 def _check_patience(job: Job, kernel: Kernel, how: str = "") -> None:

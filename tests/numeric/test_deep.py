@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import sympy as sp
 from cases import VIT, transformer
 
 import meanfield as mf
-from meanfield.numeric import leaps, ways
+from meanfield.numeric import deep, leaps, ways
 
 NAMES = ("q", "gap", "log_apjn", "log_chi_product", "chi")
 
@@ -113,6 +114,49 @@ def test_a_network_that_comes_to_rest(phi: mf.Activation) -> None:
     assert np.abs(far.q / near[0].q - 1).max() < 1e-14
     slope = (near[1].log_apjn - near[0].log_apjn) / 1000
     assert np.abs((far.log_apjn - near[0].log_apjn) / (slope * (10**9 - 4000)) - 1).max() < 1e-12
+
+
+SHIFTED = {
+    "relu": mf.mlp(mf.Activation(sp.Max(mf.x - 1, 0))),
+    "tanh": mf.mlp(mf.Activation(sp.Max(sp.tanh(mf.x) - sp.Rational(3, 4), 0))),
+    "step": mf.mlp(mf.Activation(sp.Heaviside(mf.x - 1))),  # J is infinite, the gap comes to rest above 0
+    "two": mf.mlp(mf.Activation(sp.Max(mf.x - 1, 0))) >> mf.Activate(mf.tanh) >> mf.Linear(1.2, 0.3),
+}
+
+
+@pytest.mark.parametrize("start", [{}, {"p": 0.3}], ids=["one token", "two tokens"])
+@pytest.mark.parametrize("name", SHIFTED)
+def test_what_comes_to_rest_where_its_tables_end(name: str, start: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """a threshold several standard deviations out, which no table reaches: from rest on, by quadrature, each repeat is the one before"""
+    net, values = SHIFTED[name], {"sigma_w": 1.3, "sigma_b": 0.2, **start}
+    kept = [0, 1, 10, 1000, 1017, 1018, 1023, 1024, 1025, 1030, 5999]
+    names = ("q", "log_apjn", "log_apjn_forward", "log_chi_product", "chi", *["gap"] * bool(start))
+    for record in (kept, "last"):
+        with monkeypatch.context() as patch:
+            patch.setattr(ways, "SPARED", math.inf)
+            steps = mf.propagate(net, 6000, 1.0, record=record, **values)
+        with monkeypatch.context() as patch:
+            patch.setattr(ways, "DEEP", 4096)
+            rests = mf.propagate(net, 6000, 1.0, record=record, **values)
+        assert (rests.status, rests.layers.tolist()) == (steps.status, steps.layers.tolist())
+        for kind in names:
+            np.testing.assert_allclose(getattr(rests, kind), getattr(steps, kind), rtol=1e-13, err_msg=kind)
+    billion = mf.propagate(net, 10**9, np.array([1.0, 2.0]), record="last", **values)
+    assert list(billion.status) == [steps.status] * 2
+    assert billion.q[:, -1] == pytest.approx(2 * [steps.q[-1]], rel=1e-14)
+    rest = (10**9 - 6000) * math.log(steps.chi[-1])
+    assert billion.log_apjn == pytest.approx(2 * [steps.log_apjn[0] + rest], rel=1e-9)
+
+
+def test_what_comes_to_rest_slowly_is_not_taken_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """q' = a q + 1: after some thousand repeats both stand still, by rounding that which is pulled by 1 - a = 0.01 a little off"""
+    monkeypatch.setattr(deep, "end_of", lambda *_: None)
+    run = functools.partial(mf.propagate, mf.mlp(mf.relu), 10**9, 0.7, p=0.3, record="last", sigma_b=1)
+    fast = run(sigma_w=math.sqrt(2 * 0.9))
+    assert (fast.q[0], fast.c[0]) == pytest.approx((10, 1), rel=1e-13)
+    assert fast.log_apjn[0] == pytest.approx(10**9 * math.log(0.9), rel=1e-13)
+    with pytest.raises(ArithmeticError, match="neither come to rest"):
+        run(sigma_w=math.sqrt(2 * 0.99))
 
 
 def test_a_product_that_is_marginal() -> None:
