@@ -6,6 +6,7 @@ The first repeats are taken one by one, the rest to the end by a fixed point or 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ NUDGE, MOVED = 1e-6, 1e-13
 SLOW, LOST = 2e-2, 2e-4
 #: the longest cycle that rounding may leave of a fixed point
 CYCLE = 6
+#: a gap of which nothing is left that counts, and how nearly alike repeats are whose delta does not count
+FAINTEST, SAME = 2.0**-990, 2.0**-51
 #: in place of a 0, which would be scaled up again and again
 TINY = 2.0**-400
 #: what a leap that is too long may run into
@@ -79,6 +82,11 @@ class Ends:
         """The same wherever the state goes, also where no table reaches."""
         increments, names = increments_of(self.rec, self.paired, False), [s.name for s in self.rec.parameters]
         return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), lenient
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether there are tables, which may end."""
+        return bool(self.tables or self.beside)
 
     @property
     def varies(self) -> bool:
@@ -118,7 +126,7 @@ def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             return ends.added(values, depth, reading[1])
 
         steps: list[Step] = [from_tables]
-        if ends.tables:
+        if ends.looks_up:
             steps.append(lambda: ends.by_quadrature(values, depth, CAREFUL))
         try:
             return _end_of(ends, values, q, delta, pooled, marks, reading, steps)
@@ -126,7 +134,7 @@ def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             if not ends.extended(reading):
                 beyond = not isinstance(reason, Rough) or isinstance(reason, Beyond)
                 break
-    if ends.tables and beyond:
+    if ends.looks_up and beyond:
         with suppress(*TROUBLE):
             return _end_of(ends, values, q, delta, pooled, marks, ends.reading, [lambda: ends.by_quadrature(values, depth, LENIENT)])
     return None
@@ -164,6 +172,8 @@ def _end_of(
                     if s[m.A] == math.inf:
                         return _boundless(trail, period, delta)
                     return _standing(ends, values, trail, period, delta, steps[0])
+            if s[m.Q] == before[0] and not ends.varies and (rate := _fading(trail)):
+                return _faded(ends, values, trail, rate, delta, steps[0])
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
             if step is not steps[0] and isinstance(trouble, Rough) and not isinstance(trouble, Beyond):
@@ -253,6 +263,38 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
             if rate < LOST:
                 raise
     return _at_rest(trail, period, delta)
+
+
+def _fading(trail: Trail) -> float:
+    """the logarithm of what each repeat from here on multiplies delta by, where it does nothing else, and it is gone before the end; else
+    0"""
+    m, n, delta = trail.module, trail.n, trail.s[trail.module.DELTA]
+    if not FAINTEST < delta < math.inf:
+        return 0.0
+
+    def repeat(gap: float) -> list[float]:
+        t = list(trail.s)
+        t[m.DELTA] = gap
+        transfer, chi = trail.transfer(t, n)
+        return [t[m.DELTA] / gap, t[m.Q], chi, *transfer.ravel().tolist()]
+
+    here = repeat(delta)
+    if not (0.0 < here[0] < 1.0 and np.allclose(here, repeat(FAINTEST), rtol=SAME, atol=0.0)):
+        return 0.0
+    rate = math.log(here[0])
+    return rate if math.log(delta) + rate * (trail.depth - n) < math.log(FAINTEST) else 0.0
+
+
+def _faded(ends: Ends, values: Floats, trail: Trail, rate: float, delta: float, step: Step) -> dict[str, Any]:
+    """q stands still, and delta is multiplied by exp(rate) in each repeat until nothing is left of it"""
+    m, n, gap = trail.module, trail.n, trail.s[trail.module.DELTA]
+    trail.s[m.DELTA] = trail.s[m.LEAST] = 0.0
+    found = _standing(ends, values, trail, 1, delta, step)
+    late = trail.marks[:-1] >= n
+    if late.any():
+        left = gap * np.exp(rate * (trail.marks[:-1][late] - n))
+        found["delta"][:-1][late] = np.where(left < sys.float_info.min, 0.0, left)
+    return found
 
 
 def _nudged(trail: Trail, added: Added) -> Floats:

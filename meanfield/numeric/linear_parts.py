@@ -69,7 +69,8 @@ def beyond_growth(e: sp.Expr, output: sp.Expr, gap: sp.Expr) -> sp.Expr:
 
 
 def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.Symbol, sp.Expr]]:
-    """e as a sum, with its nodes apart and what is left of them under names; and what these stand for"""
+    """e as a sum, with its nodes apart and what is left of them under names; and what these stand for, which is written as the functions
+    are: x e^x (1 - tanh^2 e^x) multiplied out is rounding where x is large"""
     names: dict[sp.Expr, sp.Symbol] = {}
 
     def hold(t: sp.Expr) -> sp.Expr:  # integrands stay as they are, also where the sum is expanded
@@ -83,7 +84,10 @@ def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.S
         return first.replace(is_node, hold) + (hold(rest) if rest else rest)
 
     total = sp.expand(e.replace(is_node, apart))
-    return total, {symbol: node for node, symbol in names.items()}
+    written = {
+        scaled: part / factor for g in functions for part in (g.rest.whole, g.slope_of_rest.whole) for factor, scaled in [_scaled(part)]
+    }
+    return total, {symbol: node.xreplace(written) for node, symbol in names.items()}
 
 
 @dataclass(frozen=True)

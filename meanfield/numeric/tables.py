@@ -92,9 +92,9 @@ class Table:
         from meanfield.numeric.table_panels import Impossible, Panels
 
         numbers = self.numbers.copy()
-        made = Panels(self.f, self.slope)
-        numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
         try:
+            made = Panels(self.f, self.slope)
+            numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
             with np.errstate(all="ignore"):  # no panel is made of what is no number
                 coefficients = made.coefficients(entry)
         except (Impossible, ValueError):

@@ -51,6 +51,10 @@ class Trail:
         m.sweep(s, kept, *places, marks, False, [0], float(self.depth), 0, 1, self.pooled, *nothing, *self.reading)
         return kept
 
+    def transfer(self, s: list[float], n: int) -> tuple[Floats, float]:
+        """Repeat n of any state, and of that the transfer and chi."""
+        return _whole(self.module, self.sweep(s, n, n + 1, several=True))
+
     def on(self, repeats: int) -> None:
         """So many repeats more."""
         if self.marks.size == 1:
@@ -61,7 +65,7 @@ class Trail:
         for n in range(self.n, self.n + repeats):
             self.states.append((s[m.Q], s[m.DELTA]))
             self.forward.append(_log_of(s[m.A] + self.pooled * s[m.B], s[m.E]))
-            self.transfers.append(_whole(m, self.sweep(s, n, n + 1, several=True)))
+            self.transfers.append(self.transfer(s, n))
         self.n += repeats
 
     def dead(self, good: int) -> dict[str, Floats]:
