@@ -61,7 +61,9 @@ def small_gap(f: sp.Expr) -> sp.Expr | None:
     """The same of a gap in q and delta, with another form at large delta where this one cancels there too."""
     form = closed.gap(f)
     far = None if form is None else far_gap(f, form)
-    found = _with_series(form if far is None else far, (f,), lambda d: sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if c != 0]))
+    found = _with_series(
+        form if far is None else far, (f,), lambda d: sp.Add(*[c**2 * _difference(n) for n, c in enumerate(d) if n and c != 0])
+    )
     return far if found is None else found
 
 
@@ -117,10 +119,16 @@ def _derivatives(c: list[float], largest: float) -> list[sp.Expr]:
     weights = {(n, k): abs(coefficient(n, k)) * largest ** (k + n / 2) for n in range(TERMS) for k in range((TERMS - n + 1) // 2)}
     leading = next((w for (n, k), w in weights.items() if n > 0 and k == 0 and w), 0.0)
     kept = [
-        [sp.Float(coefficient(n, k) if weights[n, k] > _ROUNDING * leading else 0.0) for k in range((TERMS - n + 1) // 2)]
+        [sp.Float(coefficient(n, k)) if weights[n, k] > _ROUNDING * leading else sp.S.Zero for k in range((TERMS - n + 1) // 2)]
         for n in range(TERMS)
     ]
-    return [sp.horner(sp.Poly(row[::-1], q).as_expr()) for row in kept]
+    return list(map(_nested, kept))
+
+
+def _nested(c: list[sp.Expr]) -> sp.Expr:
+    """c_0 + c_1 q + ..., four terms at a time, whose powers all have in common: of a sum of two sympy asks whether it is infinite before it
+    squares it, for seconds if there is one in one in one"""
+    return sp.Add(*[a * q**k for k, a in enumerate(c[:4])], q**4 * _nested(c[4:]) if any(c[4:]) else sp.S.Zero)
 
 
 def _difference(n: int) -> sp.Expr:
