@@ -84,11 +84,6 @@ class Ends:
         return added_by(increments, values, depth, [i.shapes(names, values[:, None])[0] for i in increments.integrands]), lenient
 
     @property
-    def looks_up(self) -> bool:
-        """Whether there are tables, which may end."""
-        return bool(self.tables or self.beside)
-
-    @property
     def varies(self) -> bool:
         """Whether a repeat is unlike the next, so that nothing rests."""
         return holds(self.rec, "l")
@@ -126,7 +121,7 @@ def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             return ends.added(values, depth, reading[1])
 
         steps: list[Step] = [from_tables]
-        if ends.looks_up:
+        if ends.tables:
             steps.append(lambda: ends.by_quadrature(values, depth, CAREFUL))
         try:
             return _end_of(ends, values, q, delta, pooled, marks, reading, steps)
@@ -134,7 +129,7 @@ def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             if not ends.extended(reading):
                 beyond = not isinstance(reason, Rough) or isinstance(reason, Beyond)
                 break
-    if ends.looks_up and beyond:
+    if (ends.tables or ends.beside) and beyond:
         with suppress(*TROUBLE):
             return _end_of(ends, values, q, delta, pooled, marks, ends.reading, [lambda: ends.by_quadrature(values, depth, LENIENT)])
     return None

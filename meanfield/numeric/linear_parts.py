@@ -84,9 +84,7 @@ def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.S
         return first.replace(is_node, hold) + (hold(rest) if rest else rest)
 
     total = sp.expand(e.replace(is_node, apart))
-    written = {
-        scaled: part / factor for g in functions for part in (g.rest.whole, g.slope_of_rest.whole) for factor, scaled in [_scaled(part)]
-    }
+    written = dict(_as_written(part) for g in functions for part in (g.rest.whole, g.slope_of_rest.whole))
     return total, {symbol: node.xreplace(written) for node, symbol in names.items()}
 
 
@@ -239,6 +237,13 @@ def _mean(f: sp.Expr) -> sp.Expr:
 
 def _mean_of_square(f: _Pieces) -> sp.Expr:
     return Expectation(f.mapped(lambda piece, _: piece**2).whole, q)
+
+
+def _as_written(f: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """a sum scaled, and the same without what is multiplied out in that"""
+    factor, scaled = _scaled(f)
+    terms = sp.Add.make_args(f)
+    return scaled, scaled if len(sp.Add.make_args(scaled)) == len(terms) else sp.Add(*[t / factor for t in terms])
 
 
 @lru_cache(maxsize=256)

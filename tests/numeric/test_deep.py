@@ -159,6 +159,28 @@ def test_what_comes_to_rest_slowly_is_not_taken_to_be_there(monkeypatch: pytest.
         run(sigma_w=math.sqrt(2 * 0.99))
 
 
+FADING = {  # a gap that is gone after 300,000 repeats; tables that end beside a fixed point; a derivative that multiplied out is rounding
+    "tanh": (mf.tanh, 1.3, 0.2),
+    "rbf": (mf.rbf, 0.7, 0.1),
+    "tanh_exp": (mf.tanh_exp, 1.3, 0.2),
+}
+
+
+@pytest.mark.parametrize("name", FADING)
+def test_a_gap_that_fades_at_a_steady_rate(name: str) -> None:
+    phi, sigma_w, sigma_b = FADING[name]
+    run = functools.partial(mf.propagate, mf.mlp(phi), q=1.0, p=0.3, sigma_w=sigma_w, sigma_b=sigma_b)
+    kept = [0, 100, 5000, 20_000, 100_000]
+    steps, deep = run(100_000, record=kept), run(10**9, record=kept)
+    (point,) = mf.fixed_points(mf.mlp(phi), sigma_w=sigma_w, sigma_b=sigma_b)
+    assert deep.status == run(10**9, record="last").status == "gap underflow"
+    np.testing.assert_allclose(deep.q[:-1], steps.q, rtol=1e-14)
+    np.testing.assert_allclose(deep.gap[:-1], steps.gap, rtol=1e-10)  # 1e5 roundings
+    np.testing.assert_allclose(deep.log_apjn_forward[:-1], steps.log_apjn_forward, rtol=1e-13)
+    assert deep.log_apjn[0] == pytest.approx(steps.log_apjn[0] + (10**9 - 10**5) * math.log(point.chi), rel=1e-12)
+    assert deep.log_apjn[0] == pytest.approx(deep.log_apjn_forward[-1], rel=1e-12)
+
+
 def test_a_product_that_is_marginal() -> None:
     """post-LN comes to rest where the gradient neither grows nor falls: an eigenvalue of 1 to a billion's power is 1"""
     net = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(64), mlp=mf.MLP(mf.relu))
