@@ -15,7 +15,7 @@ x = known("x")
 
 #: digits, how near to a divisor's zero a function is looked at, how much nearer next, and by how much at least it grows on the way there
 #: where it has a pole
-_DIGITS, _NEAR, _NEARER, _GROWTH = 50, mp.mpf(10) ** -12, 100, 50
+_DIGITS, _NEAR, _NEARER, _GROWTH = 300, mp.mpf(10) ** -8, 100, 50
 #: where cosh or sinh vanishes, by which hyperbolic functions divide
 _QUOTIENTS = {sp.tanh: sp.I * sp.pi / 2, sp.sech: sp.I * sp.pi / 2, sp.coth: sp.S.Zero, sp.csch: sp.S.Zero}
 #: what else the function may be made of, of polynomials

@@ -75,7 +75,7 @@ class Ends:
     def added(self, values: Floats, depth: int, reading: list[Floats]) -> tuple[Added, float]:
         """What a repeat adds, from tables where these hold it, and how much rougher than a double that is."""
         if self.increments.integrands and not self.increments.tabulated:
-            return self.by_quadrature(values, depth, 1.0)
+            return self.by_quadrature(values, depth, CAREFUL)
         return added_by(self.increments, values, depth, reading), 1.0
 
     def by_quadrature(self, values: Floats, depth: int, lenient: float) -> tuple[Added, float]:
@@ -121,7 +121,7 @@ def _sought(ends: Ends, values: Floats, q: float, delta: float, pooled: float, m
             return ends.added(values, depth, reading[1])
 
         steps: list[Step] = [from_tables]
-        if ends.tables:
+        if ends.tables and ends.increments.tabulated:
             steps.append(lambda: ends.by_quadrature(values, depth, CAREFUL))
         try:
             return _end_of(ends, values, q, delta, pooled, marks, reading, steps)
@@ -156,6 +156,7 @@ def _end_of(
     trail = begun()
     s = trail.s
     trouble: Exception = Beyond(f"{depth} repeats are too few to leap over")
+    may_fade = not ends.varies
     for target in (n for n in TRIED if n < depth):
         while trail.n < target and depth - trail.n > LOOK + CYCLE:
             before = (s[m.Q], s[m.DELTA])
@@ -167,8 +168,10 @@ def _end_of(
                     if s[m.A] == math.inf:
                         return _boundless(trail, period, delta)
                     return _standing(ends, values, trail, period, delta, steps[0])
-            if s[m.Q] == before[0] and not ends.varies and (rate := _fading(trail)):
-                return _faded(ends, values, trail, rate, delta, steps[0])
+            if may_fade and (rate := _fading(trail)):
+                may_fade = False
+                with suppress(*TROUBLE):  # step by step it may come to rest all the same
+                    return _faded(ends, values, trail, rate, delta, steps[0])
             trail.on(LOOK)
         for step in steps[: 1 if target == TRIED[0] else None]:  # what takes longer, where it has come to that
             if step is not steps[0] and isinstance(trouble, Rough) and not isinstance(trouble, Beyond):
@@ -261,9 +264,9 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
 
 
 def _fading(trail: Trail) -> float:
-    """the logarithm of what each repeat from here on multiplies delta by, where it does nothing else, and it is gone before the end; else
-    0"""
-    m, n, delta = trail.module, trail.n, trail.s[trail.module.DELTA]
+    """The logarithm of what each repeat from here on multiplies delta by, where it leaves q as it is and delta, whatever that is, says
+    nothing else, and is gone before the end; 0 where that is not so."""
+    m, n, q, delta = trail.module, trail.n, trail.s[trail.module.Q], trail.s[trail.module.DELTA]
     if not FAINTEST < delta < math.inf:
         return 0.0
 
@@ -271,20 +274,25 @@ def _fading(trail: Trail) -> float:
         t = list(trail.s)
         t[m.DELTA] = gap
         transfer, chi = trail.transfer(t, n)
-        return [t[m.DELTA] / gap, t[m.Q], chi, *transfer.ravel().tolist()]
+        return [t[m.Q] / q, t[m.DELTA] / gap, chi, *transfer.ravel().tolist()]
 
     here = repeat(delta)
-    if not (0.0 < here[0] < 1.0 and np.allclose(here, repeat(FAINTEST), rtol=SAME, atol=0.0)):
+    if not (here[0] == 1.0 and 0.0 < here[1] < 1.0 and np.allclose(here, repeat(FAINTEST), rtol=SAME, atol=0.0)):
         return 0.0
-    rate = math.log(here[0])
-    return rate if math.log(delta) + rate * (trail.depth - n) < math.log(FAINTEST) else 0.0
+    rate = math.log(here[1])
+    return rate if math.log(delta) + rate * (trail.depth - n) < math.log(sys.float_info.min) else 0.0
 
 
 def _faded(ends: Ends, values: Floats, trail: Trail, rate: float, delta: float, step: Step) -> dict[str, Any]:
-    """q stands still, and delta is multiplied by exp(rate) in each repeat until nothing is left of it"""
-    m, n, gap = trail.module, trail.n, trail.s[trail.module.DELTA]
-    trail.s[m.DELTA] = trail.s[m.LEAST] = 0.0
-    found = _standing(ends, values, trail, 1, delta, step)
+    """q stands still, and delta falls as an exponential until nothing is left of it"""
+    m, s, n = trail.module, trail.s, trail.n
+    gap, least = s[m.DELTA], s[m.LEAST]
+    s[m.DELTA] = s[m.LEAST] = 0.0
+    try:
+        found = _standing(ends, values, trail, 1, delta, step)
+    except TROUBLE:
+        s[m.DELTA], s[m.LEAST] = gap, least
+        raise
     late = trail.marks[:-1] >= n
     if late.any():
         left = gap * np.exp(rate * (trail.marks[:-1][late] - n))

@@ -145,7 +145,7 @@ def increments_of(rec: Recursion, paired: bool, from_tables: bool) -> Increments
     def made() -> Increments:
         with suppress(NotTabulated):
             return _increments_of(rec, paired, from_tables)
-        return _increments_of(rec, paired, False)
+        return increments_of(rec, paired, False)
 
     return remembered(f"increments {paired} {from_tables} {rec.name}", made)
 

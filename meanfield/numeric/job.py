@@ -45,8 +45,19 @@ class Output:
         lost = (np.isnan(self.forward[-1]) & ~np.isposinf(self.chi_sum[0])) | np.isnan(self.chi_sum[0])
         return np.flatnonzero((self.status == 3) | (np.isin(self.status, (0, 4, 6)) & lost))
 
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which points have left the range of states, or a table."""
+        return (self.status > 0) & (self.status < 4)
+
+    def begin(self, begun: Output, rows: NDArray[np.int64]) -> None:
+        """The first of the kept layers from an output of fewer, where they are those rows; what has become of the points there."""
+        for mine, theirs in zip(self.arrays[:6], begun.arrays[:6], strict=True):
+            mine[: rows.size] = theirs[rows]
+        self.status[:], self.good[:] = begun.status, begun.good
+
     def put(self, points: NDArray[np.int64], other: Output, which: slice | NDArray[np.bool_] = slice(None)) -> None:
-        """Those points from another output, which has no more or those among others."""
+        """Those points from another output, which are all that it has, or some."""
         for mine, theirs in zip(self.arrays, other.arrays, strict=True):
             mine[..., points] = theirs[..., which]
 
@@ -65,7 +76,7 @@ class Output:
 
     def blank(self, marks: NDArray[np.int64], layers: int) -> None:
         """NaN where a point has gone bad, after so many good ones of the layers of each repeat: from there on, and in sums to the end."""
-        bad = np.flatnonzero((self.status > 0) & (self.status < 4))
+        bad = np.flatnonzero(self.bad)
         first = np.searchsorted(marks * layers, self.good[bad], side="right")
         for a in (self.q, self.delta, self.forward, self.chi):
             a[:, bad] = np.where(np.arange(len(a))[:, None] >= first, np.nan, a[:, bad])

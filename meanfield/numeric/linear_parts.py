@@ -84,7 +84,7 @@ def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.S
         return first.replace(is_node, hold) + (hold(rest) if rest else rest)
 
     total = sp.expand(e.replace(is_node, apart))
-    written = dict(_as_written(part) for g in functions for part in (g.rest.whole, g.slope_of_rest.whole))
+    written = _as_written(functions)
     return total, {symbol: node.xreplace(written) for node, symbol in names.items()}
 
 
@@ -239,11 +239,16 @@ def _mean_of_square(f: _Pieces) -> sp.Expr:
     return Expectation(f.mapped(lambda piece, _: piece**2).whole, q)
 
 
-def _as_written(f: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """a sum scaled, and the same without what is multiplied out in that"""
-    factor, scaled = _scaled(f)
-    terms = sp.Add.make_args(f)
-    return scaled, scaled if len(sp.Add.make_args(scaled)) == len(terms) else sp.Add(*[t / factor for t in terms])
+@lru_cache(maxsize=64)
+def _as_written(functions: tuple[_Apart, ...]) -> dict[sp.Expr, sp.Expr]:
+    """what is left of functions, scaled, and the same without what is multiplied out in that, where anything is"""
+    found = {}
+    for f in (part for g in functions for part in (g.rest.whole, g.slope_of_rest.whole)):
+        factor, scaled = _scaled(f)
+        terms = sp.Add.make_args(f)
+        if factor != 0 and len(terms) != len(sp.Add.make_args(scaled)):
+            found[scaled] = sp.Add(*[t / factor for t in terms])
+    return found
 
 
 @lru_cache(maxsize=256)

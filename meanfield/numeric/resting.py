@@ -49,9 +49,8 @@ class _Cycle:
 def resting(job: Job, begun: Job, found: Output, out: Output, run: Run) -> NDArray[np.bool_]:
     """Whether the states of each point repeat themselves after the repeats that are begun, of which that is found: what they come to is
     written, beside what is kept of those. For recursions all whose repeats are the same, and their transfers a number."""
-    count = job.q0.size
-    still = np.zeros(count, dtype=bool)
-    for point in range(count):
+    still = np.zeros(job.q0.size, dtype=bool)
+    for point in np.flatnonzero(~found.bad).tolist():
         cycle = _cycle(begun, found, point)
         if cycle is not None and abs(cycle.logs.sum()) > SLOW and _pulled(job, point, cycle, run):
             still[point] = True

@@ -67,7 +67,7 @@ def _of_one_sign(job: Job, memory: Floats | None = None) -> Output:
         _settle_odd(job, out, odd)
         out.outgrow()
     out.blank(job.marks, kernel_of(job.rec, job.paired).layers)
-    bad = np.flatnonzero((out.status > 0) & (out.status < 4))
+    bad = np.flatnonzero(out.bad)
     if bad.size:
         from meanfield.numeric.zero_parameters import silent_points
 
@@ -182,13 +182,8 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
         whole, kept = job.of(points), kept_to_rest(job.marks, soon)
         part = replace(whole, depth=soon, marks=kept)
         found, ends = _one_by_one(part), whole.output()
-        early = np.searchsorted(kept, job.marks[job.marks < soon])
-        for rows, begun in zip(ends.arrays[:6], found.arrays[:6], strict=True):
-            rows[: early.size] = begun[early]
-        ends.status[:], ends.good[:] = found.status, found.good
-        answered = (found.status > 0) & (found.status < 4)
-        if rests:
-            answered |= resting(whole, part, found, ends, _one_by_one)
+        ends.begin(found, np.searchsorted(kept, job.marks[job.marks < soon]))
+        answered = found.bad | resting(whole, part, found, ends, _one_by_one) if rests else found.bad
         out.put(points[answered], ends, answered)
         points = points[~answered]
     return points

@@ -340,6 +340,9 @@ def test_quotients_that_cancel_close_and_those_with_poles_are_told_before_they_a
     assert not has_a_pole(exp(sp.tanh(x)))  # which is not known: it has something worse
     for f in (logistic, H(x - 1) * sp.tanh(a * x + 1), exp(x) / (2 - exp(x)) ** 2, sp.coth(x), sp.csch(x)):
         assert has_a_pole(f)
+    u, w = sp.Symbol("u"), sp.tanh(x)
+    for n in (4, 6):  # poles of high order that cancel
+        assert mf.E(sp.Add((w + x) ** n, -sp.expand((u + x) ** n).xreplace({u: w}), x**2), q).doit() == q
     with pytest.raises(NotClosed, match="poles in the complex plane"):
         atoms_of((1 + x * logistic) ** 200 * (x - logistic) ** 200)
 
