@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import mpmath as mp
 import sympy as sp
@@ -52,7 +52,7 @@ def _is_familiar(t: sp.Basic) -> bool:
     return isinstance(t, (*_QUOTIENTS, *_PLAIN)) or t is sp.I
 
 
-def _grows(value: mp.mpf, place: mp.mpc) -> bool:
+def _grows(value: Callable[[mp.mpc], mp.mpc], place: mp.mpc) -> bool:
     far, near = (abs(value(place + step)) for step in (_NEAR, _NEAR / _NEARER))
     return bool(near > _GROWTH * far)
 

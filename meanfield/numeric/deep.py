@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -285,18 +285,12 @@ def _fading(trail: Trail) -> float:
 
 def _faded(ends: Ends, values: Floats, trail: Trail, rate: float, delta: float, step: Step) -> dict[str, Any]:
     """q stands still, and delta falls as an exponential until nothing is left of it"""
-    m, s, n = trail.module, trail.s, trail.n
-    gap, least = s[m.DELTA], s[m.LEAST]
+    m, s, n = trail.module, list(trail.s), trail.n
     s[m.DELTA] = s[m.LEAST] = 0.0
-    try:
-        found = _standing(ends, values, trail, 1, delta, step)
-    except TROUBLE:
-        s[m.DELTA], s[m.LEAST] = gap, least
-        raise
+    found = _standing(ends, values, replace(trail, s=s), 1, delta, step)
     late = trail.marks[:-1] >= n
     if late.any():
-        left = gap * np.exp(rate * (trail.marks[:-1][late] - n))
-        found["delta"][:-1][late] = np.where(left < sys.float_info.min, 0.0, left)
+        found["delta"][:-1][late] = trail.s[m.DELTA] * np.exp(rate * (trail.marks[:-1][late] - n))
     return found
 
 

@@ -175,15 +175,19 @@ def _lasting(job: Job, out: Output, points: NDArray[np.int64]) -> NDArray[np.int
     """Those of the points that neither go bad soon nor come to rest; the others are answered by that."""
     from meanfield.numeric.resting import kept_to_rest, resting
 
+    if _holds(job.rec, "L"):  # fewer repeats of which would be another network
+        return points
     rests = not (_holds(job.rec, "l") or kernel_of(job.rec, job.paired).split)
     for soon in SOON:
-        if not points.size or job.depth <= soon or _holds(job.rec, "L"):  # fewer of which would be another network
+        if not points.size or job.depth <= soon:
             break
         whole, kept = job.of(points), kept_to_rest(job.marks, soon)
         part = replace(whole, depth=soon, marks=kept)
         found, ends = _one_by_one(part), whole.output()
         ends.begin(found, np.searchsorted(kept, job.marks[job.marks < soon]))
-        answered = found.bad | resting(whole, part, found, ends, _one_by_one) if rests else found.bad
+        answered = found.bad
+        if rests:
+            answered |= resting(whole, part, found, ends, _one_by_one)
         out.put(points[answered], ends, answered)
         points = points[~answered]
     return points
