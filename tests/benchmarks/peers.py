@@ -203,7 +203,6 @@ def jax(printed: bool = False) -> Callable[[], Any]:
     vars(space["math"]).update(erf=package.scipy.special.erf, erfc=package.scipy.special.erfc)
     step = printed_in(space) if printed else step_in(space)
 
-    @package.jit
     def end(q: Any, delta: Any, values: Any) -> Any:
         held = list(values) if printed else prepared(space, list(values))
 
@@ -218,7 +217,8 @@ def jax(printed: bool = False) -> Callable[[], Any]:
         return jnp.stack([q, q - other if printed else other, log])
 
     points = [jnp.asarray(POINTS[name]) for name in ("q", "delta", "values")]
-    return lambda: np.asarray(end(*points))
+    compiled = package.jit(end)
+    return lambda: np.asarray(compiled(*points))
 
 
 def jax_printed() -> Callable[[], Any]:
@@ -273,8 +273,11 @@ def sixteenth() -> Callable[[], Any]:
 
 def hermite() -> Callable[[], Any]:
     """numpy with 64 x 64 Gauss-Hermite nodes, which for tanh at q = 1 is good to 1e-8"""
-    f = {"tanh": np.tanh, "softplus": lambda z: np.logaddexp(0, z)}[CASE["activation"]]
-    slope = {"tanh": lambda z: 1 - np.tanh(z) ** 2, "softplus": lambda z: 1 / (1 + np.exp(-z))}[CASE["activation"]]
+    functions: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+        "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+        "softplus": (lambda z: np.logaddexp(0, z), lambda z: 1 / (1 + np.exp(-z))),
+    }
+    f, slope = functions[CASE["activation"]]
     x, w = np.polynomial.hermite_e.hermegauss(64)
     w = w / np.sqrt(2 * np.pi)
     bias, weight = POINTS["values"] ** 2

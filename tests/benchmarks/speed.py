@@ -34,7 +34,7 @@ from sympy.printing.pycode import pycode
 
 import meanfield as mf
 from meanfield.numeric.launch import lanes_of
-from meanfield.numeric.readers import reader_of
+from meanfield.numeric.readers import reader_of, tables_at
 from meanfield.numeric.trajectory import kernel_of
 from meanfield.recurrence import explicit
 
@@ -172,7 +172,7 @@ class Peer:
             alone = points["q"].size == 1
             case = case | {"library": library(case, GLIBC if alone else FAST, 1 if alone else 64, folder)}
         (folder / "case.json").write_text(json.dumps(case | {"source": "", "kernel": "kernel.py"}))
-        np.savez(folder / "points.npz", **points)
+        np.savez(folder / "points.npz", allow_pickle=False, **points)
         command = [interpreter(name), str(HERE / "peers.py"), name, str(folder)]
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH" or name not in ENVIRONMENTS} | THREADS
         self.log = (folder / "log").open("w+")
@@ -254,7 +254,8 @@ def of_tables(activation: str, rounds: int, peers: dict[str, tuple[int, int]]) -
         "activation": activation,
         "depth": depth,
     }
-    own = points | {f"table_{k}": table.numbers[None] for k, table in enumerate(reader.tables)}
+    tables = tables_at(reader.functions, kernel.parameters, points["values"][:, 0])
+    own = points | {f"table_{k}": table.numbers[None] for k, table in enumerate(tables)}
     found = raced({"meanfield": (case | {"depth": 10}, own)}, rounds)
     found["every"] = raced({"meanfield": (case, own)}, rounds)["meanfield"]
     few = {}
@@ -317,8 +318,8 @@ def main(rounds: int, words: list[str]) -> None:
             continue
         found = of_tables(activation, rounds, peers)
         text = ", ".join(f"{NAMES[name]} {shown(found, name)}" for name in peers)
-        own = f"{found['meanfield']:.0f} ns (10 layers), {found['every']:.0f} ns (60 layers)"
-        print(f"\n{activation} MLP from tables, 1024 points: {own}; {text}", flush=True)
+        times = f"{found['meanfield']:.0f} ns (10 layers), {found['every']:.0f} ns (60 layers)"
+        print(f"\n{activation} MLP from tables, 1024 points: {times}; {text}", flush=True)
     print("".join(f"\nno {reason}" for reason in sorted(missing)))
 
 
