@@ -10,6 +10,8 @@ __all__ = ["MOST_MEMORY", "available_memory", "check_memory"]
 
 #: part of the memory there is that one answer may take
 MOST_MEMORY = 0.8
+#: bytes that are always there: asking the system takes as long as a small run
+LITTLE = 1 << 24
 
 
 def available_memory() -> float:
@@ -26,6 +28,8 @@ def available_memory() -> float:
 
 def check_memory(what: str, need: float, details: str, instead: str) -> None:
     """Refuse what takes more bytes than four fifths of those that can be had, before any work starts."""
+    if need <= LITTLE:
+        return
     room = available_memory()
     if need > MOST_MEMORY * room:
         raise ValueError(f"{what} needs {need / 2**30:.3g} GiB{details}, more than the {room / 2**30:.3g} GiB there are: pass {instead}")

@@ -84,7 +84,10 @@ def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], millisecon
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     passes = layers if job.marks.size == 1 else max(layers, 2 * layers - segment)  # all but the last segment are gone through again
     halt[1] = 0 if len(parts) == 1 else -1  # which threads would write to in turn
-    share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1), lambda: halt[1] / passes)
+    if max(count, lanes) * layers * kernel.weight <= CHUNK:  # milliseconds, which an interrupt may wait for
+        run(0, count)
+    else:
+        share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1), lambda: halt[1] / passes)
     if kernel.work or not flushes():
         out.flush()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import sympy as sp
 
@@ -64,7 +64,7 @@ class Kernel:
         """The source for one point on each thread of a device."""
         return self.fused.replace("{lanes}", "1").replace("{records}", "1")
 
-    @property
+    @cached_property
     def weight(self) -> int:
         """What a layer costs beside one in closed form, roughly: a gap by quadrature takes 0.5 to 1 ms, panels of a pass 1 us, the softmax
         of a random query 0.1 ms a moment."""
@@ -76,18 +76,18 @@ class Kernel:
             return 100_000
         return max(1000, int(SLOW * self.work.other)) if self.work else 1
 
-    @property
+    @cached_property
     def panelled(self) -> bool:
         """Whether all of its quadrature is in passes that make panels."""
         passes = self.text.count("def taken_member_")
         return {kind for kind, _ in self.work.calls} == {"member"} and passes == self.text.count("def frozen_member_")
 
-    @property
+    @cached_property
     def fewest(self) -> int:
         """So many layers any run takes as long as, roughly: panels are made of so many passes."""
         return FROZEN if "def frozen_member_" in self.text else 1
 
-    @property
+    @cached_property
     def vectorises(self) -> bool:
         """Whether blocks of points run faster than one after another."""
         return not self.work and "bivariate_normal" not in self.text
