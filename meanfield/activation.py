@@ -9,24 +9,18 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-from meanfield import arguments
+from meanfield import arguments, gaussian
 from meanfield.fingerprint import known_to_all, text
-from meanfield.gaussian.domains import declared, filled, written_in_known
-from meanfield.gaussian.expansions import Expansion
 from meanfield.gaussian.expectation import Expectation, Node, derived
-from meanfield.gaussian.finiteness import refusal
-from meanfield.gaussian.growth import divergence
-from meanfield.gaussian.identities import Identity, identities
-from meanfield.gaussian.moments import Covariance
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
-from meanfield.gaussian.powers import powers
-from meanfield.gaussian.projections import projection
-from meanfield.gaussian.slopes import slope
 from meanfield.keeping import remembered
 from meanfield.symbols import known
 
 if TYPE_CHECKING:
     from meanfield.gaussian.derivation import Derivation
+    from meanfield.gaussian.expansions import Expansion
+    from meanfield.gaussian.identities import Identity
+    from meanfield.gaussian.moments import Covariance
 
 __all__ = ["Activation"]
 
@@ -274,7 +268,7 @@ class Activation:
         sqrt(q)*E(1 - tanh(x)**2, q)
         """
         n, v = arguments.check_integer(n, "n", 0), _variance(q, "q")
-        return projection(self.expression, n, v) / sp.sqrt(sp.factorial(n))
+        return gaussian.projections.projection(self.expression, n, v) / sp.sqrt(sp.factorial(n))
 
     def identities(self) -> tuple[Identity, ...]:
         """Exact equations between expectations of phi, open ones too: each with its rule, and checked on demand (`holds`).
@@ -287,7 +281,7 @@ class Activation:
         >>> mf.sigmoid.identities()[0].holds
         True
         """
-        return identities(self.expression)
+        return gaussian.identities.identities(self.expression)
 
     @staticmethod
     def _law(moment: str, law: tuple[sp.Expr, ...] = ()) -> Covariance:
@@ -320,7 +314,7 @@ def _finite(folded: sp.Expr) -> sp.Expr:
     for node in result.atoms(Node):
         where = node.infinite_beyond()
         if where is not None:
-            raise ValueError(refusal(node, where))
+            raise ValueError(gaussian.finiteness.refusal(node, where))
     return result
 
 
@@ -357,8 +351,8 @@ def _declared(f: sp.Expr, name: str) -> sp.Expr:
         raise ValueError(f"expression = {f}: an activation is real, but {', '.join(complex_)} is declared as not real")
     if f.has(sp.I):
         raise ValueError(f"expression = {f}: an activation is real on the whole real line")
-    f = declared(filled(written_in_known(f)))
-    reason = divergence(f)
+    f = gaussian.domains.declared(gaussian.domains.filled(gaussian.domains.written_in_known(f)))
+    reason = gaussian.growth.divergence(f)
     if reason:
         raise ValueError(f"expression: {reason}")
     return f
@@ -370,12 +364,12 @@ def _derivative(f: sp.Expr) -> Activation:
 
 
 def _differentiated(f: sp.Expr) -> Activation:
-    result = slope(f)
+    result = gaussian.slopes.slope(f)
     name = "" if x in result.free_symbols else "constant"
     try:
         result = _checked(result, name)
     except ValueError as reason:
-        power = powers(result)
+        power = gaussian.powers.powers(result)
         if power is None or (power.degree + 1).is_nonpositive:
             raise ValueError(f"expression = {f}: its derivative is no activation: {reason}") from None
     phi = object.__new__(Activation)  # a root has a slope of infinite variance, as a step has
@@ -388,7 +382,7 @@ def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:
     """the expansion of a constant times a node"""
     nodes = folded.atoms(Node)
     if not nodes:
-        return Expansion(folded, (known("q"),), sp.S.Zero, ((folded, sp.S.Zero),), sp.S.Zero)
+        return gaussian.expansions.Expansion(folded, (known("q"),), sp.S.Zero, ((folded, sp.S.Zero),), sp.S.Zero)
     (node,) = nodes
     expansion: Expansion = getattr(node, how)(count)
     return expansion.times(folded / node) if folded != node else expansion

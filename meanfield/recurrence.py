@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
+from meanfield import gaussian
 from meanfield.blocks.algebra import Block, Parallel, Serial, law_on
 from meanfield.blocks.descriptions import found_once
 from meanfield.blocks.laws import Law, Signal
@@ -22,7 +23,6 @@ from meanfield.fingerprint import fingerprint, text
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.guards import cases_of
 from meanfield.gaussian.shared_parts import parts_of, put_in
-from meanfield.gaussian.zeros import vanishes
 from meanfield.keeping import remembered
 from meanfield.symbols import bindable, known, merged, signed
 
@@ -191,7 +191,10 @@ class Recursion:
             values, law = stage.values, stage.law
             read = (law.output.q, law.transfer[0, 0], law.transfer[0, 1])
             q_next, same, mixing = (explicit(e, values).xreplace(put) for e in read)
-            if not (vanishes(mixing) and all(e.xreplace(other) == e or vanishes(e - e.xreplace(other)) for e in (q_next, same))):
+            if not (
+                gaussian.zeros.vanishes(mixing)
+                and all(e.xreplace(other) == e or gaussian.zeros.vanishes(e - e.xreplace(other)) for e in (q_next, same))
+            ):
                 return True
         return False
 

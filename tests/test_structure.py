@@ -127,6 +127,18 @@ def test_nobody_imports_the_faces() -> None:
         assert found <= ({"reporting", "plotting"} if not name else set()), f"meanfield.{name or '__init__'} imports {found}"
 
 
+def test_modules_of_the_calculus_are_loaded_when_they_are_asked_for() -> None:
+    code = """if True:
+        import sys, meanfield as mf
+        from meanfield import gaussian
+        node = mf.E(mf.x**2 * mf.tanh.expression, mf.q)
+        assert "meanfield.gaussian.slopes" not in sys.modules
+        assert gaussian.slopes.slope(mf.x**2) == 2 * mf.x and node.diff(mf.q) != 0
+        assert not hasattr(gaussian, "slope")
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_gaussian_knows_nothing_of_networks() -> None:
     for name, tree in modules():
         if name.split(".")[0] == "gaussian":
@@ -163,7 +175,7 @@ def test_import_loads_little(statement: str) -> None:
 MAKERS = {
     *(f"numeric.{m}" for m in ("kernels", "lowering", "table_panels", "evaluation", "increments", "deep", "silence")),
     *(f"numeric.{m}" for m in ("compilation.machine", "cuda_runs", "gram_march", "gram_laws", "sweeps", "sweep_store")),
-    *("gaussian.derivation", "gaussian.certificates", "gaussian.quadrature"),
+    *(f"gaussian.{m}" for m in ("derivation", "certificates", "quadrature", "closed", "moments", "expansions", "precise", "slopes")),
 }
 
 

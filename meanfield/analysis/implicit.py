@@ -27,8 +27,9 @@ __all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued", 
 
 Floats = NDArray[np.float64]
 
-#: the largest variance, and the least 1 - rho, that is looked at
+#: the largest variance, and the least 1 - rho, that is looked at; how far the first look goes
 HIGHEST, NARROWEST = 1e60, 1e-14
+NEAR = 100.0
 #: the least rho: at 0 itself rounding bounds of angles have no meaning
 LEAST = 1e-9
 #: digits that a root is first known to, twice as many of which do for both looks that `numbered` takes at what has 30; of its error, what
@@ -119,8 +120,8 @@ class Implicit(sp.Expr):
         """the root in doubles; IndexError where there is none"""
         raise NotImplementedError
 
-    def _roots(self, low: float, high: float, inside: sp.Expr) -> tuple[Root, ...]:
-        """all roots between two values of a variable in which s is given"""
+    def _roots(self, inside: sp.Expr, *spans: tuple[float, float]) -> tuple[Root, ...]:
+        """all roots between two values of a variable in which s is given, in the first of the spans that has any"""
         numbers = {t: sp.N(t, 17) for t in self.equation.atoms(Node, FinitePart) if not t.free_symbols}
         e = put_in(self.equation, numbers | {self.variable: inside})
         e = (named(shortened(e)) if parts_of(e, Exchangeable) else e) / self.variable
@@ -130,7 +131,7 @@ class Implicit(sp.Expr):
             (value, slope), bound = values_of(expressions, {self.name: at}, np.inf)
             return value, slope, bound
 
-        return positive_roots(f, low, high, per_decade=4).roots
+        return next((found for low, high in spans if (found := positive_roots(f, low, high, per_decade=4).roots)), ())
 
     def _sympystr(self, printer: Any) -> str:
         return f"{self.name}_star"
@@ -219,7 +220,7 @@ class CorrelationRoot(Implicit):
         start = float(valued(put_in(self.equation, {self.variable: sp.S.Zero}), 20))
         if abs(start) <= TOUCHING:
             return Root(0.0, 0.0, 0.0, False, start)
-        found = self._roots(NARROWEST, 1 - LEAST, 1 - self.variable)[-1]
+        found = self._roots(1 - self.variable, (1 / NEAR, 1 - LEAST), (NARROWEST, 1 - LEAST))[-1]
         return replace(found, at=1 - found.at, low=1 - found.high, high=1 - found.low)
 
 
@@ -233,8 +234,9 @@ class VarianceRoot(Implicit):
     def _enclosed(self) -> Root:
         drift = valued(self.equation.subs(self.variable, 1), 25)
         if abs(drift) < TOUCHING and sp.N(derivative(self.equation, self.variable).subs(self.variable, 1), 15) < math.sqrt(TOUCHING):
-            here = self._roots(0.5, 2.0, self.variable)  # it starts at a fixed point that attracts, or is touched
+            here = self._roots(self.variable, (0.5, 2.0))  # it starts at a fixed point that attracts, or is touched
             if here:
                 return min(here, key=lambda r: abs(r.at - 1))
-        rises = drift > 0
-        return self._roots(1.0, HIGHEST, self.variable)[0] if rises else self._roots(1 / HIGHEST, 1.0, self.variable)[-1]
+        if drift > 0:
+            return self._roots(self.variable, (1.0, NEAR), (1.0, HIGHEST))[0]
+        return self._roots(self.variable, (1 / NEAR, 1.0), (1 / HIGHEST, 1.0))[-1]

@@ -7,31 +7,21 @@ not) and LaTeX. It differentiates by Price's theorem and evaluates to any number
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath as mp
 import sympy as sp
 from sympy import S
 
-from meanfield import arguments
-from meanfield.gaussian import closed, expansions
-from meanfield.gaussian.closed_digits import settled
-from meanfield.gaussian.domains import unreal_at
-from meanfield.gaussian.expansions import Expansion
-from meanfield.gaussian.finite_parts import over_the_line
-from meanfield.gaussian.finiteness import refusal
-from meanfield.gaussian.forms import literature
-from meanfield.gaussian.growth import beyond, falls, finite_below, left_of, met_at_bound, unbounded, untold
-from meanfield.gaussian.guards import guarded, unguarded
+from meanfield import arguments, gaussian
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
-from meanfield.gaussian.local_expansions import mean_near
-from meanfield.gaussian.node_series import first_term, no_limit, terms_below
-from meanfield.gaussian.precise import mean_of
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
-from meanfield.gaussian.series import NoExpansion
-from meanfield.gaussian.slopes import Delta, deltas, derivative_in, gathered, has_places, slope
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    from meanfield.gaussian.expansions import Expansion
+    from meanfield.gaussian.slopes import Delta
 
 __all__ = ["BY_DIGITS", "FOR_READING", "Expectation", "Node", "density", "derived", "expansion_of", "moved", "stated"]
 
@@ -117,14 +107,14 @@ class Node(sp.Expr):
         return self.free_symbols.isdisjoint(syms)  # else sympy takes it as a constant, bound symbols hiding the others
 
     def _eval_nseries(self, s: sp.Symbol, n: sp.Expr, logx: sp.Expr | None, cdir: Any = 0) -> sp.Expr:
-        return terms_below(self, s, n, logx, cdir)
+        return gaussian.node_series.terms_below(self, s, n, logx, cdir)
 
     def _eval_as_leading_term(self, s: sp.Symbol, logx: sp.Expr | None = None, cdir: Any = 0) -> sp.Expr:
-        return first_term(self, s, logx, cdir)
+        return gaussian.node_series.first_term(self, s, logx, cdir)
 
     def _eval_rewrite_as_tractable(self, *args: sp.Expr, limitvar: sp.Symbol | None = None, **hints: Any) -> sp.Expr:
         if limitvar in self.free_symbols:
-            raise no_limit(self, limitvar)
+            raise gaussian.node_series.no_limit(self, limitvar)
         return self
 
     _eval_is_rational_function = _eval_is_algebraic_expr = _eval_is_polynomial
@@ -149,7 +139,7 @@ class Node(sp.Expr):
     def _beyond_form(self) -> sp.Basic | None:
         """The condition under which the closed form holds, where that is known not to hold."""
         form, values = self._apart()
-        where = sp.true if form is None else unguarded(form)[1]
+        where = sp.true if form is None else gaussian.guards.unguarded(form)[1]
         return where if where.subs(values, simultaneous=True) == sp.false else None
 
     def infinite_beyond(self) -> sp.Basic | None:
@@ -172,7 +162,7 @@ class Node(sp.Expr):
         form, values = self._apart()
         if form is None:
             return self.conditioned().doit() if self.integrand.has(sp.DiracDelta) else self
-        result = _put(literature(form), values)
+        result = _put(gaussian.forms.literature(form), values)
         return self if result.has(S.NaN, S.ComplexInfinity) else _remembered(result, self)  # 0/0 at correlation 1 or -1
 
     def check_law(self) -> None:
@@ -188,7 +178,7 @@ class Node(sp.Expr):
         self.check_law()
         try:
             rest = self.at_rest()
-        except NoExpansion:
+        except gaussian.series.NoExpansion:
             raise ValueError(f"{self}: no value where nothing varies") from None
         if rest is not None:
             return rest.evalf(mp.libmp.prec_to_dps(prec))
@@ -199,13 +189,13 @@ class Node(sp.Expr):
             return self.conditioned().evalf(mp.libmp.prec_to_dps(prec))
         if result is not None and _is_for_numbers(result):
             with suppress(ArithmeticError, MemoryError):  # exp(2q) (Phi(a) - Phi(b)) at q = 1e12 may lose all digits that there are
-                return settled(result, prec)
+                return gaussian.closed_digits.settled(result, prec)
         try:
             return sp.Float._new(self._integrate(prec + 10)._mpf_, prec)
         except ArithmeticError:
             if (finite := self.infinite_beyond()) is not None:
-                raise ValueError(refusal(self, finite)) from None
-            place, where = unreal_at(self.integrand), self._beyond_form()
+                raise ValueError(gaussian.finiteness.refusal(self, finite)) from None
+            place, where = gaussian.domains.unreal_at(self.integrand), self._beyond_form()
             if where is not None and self._is_finite():
                 raise ArithmeticError(f"{self} is finite, but its closed form holds only for {where}, and quadrature ends there") from None
             if place is None:
@@ -292,37 +282,40 @@ class Expectation(Node):
             raise ValueError(f"{self}: expected a variance of at least 0, got {self.variance}")
 
     def at_rest(self) -> sp.Expr | None:
-        return mean_near(self.integrand, self.mean)[0] if self.variance == 0 else None
+        return gaussian.local_expansions.mean_near(self.integrand, self.mean)[0] if self.variance == 0 else None
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         f, centred = self.integrand, self.mean == 0
         above = f.xreplace({x: self.mean + x})
         if above.xreplace({x: -x}) == -above:
-            bound = finite_below(f)
+            bound = gaussian.growth.finite_below(f)
             if bound is None:  # or it hangs on a parameter, where a mean in closed form tells
-                form = closed.mean(f) if f.free_symbols != {x} else None
-                return guarded(S.Zero, sp.true if form is None else unguarded(form)[1]), {q: self.variance}
-            within = q <= bound if met_at_bound(above) else q < bound
-            return (guarded(S.Zero, within) if bound else None), {q: self.variance}
-        result = closed.mean(f, centred)
+                form = gaussian.closed.mean(f) if f.free_symbols != {x} else None
+                return gaussian.guards.guarded(S.Zero, sp.true if form is None else gaussian.guards.unguarded(form)[1]), {q: self.variance}
+            within = q <= bound if gaussian.growth.met_at_bound(above) else q < bound
+            return (gaussian.guards.guarded(S.Zero, within) if bound else None), {q: self.variance}
+        result = gaussian.closed.mean(f, centred)
         if result is None:
-            result = closed.product_mean(*_halves(f), centred)
-        left = left_of(f, self.mean, self.variance) if result is None else None
-        whole = None if left is None else over_the_line(left)
+            result = gaussian.closed.product_mean(*_halves(f), centred)
+        left = gaussian.growth.left_of(f, self.mean, self.variance) if result is None else None
+        whole = None if left is None else gaussian.finite_parts.over_the_line(left)
         if whole is not None:
             return whole / sp.sqrt(2 * sp.pi * self.variance), {}
-        return result, {q: self.variance, closed.M: self.mean}
+        return result, {q: self.variance, gaussian.closed.M: self.mean}
 
     def _is_finite(self) -> bool | None:
-        if falls(self.integrand, self.variance) is True or left_of(self.integrand, self.mean, self.variance) is not None:
+        if (
+            gaussian.growth.falls(self.integrand, self.variance) is True
+            or gaussian.growth.left_of(self.integrand, self.mean, self.variance) is not None
+        ):
             return True
-        return None if untold(self.integrand.xreplace({x: self.mean + x}), self.variance) else False
+        return None if gaussian.growth.untold(self.integrand.xreplace({x: self.mean + x}), self.variance) else False
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
         if where is not None or not self.variance.is_number:
             return where
-        return beyond(self.integrand.xreplace({x: self.mean + x}), self.variance)
+        return gaussian.growth.beyond(self.integrand.xreplace({x: self.mean + x}), self.variance)
 
     def conditioned(self) -> sp.Expr:
         f, law = self.integrand, self.args[1:]
@@ -331,7 +324,7 @@ class Expectation(Node):
         if case is not None:  # a delta that is there for some values of parameters
             first, last = (Expectation(f.xreplace({case: holds}), *law) for holds in (sp.true, sp.false))
             return sp.Piecewise((_without_deltas(first), case), (_without_deltas(last), True))
-        rest, found = deltas(f)
+        rest, found = gaussian.slopes.deltas(f)
         if any(_meets(d) for d in found):
             return S.Infinity  # the square of a delta
         return Expectation(rest, *law) + sp.Add(*[self._at(d) for d in found if not d.factor.has(sp.DiracDelta)])
@@ -342,30 +335,32 @@ class Expectation(Node):
 
     def _eval_derivative(self, s: sp.Symbol) -> sp.Expr:
         f, v, m = self.integrand, self.variance, self.mean
-        result = Expectation(derivative_in(f, s), v, m) if s in f.free_symbols else S.Zero
+        result = Expectation(gaussian.slopes.derivative_in(f, s), v, m) if s in f.free_symbols else S.Zero
         if v.diff(s) == m.diff(s) == 0:
             return result
-        rate = None if unbounded(f) else slope(f)
-        if rate is None or not has_places(rate):  # not integrable, or jumps without end: the derivative of the density instead
+        rate = None if gaussian.growth.unbounded(f) else gaussian.slopes.slope(f)
+        if rate is None or not gaussian.slopes.has_places(
+            rate
+        ):  # not integrable, or jumps without end: the derivative of the density instead
             mean, first, second = (Expectation(x**k * f, v, m) for k in range(3))
             by_v = (second - 2 * m * first + (m**2 - v) * mean) / (2 * v**2)
             return result + v.diff(s) * by_v + m.diff(s) * (first - m * mean) / v
         # d/dv of f(m + sqrt(v) z): one derivative of f is enough
-        result += v.diff(s) * Expectation((x - m) * gathered(rate), v, m) / (2 * v)
+        result += v.diff(s) * Expectation((x - m) * gaussian.slopes.gathered(rate), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(rate, v, m)
 
     def taylor(self, order: int = 4) -> Expansion:
         order = arguments.check_integer(order, "order", 0)
-        found = expansions.taylor(moved(self.integrand, x, self.mean, self.variance), order)
+        found = gaussian.expansions.taylor(moved(self.integrand, x, self.mean, self.variance), order)
         return expansion_of(self, (self.variance,), S.Zero, *found)
 
     def asymptotic(self, terms: int = 3) -> Expansion:
         terms = arguments.check_integer(terms, "terms", 1)
-        found = expansions.asymptotic(moved(self.integrand, x, self.mean, self.variance), terms)
+        found = gaussian.expansions.asymptotic(moved(self.integrand, x, self.mean, self.variance), terms)
         return expansion_of(self, (self.variance,), S.Infinity, *found)
 
     def _integrate(self, prec: int) -> mp.mpf:
-        return mean_of(self.integrand, self.mean, self.variance, prec)
+        return gaussian.precise.mean_of(self.integrand, self.mean, self.variance, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         u = sp.Symbol("u")
@@ -398,7 +393,7 @@ def expansion_of(
     else:
         values, scale = {q1: law[0], p: law[1], q2: law[2]}, law[0] + law[2]
     own = tuple((c.subs(values, simultaneous=True), e) for c, e in terms)
-    return Expansion(node, law, point, own, remainder.subs(q, scale))
+    return gaussian.expansions.Expansion(node, law, point, own, remainder.subs(q, scale))
 
 
 def _without_deltas(e: sp.Expr) -> sp.Expr:

@@ -14,7 +14,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S, exp, sqrt
 
-from meanfield.gaussian.corners import half_wave
+from meanfield import gaussian
 from meanfield.gaussian.special import Elementary, NormalCDF, NormalDensity
 
 __all__ = ["CosineNormalCDF", "SineNormalCDF"]
@@ -84,7 +84,7 @@ class CosineNormalCDF(_HalfWave):
 
     @staticmethod
     def _part(h: mp.mpf, k: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-        found = half_wave(h, k)
+        found = gaussian.corners.half_wave(h, k)
         return found, found.real
 
 
@@ -115,5 +115,5 @@ class SineNormalCDF(_HalfWave):
 
     @staticmethod
     def _part(h: mp.mpf, k: mp.mpf) -> tuple[mp.mpc, mp.mpf]:
-        found = half_wave(-abs(h), k)  # beside which the odd part of the wave is not small
+        found = gaussian.corners.half_wave(-abs(h), k)  # beside which the odd part of the wave is not small
         return found, found.imag

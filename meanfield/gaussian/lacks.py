@@ -13,9 +13,9 @@ from typing import Any
 
 import sympy as sp
 
+from meanfield import gaussian
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.pair_expectation import Gap
-from meanfield.gaussian.powers import powers
 from meanfield.symbols import known
 
 __all__ = ["Apart", "Joined", "Lack"]
@@ -60,7 +60,7 @@ class Lack(Node):
         constant, f = f.as_independent(x, as_Add=False)
         if v1 == v2:
             return constant**2 * Gap(f, v1, lack)
-        found = powers(f)
+        found = gaussian.powers.powers(f)
         if found is None:
             return constant**2 * sp.Expr.__new__(cls, f, v1, v2, lack)
         root = sp.sqrt(v1) * sp.sqrt(v2)

@@ -3,31 +3,19 @@ r"""Expectations of two Gaussians as sympy nodes: E f(u, v), the gap E f(u)^2 - 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath as mp
 import sympy as sp
 from sympy import S
 
-from meanfield import arguments
-from meanfield.gaussian import closed, pair_expansions
-from meanfield.gaussian.arithmetic import precise_number
-from meanfield.gaussian.closed_digits import settled
-from meanfield.gaussian.coincidence import as_one, coincident
-from meanfield.gaussian.domains import without_reciprocals
-from meanfield.gaussian.expansions import Expansion
+from meanfield import arguments, gaussian
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
-from meanfield.gaussian.finiteness import pair_falls, where_finite_pair
-from meanfield.gaussian.growth import beyond, unbounded
-from meanfield.gaussian.guards import guarded
-from meanfield.gaussian.local_expansions import mean_near
-from meanfield.gaussian.logarithmic_moments import LogMoment
-from meanfield.gaussian.one_direction import apart, in_one_direction, in_two_directions
-from meanfield.gaussian.power_moments import PowerMoment
-from meanfield.gaussian.precise import gap_of_pair, law_of, nested_mean, product_mean_of
-from meanfield.gaussian.slopes import deltas, derivative_in, gathered, slope
 from meanfield.gaussian.special import without_hints
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    from meanfield.gaussian.expansions import Expansion
 
 __all__ = ["E", "Gap", "PairExpectation"]
 
@@ -46,7 +34,7 @@ def _closed_or_self(node: Node) -> sp.Expr:
 
 
 def _is_moment(e: sp.Expr) -> bool:
-    return isinstance(e, (LogMoment, PowerMoment))
+    return isinstance(e, (gaussian.logarithmic_moments.LogMoment, gaussian.power_moments.PowerMoment))
 
 
 def _expected(moment: sp.Expr) -> sp.Expr:
@@ -90,7 +78,10 @@ class PairExpectation(Node):
         parts = self.separated() if v1 == 0 or v2 == 0 else None
         if parts is None:
             return None
-        means = [mean_near(f, m)[0] if v == 0 else Expectation(f, v, m) for f, v, m in zip(parts, (v1, v2), (m1, m2), strict=True)]
+        means = [
+            gaussian.local_expansions.mean_near(f, m)[0] if v == 0 else Expectation(f, v, m)
+            for f, v, m in zip(parts, (v1, v2), (m1, m2), strict=True)
+        ]
         return sp.Mul(*means)
 
     def parted(self) -> sp.Expr:
@@ -103,12 +94,12 @@ class PairExpectation(Node):
             return sp.factor_terms(sp.expand(a * c * v1 + (a * d + b * c) * cov + b * d * v2))
 
         def mean(term: sp.Expr) -> sp.Expr:
-            one = in_one_direction(term)
+            one = gaussian.one_direction.in_one_direction(term)
             if one is not None:
                 g, a, b = one
                 variance, centre = between(a, b, a, b), a * m1 + b * m2
                 return Expectation(g, variance, centre) if variance != 0 else g.xreplace({x: centre})
-            two = in_two_directions(term)
+            two = gaussian.one_direction.in_two_directions(term)
             if two is None:
                 return PairExpectation(term, v1, cov, v2, m1, m2)
             g, (a, b, c, d) = two
@@ -116,12 +107,20 @@ class PairExpectation(Node):
             return sp.Add(*[PairExpectation(t, *law) for t in sp.Add.make_args(g)])
 
         terms = sp.Add.make_args(self.integrand)
-        return sp.Add(*[mean(t) for term in terms for t in ((term,) if in_one_direction(term) else sp.Add.make_args(apart(term)))])
+        return sp.Add(
+            *[
+                mean(t)
+                for term in terms
+                for t in (
+                    (term,) if gaussian.one_direction.in_one_direction(term) else sp.Add.make_args(gaussian.one_direction.apart(term))
+                )
+            ]
+        )
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         _, v1, cov, v2, m1, m2 = self.args
         parts = self.separated()
-        if parts is not None and (infinite := coincident(*parts, self.args[1:])) is not None:
+        if parts is not None and (infinite := gaussian.coincidence.coincident(*parts, self.args[1:])) is not None:
             return infinite, {}
         if parts is None:
             done = self.parted()
@@ -129,26 +128,30 @@ class PairExpectation(Node):
                 return None, {}
             total = done.replace(lambda t: isinstance(t, Node), _closed_or_self)
             return None if total.has(Node) else total, {}
-        means = (m1, m2) if m1 == m2 == 0 else (closed.M, closed.M if m1 == m2 else closed.M2)
+        means = (m1, m2) if m1 == m2 == 0 else (gaussian.closed.M, gaussian.closed.M if m1 == m2 else gaussian.closed.M2)
         values = dict(zip(means, (m1, m2), strict=True)) if m1 != 0 or m2 != 0 else {}
         if v1 == v2:
-            return closed.cross(*parts, means), {q: v1, p: cov, **values}
-        return closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
+            return gaussian.closed.cross(*parts, means), {q: v1, p: cov, **values}
+        return gaussian.closed.cross_unequal(*parts, means), {q1: v1, p: cov, q2: v2, **values}
 
     def doit(self, **hints: Any) -> sp.Expr:
         result, parts = super().doit(**hints), self.separated()
         if result != self or parts is None:
             return result
         _, v1, cov, v2, m1, m2 = self.args
-        less = Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2) if cov == 0 else as_one(*parts, self.args[1:])
+        less = (
+            Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2)
+            if cov == 0
+            else gaussian.coincidence.as_one(*parts, self.args[1:])
+        )
         return result if less is None else less.doit(**hints)
 
     def _is_finite(self) -> bool | None:
         parts = self._about_the_means()
         if parts is None:
             return False
-        told = pair_falls(*parts, self.args[1:4])
-        return False if told is None and where_finite_pair(*parts, self.args[1:4]) is None else told
+        told = gaussian.finiteness.pair_falls(*parts, self.args[1:4])
+        return False if told is None and gaussian.finiteness.where_finite_pair(*parts, self.args[1:4]) is None else told
 
     def _about_the_means(self) -> tuple[sp.Expr, sp.Expr] | None:
         """the two functions of what is left of the variables beside their means, where the integrand is a product of two"""
@@ -162,11 +165,11 @@ class PairExpectation(Node):
         sign = cov
         if v1.is_number and cov.is_number and v2.is_number:  # in letters: of numbers it is true or false
             v1, cov, v2 = (q, p, q) if v1 == v2 else (q1, p, q2)
-        return where_finite_pair(*parts, (v1, cov, v2), sign)
+        return gaussian.finiteness.where_finite_pair(*parts, (v1, cov, v2), sign)
 
     def infinite_beyond(self) -> sp.Basic | None:
         where, parts = super().infinite_beyond(), self._about_the_means()
-        if where is not None or parts is None or self.free_symbols or pair_falls(*parts, self.args[1:4]) is not False:
+        if where is not None or parts is None or self.free_symbols or gaussian.finiteness.pair_falls(*parts, self.args[1:4]) is not False:
             return where
         return self.where_finite()
 
@@ -177,9 +180,9 @@ class PairExpectation(Node):
             if len(terms) == 1:
                 raise ValueError(f"{self.integrand}: a delta of both variables at once has no expectation here")
             return sp.Add(*[PairExpectation(t, *self.args[1:]) for t in terms])
-        if (one := as_one(*parts, self.args[1:])) is not None:
+        if (one := gaussian.coincidence.as_one(*parts, self.args[1:])) is not None:
             return one
-        (f, first), (g, second) = (deltas(part) for part in parts)
+        (f, first), (g, second) = (gaussian.slopes.deltas(part) for part in parts)
         rest = (v1 - cov) * (v1 + cov) if v1 == v2 else v1 * v2 - cov**2
         a, b = sp.Dummy("a", real=True), sp.Dummy("b", real=True)
         total = PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, m1, m2)
@@ -210,11 +213,13 @@ class PairExpectation(Node):
 
         parts = self.separated()
         if parts is None:
-            result = at(derivative_in(f, s))
+            result = at(gaussian.slopes.derivative_in(f, s))
         else:  # products stay products
             g, h = parts[0], parts[1].xreplace({x: y})
-            result = at(gathered(derivative_in(g, s)) * h) + at(g * gathered(derivative_in(h, s)))
-            if any(map(unbounded, parts)):
+            result = at(gaussian.slopes.gathered(gaussian.slopes.derivative_in(g, s)) * h) + at(
+                g * gaussian.slopes.gathered(gaussian.slopes.derivative_in(h, s))
+            )
+            if any(map(gaussian.growth.unbounded, parts)):
                 return result + self._by_density(s)
         dx, dy, dxy = self._slopes()
         price = at(dxy)
@@ -237,15 +242,15 @@ class PairExpectation(Node):
             k.xreplace({a: v2 / rest, b: cov / rest, c: v1 / rest}) * self.func(x**i * y**j * f, *self.args[1:])
             for (i, j), k in weight.terms()
         ]
-        return guarded(sp.Add(*moments), sp.sympify(rest > _APART * v1 * v2))
+        return gaussian.guards.guarded(sp.Add(*moments), sp.sympify(rest > _APART * v1 * v2))
 
     def _slopes(self) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
         """df/dx, df/dy and d^2f/dxdy, products where f is one"""
         parts = self.separated()
         if parts is None:
-            dx = slope(self.integrand)
-            return dx, slope(self.integrand, y), slope(dx, y)
-        (g, h), (dg, dh) = parts, (gathered(slope(part)) for part in parts)
+            dx = gaussian.slopes.slope(self.integrand)
+            return dx, gaussian.slopes.slope(self.integrand, y), gaussian.slopes.slope(dx, y)
+        (g, h), (dg, dh) = parts, (gaussian.slopes.gathered(gaussian.slopes.slope(part)) for part in parts)
         h, dh = h.xreplace({x: y}), dh.xreplace({x: y})
         return dg * h, g * dh, dg * dh
 
@@ -259,23 +264,23 @@ class PairExpectation(Node):
     def taylor(self, order: int = 4) -> Expansion:
         order = arguments.check_integer(order, "order", 0)
         v1, cov, v2 = self.args[1:4]
-        return expansion_of(self, (v1, cov, v2), S.Zero, *pair_expansions.pair_taylor(*self._about(), order, v1 == v2))
+        return expansion_of(self, (v1, cov, v2), S.Zero, *gaussian.pair_expansions.pair_taylor(*self._about(), order, v1 == v2))
 
     def asymptotic(self, terms: int = 3) -> Expansion:
         terms = arguments.check_integer(terms, "terms", 1)
         v1, cov, v2 = self.args[1:4]
-        parts, rest = pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
+        parts, rest = gaussian.pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
         parts = tuple((c.replace(_is_moment, _expected), e) for c, e in parts)
         return expansion_of(self, (v1, cov, v2), S.Infinity, parts, rest)
 
     def _integrate(self, prec: int) -> mp.mpf:
-        law, parts = law_of(*self.args[1:]), self.separated()
+        law, parts = gaussian.precise.law_of(*self.args[1:]), self.separated()
         if parts is not None:
-            return product_mean_of(*parts, law, prec)
+            return gaussian.precise.product_mean_of(*parts, law, prec)
         if (parted := self.parted()) != self:
             with mp.workprec(prec + 17):
-                return precise_number(parted)
-        return nested_mean(self.integrand, law, prec)
+                return gaussian.arithmetic.precise_number(parted)
+        return gaussian.precise.nested_mean(self.integrand, law, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         inner = printer._print(self.integrand.xreplace({x: sp.Symbol("u"), y: sp.Symbol("v")}))
@@ -307,10 +312,12 @@ class Gap(Node):
             raise ValueError(f"{self}: expected a variance of at least 0 and a gap of 0 to twice that")
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
-        infinite = coincident(self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero))  # half the mean square of a difference
+        infinite = gaussian.coincidence.coincident(
+            self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero)
+        )  # half the mean square of a difference
         if infinite is not None:
             return infinite, {}
-        return closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}
+        return gaussian.closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}
 
     def doit(self, **hints: Any) -> sp.Expr:
         result = self.closed()
@@ -318,7 +325,7 @@ class Gap(Node):
 
     def infinite_beyond(self) -> sp.Basic | None:
         where = super().infinite_beyond()
-        return beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else where
+        return gaussian.growth.beyond(self.integrand**2, self.args[1]) if where is None and self.args[1].is_number else where
 
     def _is_finite(self) -> bool | None:
         second = Expectation(self.integrand**2, self.args[1])
@@ -339,8 +346,8 @@ class Gap(Node):
         form = sp.Add(*self._difference()).replace(lambda t: isinstance(t, Node), _closed_or_self)
         if form.has(sp.hyper) and not form.has(Node):  # powers: next to the diagonal panels see little of a root
             with suppress(ArithmeticError), mp.workprec(prec):
-                return precise_number(settled(form, prec))
-        return gap_of_pair(self.integrand, self.args[1], self.args[2], prec)
+                return gaussian.arithmetic.precise_number(gaussian.closed_digits.settled(form, prec))
+        return gaussian.precise.gap_of_pair(self.integrand, self.args[1], self.args[2], prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         second, product = self._difference()
@@ -380,7 +387,7 @@ def E(f: Any, *law: Any, mean: Any = 0) -> sp.Expr:
     >>> mf.E(sp.Max(mf.x, mf.y) * sp.Min(mf.x, mf.y), mf.q, mf.p).doit()
     p
     """
-    f = without_reciprocals(arguments.expression(f, "f"))
+    f = gaussian.domains.without_reciprocals(arguments.expression(f, "f"))
     m = arguments.law(mean, "mean")
     if not 1 <= len(law) <= 3:
         raise TypeError(f"mf.E takes f and q, or q, p, or q1, p, q2: got {len(law)} arguments after f")

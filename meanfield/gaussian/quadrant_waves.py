@@ -19,7 +19,7 @@ import mpmath as mp
 import sympy as sp
 from sympy import S, sqrt
 
-from meanfield.gaussian.corners import quadrant_wave
+from meanfield import gaussian
 from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalDensity
 
@@ -94,7 +94,7 @@ class _QuadrantWave(sp.Function):
         lost = 2 * max(0, *sizes[:4]) + max(0, sizes[4])  # bits of an exponent
         for more in (40, 160, 640):
             with mp.workprec(prec + more + lost):
-                value, error = quadrant_wave(*(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for e in self.args))
+                value, error = gaussian.corners.quadrant_wave(*(sp.N(e, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for e in self.args))
                 found = (value.real, value.imag)[self.part]
                 if found and mp.mag(error) < mp.mag(found) - prec - 4:
                     return sp.Float._new(mp.libmp.mpf_pos(found._mpf_, prec, "n"), prec)

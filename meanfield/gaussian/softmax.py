@@ -22,7 +22,7 @@ import numpy as np
 import sympy as sp
 from sympy import S
 
-from meanfield.gaussian.softmax_sums import softmax_average, softmax_drifts, softmax_rate, softmax_terms
+from meanfield import gaussian
 
 __all__ = ["SoftmaxMean", "SoftmaxExponent", "SoftmaxResponse", "SoftmaxSlope", "SoftmaxTriple"]
 
@@ -48,7 +48,7 @@ class SoftmaxMean(sp.Function):
         return True
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
-        return None if self.free_symbols else _number(self, prec, softmax_average, self.which)
+        return None if self.free_symbols else _number(self, prec, gaussian.softmax_sums.softmax_average, self.which)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         name = self.sign if exp is None else f"{self.sign}^{{{exp}}}"
@@ -89,7 +89,7 @@ class SoftmaxSlope(sp.Function):
         return True
 
     def _eval_evalf(self, prec: int) -> sp.Expr | None:
-        return None if self.free_symbols else _number(self, prec, softmax_rate, int(self.args[2]))
+        return None if self.free_symbols else _number(self, prec, gaussian.softmax_sums.softmax_rate, int(self.args[2]))
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         average, place = divmod(int(self.args[2]), 2)
@@ -140,8 +140,8 @@ def _precise_sums(v: sp.Expr, n: sp.Expr, digits: int) -> np.ndarray:
             columns = zip(*(powers(i * finer + k) for k in range(-reach, reach + 1)), strict=True)
             g = [mp.fdot(weights, column) for column in columns]
             r1, r2, r3, r4 = (a / g[0] for a in g[1:])
-            softmax_drifts(r1, r2, r3, r4, drifts)
-            softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, drifts, terms)
+            gaussian.softmax_sums.softmax_drifts(r1, r2, r3, r4, drifts)
+            gaussian.softmax_sums.softmax_terms(n_, (g[0] / whole) ** n_, mp.log(g[0] / whole), r1, r2, drifts, terms)
             sums = sums + terms
             if all(abs(b) < abs(a) * mp.mpf(10) ** (-digits - 5) for a, b in zip(sums, terms, strict=True)):
                 return np.asarray(sums * step)

@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Rational, S, asin, erfc, exp, pi, sqrt
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 
-from meanfield.gaussian.plackett import bivariate_normal
+from meanfield import gaussian
 from meanfield.gaussian.rewriting import rewritten
 
 __all__ = [
@@ -209,7 +209,7 @@ class BivariateNormalCDF(sp.Function):
             return None
         with mp.workprec(prec + 40):
             h, k, r = (sp.N(a, mp.mp.dps + 5)._to_mpmath(mp.mp.prec) for a in self.args)
-            return sp.Float._new(bivariate_normal(h, k, r)._mpf_, prec)
+            return sp.Float._new(gaussian.plackett.bivariate_normal(h, k, r)._mpf_, prec)
 
     def _latex(self, printer: Any, exp: str | None = None) -> str:
         h, k, r = (printer._print(a) for a in self.args)

@@ -13,13 +13,11 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.closed_digits import settled
+from meanfield import gaussian
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateNormalCDF, written_out
-from meanfield.gaussian.underflows import is_below, is_zero_by_symmetry
-from meanfield.gaussian.zeros import in_normal_form
 from meanfield.symbols import known
 
 __all__ = ["DIGITS", "digits_of", "doubles", "has_a_sign", "point", "too_small", "vanishing"]
@@ -50,7 +48,7 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
     # an expectation certifies itself; everything around it may cancel, but for factors
     factor, node = wanted.as_independent(Node, as_Add=False)
     alone = isinstance(node, Node) and not factor.has(sp.Add)
-    number = sp.N(wanted, digits + 5) if alone else settled(wanted, mp.libmp.dps_to_prec(digits + 5))
+    number = sp.N(wanted, digits + 5) if alone else gaussian.closed_digits.settled(wanted, mp.libmp.dps_to_prec(digits + 5))
     if number is sp.oo or (number is -sp.oo and not log):
         return mp.mpf(float(number))
     if not number.is_Float and not number.is_Rational:
@@ -105,7 +103,7 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
 @lru_cache(maxsize=64)
 def _nothing(e: sp.Expr) -> bool:
     """whether no number of digits would tell an expression from 0"""
-    return bool(e.is_zero is not False and in_normal_form(e))
+    return bool(e.is_zero is not False and gaussian.zeros.in_normal_form(e))
 
 
 def _nothing_at_limit(e: sp.Expr, order: Order, column: Floats) -> bool:
@@ -173,10 +171,12 @@ def vanishing(e: sp.Expr, order: Order, table: Floats, asked: Bools) -> Bools:
 def too_small(e: sp.Expr, point: dict[sp.Symbol, sp.Rational]) -> mp.mpf | None:
     """What stands for a value that is established to be smaller than a double: the smallest one, or 0 by symmetry; None for any other."""
     exact = _at(e, point, _DOUBLE)
-    if not is_below(exact, math.log(_LEAST)):
+    if not gaussian.underflows.is_below(exact, math.log(_LEAST)):
         return None
     return (
-        mp.mpf(0) if exact == 0 or is_zero_by_symmetry(exact.as_coeff_Mul()[1]) else mp.mpf(math.copysign(_LEAST, exact.as_coeff_Mul()[0]))
+        mp.mpf(0)
+        if exact == 0 or gaussian.underflows.is_zero_by_symmetry(exact.as_coeff_Mul()[1])
+        else mp.mpf(math.copysign(_LEAST, exact.as_coeff_Mul()[0]))
     )
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.periods import PHASES, Wave
-from meanfield.gaussian.singularities import Shape, shape_of
-from meanfield.gaussian.wave_rules import WIDTH
-from meanfield.gaussian.waves import wave_row
+from meanfield import gaussian
 from meanfield.keeping import remembered
 from meanfield.symbols import known
+
+if TYPE_CHECKING:
+    from meanfield.gaussian.periods import Wave
+    from meanfield.gaussian.singularities import Shape
 
 __all__ = ["WAVED", "Integrand", "shape_row", "waving_row"]
 
@@ -45,7 +47,7 @@ class Integrand:
     @property
     def shape(self) -> Shape:
         """How it looks, without parameters."""
-        return shape_of(self.expression, self.with_poles)
+        return gaussian.singularities.shape_of(self.expression, self.with_poles)
 
     @property
     def span(self) -> float:
@@ -56,7 +58,7 @@ class Integrand:
     @property
     def calm(self) -> float:
         """The deviation under which no phase of a wave is left."""
-        return float(self.shapes((), np.empty((0, 1)))[0][WIDTH])
+        return float(self.shapes((), np.empty((0, 1)))[0][gaussian.wave_rules.WIDTH])
 
     def shapes(self, names: Sequence[str], table: Floats, detail: float = 1.0) -> Floats:
         """The rows of numbers that describe it to the quadrature: one, or one for each column of the table of parameter values."""
@@ -80,7 +82,7 @@ class Integrand:
 
     def _with(self, values: Floats) -> Shape:
         put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
-        return shape_of(self.expression.xreplace(put), self.with_poles)
+        return gaussian.singularities.shape_of(self.expression.xreplace(put), self.with_poles)
 
 
 @lru_cache(maxsize=512)
@@ -90,7 +92,7 @@ def shape_row(
     """What the shape of an integrand without parameters is described by, found once for all processes."""
 
     def row() -> bytes:
-        shape = shape_of(expression, with_poles)
+        shape = gaussian.singularities.shape_of(expression, with_poles)
         return (shape if about is None else shape.about(*about)).row(detail).tobytes()
 
     return np.frombuffer(remembered(f"shape {detail!r} {with_poles} {about} {sp.srepr(expression)}", row)).copy()
@@ -99,10 +101,10 @@ def shape_row(
 @cache
 def waving_row(expression: sp.Expr, found: Wave, detail: float = 1.0) -> Floats | None:
     """The same of a wave (`waves.wave_row`), None where it is not known."""
-    pattern = found.pattern.xreplace({s: sp.Symbol(f"phase {i}") for i, s in enumerate(PHASES)})
+    pattern = found.pattern.xreplace({s: sp.Symbol(f"phase {i}") for i, s in enumerate(gaussian.periods.PHASES)})
 
     def row() -> bytes | None:
-        numbers = wave_row(expression, found, detail)
+        numbers = gaussian.waves.wave_row(expression, found, detail)
         return None if numbers is None else numbers.tobytes()
 
     known_row = remembered(f"wave {detail!r} {sp.srepr((expression, pattern, found.periods))}", row)

@@ -111,8 +111,8 @@ def _settle(reason: BaseException | None) -> None:
 
 
 def processors() -> int:
-    """How many there are to use: as many as OMP_NUM_THREADS allows, else as this process may."""
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    if limit.isdigit() and int(limit) > 0:
-        return int(limit)
+    """How many there are to use: as many as OMP_NUM_THREADS or NUMBA_NUM_THREADS allows, else as this process may."""
+    limits = [os.environ.get(f"{name}_NUM_THREADS", "") for name in ("OMP", "NUMBA")]
+    if allowed := [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]:
+        return min(allowed)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
