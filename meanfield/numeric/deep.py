@@ -368,6 +368,15 @@ def _boundless(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     return _found(trail, records, state, math.inf, delta) | {"status": BOUNDLESS}
 
 
+def _check_rounding(added: Added, state: State) -> None:
+    """Refuse a product that stays as it is because what its first entry loses in every repeat the other gives back, so that what is left
+    is rounding, which adds up."""
+    lost = np.abs(added(np.array([[state.q], [state.delta], [0.0], [state.n - 1]]))[3, 0])
+    rounding = float(lost * np.finfo(lost.dtype).eps / 2 * state.n)
+    if rounding > AGREED * max(1.0, abs(float(state.log))):
+        raise Rough(f"{rounding:.1e} of the logarithm of J may be rounding")
+
+
 def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:
     m, s = trail.module, trail.s
     if s[m.A] == math.inf:
@@ -379,6 +388,7 @@ def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str
     state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path, lenient)
     if state.n < trail.depth:
         return _leaving(trail, path, state, added)
+    _check_rounding(added, state)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
     end = np.array([[state.q], [state.delta], [state.ratio], [trail.depth - 1]])
     before = end

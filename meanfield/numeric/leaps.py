@@ -10,7 +10,7 @@ coefficients say how smooth the state is, and the equation between the points wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -39,8 +39,8 @@ LENIENT = 1e3
 LEAST, MOST = 1e-300, 1e300
 #: where a leap takes such a gap; against q, a gap that the gradient of two tokens does not show
 FAINT, UNSEEN = 1e-306, 1e-34
-#: so few repeats are taken one by one on the way back
-STEPS = 64
+#: so few repeats are taken one by one on the way back, in so many pieces at most
+STEPS, PIECES = 64, 500
 #: Newton steps: with a new Jacobian, at most, and the size of the last
 FRESH, NEWTON, SETTLED = 2, 10, 1e-13
 #: of a sum, what is nothing
@@ -212,10 +212,12 @@ def back_over(leap: Leap, added: Added, column: Column, marks: Floats) -> tuple[
     What multiplies it, T_n, is known along the leap. v_n = T_n v_{n+1} makes the ratio x of its entries change by
     (x (T_00 - T_11) - T_10 + x^2 T_01)/(T_11 - x T_01), here with the first point and not the last among those that are collocated.
     """
-    return _back(leap, added, leap.start, column, marks)
+    return _back(leap, added, leap.start, column, marks, iter(range(PIECES)))
 
 
-def _back(leap: Leap, added: Added, start: float, column: Column, marks: Floats) -> tuple[Column, list[Column]]:
+def _back(leap: Leap, added: Added, start: float, column: Column, marks: Floats, left: Iterator[int]) -> tuple[Column, list[Column]]:
+    if next(left, None) is None:
+        raise Rough(f"the way back to {leap.start:.3g} falls into more than {PIECES} pieces")
     try:
         return _back_at_once(leap, added, start, column, marks)
     except Rough:
@@ -223,8 +225,8 @@ def _back(leap: Leap, added: Added, start: float, column: Column, marks: Floats)
             return _back_by_steps(leap, added, start, column, marks)
     middle = math.floor(column.n - (column.n - start) / 8.0)  # what relaxes fast begins at the end
     later = marks >= middle
-    column, second = _back(leap, added, middle, column, marks[later])
-    column, first = _back(leap, added, start, column, marks[~later])
+    column, second = _back(leap, added, middle, column, marks[later], left)
+    column, first = _back(leap, added, start, column, marks[~later], left)
     return column, first + second
 
 
@@ -274,7 +276,8 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     t_between, weights = np.array([0.37, 0.71]), _between(np.array([0.37, 0.71]))
     at = start * np.exp(t_between * math.log(ratio))
     found = _doubles(_powers(np.log1p(1.0 / at) / math.log(ratio), weights)) @ z[0]
-    wrong = float((np.abs(found - _change(_transfers(leap, added, at)[0], x @ _doubles(weights).T)[0]) * at).max())
+    change, growth = _change(_transfers(leap, added, at)[0], x @ _doubles(weights).T)  # on the way back what grows is damped
+    wrong = float((np.abs(found - change) / (1.0 / at + np.maximum(growth, 0.0))).max())
     if not wrong <= LEFT * scale[0]:
         raise Rough(f"the equation of the column is off by {wrong:.1e} between the points of a leap from {start:.3g}")
     known = z + np.array([[column.ratio], [column.log], [column.chi_log]])

@@ -123,6 +123,17 @@ def test_a_product_that_is_marginal() -> None:
     assert abs(deep.log_apjn[0] - less.log_apjn[0]) < 1e-12
 
 
+def test_a_column_that_is_damped_on_the_way_back() -> None:
+    """behind a post-norm the rows of the product come to what a repeat keeps, next to which the equation of the column is rounding only"""
+    net = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))
+    values = {s.name: 0.7 for s in mf.recursion(net).parameters} | {"n": 197}
+    run = mf.propagate(net, 10**9, 1.0, c=0.5, record=[0, 1000], **values)
+    for layer in (0, 1):
+        left = mf.propagate(net, 10**9 - run.layers[layer], run.q[layer], gap=run.gap[layer], record="last", **values)
+        assert abs(run.log_apjn[layer] - left.log_apjn[0]) < 1e-12
+        assert run.log_chi_product[layer] == pytest.approx(left.log_chi_product[0], rel=1e-12)
+
+
 def test_what_is_neither_smooth_nor_at_rest() -> None:
     """a gap at critical weights at q = 1, where a rounding of a layer counts a billion times: a depth that steps cannot reach is refused"""
     with pytest.raises(ArithmeticError, match="depth = 1000000000000: 1 of the settings"):
