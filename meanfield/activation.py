@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -15,12 +15,6 @@ from meanfield.gaussian.expectation import Expectation, Node, derived
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.keeping import remembered
 from meanfield.symbols import known
-
-if TYPE_CHECKING:
-    from meanfield.gaussian.derivation import Derivation
-    from meanfield.gaussian.expansions import Expansion
-    from meanfield.gaussian.identities import Identity
-    from meanfield.gaussian.moments import Covariance
 
 __all__ = ["Activation"]
 
@@ -175,7 +169,7 @@ class Activation:
         args = [known("q")] + ([known(second[moment])] if moment in second else [])
         return not getattr(self, moment)(*args).has(Node)
 
-    def derive(self, moment: str, *law: Any, mean: Any = 0) -> Derivation:
+    def derive(self, moment: str, *law: Any, mean: Any = 0) -> gaussian.derivation.Derivation:
         """A closed moment with its steps and certificate: "mean", "second_moment" or "kernel".
 
         Parameters
@@ -201,12 +195,10 @@ class Activation:
         >>> mf.exp.derive("mean", mean=sp.Symbol("m", real=True)).result
         exp(m + q/2)
         """
-        from meanfield.gaussian.derivation import derivation
-
         cov = self._law(moment, tuple(arguments.law(a, "law") for a in law))
-        return derivation(self.expression, moment, (cov, _fixed(mean, cov)))
+        return gaussian.derivation.derivation(self.expression, moment, (cov, _fixed(mean, cov)))
 
-    def taylor(self, moment: str, order: int = 4, mean: Any = 0) -> Expansion:
+    def taylor(self, moment: str, order: int = 4, mean: Any = 0) -> gaussian.expansions.Expansion:
         r"""A moment for small variances: "mean", "second_moment" or "kernel" (in mf.q, mf.p), to total degree `order`, at a fixed mean.
 
         E f = \sum_k f^{(2k)}(0) q^k/(2^k k!), the kernel \sum_n p^n (E phi^{(n)})^2/n! (Price 1958). A kink at 0 gives half-integer powers
@@ -226,7 +218,7 @@ class Activation:
         """
         return _expanded(self._quantity(moment, mean), "taylor", order)
 
-    def asymptotic(self, moment: str, terms: int = 3, mean: Any = 0) -> Expansion:
+    def asymptotic(self, moment: str, terms: int = 3, mean: Any = 0) -> gaussian.expansions.Expansion:
         r"""A moment for large variances: "mean", "second_moment" or "kernel" (at a fixed correlation), its first terms, at a fixed mean.
 
         phi is its tails, sums of powers and logarithms, and a rest that a wide Gaussian sees through its moments (Wong 1989, ch. III;
@@ -246,10 +238,8 @@ class Activation:
 
     def _quantity(self, moment: str, mean: Any) -> sp.Expr:
         """a moment at a fixed mean"""
-        from meanfield.gaussian.derivation import quantity
-
         cov = self._law(moment)
-        return quantity(self.expression, moment, (cov, _fixed(mean, cov)))
+        return gaussian.derivation.quantity(self.expression, moment, (cov, _fixed(mean, cov)))
 
     def hermite(self, n: int, q: Any) -> sp.Expr:
         r"""The n-th normalised Hermite coefficient a_n = E[phi(\sqrt q z) He_n(z)]/\sqrt{n!} = q^{n/2} E phi^{(n)}(u)/\sqrt{n!}.
@@ -270,7 +260,7 @@ class Activation:
         n, v = arguments.check_integer(n, "n", 0), _variance(q, "q")
         return gaussian.projections.projection(self.expression, n, v) / sp.sqrt(sp.factorial(n))
 
-    def identities(self) -> tuple[Identity, ...]:
+    def identities(self) -> tuple[gaussian.identities.Identity, ...]:
         """Exact equations between expectations of phi, open ones too: each with its rule, and checked on demand (`holds`).
 
         From the even part of phi, Stein's identity, the heat equation, and algebraic differential relations of phi.
@@ -284,7 +274,7 @@ class Activation:
         return gaussian.identities.identities(self.expression)
 
     @staticmethod
-    def _law(moment: str, law: tuple[sp.Expr, ...] = ()) -> Covariance:
+    def _law(moment: str, law: tuple[sp.Expr, ...] = ()) -> gaussian.moments.Covariance:
         """the variances and covariance a moment is asked at: the library's own letters"""
         q, p, q1, q2 = (known(s) for s in ("q", "p", "q1", "q2"))
         laws = {"mean": {(q,)}, "second_moment": {(q,)}, "kernel": {(q, p), (q1, p, q2)}}.get(moment)
@@ -378,17 +368,17 @@ def _differentiated(f: sp.Expr) -> Activation:
     return phi
 
 
-def _expanded(folded: sp.Expr, how: str, count: int) -> Expansion:
+def _expanded(folded: sp.Expr, how: str, count: int) -> gaussian.expansions.Expansion:
     """the expansion of a constant times a node"""
     nodes = folded.atoms(Node)
     if not nodes:
         return gaussian.expansions.Expansion(folded, (known("q"),), sp.S.Zero, ((folded, sp.S.Zero),), sp.S.Zero)
     (node,) = nodes
-    expansion: Expansion = getattr(node, how)(count)
+    expansion: gaussian.expansions.Expansion = getattr(node, how)(count)
     return expansion.times(folded / node) if folded != node else expansion
 
 
-def _fixed(mean: Any, cov: Covariance) -> sp.Expr:
+def _fixed(mean: Any, cov: gaussian.moments.Covariance) -> sp.Expr:
     """a mean that stays as the variances change"""
     m = arguments.law(mean, "mean")
     if any(m.free_symbols & v.free_symbols for v in cov):

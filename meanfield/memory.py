@@ -27,7 +27,7 @@ def available_memory() -> float:
 
 
 def check_memory(what: str, need: float, details: str, instead: str) -> None:
-    """Refuse what takes more bytes than four fifths of those that can be had, before any work starts."""
+    """Refuse what takes more bytes than four fifths of those that can be had, before any work starts; what is little is let through."""
     if need <= LITTLE:
         return
     room = available_memory()

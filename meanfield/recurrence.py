@@ -269,15 +269,15 @@ def _stages(block: Block) -> tuple[Stage, ...]:
     """the sublayers of a block; ValueError where one hands the next what that cannot take"""
     mean = sp.Dummy("mean", real=True)
     stages: list[Stage] = []
-    gaussian, carried = True, sp.S.Zero
+    normal, carried = True, sp.S.Zero
     for part, times in _cut(block):
         while times:
-            law = law_on(part, Signal(q, p, delta, carried, gaussian)).needed
-            before, gaussian, carried = (gaussian, carried), law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
-            in_a_row = times if before == (gaussian, carried) else 1  # what comes out need not be what went in
+            law = law_on(part, Signal(q, p, delta, carried, normal)).needed
+            before, normal, carried = (normal, carried), law.output.gaussian, mean if law.output.mean != 0 else sp.S.Zero
+            in_a_row = times if before == (normal, carried) else 1  # what comes out need not be what went in
             stages.append(Stage(part, law, in_a_row))
             times -= in_a_row
-    following = law_on(stages[0].block, Signal(q, p, delta, carried, gaussian)).needed  # what the next repeat starts from
+    following = law_on(stages[0].block, Signal(q, p, delta, carried, normal)).needed  # what the next repeat starts from
     if any(mean in _symbols(law) for law in (*(s.law for s in stages), following)):
         raise ValueError(f"{block} hands a non-zero mean to a norm of its next sublayer: end the sublayer with a Linear")
     one = merged({s for stage in stages for s in _symbols(stage.law) if not isinstance(s, sp.Dummy)})  # one symbol per name

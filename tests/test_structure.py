@@ -134,9 +134,20 @@ def test_modules_of_the_calculus_are_loaded_when_they_are_asked_for() -> None:
         node = mf.E(mf.x**2 * mf.tanh.expression, mf.q)
         assert "meanfield.gaussian.slopes" not in sys.modules
         assert gaussian.slopes.slope(mf.x**2) == 2 * mf.x and node.diff(mf.q) != 0
-        assert not hasattr(gaussian, "slope")
+        assert not hasattr(gaussian, "slope") and not hasattr(gaussian, "slopes.slope")
     """
     subprocess.run([sys.executable, "-c", code], check=True)
+    typed = set(re.findall(r"import (\w+) as", (PACKAGE / "gaussian" / "__init__.py").read_text()))
+    asked = {
+        node.value.attr
+        for _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and isinstance(node.value.value, ast.Name)
+        and node.value.value.id == "gaussian"
+    }
+    assert typed == asked
 
 
 def test_gaussian_knows_nothing_of_networks() -> None:

@@ -27,8 +27,9 @@ __all__ = ["TOUCHING", "CorrelationRoot", "Implicit", "VarianceRoot", "valued", 
 
 Floats = NDArray[np.float64]
 
-#: the largest variance, and the least 1 - rho, that is looked at; how far the first look goes
+#: the largest variance, and the least 1 - rho, that is looked at
 HIGHEST, NARROWEST = 1e60, 1e-14
+#: the factor of q, or of 1 - rho, up to which is looked first
 NEAR = 100.0
 #: the least rho: at 0 itself rounding bounds of angles have no meaning
 LEAST = 1e-9
@@ -121,7 +122,7 @@ class Implicit(sp.Expr):
         raise NotImplementedError
 
     def _roots(self, inside: sp.Expr, *spans: tuple[float, float]) -> tuple[Root, ...]:
-        """all roots between two values of a variable in which s is given, in the first of the spans that has any"""
+        """the roots in the first of some spans of a variable, in which s is given, that has any"""
         numbers = {t: sp.N(t, 17) for t in self.equation.atoms(Node, FinitePart) if not t.free_symbols}
         e = put_in(self.equation, numbers | {self.variable: inside})
         e = (named(shortened(e)) if parts_of(e, Exchangeable) else e) / self.variable

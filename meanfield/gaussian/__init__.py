@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from meanfield.gaussian import closed_digits as closed_digits
     from meanfield.gaussian import coincidence as coincidence
     from meanfield.gaussian import corners as corners
+    from meanfield.gaussian import derivation as derivation
     from meanfield.gaussian import domains as domains
     from meanfield.gaussian import expansions as expansions
     from meanfield.gaussian import finite_parts as finite_parts
@@ -57,6 +58,6 @@ def __getattr__(name: str) -> ModuleType:
     try:
         return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
+        if not f"{__name__}.{name}".startswith(str(error.name)):  # what that module needs is not here
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

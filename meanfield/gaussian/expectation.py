@@ -7,7 +7,7 @@ not) and LaTeX. It differentiates by Price's theorem and evaluates to any number
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mpmath as mp
 import sympy as sp
@@ -18,10 +18,6 @@ from meanfield.gaussian.half_waves import CosineNormalCDF, SineNormalCDF
 from meanfield.gaussian.quadrant_waves import BivariateCosineCDF, BivariateSineCDF
 from meanfield.gaussian.special import BivariateDensity, BivariateNormalCDF, NormalCDF, NormalDensity
 from meanfield.symbols import known
-
-if TYPE_CHECKING:
-    from meanfield.gaussian.expansions import Expansion
-    from meanfield.gaussian.slopes import Delta
 
 __all__ = ["BY_DIGITS", "FOR_READING", "Expectation", "Node", "density", "derived", "expansion_of", "moved", "stated"]
 
@@ -206,7 +202,7 @@ class Node(sp.Expr):
         """The same without deltas: each fixes its variable."""
         raise TypeError(f"{type(self).__name__} holds no deltas")
 
-    def taylor(self, order: int = 4) -> Expansion:
+    def taylor(self, order: int = 4) -> gaussian.expansions.Expansion:
         r"""The expansion in powers of the variances, up to `order`, as they go to 0.
 
         E f(u) = \sum_k f^{(2k)}(m) q^k / (2^k k!), with E|z|^k for the one-sided derivatives of f where it has a kink at the mean m; for
@@ -225,7 +221,7 @@ class Node(sp.Expr):
         """
         raise TypeError(f"{type(self).__name__} has no expansion of its own: expand the second moment and the kernel")
 
-    def asymptotic(self, terms: int = 3) -> Expansion:
+    def asymptotic(self, terms: int = 3) -> gaussian.expansions.Expansion:
         r"""The first terms of the expansion in descending powers (and logarithms) of the variance as it grows.
 
         f is its tails, sums of powers and logarithms, and a rest of which a wide Gaussian sees the moments only: E r(u) =
@@ -329,7 +325,7 @@ class Expectation(Node):
             return S.Infinity  # the square of a delta
         return Expectation(rest, *law) + sp.Add(*[self._at(d) for d in found if not d.factor.has(sp.DiracDelta)])
 
-    def _at(self, d: Delta) -> sp.Expr:
+    def _at(self, d: gaussian.slopes.Delta) -> sp.Expr:
         """E[factor delta^(k)(u - place)] = (-1)^k (factor density)^(k) there"""
         return (-1) ** d.order * (d.factor * density(x, self.mean, self.variance)).diff(x, d.order).xreplace({x: d.place})
 
@@ -349,12 +345,12 @@ class Expectation(Node):
         result += v.diff(s) * Expectation((x - m) * gaussian.slopes.gathered(rate), v, m) / (2 * v)
         return result + m.diff(s) * Expectation(rate, v, m)
 
-    def taylor(self, order: int = 4) -> Expansion:
+    def taylor(self, order: int = 4) -> gaussian.expansions.Expansion:
         order = arguments.check_integer(order, "order", 0)
         found = gaussian.expansions.taylor(moved(self.integrand, x, self.mean, self.variance), order)
         return expansion_of(self, (self.variance,), S.Zero, *found)
 
-    def asymptotic(self, terms: int = 3) -> Expansion:
+    def asymptotic(self, terms: int = 3) -> gaussian.expansions.Expansion:
         terms = arguments.check_integer(terms, "terms", 1)
         found = gaussian.expansions.asymptotic(moved(self.integrand, x, self.mean, self.variance), terms)
         return expansion_of(self, (self.variance,), S.Infinity, *found)
@@ -384,7 +380,7 @@ def moved(f: sp.Expr, variable: sp.Symbol, mean: sp.Expr, *variances: sp.Expr) -
 
 def expansion_of(
     node: sp.Expr, law: tuple[sp.Expr, ...], point: sp.Expr, terms: tuple[tuple[sp.Expr, sp.Expr], ...], remainder: sp.Expr
-) -> Expansion:
+) -> gaussian.expansions.Expansion:
     """an expansion in the library's own symbols as one in those of a node"""
     if len(law) == 1:
         values, scale = {q: law[0]}, law[0]
@@ -400,7 +396,7 @@ def _without_deltas(e: sp.Expr) -> sp.Expr:
     return e.replace(lambda t: isinstance(t, Expectation) and t.integrand.has(sp.DiracDelta), lambda t: t.conditioned())
 
 
-def _meets(d: Delta) -> bool:
+def _meets(d: gaussian.slopes.Delta) -> bool:
     """whether another delta is at its place, whatever the parameters are"""
     there = d.factor.xreplace({x: d.place}).replace(sp.DiracDelta, lambda z, *_: S.Infinity if sp.expand(z) == 0 else S.Zero)
     return bool(there.has(S.Infinity, S.NaN))

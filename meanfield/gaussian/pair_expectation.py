@@ -3,7 +3,7 @@ r"""Expectations of two Gaussians as sympy nodes: E f(u, v), the gap E f(u)^2 - 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mpmath as mp
 import sympy as sp
@@ -13,9 +13,6 @@ from meanfield import arguments, gaussian
 from meanfield.gaussian.expectation import Expectation, Node, density, expansion_of, moved
 from meanfield.gaussian.special import without_hints
 from meanfield.symbols import known
-
-if TYPE_CHECKING:
-    from meanfield.gaussian.expansions import Expansion
 
 __all__ = ["E", "Gap", "PairExpectation"]
 
@@ -261,12 +258,12 @@ class PairExpectation(Node):
         v1, _, v2, m1, m2 = self.args[1:]
         return moved(parts[0], x, m1, v1), moved(parts[1], x, m2, v2)
 
-    def taylor(self, order: int = 4) -> Expansion:
+    def taylor(self, order: int = 4) -> gaussian.expansions.Expansion:
         order = arguments.check_integer(order, "order", 0)
         v1, cov, v2 = self.args[1:4]
         return expansion_of(self, (v1, cov, v2), S.Zero, *gaussian.pair_expansions.pair_taylor(*self._about(), order, v1 == v2))
 
-    def asymptotic(self, terms: int = 3) -> Expansion:
+    def asymptotic(self, terms: int = 3) -> gaussian.expansions.Expansion:
         terms = arguments.check_integer(terms, "terms", 1)
         v1, cov, v2 = self.args[1:4]
         parts, rest = gaussian.pair_expansions.pair_asymptotic(*self._about(), terms, v1 == v2)
@@ -312,9 +309,8 @@ class Gap(Node):
             raise ValueError(f"{self}: expected a variance of at least 0 and a gap of 0 to twice that")
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
-        infinite = gaussian.coincidence.coincident(
-            self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero)
-        )  # half the mean square of a difference
+        # half the mean square of a difference
+        infinite = gaussian.coincidence.coincident(self.integrand, self.integrand, (q, q, q, S.Zero, S.Zero))
         if infinite is not None:
             return infinite, {}
         return gaussian.closed.gap(self.integrand), {q: self.args[1], delta: self.args[2]}

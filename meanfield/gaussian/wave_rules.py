@@ -16,6 +16,7 @@ __all__ = [
     "BROAD",
     "CALM",
     "TOLD",
+    "WIDTH",
     "broad_nodes",
     "facing",
     "far_of",

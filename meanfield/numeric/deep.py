@@ -20,7 +20,7 @@ from meanfield.numeric import lookup
 from meanfield.numeric.increments import Increments, added_by, holds, increments_of
 from meanfield.numeric.leaps import LENIENT, Added, Beyond, Leap, Rough, State, leap_to
 from meanfield.numeric.readers import Reader, tables_at
-from meanfield.numeric.rest import precise_rates
+from meanfield.numeric.rest import Rates, precise_rates
 from meanfield.numeric.store import interpreted
 from meanfield.numeric.tables import ASKED, Table, growing
 from meanfield.numeric.trajectory import BOUNDLESS
@@ -177,7 +177,7 @@ def _end_of(
             if step is not steps[0] and isinstance(trouble, Rough) and not isinstance(trouble, Beyond):
                 break  # more of the same rounding
             try:
-                return _leapt(trail, delta, *step())
+                return _leapt(ends, values, trail, delta, *step())
             except TROUBLE as reason:
                 trouble = reason
                 if any((numbers[: lookup.CENTRES] == ASKED).any() for read in reading for numbers in read[:-1]):
@@ -189,7 +189,7 @@ def _end_of(
         trail = begun()
         trail.on(target)
         try:
-            return _leapt(trail, delta, added, 1.0)
+            return _leapt(ends, values, trail, delta, added, 1.0)
         except TROUBLE as reason:
             trouble = reason
     raise trouble
@@ -251,12 +251,12 @@ def _standing(ends: Ends, values: Floats, trail: Trail, period: int, delta: floa
     rate = _slowest(trail, found, fine)
     if rate < LOST and not ends.tables:  # more than 1e-12 of what this comes to is rounding
         with suppress(*TROUBLE):
-            return _leapt(trail, delta, wide_added(ends.rec, ends.paired, values, trail.depth), 1.0)
+            return _leapt(ends, values, trail, delta, wide_added(ends.rec, ends.paired, values, trail.depth), 1.0)
     if not fine:
         _check_rest(ends, values, trail, found)
     if rate < SLOW:
         try:
-            return _leapt(trail, delta, added, lenient)
+            return _leapt(ends, values, trail, delta, added, lenient)
         except TROUBLE:
             if rate < LOST:
                 raise
@@ -326,7 +326,7 @@ def _check_rest(ends: Ends, values: Floats, trail: Trail, found: Floats) -> None
     except ArithmeticError as reason:
         raise Rough(str(reason)) from reason
     taken = 0.0 if abs(log) < MARGINAL else log
-    true = exact.log if exact.held or abs(exact.log) >= MARGINAL else 0.0  # what is marginal is so but for the rounding of the state
+    true = _true(exact)
     if abs(taken - true) * depth > AGREED * max(1.0, abs(true) * depth):
         raise Rough(f"the logarithm of a factor of the product is {log}, to more digits {exact.log}")
     if abs(exact.apart) * min(depth, 1.0 / pull if pull > 0.0 else math.inf) > AGREED:
@@ -368,16 +368,29 @@ def _boundless(trail: Trail, period: int, delta: float) -> dict[str, Any]:
     return _found(trail, records, state, math.inf, delta) | {"status": BOUNDLESS}
 
 
-def _check_rounding(added: Added, state: State) -> None:
-    """Refuse a product that stays as it is because what its first entry loses in every repeat the other gives back, so that what is left
-    is rounding, which adds up."""
-    lost = np.abs(added(np.array([[state.q], [state.delta], [0.0], [state.n - 1]]))[3, 0])
-    rounding = float(lost * np.finfo(lost.dtype).eps / 2 * state.n)
-    if rounding > AGREED * max(1.0, abs(float(state.log))):
-        raise Rough(f"{rounding:.1e} of the logarithm of J may be rounding")
+def _check_product(ends: Ends, values: Floats, depth: int, added: Added, state: State, lenient: float) -> None:
+    """Refuse what rounding of the last repeat makes of the product, times the depth, where its first entry stays as it is because the
+    other gives back what a repeat takes, as the row (1, 0) shows: what is left of both is rounding. More digits tell."""
+    rows = np.array([[state.q] * 2, [state.delta] * 2, [0.0, state.ratio], [state.n - 1] * 2])
+    rise, _, _, (lost, left), _ = added(rows)
+    room = AGREED * max(1.0, abs(float(state.log)))
+    if abs(float(lost)) * lenient * sys.float_info.epsilon / 2 * depth <= room:
+        return
+    found = (float(state.q), float(state.delta), float(state.ratio))
+    try:
+        exact = precise_rates(ends.rec, ends.paired, values, depth, found)
+    except ArithmeticError as reason:
+        raise Rough(str(reason)) from reason
+    if not abs(float(rise[1] + left) - _true(exact)) * depth <= room:
+        raise Rough(f"the logarithm of a factor of the product is {float(left)}, to more digits {exact.log}")
 
 
-def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:
+def _true(exact: Rates) -> float:
+    """the logarithm of a factor of the product: what is marginal is so but for the rounding of the state"""
+    return exact.log if exact.held or abs(exact.log) >= MARGINAL else 0.0
+
+
+def _leapt(ends: Ends, values: Floats, trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:
     m, s = trail.module, trail.s
     if s[m.A] == math.inf:
         raise Rough("J is infinite")
@@ -388,7 +401,7 @@ def _leapt(trail: Trail, delta: float, added: Added, lenient: float) -> dict[str
     state = leap_to(added, State(trail.n, s[m.Q], s[m.DELTA], s[m.B] / s[m.A], log, chi_log), trail.depth, path, lenient)
     if state.n < trail.depth:
         return _leaving(trail, path, state, added)
-    _check_rounding(added, state)
+    _check_product(ends, values, trail.depth, added, state, lenient)
     records = trail.over(path, state, added) if trail.marks.size > 1 else {}
     end = np.array([[state.q], [state.delta], [state.ratio], [trail.depth - 1]])
     before = end

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -14,10 +13,6 @@ from numpy.typing import NDArray
 from meanfield import gaussian
 from meanfield.keeping import remembered
 from meanfield.symbols import known
-
-if TYPE_CHECKING:
-    from meanfield.gaussian.periods import Wave
-    from meanfield.gaussian.singularities import Shape
 
 __all__ = ["WAVED", "Integrand", "shape_row", "waving_row"]
 
@@ -36,7 +31,7 @@ class Integrand:
 
     expression: sp.Expr
     index: int
-    wave: Wave | None = None  # how it oscillates, where it is read as slow in x and periodic in phases
+    wave: gaussian.periods.Wave | None = None  # how it oscillates, where it is read as slow in x and periodic in phases
     with_poles: bool = False  # a slope, that is no integrand itself
     about: tuple[float, float, float] | None = None  # the mean of its inputs and the cell that counts, where it is not written about 0
 
@@ -45,7 +40,7 @@ class Integrand:
         return tuple(sorted(self.expression.free_symbols - {x}, key=lambda s: s.name))
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> gaussian.singularities.Shape:
         """How it looks, without parameters."""
         return gaussian.singularities.shape_of(self.expression, self.with_poles)
 
@@ -76,11 +71,11 @@ class Integrand:
             row[: len(numbers)] = numbers
         return padded[which.ravel()]
 
-    def shape_at(self, names: Sequence[str], column: Floats) -> Shape:
+    def shape_at(self, names: Sequence[str], column: Floats) -> gaussian.singularities.Shape:
         """How it looks at one column of a table of parameter values."""
         return self._with(column[[list(names).index(s.name) for s in self.parameters]]) if self.parameters else self.shape
 
-    def _with(self, values: Floats) -> Shape:
+    def _with(self, values: Floats) -> gaussian.singularities.Shape:
         put = {s: sp.Rational(float(v)) for s, v in zip(self.parameters, values, strict=True)}
         return gaussian.singularities.shape_of(self.expression.xreplace(put), self.with_poles)
 
@@ -99,7 +94,7 @@ def shape_row(
 
 
 @cache
-def waving_row(expression: sp.Expr, found: Wave, detail: float = 1.0) -> Floats | None:
+def waving_row(expression: sp.Expr, found: gaussian.periods.Wave, detail: float = 1.0) -> Floats | None:
     """The same of a wave (`waves.wave_row`), None where it is not known."""
     pattern = found.pattern.xreplace({s: sp.Symbol(f"phase {i}") for i, s in enumerate(gaussian.periods.PHASES)})
 

@@ -18,7 +18,7 @@ __all__ = ["lanes_of", "launch", "shapes_of"]
 
 Floats = NDArray[np.float64]
 
-#: layer-points that a thread does at a time
+#: layer-points that a thread does at a time, or where there are no more this one: some milliseconds, which an interrupt may wait for
 CHUNK = 250_000
 #: layer-points that are worth panels of their own, and points up to which a thread does so many at a time
 PANELLED, SHARED = 500_000, 256
@@ -84,7 +84,7 @@ def launch(job: Job, kernel: Kernel, out: Output, rows: list[Floats], millisecon
     parts = [(first, min(first + size, count)) for first in range(0, count, size)]
     passes = layers if job.marks.size == 1 else max(layers, 2 * layers - segment)  # all but the last segment are gone through again
     halt[1] = 0 if len(parts) == 1 else -1  # which threads would write to in turn
-    if max(count, lanes) * layers * kernel.weight <= CHUNK:  # milliseconds, which an interrupt may wait for
+    if max(count, lanes) * layers * kernel.weight <= CHUNK:
         run(0, count)
     else:
         share(lambda part: run(*part), parts, "propagate", lambda: halt.fill(1), lambda: halt[1] / passes)

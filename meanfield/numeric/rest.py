@@ -27,10 +27,10 @@ class Rates:
 
 
 def precise_rates(rec: Recursion, paired: bool, values: NDArray[np.float64], depth: int, state: tuple[float, float, float]) -> Rates:
-    """The rates at q, delta and the ratio of the entries of the row; ArithmeticError where there are no such digits."""
+    """The rates of the last repeat at q, delta and the ratio of the entries of the row; ArithmeticError where there are no such digits."""
     q, delta, ratio = map(sp.Rational, state)
     put = dict(zip(rec.parameters, map(sp.Rational, values.tolist()), strict=True))
-    put |= {known("q"): q, known("p"): q - delta, known("L"): sp.Integer(depth)}
+    put |= {known("q"): q, known("p"): q - delta, known("L"): sp.Integer(depth), known("l"): sp.Integer(depth - 1)}
 
     def digits(e: sp.Expr) -> mp.mpf:
         return digits_of(e, {s: put[s] for s in e.free_symbols}, DIGITS)

@@ -111,7 +111,7 @@ def _settle(reason: BaseException | None) -> None:
 
 
 def processors() -> int:
-    """How many there are to use: as many as OMP_NUM_THREADS or NUMBA_NUM_THREADS allows, else as this process may."""
+    """How many there are to use: as many as OMP_NUM_THREADS and NUMBA_NUM_THREADS allow, else as this process may."""
     limits = [os.environ.get(f"{name}_NUM_THREADS", "") for name in ("OMP", "NUMBA")]
     if allowed := [int(limit) for limit in limits if limit.isdigit() and int(limit) > 0]:
         return min(allowed)

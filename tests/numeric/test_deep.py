@@ -123,8 +123,8 @@ def test_a_product_that_is_marginal() -> None:
     assert abs(deep.log_apjn[0] - less.log_apjn[0]) < 1e-12
 
 
-def test_a_column_that_is_damped_on_the_way_back() -> None:
-    """behind a post-norm the rows of the product come to what a repeat keeps, next to which the equation of the column is rounding only"""
+def test_a_product_that_stays_as_it_is_by_cancelling() -> None:
+    """behind a post-norm what a repeat takes from one token the other gives back: in doubles what is left is rounding"""
     net = mf.post_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.relu))
     values = {s.name: 0.7 for s in mf.recursion(net).parameters} | {"n": 197}
     run = mf.propagate(net, 10**9, 1.0, c=0.5, record=[0, 1000], **values)
@@ -132,6 +132,41 @@ def test_a_column_that_is_damped_on_the_way_back() -> None:
         left = mf.propagate(net, 10**9 - run.layers[layer], run.q[layer], gap=run.gap[layer], record="last", **values)
         assert abs(run.log_apjn[layer] - left.log_apjn[0]) < 1e-12
         assert run.log_chi_product[layer] == pytest.approx(left.log_chi_product[0], rel=1e-12)
+    soon = mf.propagate(net, 10**4, 1.0, c=0.5, record="last", **values)
+    assert abs(run.log_apjn[0] - soon.log_apjn[0]) < 1e-12
+
+
+def mixing(states: np.ndarray) -> np.ndarray:
+    """what a repeat adds whose product is of the powers of ((3/4, 1/4), (1/4, 3/4)), at a state of rest"""
+    ratio = states[2]
+    first, second = 0.75 + ratio / 4, 0.25 + 0.75 * ratio
+    return np.array([0 * ratio, 0 * ratio, second / first - ratio, np.log(first), 0 * ratio])
+
+
+def test_a_column_that_is_damped_on_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """it comes to (1, 1)/2 within some repeats, next to which its equation, times so many as there are, is rounding"""
+    path: list[leaps.Leap] = []
+    leaps.leap_to(mixing, leaps.State(1024, 1.0, 0.0, 1.0, 0.0, 0.0), 10**7, path, 1.0)
+    pieces, at_once = [], leaps._back_at_once
+    monkeypatch.setattr(leaps, "_back_at_once", lambda *args: (pieces.append(args[2]), at_once(*args))[1])
+    column = leaps.Column(10.0**7, 0.0, 0.0, 0.0)
+    for leap in reversed(path):
+        column, _ = leaps.back_over(leap, mixing, column, np.empty(0))
+    assert abs(column.ratio - 1) < 1e-12
+    assert abs(column.log - math.log(0.5)) < 1e-8  # 1e-15 of the ratio, times the repeats
+    assert len(pieces) < 100
+
+
+def test_a_way_back_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    path: list[leaps.Leap] = []
+    leaps.leap_to(mixing, leaps.State(1024, 1.0, 0.0, 1.0, 0.0, 0.0), 10**9, path, 1.0)
+
+    def rough(*args: object) -> None:
+        raise leaps.Rough("no piece will do")
+
+    monkeypatch.setattr(leaps, "_back_at_once", rough)
+    with pytest.raises(leaps.Rough, match="pieces"):
+        leaps.back_over(path[-1], mixing, leaps.Column(10.0**9, 0.0, 0.0, 0.0), np.empty(0))
 
 
 def test_what_is_neither_smooth_nor_at_rest() -> None:

@@ -411,6 +411,10 @@ def test_threads_share_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = columns(vit("derf", 64, True, **settings))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    assert threads.processors() == 2
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    assert threads.processors() == 3
     for name, values in columns(vit("derf", 64, True, **settings)).items():
         assert (values == alone[name]).all(), name
     monkeypatch.setattr(ways, "SOME", 0)
