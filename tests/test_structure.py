@@ -35,6 +35,7 @@ from cases import (
 from conftest import clear_caches
 
 import meanfield as mf
+from meanfield.gaussian import quadrature
 
 PACKAGE = Path(mf.__file__).parent
 
@@ -148,6 +149,11 @@ def test_modules_of_the_calculus_are_loaded_when_they_are_asked_for() -> None:
         and node.value.value.id == "gaussian"
     }
     assert typed == asked
+
+
+def test_rules_that_generated_sources_import_have_names_of_their_own() -> None:
+    names = [name for module in quadrature.RULES for name in module.__all__]
+    assert len(names) == len(set(names))
 
 
 def test_gaussian_knows_nothing_of_networks() -> None:

@@ -16,7 +16,6 @@ __all__ = [
     "BROAD",
     "CALM",
     "TOLD",
-    "WIDTH",
     "broad_nodes",
     "facing",
     "far_of",
@@ -36,7 +35,7 @@ STEP = 8.3  # widths of a step on either side
 BROAD = 1 << 19  # most nodes of one rule
 TOLD = 1e-7  # of the place of a jump: doubles that are so far from it know how far they are to 1e-9, and twenty of them to 1e-11
 
-# where a row holds what
+# where a row holds what; none of it exported, as generated sources import names of other rows beside it
 FAR, NEAR, WIDTH, FIRST, SECOND, ONE, TWO, FINE, HEAD = range(9)
 
 
