@@ -21,7 +21,7 @@ from conftest import clear_caches
 
 import meanfield as mf
 from meanfield import fingerprint, keeping
-from meanfield.gaussian import periods
+from meanfield.gaussian import periods, waves
 from meanfield.numeric import elementary, integrands, store, threads, trajectory, work
 
 x = mf.x
@@ -185,9 +185,8 @@ def test_how_a_function_oscillates_is_found_once(monkeypatch: pytest.MonkeyPatch
     found = periods.wave.__wrapped__(f)
     first = integrands.waving_row.__wrapped__(f, found)
     phases = (periods.PHASES[0], sp.Dummy("z", real=True))  # as another process has them
-    for module in (periods, integrands):
-        monkeypatch.setattr(module, "PHASES", phases)
-    monkeypatch.setattr(integrands, "wave_row", lambda *what: pytest.fail("sought again"))
+    monkeypatch.setattr(periods, "PHASES", phases)
+    monkeypatch.setattr(waves, "wave_row", lambda *what: pytest.fail("sought again"))
     other = periods.wave.__wrapped__(f)
     assert len(found.periods) == 1 or other != found
     again = integrands.waving_row.__wrapped__(f, other)
