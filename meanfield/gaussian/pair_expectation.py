@@ -103,16 +103,11 @@ class PairExpectation(Node):
             law = between(a, b, a, b), between(a, b, c, d), between(c, d, c, d), a * m1 + b * m2, c * m1 + d * m2
             return sp.Add(*[PairExpectation(t, *law) for t in sp.Add.make_args(g)])
 
-        terms = sp.Add.make_args(self.integrand)
-        return sp.Add(
-            *[
-                mean(t)
-                for term in terms
-                for t in (
-                    (term,) if gaussian.one_direction.in_one_direction(term) else sp.Add.make_args(gaussian.one_direction.apart(term))
-                )
-            ]
-        )
+        def split(term: sp.Expr) -> tuple[sp.Expr, ...]:
+            whole = gaussian.one_direction.in_one_direction(term) is not None
+            return (term,) if whole else sp.Add.make_args(gaussian.one_direction.apart(term))
+
+        return sp.Add(*[mean(t) for term in sp.Add.make_args(self.integrand) for t in split(term)])
 
     def form(self) -> tuple[sp.Expr | None, dict[sp.Symbol, sp.Expr]]:
         _, v1, cov, v2, m1, m2 = self.args
@@ -136,11 +131,8 @@ class PairExpectation(Node):
         if result != self or parts is None:
             return result
         _, v1, cov, v2, m1, m2 = self.args
-        less = (
-            Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2)
-            if cov == 0
-            else gaussian.coincidence.as_one(*parts, self.args[1:])
-        )
+        apart = Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2) if cov == 0 else None
+        less = gaussian.coincidence.as_one(*parts, self.args[1:]) if apart is None else apart
         return result if less is None else less.doit(**hints)
 
     def _is_finite(self) -> bool | None:
@@ -213,9 +205,8 @@ class PairExpectation(Node):
             result = at(gaussian.slopes.derivative_in(f, s))
         else:  # products stay products
             g, h = parts[0], parts[1].xreplace({x: y})
-            result = at(gaussian.slopes.gathered(gaussian.slopes.derivative_in(g, s)) * h) + at(
-                g * gaussian.slopes.gathered(gaussian.slopes.derivative_in(h, s))
-            )
+            by_g, by_h = (gaussian.slopes.gathered(gaussian.slopes.derivative_in(part, s)) for part in (g, h))
+            result = at(by_g * h) + at(g * by_h)
             if any(map(gaussian.growth.unbounded, parts)):
                 return result + self._by_density(s)
         dx, dy, dxy = self._slopes()

@@ -321,12 +321,8 @@ def _check_rest(ends: Ends, values: Floats, trail: Trail, found: Floats) -> None
     pull = abs(float(found[1, 2] - found[1, 0])) / NUDGE
     if abs(log) >= LOST and (s[m.DELTA] == 0.0 or pull >= LOST):
         return
-    try:
-        exact = precise_rates(ends.rec, ends.paired, values, depth, (s[m.Q], s[m.DELTA], s[m.B] / s[m.A]))
-    except ArithmeticError as reason:
-        raise Rough(str(reason)) from reason
+    exact, true = _to_more_digits(ends, values, depth, (s[m.Q], s[m.DELTA], s[m.B] / s[m.A]))
     taken = 0.0 if abs(log) < MARGINAL else log
-    true = _true(exact)
     if abs(taken - true) * depth > AGREED * max(1.0, abs(true) * depth):
         raise Rough(f"the logarithm of a factor of the product is {log}, to more digits {exact.log}")
     if abs(exact.apart) * min(depth, 1.0 / pull if pull > 0.0 else math.inf) > AGREED:
@@ -376,18 +372,19 @@ def _check_product(ends: Ends, values: Floats, depth: int, added: Added, state: 
     room = AGREED * max(1.0, abs(float(state.log)))
     if abs(float(lost)) * lenient * sys.float_info.epsilon / 2 * depth <= room:
         return
-    found = (float(state.q), float(state.delta), float(state.ratio))
-    try:
-        exact = precise_rates(ends.rec, ends.paired, values, depth, found)
-    except ArithmeticError as reason:
-        raise Rough(str(reason)) from reason
-    if not abs(float(rise[1] + left) - _true(exact)) * depth <= room:
+    exact, true = _to_more_digits(ends, values, depth, (float(state.q), float(state.delta), float(state.ratio)))
+    if not abs(float(rise[1] + left) - true) * depth <= room:
         raise Rough(f"the logarithm of a factor of the product is {float(left)}, to more digits {exact.log}")
 
 
-def _true(exact: Rates) -> float:
-    """the logarithm of a factor of the product: what is marginal is so but for the rounding of the state"""
-    return exact.log if exact.held or abs(exact.log) >= MARGINAL else 0.0
+def _to_more_digits(ends: Ends, values: Floats, depth: int, state: tuple[float, float, float]) -> tuple[Rates, float]:
+    """The rates of the last repeat, and the logarithm of a factor of the product: what is marginal is so but for the rounding of the
+    state."""
+    try:
+        exact = precise_rates(ends.rec, ends.paired, values, depth, state)
+    except ArithmeticError as reason:
+        raise Rough(str(reason)) from reason
+    return exact, exact.log if exact.held or abs(exact.log) >= MARGINAL else 0.0
 
 
 def _leapt(ends: Ends, values: Floats, trail: Trail, delta: float, added: Added, lenient: float) -> dict[str, Any]:

@@ -277,7 +277,7 @@ def _back_at_once(leap: Leap, added: Added, start: float, column: Column, marks:
     at = start * np.exp(t_between * math.log(ratio))
     found = _doubles(_powers(np.log1p(1.0 / at) / math.log(ratio), weights)) @ z[0]
     change, growth = _change(_transfers(leap, added, at)[0], x @ _doubles(weights).T)  # on the way back what grows is damped
-    wrong = float((np.abs(found - change) / (1.0 / at + np.maximum(growth, 0.0))).max())
+    wrong = float((np.abs(found - change) * _lasts(at, growth)).max())
     if not wrong <= LEFT * scale[0]:
         raise Rough(f"the equation of the column is off by {wrong:.1e} between the points of a leap from {start:.3g}")
     known = z + np.array([[column.ratio], [column.log], [column.chi_log]])
@@ -336,16 +336,20 @@ def _check_coefficients(z: Numbers, start: float, lenient: float = 1.0) -> None:
 
 
 def _check_between(leap: Leap, moving: list[int], rates: Added, scale: Floats, damping: Floats, lenient: float) -> None:
-    """the equation between the points: what is wrong with it lasts for as long as the way is, or until it is damped"""
+    """the equation between the points"""
     t = np.array([0.37, 0.71])
     weights = _between(t)
     at = leap.start * np.exp(t * np.log(WIDE(leap.ratio)))
     there = _states(leap.begin, leap.moved @ weights.T, at)
     found = (_powers(np.log1p(1.0 / at) / np.log(WIDE(leap.ratio)), weights) @ leap.moved[moving].T).T
-    lasts = 1.0 / (1.0 / at + np.maximum(damping @ _doubles(weights).T, 0.0))
-    wrong = float((np.abs(found - rates(there)[moving]) * lasts / scale).max())
+    wrong = float((np.abs(found - rates(there)[moving]) * _lasts(at, damping @ _doubles(weights).T) / scale).max())
     if not wrong <= LEFT * lenient:
         raise Rough(f"the equation is off by {wrong:.1e} between the points of a leap from {leap.start:.3g}")
+
+
+def _lasts(at: Numbers, damping: Floats) -> Numbers:
+    """the repeats for which what is wrong with an equation lasts: as many as the way is long, or until it is damped"""
+    return np.asarray(1.0 / (1.0 / at + np.maximum(damping, 0.0)))
 
 
 @lru_cache(maxsize=1)
