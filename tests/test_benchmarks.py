@@ -34,7 +34,7 @@ def test_peers_do_the_generated_step(modules: tuple[Any, Any, Any], monkeypatch:
         rec = mf.recursion(net())
         kernel = kernel_of(rec, True)
         case = speed.described(rec, 1)
-        lines = [*case["selected"], *case["hoisted"]]
+        lines = [*case["selected"], *case["selected_before"]]
         called = {
             call.func.id
             for line in lines

@@ -4,7 +4,8 @@ With f(x) = \sum_n c_n x^n and D_n = E f^{(n)}(u)/\sqrt{n!} = \sum_k c_{n+2k} (n
 
     E f(u) = D_0,    E f(u) g(v) = \sum_n D_n(f) D_n(g) p^n,    E f(u)^2 - E f(u) f(v) = \sum_n D_n(f)^2 (q^n - p^n),
 
-where q^n - p^n is a sum of positive terms: what quadrature does without a closed form, written out.
+where q^n - p^n is a sum of positive terms: what quadrature does without a closed form, written out. Where all that cancels are
+exponentials, as in E sin^2 u = (1 - e^{-2q})/2, their difference needs no series.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import mpmath as mp
 import sympy as sp
+from sympy.codegen.cfunctions import expm1
 
 from meanfield.gaussian import closed
 from meanfield.gaussian.power_sums import QUIET
@@ -51,7 +53,7 @@ def small_cross(f: sp.Expr, g: sp.Expr) -> sp.Expr | None:
     """The same of E f(u) g(v) in q and delta."""
 
     def series(d: list[sp.Expr], e: list[sp.Expr]) -> sp.Expr:
-        return sp.Add(*[a * b * (q - delta) ** n for n, (a, b) in enumerate(zip(d, e, strict=True))])
+        return _nested([a * b for a, b in zip(d, e, strict=True)], q - delta)
 
     return _with_series(closed.stable_cross(f, g), (f, g), series)
 
@@ -68,10 +70,13 @@ def small_gap(f: sp.Expr) -> sp.Expr | None:
 
 
 def _with_series(form: sp.Expr | None, functions: tuple[sp.Expr, ...], series: Callable[..., sp.Expr]) -> sp.Expr | None:
-    """the form, and for small q the series in the D_n of each function; None where the form loses nothing"""
-    if form is None or not sp.Tuple(*functions).free_symbols.isdisjoint({q, delta}):
+    """the form, and for small q the series in the D_n of each function, if it takes one; None where the form loses nothing"""
+    if form is None or not sp.Tuple(*functions).free_symbols.isdisjoint({q, delta}) or not _cancels(form, *functions):
         return None
-    if not _cancels(form, *functions) or (near := _near(functions)) is None:
+    differences = _of_differences(form)
+    if differences != form and not _cancels(differences, *functions):
+        return differences
+    if (near := _near(functions)) is None:
         return None
     rows, least = near
     return sp.Piecewise((series(*rows), q < least), (form, True))
@@ -87,6 +92,22 @@ def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
         return any(_lost(value, *point) > LOST for point in PROBED)
     except (NameError, TypeError, ZeroDivisionError):
         return False
+
+
+def _of_differences(form: sp.Expr) -> sp.Expr:
+    """c e^a - c e^b as c e^a (1 - e^{b - a}), the greater power taken out"""
+    left, found = [t.as_independent(sp.exp, as_Add=False) for t in sp.Add.make_args(sp.expand(form, power_exp=False))], []
+    while left:
+        c, wave = left.pop(0)
+        other = next((k for k, (d, w) in enumerate(left) if d == -c and (isinstance(w, sp.exp) or isinstance(wave, sp.exp))), None)
+        if other is None:
+            found.append(c * wave)
+            continue
+        a, b = sp.log(wave), sp.log(left.pop(other)[1])
+        apart = sp.expand(a - b)
+        size = apart if apart.is_nonnegative else -apart if apart.is_nonpositive else sp.Abs(apart)
+        found.append(-c * sp.sign(apart) * sp.exp(sp.expand((a + b + size) / 2)) * expm1(-size))
+    return sp.Add(*found)
 
 
 def _lost(value: Callable[..., Any], v: float, d: float) -> float:
@@ -122,13 +143,13 @@ def _derivatives(c: list[float], largest: float) -> list[sp.Expr]:
         [sp.Float(coefficient(n, k)) if weights[n, k] > _ROUNDING * leading else sp.S.Zero for k in range((TERMS - n + 1) // 2)]
         for n in range(TERMS)
     ]
-    return list(map(_nested, kept))
+    return [_nested(c, q) for c in kept]
 
 
-def _nested(c: list[sp.Expr]) -> sp.Expr:
-    """c_0 + c_1 q + ..., four terms at a time, whose powers all have in common: of a sum of two sympy asks whether it is infinite before it
+def _nested(c: list[sp.Expr], z: sp.Expr) -> sp.Expr:
+    """c_0 + c_1 z + ..., four terms at a time, whose powers all have in common: of a sum of two sympy asks whether it is infinite before it
     squares it, for seconds if there is one in one in one"""
-    return sp.Add(*[a * q**k for k, a in enumerate(c[:4])], q**4 * _nested(c[4:]) if any(c[4:]) else sp.S.Zero)
+    return sp.Add(*[a * z**k for k, a in enumerate(c[:4])], z**4 * _nested(c[4:], z) if any(c[4:]) else sp.S.Zero)
 
 
 def _difference(n: int) -> sp.Expr:

@@ -24,7 +24,7 @@ ROUND = 0.03
 
 CASE: dict[str, Any] = {}
 POINTS: dict[str, np.ndarray] = {}
-FUNCTIONS = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos", "sinh", "cosh")
+FUNCTIONS = ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos", "sinh", "cosh", "copysign")
 
 #: the functions of `meanfield.numeric.primitives` on arrays
 PRIMITIVES = """
@@ -44,6 +44,9 @@ def guarded_sqrt(x, scale):
 
 def inverse_root(x):
     return 1.0/math.sqrt(x)
+
+def sign(x):
+    return math.copysign(abs(x) > 0.0, x)
 
 def lowered_product(a, b):
     return a*9.332636185032189e-302*b
@@ -95,7 +98,7 @@ def prepared(space: dict[str, Any], values: Any) -> list[Any]:
     own = dict(space) | dict(zip(CASE["given"], values, strict=True))
     if "guarded" not in own:
         exec(PRIMITIVES, own)
-    for line in CASE["hoisted"]:
+    for line in CASE["selected_before" if "where" in own else "hoisted"]:
         exec(line, own)
     return [own[name] for name in CASE["held"]]
 

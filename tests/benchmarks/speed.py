@@ -68,6 +68,7 @@ NETWORKS: dict[str, tuple[Callable[[], Any], int]] = {
     "leaky ReLU residual": (lambda: mf.Residual(mf.LayerNorm() >> mf.MLP(mf.leaky_relu)), 1),
     "sin MLP": (lambda: mf.mlp(mf.Activation(sp.sin(mf.x))), 1),
     "GELU transformer": (lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.gelu)), 2),
+    "cos transformer": (lambda: mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.cos)), 2),
     "x/2 erf x MLP": (lambda: mf.mlp(mf.Activation(mf.x / 2 * mf.erf.expression)), 1),
     "exp(-x^2) MLP": (lambda: mf.mlp(mf.Activation(sp.exp(-(mf.x**2)))), 1),
 }
@@ -122,10 +123,12 @@ def described(rec: mf.Recursion, lanes: int) -> dict[str, Any]:
     step, load = re.search(r"def step_0\((.*?)\):\n(.*?)\n    return (.*?)\n", text, re.S), re.search(r"def load\(.*?\n\n\n", text, re.S)
     assert step
     assert load
+    hoisted = [line.strip() for line in load[0].split("\n") if re.match(r"    \w+ = (?!float\(values)", line)]
     body = [line.strip().removesuffix(" if delta < math.inf else delta") for line in step[2].split("\n")]  # peers keep no status
     return {
         "given": re.findall(r"    (\w+) = float\(values\[\d+, g\]\)", load[0]),
-        "hoisted": [line.strip() for line in load[0].split("\n") if re.match(r"    \w+ = (?!float\(values)", line)],
+        "hoisted": hoisted,
+        "selected_before": [_selecting(line) for line in hoisted],
         "body": body,
         "selected": [_selecting(line) for line in body],
         "printed": printed(rec),

@@ -25,6 +25,7 @@ static inline double where(int c, double a, double b) { return c ? a : b; }
 static inline double guarded(double x, double s) { return x < 0 ? 0 : x; }
 static inline double guarded_sqrt(double x, double s) { return sqrt(guarded(x, s)); }
 static inline double inverse_root(double x) { return 1/sqrt(x); }
+static inline double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 static inline double lowered_product(double a, double b) { return a*9.332636185032189e-302*b; }
 static inline double acute_angle(double y, double x) { return atan2(y, x); }
 static inline double flat_angle(double y, double x) { return atan(y/x); }
@@ -51,7 +52,7 @@ void run(long G, long depth, const double *values, const double *q0, const doubl
 
 def library(case: dict[str, Any], flags: str, block: int, folder: Path) -> str:
     """Compile the step into the folder; the name of what can be loaded."""
-    given, hoisted, held, r = case["given"], case["hoisted"], case["held"], case["results"]
+    given, hoisted, held, r = case["given"], case["selected_before"], case["held"], case["results"]
     update = f"double a = A[i]*{r[0]}; A[i] = a; C[i] *= {r[-1] if len(r) in (2, 5) else r[0]};"
     if len(r) >= 4:
         update = f"double a = A[i]*{r[0]} + B[i]*{r[2]}, b = A[i]*{r[1]} + B[i]*{r[3]}; A[i] = a; B[i] = b; C[i] *= {r[4 % len(r)]};"
