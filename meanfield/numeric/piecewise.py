@@ -33,7 +33,8 @@ Real = Callable[[Floats], Floats]
 REACH = 10.0  # standard deviations kept of two variables
 FARTHEST = 38.0  # of one, beyond which the density underflows
 LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
-MOST, GRADED = 160, 4.0  # breaks within reach and panels in z, each of these that many times as long as the one nearer to where kinks meet
+DENSEST = 320  # breaks within reach
+MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
 GAUSSIAN = (0.625, 0.4375, 0.15625, 0.109375)  # ends of panels about 0 over what varies as a Gaussian does, of the reach
 RESOLVED = 1e-14  # of the largest inner mean
 NOTHING = 1e-40  # of the largest product: where all of a panel is less, its integral is no part of a mean
@@ -74,7 +75,7 @@ class _Plane:
         if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
             raise Impossible("the variance is too large")
         self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
-        if self.breaks.size > MOST:
+        if self.breaks.size > DENSEST:
             raise Impossible("the function varies too fast")
         self.ends, series = self._resolved()
         self.series = series.reshape(self.sigma.size, -1)

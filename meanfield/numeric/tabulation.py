@@ -42,6 +42,8 @@ Real = Callable[[Floats], Floats]
 
 #: relative error allowed to a panel, read off its last coefficients, and to a part of one that gaps are made of
 TOLERANCE, FINER = 1e-13, 2e-14
+#: times that to a part that no cut makes easier
+_WHOLE = TOLERANCE / FINER
 #: most cuts of a panel in y
 CUTS = 28
 FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in |x| < 3
@@ -170,7 +172,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
                     continue
                 scale = _most(values)
             try:
-                _error(_coefficients(values), scale, tolerance)
+                _error(_coefficients(values), scale, tolerance if low == 0.0 else _WHOLE * tolerance)
             except Impossible:
                 continue
             parts.append(((low, high), values))
@@ -231,12 +233,15 @@ def _least(values: Sums) -> float:
 
 def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE) -> float:
     """A bound on what was left out relative to the scale. From one coefficient to the next they fall by FALL in the variance, and in y
-    by as much as the last four show, a factor of 2 or more."""
+    by as much as the last four show, a factor of 2 or more: from the last two to the two before them by its square."""
     size = np.abs(coefficients)
     left_out = max(float(size[-1].max()), float(size[-2].max()) / FALL) / (FALL - 1.0)
     if size.ndim == 2:
         last, before = float(size[:, -2:].max()), float(size[:, -4:-2].max())
-        left_out += last if before >= 4.0 * last or last <= ROUNDING * max(scale, size.max()) else math.inf
+        if last > ROUNDING * max(scale, size.max()):
+            left_out += last / (math.sqrt(before / last) - 1.0) if before >= 4.0 * last else math.inf
+        else:
+            left_out += last
     error = left_out / scale if scale > 0.0 else (0.0 if left_out == 0.0 else math.inf)
     if not error <= tolerance:
         raise Impossible(f"what the last coefficients leave out may be {error:.1e} of the moment")
