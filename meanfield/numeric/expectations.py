@@ -21,6 +21,7 @@ from meanfield.gaussian.guards import guarded, is_guarded, unguarded
 from meanfield.gaussian.node_rules import FAINT
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.parities import is_even, is_odd, odd_part
+from meanfield.gaussian.pieces import homogeneous_degree
 from meanfield.gaussian.powers import powers, resolved
 from meanfield.gaussian.projections import Projection
 from meanfield.gaussian.reasons import Reason
@@ -140,10 +141,14 @@ class Expectations(Calls):
         return scale * (summed if small is None else sp.Piecewise((small[0].xreplace({q: v}), near), (summed, True)))
 
     def _scaled(self, g: sp.Expr, v: sp.Expr, gap: sp.Expr | None = None) -> tuple[sp.Expr, sp.Expr]:
-        """A variance that stands for v, however large that is, and by what products of two g, or what these lack, are greater at v.
+        """A variance that stands for v, 1 for one of a homogeneous g, for others v however large that is, and by what products of two g, or
+        what these lack, are greater at v.
 
         A gap of a power below 1 is made near 0, where powers are not all that is left unless it is as large as such a variance itself.
         """
+        degree = homogeneous_degree(g) if self.stepping and not g.free_symbols - {x} else None
+        if degree is not None:
+            return sp.S.One, v**degree
         power = far_power(g) if self.stepping and not self.from_tables else None
         if power is None:
             return v, sp.S.One
@@ -225,8 +230,10 @@ class Expectations(Calls):
     def _plain_gap(self, g: sp.Expr, v: sp.Expr, d: sp.Expr) -> sp.Expr:
         f = self.integrand(from_zero(g))
         near, scale = self._scaled(f.expression, v, d)
-        close = d * (near / v)
-        return scale * self.call("gap", (f, self.slope(g)), near, close if self.from_tables else sp.Min(near, close))  # but for rounding
+        close = d / (v / near)
+        if near != v or not self.from_tables:  # but for rounding
+            close = sp.Min(2 * near if self.from_tables else near, close)
+        return scale * self.call("gap", (f, self.slope(g)), near, close)
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
         _, v1, cov, v2, m1, m2 = node.args

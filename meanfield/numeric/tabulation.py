@@ -172,7 +172,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
                     continue
                 scale = _most(values)
             try:
-                _error(_coefficients(values), scale, tolerance if low == 0.0 else _WHOLE * tolerance)
+                _error(_coefficients(values), scale, *((tolerance,) if low == 0.0 else (_WHOLE * tolerance, True)))
             except Impossible:
                 continue
             parts.append(((low, high), values))
@@ -231,17 +231,16 @@ def _least(values: Sums) -> float:
     return float(np.abs(values).min()) if (values > 0.0).all() or (values < 0.0).all() else _most(values)
 
 
-def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE) -> float:
+def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE, whole: bool = False) -> float:
     """A bound on what was left out relative to the scale. From one coefficient to the next they fall by FALL in the variance, and in y
-    by as much as the last four show, a factor of 2 or more: from the last two to the two before them by its square."""
+    by as much as the last four show, a factor of 2 or more; of a part that no cut makes easier by no less than that."""
     size = np.abs(coefficients)
     left_out = max(float(size[-1].max()), float(size[-2].max()) / FALL) / (FALL - 1.0)
     if size.ndim == 2:
         last, before = float(size[:, -2:].max()), float(size[:, -4:-2].max())
         if last > ROUNDING * max(scale, size.max()):
-            left_out += last / (math.sqrt(before / last) - 1.0) if before >= 4.0 * last else math.inf
-        else:
-            left_out += last
+            last = last / (math.sqrt(before / last) - 1.0 if whole else 1.0) if before >= 4.0 * last else math.inf
+        left_out += last
     error = left_out / scale if scale > 0.0 else (0.0 if left_out == 0.0 else math.inf)
     if not error <= tolerance:
         raise Impossible(f"what the last coefficients leave out may be {error:.1e} of the moment")

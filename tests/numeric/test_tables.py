@@ -407,6 +407,29 @@ def test_networks_of_powers_that_are_not_whole_run_from_tables(f: sp.Expr, monke
         assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
 
 
+def test_powers_have_one_panel_for_all_variances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E f(u) f(v) of a homogeneous f is q^k times that at variance 1, to the end of the doubles: none is left to quadrature"""
+    monkeypatch.setattr(ways, "_by_quadrature", None)
+    k = sp.Rational(7, 4)
+    phi = mf.Activation(sp.Max(0, mf.x) ** k - sp.Max(0, -mf.x) ** k / 3)
+    v = np.array([1e-90, 1e-3, 1.0, 1e40, 1e120])
+    run = mf.propagate(mf.mlp(phi), 1, v, c=np.array([[0.7], [-0.4], [-1.0]]), record="last", sigma_w=1.0, sigma_b=0.0)
+    assert (run.status == "ok").all()
+    np.testing.assert_allclose(run.c[..., 0], np.repeat(run.c[:, 2:3, 0], v.size, axis=1), rtol=1e-13)
+    np.testing.assert_allclose(run.q[0, :, 0], run.q[0, 2, 0] * v ** float(k), rtol=1e-12)
+    for c, found in zip((0.7, -0.4, -1.0), run.c[:, 2, 0], strict=True):
+        assert found == pytest.approx(1 - mf.evaluate(phi.gap(1, sp.Rational(str(1 - c)))) / mf.evaluate(phi.second_moment(1)), rel=1e-12)
+
+
+@pytest.mark.parametrize("f", [mf.softplus.expression + sp.cos(5 * mf.x), mf.x / 2 + sp.log(1 + mf.x**2) + sp.sin(7 * mf.x) / 3], ids=str)
+def test_waves_beside_other_functions_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
+    """as by quadrature, which takes 18 ms for a layer of a point: the gap of a wave falls from its largest value to half of it far from c = 0"""
+    true, found = both_ways(f, 3, monkeypatch)
+    for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
+        assert np.isfinite(a).all()
+        assert np.allclose(a, b, rtol=1e-13, atol=1e-14)
+
+
 @pytest.mark.parametrize("f", [mf.silu.expression**2, mf.x * sp.log(1 + mf.x**2)], ids=str)
 def test_networks_whose_moments_rise_steeply_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature: from one end of a panel to the other E f(u)^2 grows by 4^4, over the power of v that it is next to hardly"""
