@@ -423,7 +423,7 @@ def test_powers_have_one_panel_for_all_variances(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("f", [mf.softplus.expression + sp.cos(5 * mf.x), mf.x / 2 + sp.log(1 + mf.x**2) + sp.sin(7 * mf.x) / 3], ids=str)
 def test_waves_beside_other_functions_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
-    """as by quadrature, which takes 18 ms for a layer of a point: the gap of a wave falls from its largest value to half of it far from c = 0"""
+    """as by quadrature, which takes 18 ms for a layer of a point: what a wave has to a kernel falls fast far from c = 1"""
     true, found = both_ways(f, 3, monkeypatch)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.isfinite(a).all()
