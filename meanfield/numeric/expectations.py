@@ -141,15 +141,15 @@ class Expectations(Calls):
         return scale * (summed if small is None else sp.Piecewise((small[0].xreplace({q: v}), near), (summed, True)))
 
     def _scaled(self, g: sp.Expr, v: sp.Expr, gap: sp.Expr | None = None) -> tuple[sp.Expr, sp.Expr]:
-        """A variance that stands for v, 1 for one of a homogeneous g, for others v however large that is, and by what products of two g, or
-        what these lack, are greater at v.
+        """A variance that stands for v, and by what products of two g, or what these lack, are greater at v: in tables of a homogeneous g
+        it is 1, by quadrature of what is a power far out no larger than where that is all there is.
 
         A gap of a power below 1 is made near 0, where powers are not all that is left unless it is as large as such a variance itself.
         """
-        degree = homogeneous_degree(g) if self.stepping and not g.free_symbols - {x} else None
-        if degree is not None:
-            return sp.S.One, v**degree
-        power = far_power(g) if self.stepping and not self.from_tables else None
+        if self.stepping and self.from_tables:
+            degree = None if g.free_symbols - {x} else homogeneous_degree(g)
+            return (v, sp.S.One) if degree is None else (sp.S.One, v**degree)
+        power = far_power(g) if self.stepping else None
         if power is None:
             return v, sp.S.One
         far = sp.Float(FAR)
@@ -231,8 +231,8 @@ class Expectations(Calls):
         f = self.integrand(from_zero(g))
         near, scale = self._scaled(f.expression, v, d)
         close = d / (v / near)
-        if near != v or not self.from_tables:  # but for rounding
-            close = sp.Min(2 * near if self.from_tables else near, close)
+        if near != v or not self.from_tables:
+            close = sp.Min(2 * near if self.from_tables else near, close)  # but for rounding it is no more
         return scale * self.call("gap", (f, self.slope(g)), near, close)
 
     def _pair(self, node: PairExpectation) -> sp.Expr:
@@ -286,7 +286,7 @@ class Expectations(Calls):
         broad = self.broad(g)
         if broad is None:
             near, scale = self._scaled(self.integrand(g).expression, law[1]) if law[0] == 0 else (law[1], sp.S.One)
-            return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a * near / law[1] for a in law[2:]))
+            return scale * self.call("cross", (self.integrand(g),), law[0], near, *(a / (law[1] / near) for a in law[2:]))
         near = self._reaches(g, law[0], law[1])
 
         def within(case: sp.Basic) -> tuple[sp.Expr, ...]:

@@ -33,10 +33,11 @@ Real = Callable[[Floats], Floats]
 REACH = 10.0  # standard deviations kept of two variables
 FARTHEST = 38.0  # of one, beyond which the density underflows
 LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
-DENSEST = 320  # breaks within reach
-MOST, GRADED = 160, 4.0  # panels in z, each that many times as long as the one nearer to where kinks meet
+MOST, GRADED = 320, 4.0  # breaks within reach and panels in z, each of these that many times as long as the one nearer to where kinks meet
 GAUSSIAN = (0.625, 0.4375, 0.15625, 0.109375)  # ends of panels about 0 over what varies as a Gaussian does, of the reach
 RESOLVED = 1e-14  # of the largest inner mean
+SAME = 1e-12  # of the distance of two breaks
+BATCH = 1 << 15  # panels of inner means at a time, roughly: what they take of memory does not grow with how many there are
 NOTHING = 1e-40  # of the largest product: where all of a panel is less, its integral is no part of a mean
 HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
 FEWER = (6, 10)  # nodes of a density over short panels
@@ -75,7 +76,7 @@ class _Plane:
         if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
             raise Impossible("the variance is too large")
         self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
-        if self.breaks.size > DENSEST:
+        if self.breaks.size > MOST:
             raise Impossible("the function varies too fast")
         self.ends, series = self._resolved()
         self.series = series.reshape(self.sigma.size, -1)
@@ -104,7 +105,7 @@ class _Plane:
     def _resolved(self) -> tuple[Floats, Floats]:
         """ends of panels in z that resolve the inner mean, and its coefficients: in sigma^2, panel and z"""
         far, sign = REACH * self.narrow, 1.0 if self.g.mirrored else -1.0
-        meetings = {0.5 * (a + sign * b) for a in self.g.kinks for b in self.g.kinks} | {0.0}
+        meetings = self._apart(np.append(0.5 * np.add.outer(self.g.kinks, sign * np.array(self.g.kinks)).ravel(), 0.0)).tolist()
         first = -far if self.g.mirrored else 0.0
         count = max(1, math.ceil(math.log(2.0 * far / self.g.d, GRADED)))
         lengths = far * GRADED ** -np.arange(1.0, count + 1.0)
@@ -119,7 +120,9 @@ class _Plane:
                 raise Impossible("the inner mean varies too fast")
             bounds = np.array(todo)
             z = bounds[:, :1] + np.diff(bounds, axis=1) * (0.5 + 0.5 * NODES)
-            series = product(self._inner(z.ravel()).reshape(-1, NODES.size), TO_LEGENDRE.T).reshape(self.sigma.size, len(todo), NODES.size)
+            inner = [self._inner(some) for some in np.array_split(z.ravel(), 1 + z.size * (self.breaks.size + 1) // BATCH)]
+            values = np.concatenate(inner, axis=1).reshape(-1, NODES.size)
+            series = product(values, TO_LEGENDRE.T).reshape(self.sigma.size, len(todo), NODES.size)
             largest = max(largest, float(np.abs(series).max()))
             nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
             allowed = RESOLVED * largest * np.exp(0.5 * (nearest / self.narrow) ** 2)
@@ -129,6 +132,11 @@ class _Plane:
         order = sorted(done)
         found = np.stack([done[ends] for ends in order], axis=1)
         return np.array([order[0][0], *(b for _, b in order)]), self.deviations.series(found)
+
+    def _apart(self, places: Floats) -> Floats:
+        """these without what is next to another but for rounding: many kinks of a periodic function meet at once"""
+        places = np.unique(places)
+        return np.asarray(places[np.diff(places, prepend=-math.inf) > SAME * self.g.d])
 
     def _inner(self, z: Floats) -> Floats:
         """the inner mean at each sigma and z"""

@@ -95,15 +95,18 @@ def _cancels(form: sp.Expr, *functions: sp.Expr) -> bool:
 
 
 def _of_differences(form: sp.Expr) -> sp.Expr:
-    """c e^a - c e^b as c e^a (1 - e^{b - a}), the greater power taken out"""
-    left, found = [t.as_independent(sp.exp, as_Add=False) for t in sp.Add.make_args(sp.expand(form, power_exp=False))], []
+    """c e^a - c e^b as c e^a (1 - e^{b - a}), the greater power taken out; e^b may be 1"""
+    terms = sp.Add.make_args(sp.expand(form, power_exp=False))
+    left = [t.as_independent(sp.exp, as_Add=False) for t in terms]
+    found: list[sp.Expr] = []
     while left:
         c, wave = left.pop(0)
-        other = next((k for k, (d, w) in enumerate(left) if d == -c and (isinstance(w, sp.exp) or isinstance(wave, sp.exp))), None)
-        if other is None:
+        other = next((pair for pair in left if pair[0] == -c and (wave.func is sp.exp or pair[1].func is sp.exp)), None)
+        if other is None or not all(w == 1 or w.func is sp.exp for w in (wave, other[1])):
             found.append(c * wave)
             continue
-        a, b = sp.log(wave), sp.log(left.pop(other)[1])
+        left.remove(other)
+        a, b = sp.log(wave), sp.log(other[1])
         apart = sp.expand(a - b)
         size = apart if apart.is_nonnegative else -apart if apart.is_nonpositive else sp.Abs(apart)
         found.append(-c * sp.sign(apart) * sp.exp(sp.expand((a + b + size) / 2)) * expm1(-size))

@@ -13,7 +13,21 @@ from numpy.typing import NDArray
 
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.power_sums import QUIET, series_mean
-from meanfield.gaussian.shape_rows import GROWTH, PARITY, RADIUS, SMOOTH, WIDTH, breaks_of, jumps_of, left_of, right_of, sharp_of
+from meanfield.gaussian.shape_rows import (
+    GROWTH,
+    PARITY,
+    PERIOD,
+    RADIUS,
+    REPEATS,
+    SMOOTH,
+    WIDTH,
+    breaks_of,
+    jumps_of,
+    left_of,
+    per_period,
+    right_of,
+    sharp_of,
+)
 from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
@@ -35,6 +49,8 @@ Real = Callable[[Floats], Floats]
 AGREED, ROUNDED = 1e-12, 1e-15
 #: the parts of the directory that are of c < 0
 MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1)
+#: periods of a function on either side of those that its row has
+FURTHER = 32
 #: 1 - c at which a gap is what its jumps bring
 CLOSE = 1e-60
 #: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
@@ -194,9 +210,18 @@ class _Integrand:
     def of(g: sp.Expr) -> _Integrand:
         return _Integrand(g, mended_function(g), shape_row(g))
 
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats]:
+        """its breaks, and which of them are kinks; of a periodic function those of more periods than its row has"""
+        breaks, sharp, whole = breaks_of(self.row), sharp_of(self.row), self.row[PERIOD]
+        if self.row[SMOOTH] or not whole > 0.0:
+            return breaks, sharp
+        one, turns = slice(per_period(self.row)), np.arange(-FURTHER, 2 * REPEATS + FURTHER)
+        return np.add.outer(whole * turns, breaks[one]).ravel(), np.tile(sharp[one], turns.size)
+
     @property
     def breaks(self) -> tuple[float, ...]:
-        return tuple(breaks_of(self.row).tolist())
+        return tuple(self._places[0].tolist())
 
     @property
     def least(self) -> int:
@@ -213,7 +238,8 @@ class _Integrand:
         return mean_of(self.value, self.breaks, v)
 
     def pieces(self, mirrored: bool) -> Pieces:
-        kinks = breaks_of(self.row)[sharp_of(self.row) > 0.0]
+        breaks, sharp = self._places
+        kinks = breaks[sharp > 0.0]
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
 

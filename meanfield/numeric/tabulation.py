@@ -42,8 +42,8 @@ Real = Callable[[Floats], Floats]
 
 #: relative error allowed to a panel, read off its last coefficients, and to a part of one that gaps are made of
 TOLERANCE, FINER = 1e-13, 2e-14
-#: times that to a part that no cut makes easier
-_WHOLE = TOLERANCE / FINER
+#: how much more is allowed to a part from y/2 to y, which is cut no further, than to one from 0 to y, which may be
+UNCUT = TOLERANCE / FINER
 #: most cuts of a panel in y
 CUTS = 28
 FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in |x| < 3
@@ -172,7 +172,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
                     continue
                 scale = _most(values)
             try:
-                _error(_coefficients(values), scale, *((tolerance,) if low == 0.0 else (_WHOLE * tolerance, True)))
+                _error(_coefficients(values), scale, *((tolerance,) if low == 0.0 else (UNCUT * tolerance, True)))
             except Impossible:
                 continue
             parts.append(((low, high), values))
@@ -231,15 +231,17 @@ def _least(values: Sums) -> float:
     return float(np.abs(values).min()) if (values > 0.0).all() or (values < 0.0).all() else _most(values)
 
 
-def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE, whole: bool = False) -> float:
+def _error(coefficients: Floats, scale: float, tolerance: float = TOLERANCE, uncut: bool = False) -> float:
     """A bound on what was left out relative to the scale. From one coefficient to the next they fall by FALL in the variance, and in y
-    by as much as the last four show, a factor of 2 or more; of a part that no cut makes easier by no less than that."""
+    by r, as the last two and the two before them show, 2 or more: all that follow are the last over r - 1. No r but 2 is counted on where
+    the part can be cut further."""
     size = np.abs(coefficients)
     left_out = max(float(size[-1].max()), float(size[-2].max()) / FALL) / (FALL - 1.0)
     if size.ndim == 2:
         last, before = float(size[:, -2:].max()), float(size[:, -4:-2].max())
         if last > ROUNDING * max(scale, size.max()):
-            last = last / (math.sqrt(before / last) - 1.0 if whole else 1.0) if before >= 4.0 * last else math.inf
+            r = math.sqrt(before / last)
+            last = (last / (r - 1.0) if uncut else last) if r >= 2.0 else math.inf
         left_out += last
     error = left_out / scale if scale > 0.0 else (0.0 if left_out == 0.0 else math.inf)
     if not error <= tolerance:

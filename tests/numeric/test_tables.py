@@ -421,13 +421,25 @@ def test_powers_have_one_panel_for_all_variances(monkeypatch: pytest.MonkeyPatch
         assert found == pytest.approx(1 - mf.evaluate(phi.gap(1, sp.Rational(str(1 - c)))) / mf.evaluate(phi.second_moment(1)), rel=1e-12)
 
 
-@pytest.mark.parametrize("f", [mf.softplus.expression + sp.cos(5 * mf.x), mf.x / 2 + sp.log(1 + mf.x**2) + sp.sin(7 * mf.x) / 3], ids=str)
+WAVES = (mf.softplus.expression + sp.cos(5 * mf.x), mf.x / 2 + sp.Abs(sp.sin(mf.x)))
+
+
+@pytest.mark.parametrize("f", WAVES, ids=str)
 def test_waves_beside_other_functions_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature, which takes 18 ms for a layer of a point: what a wave has to a kernel falls fast far from c = 1"""
     true, found = both_ways(f, 3, monkeypatch)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.isfinite(a).all()
         assert np.allclose(a, b, rtol=1e-13, atol=1e-14)
+
+
+def test_kinks_without_end_are_tabulated_at_variances_of_many_periods() -> None:
+    """between 160 and 320 panels, each end of which many pairs of kinks share"""
+    f = mf.x + sp.Abs(sp.sin(mf.x))
+    table, gap = Table(f, regular(f)), mf.Activation(f).gap(mf.q, mf.delta)
+    for v, d in ((3.0, 1.0), (3.0, 5.0), (30.0, 1e-6)):
+        true = float(mf.evaluate(gap, q=v, delta=d))
+        assert abs(read(table, "gap", v, d) - true) < 1e-12 * true
 
 
 @pytest.mark.parametrize("f", [mf.silu.expression**2, mf.x * sp.log(1 + mf.x**2)], ids=str)
