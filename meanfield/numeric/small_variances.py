@@ -101,8 +101,8 @@ def _of_differences(form: sp.Expr) -> sp.Expr:
     found: list[sp.Expr] = []
     while left:
         c, wave = left.pop(0)
-        other = next((pair for pair in left if pair[0] == -c and (wave.func is sp.exp or pair[1].func is sp.exp)), None)
-        if other is None or not all(w == 1 or w.func is sp.exp for w in (wave, other[1])):
+        other = next((pair for pair in left if pair[0] == -c and all(w == 1 or w.func is sp.exp for w in (wave, pair[1]))), None)
+        if other is None:
             found.append(c * wave)
             continue
         left.remove(other)

@@ -172,7 +172,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
                     continue
                 scale = _most(values)
             try:
-                _error(_coefficients(values), scale, *((tolerance,) if low == 0.0 else (UNCUT * tolerance, True)))
+                _error(_coefficients(values), scale, tolerance if low == 0.0 else UNCUT * tolerance, uncut=low > 0.0)
             except Impossible:
                 continue
             parts.append(((low, high), values))
