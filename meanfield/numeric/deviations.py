@@ -69,9 +69,9 @@ class Deviations:
         return np.asarray(values.reshape(v.size, y.size))
 
 
-def density(z: Floats, s: Floats | float) -> Floats:
-    """Of a normal of deviation s."""
-    return np.asarray(np.exp(-0.5 * (z / s) ** 2) / (math.sqrt(2.0 * math.pi) * s))
+def density(z: Floats, s: Floats | float, void: float = 0.0) -> Floats:
+    """Of a normal of deviation s, over e^{-void^2/2s^2}: at |z| >= void."""
+    return np.asarray(np.exp(-0.5 * ((z / s) ** 2 - (void / s) ** 2)) / (math.sqrt(2.0 * math.pi) * s))
 
 
 def chebyshev(n: int) -> Floats:

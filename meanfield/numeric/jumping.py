@@ -31,8 +31,8 @@ LONG = 3.0  # of a panel under the density of v given u, in its deviations
 class Jumping:
     """A function by its derivative between jumps, and where it jumps by how much.
 
-    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. Scaled it is over e^{-k^2/2v} for the jump next to 0, and
-    alone only the two sums that jumps bring.
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. It is over e^{-taken/v}, scaled with k^2/2 for the jump next to 0
+    for `taken`, and alone only the two sums that jumps bring.
     """
 
     slope: Pieces
@@ -41,6 +41,7 @@ class Jumping:
     mirrored: bool = False
     scaled: bool = False
     alone: bool = False
+    taken: float = 0.0
 
     @property
     def d(self) -> float:
@@ -54,7 +55,7 @@ class Jumping:
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             own = v[some][:, None]
             sums = self._beside(own, y) + self._both(own, y)
-            return sums if between is None else y * between(y, some) * np.exp(self._taken / own) + sums
+            return sums if between is None else y * between(y, some) * np.exp((self._taken - 0.5 * self.slope.void**2) / own) + sums
 
         return at
 
@@ -66,7 +67,7 @@ class Jumping:
     @property
     def _taken(self) -> float:
         """the exponent that is taken out, times v"""
-        return self.rate if self.scaled else 0.0
+        return self.rate if self.scaled else self.taken
 
     def limit(self, v: float) -> float:
         """What the jumps bring, over the root of v (v - p), as p goes to v."""

@@ -18,6 +18,8 @@ h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has
 and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
 smooth function of 1/\sqrt r: one panel for all variances there are.
 
+Of f that is 0 up to a distance k of 0 all moments are tabulated over e^{-k^2/2v}, which at small v they all but are.
+
 Of f that jumps by J_k at k, gaps at c >= 0 have two parts: that of f less its jumps, and what these bring, which over e^{-k^2/2v}, for the
 least |k|, and the root of v (v - p) is smooth in y too. Under wide Gaussians that is \kappa y/\sqrt v for a slope g that is constant far
 out, with \kappa = \sum J_k (g(-\infty) + g(\infty))/\sqrt{2\pi}, and beside it 1/v times a function of \eta or, where that is large, of c.
@@ -49,6 +51,7 @@ __all__ = [
     "PANELS",
     "RATE",
     "SCRATCH",
+    "VOID",
     "WEIGHTS",
 ]
 
@@ -63,7 +66,8 @@ HOME = 6 * PANELS  # where, for each of these parts, what is far out begins
 CENTRES = 6 * PANELS + 6  # where the centres of panels are
 EVEN = 7 * PANELS + 6  # whether the activation is even
 RATE = 7 * PANELS + 7  # k^2/2 for the jump next to 0, -1 where there is none
-DIRECTORY = 7 * PANELS + 8
+VOID = 7 * PANELS + 8  # by what the parts fall: means and products, gaps at c >= 0 and at c < 0
+DIRECTORY = 7 * PANELS + 11
 ROW = Y_TERMS + 2
 SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
@@ -144,7 +148,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         if at == 0:
             return math.nan
         if v <= HIGH:
-            kept[1] = raised(dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2]), table[at], v, scratch)
+            kept[1] = raised(dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2]), table[at], table[VOID], v, scratch)
         else:
             root = math.sqrt(v / HIGH)
             scratch[0] = scratch[1] = 0.0  # no panel's
@@ -155,13 +159,22 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     return float(kept[1])
 
 
-def raised(value: float, power: float, v: float, scratch: np.ndarray) -> float:
-    """The value times the power of v, of its root below the panels, that it is over in the panel of scratch"""
+def raised(value: float, power: float, rate: float, v: float, scratch: np.ndarray) -> float:
+    """The value times the power of v, of its root below the panels, that it is over in the panel of scratch, and times e^{-rate/v}"""
     factor = math.sqrt(v) if scratch[1] == 1.0 else v
     while power > 0.0:
         value *= factor
         power -= 1.0
+    if rate > 0.0:
+        value *= math.exp(-rate / v)
     return float(value)
+
+
+def rate_of(table: np.ndarray, part: float) -> float:
+    """By what a part falls as the variance does: what jumps bring has its own rate"""
+    if part < GAP:
+        return float(table[VOID])
+    return float(table[VOID + 1] if part == GAP else (table[VOID + 2] if part < JUMP else 0.0))
 
 
 def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
@@ -254,7 +267,7 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
         kept[0] = v
         kept[1] = at
         summed(table, at, scratch[2 : X_TERMS + 2], row)
-    return raised(series_in_fours(row, t), table[panel], v, scratch)
+    return raised(series_in_fours(row, t), table[panel], rate_of(table, part), v, scratch)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -309,7 +322,7 @@ def slope_weight(table: np.ndarray, part: float, v: float, near: float, scratch:
     if panel == 0:
         return math.nan
     at, _ = part_of(table, panel + 1, X_TERMS * Y_TERMS, math.sqrt(near / v))
-    return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], v, scratch)
+    return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], rate_of(table, part), v, scratch)
 
 
 def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
@@ -341,9 +354,10 @@ CONSTANTS = (
     "JUMP",
     "EVEN",
     "RATE",
+    "VOID",
 )
 FUNCTIONS = (
-    *(fill, locate, entry_of, panel_of, home_of, dot, raised, mean_in),
+    *(fill, locate, entry_of, panel_of, home_of, dot, raised, rate_of, mean_in),
     *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in),
 )
 WEIGHTS = (weight, slope_weight, gap_weight)

@@ -9,6 +9,10 @@ does not depend on s: between the ends of panels of either factor it is a sum of
 So I is analytic between the points where two kinks meet, z = (k_i - k_j)/2, and where c < 0 (k_i + k_j)/2. One set of panels in z serves
 all correlations: only the outer mean sees s, down to s = 0. As a function of \sigma^2 it is analytic in the half-plane: the few nodes of
 a Chebyshev sum serve all \sigma.
+
+Of g that is 0 up to a distance k of 0, u and v on one side have |X| >= k + |z|, on opposite sides |z| >= k + |X|: two planes, in one of
+which the density of the wide variable, in the other that of the narrow one is over what it is at k. With w the variance of that variable
+over v/2, 2 - y^2 or y^2, they make up e^{k^2/2v} E g(u) g(v) with the weights e^{(k^2/2v)(1 - 2/w)}.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
 from meanfield.numeric.matrices import product
 
-__all__ = ["Pieces", "mean_of", "pair_of"]
+__all__ = ["FALLEN", "Pieces", "mean_of", "pair_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -33,6 +38,8 @@ Real = Callable[[Floats], Floats]
 REACH = 10.0  # standard deviations kept of two variables
 FARTHEST = 38.0  # of one, beyond which the density underflows
 LONGEST = 3.0  # of a panel under a Gaussian, in its deviations
+STEEPEST = 16.0  # and by what exponent the density may fall along it
+SLIGHT, FALLEN = 2.0, 41.0  # exponents of what is not far, and of what does not count
 MOST, GRADED = 320, 4.0  # breaks within reach and panels in z, each of these that many times as long as the one nearer to where kinks meet
 GAUSSIAN = (0.625, 0.4375, 0.15625, 0.109375)  # ends of panels about 0 over what varies as a Gaussian does, of the reach
 RESOLVED = 1e-14  # of the largest inner mean
@@ -59,20 +66,37 @@ class Pieces:
     d: float
     growth: float
     mirrored: bool = False
+    void: float = 0.0
 
     def products(self, v: Floats) -> Products:
-        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
-        return _Plane(self, v).at
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y, over e^{-void^2/2v}."""
+        if self.void == 0.0:
+            return _Plane(self, v).at
+        rate = 0.5 * self.void**2 / v[:, None]
+        if rate.max() < SLIGHT:
+            whole = _Plane(self, v)
+            return lambda y, some=slice(None): whole.at(y, some) * np.exp(rate[some])
+        near = _Plane(self, v, wide=self.void)
+        far = _Plane(self, v, narrow=self.void) if rate.min() < FALLEN else None
+
+        def at(y: Floats, some: slice = slice(None)) -> Floats:
+            found = near.at(y, some) * np.exp(rate[some] * (1.0 - 2.0 / (2.0 - y * y)))
+            return found if far is None else found + far.at(y, some) * np.exp(rate[some] * (1.0 - 2.0 / (y * y)))
+
+        return at
 
 
 class _Plane:
-    """The inner mean over a range of variances."""
+    """The inner mean over a range of variances, of what is beyond a distance from 0 of the wide or of the narrow variable, whose density
+    is over what it is there."""
 
-    def __init__(self, g: Pieces, v: Floats) -> None:
-        self.g, self.deviations = g, Deviations(v)
+    def __init__(self, g: Pieces, v: Floats, wide: float = 0.0, narrow: float = 0.0) -> None:
+        self.g, self.deviations, self.wide, self.least = g, Deviations(v), wide, narrow
         self.sigma, self.narrow = self.deviations.sigma, self.deviations.narrow
-        self.window = REACH * float(self.sigma.max())
-        reached = self.window + REACH * self.narrow
+        self.window = math.hypot(REACH * float(self.sigma.max()), wide)
+        self.far = math.hypot(REACH * self.narrow, narrow)
+        self.grid = self._grid()
+        reached = self.window + self.far
         if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
             raise Impossible("the variance is too large")
         self.breaks = np.array([b for b in g.breaks if abs(b) < reached])
@@ -81,21 +105,28 @@ class _Plane:
         self.ends, series = self._resolved()
         self.series = series.reshape(self.sigma.size, -1)
 
+    def _grid(self) -> Floats:
+        """ends of panels of the wide variable, along none of which its density falls too far"""
+        count = math.ceil((self.window - self.wide) / _step(float(self.sigma.min()), self.wide))
+        beyond = self.wide + (self.window - self.wide) / count * np.arange(count + 1.0)
+        return beyond if self.g.mirrored else np.concatenate([-beyond[::-1], beyond[1:] if self.wide == 0.0 else beyond])
+
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         return self.deviations.at(y, some, self.series, self._outer)
 
     def _outer(self, s: Floats) -> Floats:
         """the mean over z of each deviation s, of Legendre polynomials on each panel"""
-        steps = LONGEST * np.arange(-4.0, 5.0) * s[:, None]
-        ends = np.sort(np.concatenate([np.tile(self.ends, (s.size, 1)), steps], axis=1), axis=1)
+        steps = self.least + _step(s[:, None], self.least) * np.arange(5.0)
+        ends = np.sort(np.concatenate([np.tile(self.ends, (s.size, 1)), -steps, steps], axis=1), axis=1)
         low, high = ends[:, :-1], ends[:, 1:]
-        reach = REACH * s[:, None]
-        row, k = np.nonzero((high > low) & (high > -reach) & (low < reach) & (low >= self.ends[0]) & (high <= self.ends[-1]))
+        reach = np.hypot(REACH * s[:, None], self.least)
+        within = (high > low) & (high > -reach) & (low < reach) & (low >= self.ends[0]) & (high <= self.ends[-1])
+        row, k = np.nonzero(within & (np.maximum(low, -high) >= self.least if self.least else True))
         low, high = low[row, k], high[row, k]
         panel = np.searchsorted(self.ends, 0.5 * (low + high)) - 1
         z = low[:, None] + (high - low)[:, None] * (0.5 + 0.5 * NODES)
-        weights = 0.5 * (high - low)[:, None] * WEIGHTS * density(z, s[row][:, None])
+        weights = 0.5 * (high - low)[:, None] * WEIGHTS * density(z, s[row][:, None], self.least)
         start, length = self.ends[panel][:, None], np.diff(self.ends)[panel][:, None]
         sums = _legendre_sums(2.0 * (z - start) / length - 1.0, weights)
         out = np.zeros((s.size, self.ends.size - 1, NODES.size))
@@ -104,17 +135,17 @@ class _Plane:
 
     def _resolved(self) -> tuple[Floats, Floats]:
         """ends of panels in z that resolve the inner mean, and its coefficients: in sigma^2, panel and z"""
-        far, sign = REACH * self.narrow, 1.0 if self.g.mirrored else -1.0
+        far, sign = self.far, 1.0 if self.g.mirrored else -1.0
         meetings = self._apart(np.append(0.5 * np.add.outer(self.g.kinks, sign * np.array(self.g.kinks)).ravel(), 0.0)).tolist()
-        first = -far if self.g.mirrored else 0.0
+        first = -far if self.g.mirrored else self.least
         count = max(1, math.ceil(math.log(2.0 * far / self.g.d, GRADED)))
         lengths = far * GRADED ** -np.arange(1.0, count + 1.0)
         steps = [side * far * part for side in (-1.0, 1.0) for part in GAUSSIAN]
         steps += [m + side * length for m in meetings for side in (-1.0, 1.0) for length in lengths.tolist()]
-        ends = np.unique([first, *(m for m in (*meetings, *steps) if first < m < far), far])
+        ends = np.unique([first, *(m for m in (*meetings, *steps, -self.least, self.least) if first < m < far), far])
         todo = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
         done: dict[tuple[float, float], Floats] = {}
-        largest = 0.0
+        largest, resolved = 0.0, RESOLVED + 2.0**-52 * (self.wide / float(self.sigma.min())) ** 2  # a rounded X
         while todo:
             if len(done) + len(todo) > MOST:
                 raise Impossible("the inner mean varies too fast")
@@ -125,7 +156,7 @@ class _Plane:
             series = product(values, TO_LEGENDRE.T).reshape(self.sigma.size, len(todo), NODES.size)
             largest = max(largest, float(np.abs(series).max()))
             nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
-            allowed = RESOLVED * largest * np.exp(0.5 * (nearest / self.narrow) ** 2)
+            allowed = resolved * largest * np.exp(0.5 * (nearest**2 - self.least**2) / self.narrow**2)
             fine = np.abs(series[:, :, -3:]).max(axis=(0, 2)) <= allowed
             done |= {ends: series[:, k] for k, ends in enumerate(todo) if fine[k]}
             todo = [part for k, (a, b) in enumerate(todo) if not fine[k] for part in ((a, 0.5 * (a + b)), (0.5 * (a + b), b))]
@@ -140,14 +171,12 @@ class _Plane:
 
     def _inner(self, z: Floats) -> Floats:
         """the inner mean at each sigma and z"""
-        steps = LONGEST * float(self.sigma.min())
-        count = math.ceil(self.window / steps)
-        grid = np.tile(self.window / count * np.arange(0 if self.g.mirrored else -count, count + 1.0), (z.size, 1))
+        grid = np.tile(self.grid, (z.size, 1))
         shifted = self.breaks - z[:, None]
         ends = [np.abs(shifted)] if self.g.mirrored else [shifted, self.breaks + z[:, None]]
         bounds = np.sort(np.concatenate([*(np.clip(e, grid[0, 0], self.window) for e in ends), grid], axis=1), axis=1)
         low, high = bounds[:, :-1], bounds[:, 1:]
-        row, k = np.nonzero(high > low)
+        row, k = np.nonzero((high > low) & self._of_plane(0.5 * np.abs(low + high), np.abs(z)[:, None]))
         low, high = low[row, k][:, None], high[row, k][:, None]
         X, at = low + (high - low) * (0.5 + 0.5 * NODES), z[row][:, None]
         values = self.g.value(at - X if self.g.mirrored else X - at)
@@ -166,10 +195,16 @@ class _Plane:
         found[:, ~whole] = self._under_densities(weights[~whole], low[~whole], high[~whole])
         for panel in range(grid.shape[1] - 1):  # many have the same nodes
             same = np.flatnonzero(whole & (first == panel))
+            if not same.size:
+                continue
             x = grid[0, panel] + (grid[0, panel + 1] - grid[0, panel]) * (0.5 + 0.5 * NODES)
-            found[:, same] = product(density(x, self.sigma[:, None]), weights[same].T)
+            found[:, same] = product(density(x, self.sigma[:, None], self.wide), weights[same].T)
         sums[:, counts] = found
         return np.asarray(np.add.reduceat(sums, starts, axis=1))
+
+    def _of_plane(self, X: Floats, z: Floats) -> Any:
+        """whether what is at |X| and |z| is of this plane, of those that a void makes two"""
+        return (X >= np.maximum(self.wide, z)) if self.wide else (X <= np.maximum(self.least, z)) if self.least else True
 
     def _under_densities(self, weights: Floats, low: Floats, high: Floats) -> Floats:
         """Sums of weights at the nodes of each panel times the normal density there of each deviation sigma, which on short panels is a
@@ -183,7 +218,7 @@ class _Plane:
             left = left & ~here
             nodes = chebyshev(m) if m < NODES.size else NODES
             own = weights[here] if m == NODES.size else product(weights[here], polynomials(NODES, m) @ np.linalg.inv(polynomials(nodes, m)))
-            exponents = -0.5 * (low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2
+            exponents = -0.5 * ((low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2 - self.wide**2)
             bell = np.empty_like(exponents)
             for j, sigma in enumerate(self.sigma):
                 np.exp(np.multiply(exponents, sigma**-2.0, out=bell), out=bell)
@@ -191,39 +226,50 @@ class _Plane:
         return out / (math.sqrt(2.0 * math.pi) * self.sigma[:, None])
 
 
-def mean_of(f: Real, breaks: tuple[float, ...], v: Floats) -> Floats:
-    """E f(u) at each variance."""
+def mean_of(f: Real, breaks: tuple[float, ...], v: Floats, void: float = 0.0) -> Floats:
+    """E f(u) at each variance; of f that is 0 up to a distance from 0 over e^{-void^2/2v}."""
     s = np.sqrt(v)[:, None]
-    inner = np.array(breaks) / s
-    if not (inner[:, 0].max() <= -REACH and inner[:, -1].min() >= REACH):
+    inner, least = np.array(breaks) / s, void / s
+    reach, farthest = np.hypot(REACH, least), np.hypot(FARTHEST, least)
+    if not ((inner[:, :1] <= -reach).all() and (inner[:, -1:] >= reach).all()):
         raise Impossible("the variance is too large")
-    far_left, far_right = np.maximum(inner[:, :1], -FARTHEST), np.minimum(inner[:, -1:], FARTHEST)
-    grid = np.tile(np.arange(-FARTHEST, FARTHEST + 1.0, 2.0), (v.size, 1))
-    bounds = np.sort(np.clip(np.concatenate([inner, grid], axis=1), far_left, far_right), axis=1)
+    far_left, far_right = np.maximum(inner[:, :1], -farthest), np.minimum(inner[:, -1:], farthest)
+    steps = least + np.minimum(2.0, STEEPEST / np.maximum(least, 1.0)) * np.arange(FARTHEST / 2.0 + 1.0)
+    bounds = np.sort(np.clip(np.concatenate([inner, -steps, steps], axis=1), far_left, far_right), axis=1)
     low, length = bounds[:, :-1, None], np.diff(bounds, axis=1)[:, :, None]
     z = low + length * (0.5 + 0.5 * NODES)
-    weights = 0.5 * length * WEIGHTS * density(z, 1.0)
+    beyond = np.abs(low + 0.5 * length) >= least[:, :, None]
+    weights = np.where(beyond, 0.5 * length * WEIGHTS * density(np.where(beyond, z, least[:, :, None]), 1.0, least[:, :, None]), 0.0)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(weights > 0.0, weights * f(s[:, :, None] * z), 0.0).sum(axis=(1, 2)))
 
 
-def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float) -> tuple[float, float, float, float]:
-    r"""E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u) at a correlation |c| <= 0.8, by another method: the sum of
-    c^n a_n^2 over the Hermite coefficients a_n of f."""
-    inner = np.array([b / math.sqrt(v) for b in breaks])
-    ends = np.unique([*np.arange(-HERMITE, HERMITE + 1.0), *inner[np.abs(inner) < HERMITE]])
+def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float, void: float = 0.0) -> tuple[float, float, float, float]:
+    r"""E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u) at a correlation |c| <= 0.8, over e^{-void^2/2v}, by another
+    method: the sum of c^n a_n^2 over the Hermite coefficients a_n of f."""
+    inner, least = np.array([b / math.sqrt(v) for b in breaks]), void / math.sqrt(v)
+    steps = least + min(1.0, HERMITE / max(least, 1.0)) * np.arange(HERMITE + 1.0)
+    ends = np.unique([*-steps, *steps, *inner[np.abs(inner) < steps[-1]]])
     z = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)).ravel()
-    weights, root = (0.5 * np.diff(ends)[:, None] * WEIGHTS).ravel(), np.exp(-0.25 * z * z)
-    values = f(math.sqrt(v) * z) * weights * root / math.sqrt(2.0 * math.pi)
-    mean = float(values @ root)
-    left = f(math.sqrt(v) * z) - mean
-    variance = float((left**2 * weights * root**2).sum()) / math.sqrt(2.0 * math.pi)
+    weights = (0.5 * np.diff(ends)[:, None] * WEIGHTS).ravel() / math.sqrt(2.0 * math.pi)
+    z, weights = z[np.abs(z) >= least], weights[np.abs(z) >= least]
+    root, lifted, values = np.exp(-0.25 * z * z), np.exp(-0.25 * (z * z - least * least)), f(math.sqrt(v) * z)
+    mean = float((values * weights * lifted) @ root)
+    variance = float(((values - mean) ** 2 * weights * lifted**2).sum())
+    if void:  # where the function is 0 it is less than its mean, which is over the root of the same
+        variance = float((values**2 * weights * lifted**2).sum()) - mean**2
+    values = values * weights * lifted
     before, now, product, power = root, z * root, 0.0, c
     for n in range(1, TERMS):
         product += power * float(values @ now) ** 2
         before, now = now, (z * now - math.sqrt(n) * before) / math.sqrt(n + 1.0)
         power *= c
     return mean**2 + product, variance - product, mean**2 + variance, variance
+
+
+def _step(s: Any, least: float) -> Any:
+    """the length of panels under the density of that deviation, at that distance from 0"""
+    return LONGEST * s if least == 0.0 else np.minimum(LONGEST * s, STEEPEST / least * s**2)
 
 
 def _legendre_sums(t: Floats, weights: Floats) -> Floats:

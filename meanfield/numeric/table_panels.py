@@ -27,6 +27,7 @@ from meanfield.gaussian.shape_rows import (
     per_period,
     right_of,
     sharp_of,
+    voids_of,
 )
 from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
@@ -34,11 +35,11 @@ from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_s
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, PANELS, RATE
-from meanfield.numeric.piecewise import Pieces, mean_of, pair_of
+from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of, pair_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.tables import blank
-from meanfield.numeric.tabulation import Function, far_panel, gap_panel, mean_panel, pair_panel
+from meanfield.numeric.tabulation import Function, far_panel, gap_panel, mean_panel, pair_panel, variances
 
 __all__ = ["Impossible", "Panels"]
 
@@ -51,6 +52,8 @@ AGREED, ROUNDED = 1e-12, 1e-15
 MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1)
 #: periods of a function on either side of those that its row has
 FURTHER = 32
+#: exponents of what no double is
+NOTHING = 800.0
 #: 1 - c at which a gap is what its jumps bring
 CLOSE = 1e-60
 #: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
@@ -69,23 +72,25 @@ class Panels:
         if entry >= HOME:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
+        if self._rate(entry) > NOTHING * float(variances(k).max()):
+            return np.zeros(1 + lookup.X_TERMS) if part == 0 else np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
         if k == FIRST:
             self._check_near(of_slope=entry >= GAP)
         if part == 0:
-            return mean_panel(_Integrand.of(self.f).means, k)[0]
+            return mean_panel(lambda v: _Integrand.of(self.f).means(v, self._rate(entry)), k)[0]
         mirrored = part in MIRRORED
         if entry < GAP:
-            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored), k)
+            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored, self._rate(entry)), k)
         elif self.slope is None:
             raise Impossible("no slope")
         elif entry >= JUMP:
             return self._of_jumps(k, alone=self._is_divided(k))
         elif self._jumps and mirrored:
-            coefficients = gap_panel(self._jumping(mirrored=True), k)[0]
-        elif self._jumps and not self._is_divided(k):
+            coefficients = gap_panel(self._jumping(mirrored=True, taken=self._rate(entry)), k)[0]
+        elif self._jumps and (self._is_faint(k) or not self._is_divided(k)):
             return np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
         else:
-            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored), k)
+            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored, self._rate(entry)), k)
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
@@ -99,12 +104,26 @@ class Panels:
     @property
     def rate(self) -> float:
         """k^2/2 for the jump next to 0, -1 where there is none"""
-        return self._jumping().rate if self._jumps and self.slope is not None else -1.0
+        return min(0.5 * place**2 for place, _ in self._jumps) if self._jumps and self.slope is not None else -1.0
 
-    def _jumping(self, mirrored: bool = False, scaled: bool = False, alone: bool = False) -> Jumping:
+    @cached_property
+    def voids(self) -> tuple[float, float, float]:
+        """k^2/2 for the distance from 0 up to which the function is 0, and the same of what gaps are made of, at c >= 0 but for jumps"""
+        slope = 0.0 if self.slope is None else _Integrand.of(self.slope).rate
+        return _Integrand.of(self.f).rate, slope, min(slope, self.rate) if self._jumps and self.slope is not None else slope
+
+    def _rate(self, entry: int) -> float:
+        """that of an entry"""
+        return self.rate if entry >= JUMP else self.voids[max(0, entry // PANELS - 2)]
+
+    def _jumping(self, mirrored: bool = False, scaled: bool = False, alone: bool = False, taken: float = 0.0) -> Jumping:
         assert self.slope is not None
         places, sizes = zip(*self._jumps, strict=True)
-        return Jumping(_Integrand.of(self.slope).pieces(mirrored=False), places, sizes, mirrored, scaled, alone)
+        return Jumping(_Integrand.of(self.slope).pieces(False, self.voids[1]), places, sizes, mirrored, scaled, alone, taken)
+
+    def _is_faint(self, k: int) -> bool:
+        """whether a gap less what its jumps bring is no part of it"""
+        return self.voids[1] - self.rate > FALLEN * float(variances(k).max())
 
     def _is_divided(self, k: int) -> bool:
         """whether a gap has a part that jumps bring, and not all of it is in the place of that, where these cancel what there is beside"""
@@ -167,10 +186,13 @@ class Panels:
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
-        product, gap, second, variance = pair_of(f.value, f.breaks, v, 1.0 - d / v)
+        product, gap, second, variance = np.array(pair_of(f.value, f.breaks, v, 1.0 - d / v, math.sqrt(2.0 * f.rate))) * math.exp(
+            (self._rate(entry) - f.rate) / v
+        )
         if entry >= GAP and self._jumps and not mirrored:  # of both parts
-            table[RATE] = self.rate
-            _, steady, *_ = pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v)
+            table[RATE] = 0.0  # all is over what it falls by
+            _, steady, *_ = pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v, math.sqrt(2.0 * self.voids[1]))
+            steady *= math.exp((self._rate(entry) - self.voids[1]) / v)
         if entry < GAP:
             found, true, allowed = lookup.cross_in(table, v, d, 2.0 * v - d, scratch, lookup.SCRATCH), product, AGREED * second
         else:
@@ -187,12 +209,12 @@ class Panels:
 
     def _without_jumps(self, x: Floats) -> Floats:
         """the function less its jumps"""
-        steps = sum(size * (x > place) for place, size in self._jumps)
-        return np.asarray(_Integrand.of(self.f).value(x) - steps)
+        steps = sum(size * ((x > place) - float(place < 0.0)) for place, size in self._jumps)
+        return np.asarray(_Integrand.of(self.f).value(x) - steps)  # what it is at 0
 
     def _verify_limit(self, found: float, v: float) -> None:
         """what is left of a gap next to c = 1, where the function jumps, by its jumps"""
-        limit = self._jumping().limit(v)
+        limit = self._jumping(scaled=True).limit(v)
         if not abs(found - limit) <= AGREED * limit:
             raise Impossible(f"next to c = 1 the table says {found}, the jumps {limit}")
 
@@ -229,21 +251,28 @@ class _Integrand:
         terms = np.flatnonzero(np.abs(right_of(self.row)) + np.abs(left_of(self.row)))
         return int(terms[0]) if terms.size and self.row[RADIUS] ** 2 > lookup.LOW else -1
 
-    def means(self, v: Floats) -> Floats:
-        """E g(u) at each variance"""
+    @cached_property
+    def rate(self) -> float:
+        """k^2/2 for the distance from 0 up to which it is 0; of what is 0 everywhere too"""
+        voids = voids_of(self.row).reshape(-1, 2)
+        found = min((min(-low, high) for low, high in voids.tolist() if low < 0.0 < high), default=0.0)
+        return 0.5 * found**2 if found < math.inf else 0.0
+
+    def means(self, v: Floats, rate: float = 0.0) -> Floats:
+        """E g(u) at each variance, over e^{-rate/v}"""
         if self.row[PARITY] < 0.0:
             return np.zeros(v.size)
-        if math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
+        if rate == 0.0 and math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
             return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
-        return mean_of(self.value, self.breaks, v)
+        return mean_of(self.value, self.breaks, v, math.sqrt(2.0 * rate))
 
-    def pieces(self, mirrored: bool) -> Pieces:
+    def pieces(self, mirrored: bool, rate: float = 0.0) -> Pieces:
         breaks, sharp = self._places
         kinks = breaks[sharp > 0.0]
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
-        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored)
+        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored, math.sqrt(2.0 * rate))
 
-    def ways(self, mirrored: bool) -> Iterator[Function]:
+    def ways(self, mirrored: bool, rate: float) -> Iterator[Function]:
         """What panels can be made of, the cheapest first"""
         if self.row[SMOOTH]:
             d, growth = self.row[[WIDTH, GROWTH]].tolist()
@@ -251,7 +280,7 @@ class _Integrand:
             found = power_and_sides(self.g)
             if found is not None and found[0] == 0:
                 yield Stepped(self.value, d, found[1], found[2], mirrored)
-        yield self.pieces(mirrored)
+        yield self.pieces(mirrored, rate)
 
     @cached_property
     def support(self) -> float:

@@ -15,7 +15,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, PANELS, RATE
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, PANELS, RATE, VOID
 from meanfield.numeric.threads import renewed_by_forks
 
 __all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
@@ -95,6 +95,7 @@ class Table:
         try:
             made = Panels(self.f, self.slope)
             numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
+            numbers[VOID : VOID + 3] = made.voids
             with np.errstate(all="ignore"):  # no panel is made of what is no number
                 coefficients = made.coefficients(entry)
         except (Impossible, ValueError):

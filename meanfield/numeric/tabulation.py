@@ -60,7 +60,7 @@ NEAR_TERMS = 4
 #: power of the variance by which a moment rises over a panel that is left in it, at most
 RISING = 1.5
 #: where in y that is looked at
-_HALF = np.array([0.5])
+_HALF, _CLOSE = np.array([0.5]), np.array([2.0**-8])
 #: what panels are made of
 Function = Smooth | Stepped | Pieces | Jumping
 
@@ -96,7 +96,7 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, f
     panel about 4^k; and their relative error."""
     power, cut = _parts(g, k, tolerance)
     parts = [values for _, values in cut]
-    return _packed(power, parts, [max(map(_most, parts))] * len(parts))
+    return _packed(power, parts, [max(_foreseen(g, k, power), *map(_most, parts))] * len(parts))
 
 
 def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
@@ -158,7 +158,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
     and its values there: those of a derivative serve its own table and that of gaps"""
     parts: list[tuple[tuple[float, float], Floats]] = []
     power, products = _products(g, k) if k > FIRST else _near_products(g)
-    high, largest = 1.0, 0.0
+    high, largest = 1.0, _foreseen(g, k, power)
     narrow = STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
@@ -170,7 +170,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
             if isinstance(g, Jumping) and g.scaled:  # y W may fall far towards 0, and a gap keeps its digits there
                 if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
                     continue
-                scale = _most(values)
+                scale = max(_foreseen(g, k, power), _most(values))
             try:
                 _error(_coefficients(values), scale, tolerance if low == 0.0 else UNCUT * tolerance, uncut=low > 0.0)
             except Impossible:
@@ -186,10 +186,26 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
     raise Impossible("the correlation takes too many parts")
 
 
+@lru_cache(maxsize=16)
+def _foreseen(g: Function, k: int, power: int) -> float:
+    """Of a function that is 0 about 0, whose moments fall fast as y rises, what errors on the way down count against: no more than a gap,
+    and than a second moment."""
+    if not _is_void(g):
+        return 0.0
+    y = 2.0 ** -np.arange(0.5, CUTS)
+    found = np.abs(replace(g, mirrored=False).products(variances(k))(y)) * y ** (1.0 if isinstance(g, Jumping) else 2.0)
+    return float((found.max(axis=1) / variances(k) ** power).min())
+
+
+def _is_void(g: Function) -> bool:
+    return (g.slope.void if isinstance(g, Jumping) else g.void if isinstance(g, Pieces) else 0.0) > 0.0
+
+
 def _products(g: Function, k: int) -> tuple[int, Products]:
     """the power of v that E g(u) g(v) is nearest to over a panel, and what maps y to it over that"""
     found, v = g.products(variances(k)), variances(k)
-    power = _power(found(_HALF)[:, 0], v, k)
+    near = replace(g, mirrored=False).products(v)(_CLOSE) if _is_void(g) else found(_HALF)
+    power = _power(near[:, 0], v, k)
     over = (v ** -float(power))[:, None]
 
     def products(y: Floats, some: slice = slice(None)) -> Floats:

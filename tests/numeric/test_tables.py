@@ -433,6 +433,38 @@ def test_waves_beside_other_functions_run_from_tables(f: sp.Expr, monkeypatch: p
         assert np.allclose(a, b, rtol=1e-13, atol=1e-14)
 
 
+HALF = sp.Rational(1, 2)
+VOIDS = {
+    "soft": sp.Max(0, mf.x - HALF) - sp.Max(0, -mf.x - HALF),
+    "hard": mf.x * (sp.Heaviside(mf.x - HALF, 0) + sp.Heaviside(-mf.x - HALF, 0)),
+    "one side": sp.Max(0, mf.x - 1) / 2 + sp.Max(0, mf.x - 2),
+    "uneven": sp.Heaviside(mf.x - HALF, 0) * sp.tanh(mf.x) + sp.Max(0, -mf.x - 2),
+    "a step and a kink": sp.Heaviside(mf.x - HALF, 0) + sp.Max(0, mf.x - 1),
+}
+
+
+@pytest.mark.parametrize("name", VOIDS)
+def test_what_is_0_about_0_is_tabulated_at_small_variances(name: str) -> None:
+    """where all there is to a moment is e^{-k^2/2v}: relative to itself, as that is the gap a layer leaves"""
+    f = VOIDS[name]
+    phi, k = mf.Activation(f), 1.0 if name == "one side" else 0.5
+    table, square = Table(f, regular(f)), Table(f**2, None)
+    for exponent in (0.6, 3.0, 11.0, 30.0):
+        v = 0.5 * k**2 / exponent
+        assert read(square, "mean", v, 0.0) == pytest.approx(mf.evaluate(phi.second_moment(mf.q), q=v), rel=1e-13)
+        for e in (1e-12, 0.02, 0.7, 1.3, 1.99):
+            true = float(mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * e))
+            assert read(table, "gap", v, v * e) == pytest.approx(true, rel=1e-12), (exponent, e)
+
+
+def test_variances_that_vanish_behind_a_void_leave_nothing() -> None:
+    """e^{-k^2/2v} is no double, and neither is what is over it"""
+    f = VOIDS["soft"]
+    table = Table(f**2, None)
+    for v in (1e-5, 1e-30, 1e-300):
+        assert read(table, "mean", v, 0.0) == 0.0
+
+
 def test_kinks_without_end_are_tabulated_at_variances_of_many_periods() -> None:
     """between 160 and 320 panels, each end of which many pairs of kinks share"""
     f = mf.x + sp.Abs(sp.sin(mf.x))
