@@ -29,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
 from meanfield.numeric.matrices import product
 
-__all__ = ["FALLEN", "Pieces", "mean_of", "pair_of"]
+__all__ = ["FALLEN", "SLIGHT", "Pieces", "mean_of", "pair_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -204,7 +204,7 @@ class _Plane:
 
     def _of_plane(self, X: Floats, z: Floats) -> Any:
         """whether what is at |X| and |z| is of this plane, of those that a void makes two"""
-        return (X >= np.maximum(self.wide, z)) if self.wide else (X <= np.maximum(self.least, z)) if self.least else True
+        return (np.maximum(self.wide, z) <= X) if self.wide else (np.maximum(self.least, z) >= X) if self.least else True
 
     def _under_densities(self, weights: Floats, low: Floats, high: Floats) -> Floats:
         """Sums of weights at the nodes of each panel times the normal density there of each deviation sigma, which on short panels is a

@@ -29,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Impossible, Products, chebyshev, polynomials, transform, wide_transform
 from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import FIRST, LOW, X_TERMS, Y_TERMS
-from meanfield.numeric.piecewise import Pieces
+from meanfield.numeric.piecewise import SLIGHT, Pieces
 from meanfield.numeric.smooth import Smooth
 from meanfield.numeric.stepped import Stepped
 
@@ -190,21 +190,23 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
 def _foreseen(g: Function, k: int, power: int) -> float:
     """Of a function that is 0 about 0, whose moments fall fast as y rises, what errors on the way down count against: no more than a gap,
     and than a second moment."""
-    if not _is_void(g):
+    if not _is_void(g, k):
         return 0.0
     y = 2.0 ** -np.arange(0.5, CUTS)
     found = np.abs(replace(g, mirrored=False).products(variances(k))(y)) * y ** (1.0 if isinstance(g, Jumping) else 2.0)
     return float((found.max(axis=1) / variances(k) ** power).min())
 
 
-def _is_void(g: Function) -> bool:
-    return (g.slope.void if isinstance(g, Jumping) else g.void if isinstance(g, Pieces) else 0.0) > 0.0
+def _is_void(g: Function, k: int) -> bool:
+    """whether a function is 0 as far as its variances, or some of them, reach"""
+    void = g.slope.void if isinstance(g, Jumping) else g.void if isinstance(g, Pieces) else 0.0
+    return 0.5 * void**2 >= SLIGHT * float(variances(k).min())
 
 
 def _products(g: Function, k: int) -> tuple[int, Products]:
     """the power of v that E g(u) g(v) is nearest to over a panel, and what maps y to it over that"""
     found, v = g.products(variances(k)), variances(k)
-    near = replace(g, mirrored=False).products(v)(_CLOSE) if _is_void(g) else found(_HALF)
+    near = replace(g, mirrored=False).products(v)(_CLOSE) if _is_void(g, k) else found(_HALF)
     power = _power(near[:, 0], v, k)
     over = (v ** -float(power))[:, None]
 
