@@ -69,7 +69,7 @@ class Deviations:
         return np.asarray(values.reshape(v.size, y.size))
 
 
-def density(z: Floats, s: Floats | float, void: float = 0.0) -> Floats:
+def density(z: Floats, s: Floats | float, void: Floats | float = 0.0) -> Floats:
     """Of a normal of deviation s, over e^{-void^2/2s^2}: at |z| >= void."""
     return np.asarray(np.exp(-0.5 * ((z / s) ** 2 - (void / s) ** 2)) / (math.sqrt(2.0 * math.pi) * s))
 

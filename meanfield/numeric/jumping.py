@@ -31,8 +31,8 @@ LONG = 3.0  # of a panel under the density of v given u, in its deviations
 class Jumping:
     """A function by its derivative between jumps, and where it jumps by how much.
 
-    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. It is over e^{-taken/v}, scaled with k^2/2 for the jump next to 0
-    for `taken`, and alone only the two sums that jumps bring.
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. What is made is over e^{-taken/v}; scaled, `taken` is that of the
+    jump next to 0, k^2/2; alone, there are only the two sums that jumps bring.
     """
 
     slope: Pieces
