@@ -31,15 +31,14 @@ LONG = 3.0  # of a panel under the density of v given u, in its deviations
 class Jumping:
     """A function by its derivative between jumps, and where it jumps by how much.
 
-    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. What is made is over e^{-taken/v}; scaled, `taken` is that of the
-    jump next to 0, k^2/2; alone, there are only the two sums that jumps bring.
+    Mirrored it stands for f(u) f(-v), whose correlation is the opposite. What is made is over e^{-taken/v}; alone, it is only the two
+    sums that jumps bring.
     """
 
     slope: Pieces
     places: tuple[float, ...]
     jumps: tuple[float, ...]
     mirrored: bool = False
-    scaled: bool = False
     alone: bool = False
     taken: float = 0.0
 
@@ -55,23 +54,13 @@ class Jumping:
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             own = v[some][:, None]
             sums = self._beside(own, y) + self._both(own, y)
-            return sums if between is None else y * between(y, some) * np.exp((self._taken - 0.5 * self.slope.void**2) / own) + sums
+            return sums if between is None else y * between(y, some) * np.exp((self.taken - 0.5 * self.slope.void**2) / own) + sums
 
         return at
 
-    @property
-    def rate(self) -> float:
-        """k^2/2 for the jump next to 0"""
-        return 0.5 * min(map(abs, self.places)) ** 2
-
-    @property
-    def _taken(self) -> float:
-        """the exponent that is taken out, times v"""
-        return self.rate if self.scaled else self.taken
-
     def limit(self, v: float) -> float:
         """What the jumps bring, over the root of v (v - p), as p goes to v."""
-        sizes = (j * j * math.exp((self._taken - 0.5 * k * k) / v) for k, j in zip(self.places, self.jumps, strict=True))
+        sizes = (j * j * math.exp((self.taken - 0.5 * k * k) / v) for k, j in zip(self.places, self.jumps, strict=True))
         return float(sum(sizes)) / (2**0.5 * math.pi * v)
 
     def _beside(self, v: Floats, y: Floats) -> Floats:
@@ -85,7 +74,7 @@ class Jumping:
             rows = panel_rows((np.array(self.slope.breaks) - mean[:, None]) / s[:, None], np.full(s.size, LONG))
             law = rows.law
             means = rows.sums(rows.under_density() * self.slope.value(mean[law] + s[law] * rows.z))
-            total += 2.0 * jump * np.exp((self._taken - 0.5 * place**2) / v) / np.sqrt(2.0 * math.pi * v) * means.reshape(shape)
+            total += 2.0 * jump * np.exp((self.taken - 0.5 * place**2) / v) / np.sqrt(2.0 * math.pi * v) * means.reshape(shape)
         return y * total
 
     def _both(self, v: Floats, y: Floats) -> Floats:
@@ -95,5 +84,5 @@ class Jumping:
         for a, j in zip(self.places, self.jumps, strict=True):
             for b, k in zip(self.places, self.jumps, strict=True):
                 apart = 0.5 * ((a - side * b) / y) ** 2
-                total += j * k * np.exp((self._taken - (apart + side * a * b) / across) / v)
+                total += j * k * np.exp((self.taken - (apart + side * a * b) / across) / v)
         return total / (2.0 * math.pi * v * np.sqrt(across))

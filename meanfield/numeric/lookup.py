@@ -18,7 +18,10 @@ h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has
 and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
 smooth function of 1/\sqrt r: one panel for all variances there are.
 
-Of f that is 0 up to a distance k of 0 all moments are tabulated over e^{-k^2/2v}, which at small v they all but are.
+E f'(u) f'(v) of f that jumps is 1/y times what is smooth in y, and tabulated so; c < 0 as for the others.
+
+Of f that is 0 up to a distance k of 0 all moments are tabulated over e^{-k^2/2v}, which at small v they all but are: as far down as that is
+1e-28 or so, beyond which rounding counts, and where it is 0.
 
 Of f that jumps by J_k at k, gaps at c >= 0 have two parts: that of f less its jumps, and what these bring, which over e^{-k^2/2v}, for the
 least |k|, and the root of v (v - p) is smooth in y too. Under wide Gaussians that is \kappa y/\sqrt v for a slope g that is constant far
@@ -49,9 +52,10 @@ __all__ = [
     "KEPT",
     "MEAN",
     "PANELS",
-    "RATE",
+    "JUMP_FALLS",
     "SCRATCH",
-    "VOID",
+    "SLOPES",
+    "FALLS",
     "WEIGHTS",
 ]
 
@@ -61,13 +65,13 @@ DISTANT = 2.0**25  # against what is near 0, and near against HIGH
 NEARBY = 2.0**20  # the same for what jumps bring
 X_TERMS, Y_TERMS = 20, 24
 #: where their parts of the directory begin; of two inputs, c >= 0 before c < 0; of jumps, c >= 0
-MEAN, CROSS, GAP, JUMP = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS
-HOME = 6 * PANELS  # where, for each of these parts, what is far out begins
-CENTRES = 6 * PANELS + 6  # where the centres of panels are
-EVEN = 7 * PANELS + 6  # whether the activation is even
-RATE = 7 * PANELS + 7  # k^2/2 for the jump next to 0, -1 where there is none
-VOID = 7 * PANELS + 8  # by what the parts fall: means and products, gaps at c >= 0 and at c < 0
-DIRECTORY = 7 * PANELS + 11
+MEAN, CROSS, GAP, JUMP, SLOPES = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS, 6.0 * PANELS
+HOME = 8 * PANELS  # where, for each of these parts, what is far out begins
+CENTRES = 8 * PANELS + 8  # where the centres of panels are
+EVEN = 9 * PANELS + 8  # whether the activation is even
+JUMP_FALLS = 9 * PANELS + 9  # k^2/2 for the jump next to 0, -1 where there is none
+FALLS = 9 * PANELS + 10  # k^2/2 for where the function, its derivative between jumps, and that with them are 0
+DIRECTORY = 9 * PANELS + 13
 ROW = Y_TERMS + 2
 SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
@@ -148,7 +152,7 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
         if at == 0:
             return math.nan
         if v <= HIGH:
-            kept[1] = raised(dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2]), table[at], table[VOID], v, scratch)
+            kept[1] = raised(dot(table[at + 1 : at + 1 + X_TERMS], scratch[2 : X_TERMS + 2]), table[at], table[FALLS], v, scratch)
         else:
             root = math.sqrt(v / HIGH)
             scratch[0] = scratch[1] = 0.0  # no panel's
@@ -159,22 +163,24 @@ def mean_in(table: np.ndarray, v: float, scratch: np.ndarray, own: float) -> flo
     return float(kept[1])
 
 
-def raised(value: float, power: float, rate: float, v: float, scratch: np.ndarray) -> float:
-    """The value times the power of v, of its root below the panels, that it is over in the panel of scratch, and times e^{-rate/v}"""
+def raised(value: float, power: float, fall: float, v: float, scratch: np.ndarray) -> float:
+    """The value times the power of v, of its root below the panels, that it is over in the panel of scratch, and times e^{-fall/v}"""
     factor = math.sqrt(v) if scratch[1] == 1.0 else v
     while power > 0.0:
         value *= factor
         power -= 1.0
-    if rate > 0.0:
-        value *= math.exp(-rate / v)
+    if fall > 0.0:
+        value *= math.exp(-fall / v)
     return float(value)
 
 
-def rate_of(table: np.ndarray, part: float) -> float:
-    """By what a part falls as the variance does: what jumps bring has its own rate"""
+def fall_of(table: np.ndarray, part: float) -> float:
+    """What a part falls by as the variance does: what jumps bring says so itself"""
     if part < GAP:
-        return float(table[VOID])
-    return float(table[VOID + 1] if part == GAP else (table[VOID + 2] if part < JUMP else 0.0))
+        return float(table[FALLS])
+    if part == JUMP:
+        return 0.0
+    return float(table[FALLS + 1] if part == GAP else table[FALLS + 2])
 
 
 def summed(table: np.ndarray, at: int, polynomials: np.ndarray, row: np.ndarray) -> None:
@@ -267,7 +273,7 @@ def pair_within(table: np.ndarray, part: float, v: float, near: float, scratch: 
         kept[0] = v
         kept[1] = at
         summed(table, at, scratch[2 : X_TERMS + 2], row)
-    return raised(series_in_fours(row, t), table[panel], rate_of(table, part), v, scratch)
+    return raised(series_in_fours(row, t), table[panel], fall_of(table, part), v, scratch)
 
 
 def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.ndarray, own: float) -> float:
@@ -279,7 +285,7 @@ def cross_in(table: np.ndarray, v: float, d: float, total: float, scratch: np.nd
 
 def jumps_scale(table: np.ndarray, v: float, d: float) -> float:
     """What that is tabulated over which jumps bring to a gap"""
-    return math.exp(-float(table[RATE]) / v) * math.sqrt(v) * math.sqrt(d)
+    return math.exp(-float(table[JUMP_FALLS]) / v) * math.sqrt(v) * math.sqrt(d)
 
 
 def jumps_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
@@ -301,8 +307,16 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
         d = 2.0 * v - d
     if d <= v:
         gap = d * pair_in(table, GAP, v, d, scratch, own)
-        return gap if table[RATE] < 0.0 else gap + jumps_in(table, v, d, scratch, own)
+        return gap if table[JUMP_FALLS] < 0.0 else gap + jumps_in(table, v, d, scratch, own)
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
+
+
+def slopes_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
+    """E f'(u) f'(v) of f that jumps; that of opposite inputs may be finite, and is left to quadrature"""
+    near = d if d <= v else 2.0 * v - d
+    if near <= 0.0:
+        return math.inf if d <= 0.0 else math.nan
+    return pair_in(table, SLOPES if d <= v else SLOPES + PANELS, v, near, scratch, own) * math.sqrt(v) / math.sqrt(near)
 
 
 def weight(coefficients: np.ndarray) -> float:
@@ -322,7 +336,15 @@ def slope_weight(table: np.ndarray, part: float, v: float, near: float, scratch:
     if panel == 0:
         return math.nan
     at, _ = part_of(table, panel + 1, X_TERMS * Y_TERMS, math.sqrt(near / v))
-    return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], rate_of(table, part), v, scratch)
+    return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], fall_of(table, part), v, scratch)
+
+
+def slopes_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
+    """What E f'(u) f'(v) of f that jumps is rounded on the scale of: what it is at |c|"""
+    near = d if d <= v else 2.0 * v - d
+    if near <= 0.0:
+        return math.inf
+    return slope_weight(table, SLOPES, v, near, scratch) * math.sqrt(v) / math.sqrt(near)
 
 
 def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
@@ -331,7 +353,7 @@ def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> fl
         d = 2.0 * v - d
     if d <= v:
         size = d * slope_weight(table, GAP, v, d, scratch)
-        return size if table[RATE] < 0.0 else size + jumps_scale(table, v, d) * slope_weight(table, JUMP, v, d, scratch)
+        return size if table[JUMP_FALLS] < 0.0 else size + jumps_scale(table, v, d) * slope_weight(table, JUMP, v, d, scratch)
     return d * slope_weight(table, GAP + PANELS, v, 2.0 * v - d, scratch)
 
 
@@ -352,15 +374,16 @@ CONSTANTS = (
     "CROSS",
     "GAP",
     "JUMP",
+    "SLOPES",
     "EVEN",
-    "RATE",
-    "VOID",
+    "JUMP_FALLS",
+    "FALLS",
 )
 FUNCTIONS = (
-    *(fill, locate, entry_of, panel_of, home_of, dot, raised, rate_of, mean_in),
-    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in),
+    *(fill, locate, entry_of, panel_of, home_of, dot, raised, fall_of, mean_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in, slopes_in),
 )
-WEIGHTS = (weight, slope_weight, gap_weight)
+WEIGHTS = (weight, slope_weight, gap_weight, slopes_weight)
 
 #: what takes the place of a function of `quadrature`
 CALLS = {
@@ -368,4 +391,6 @@ CALLS = {
     "cross": "def {name}(table, scratch, mu, q, delta, total):\n    return cross_in(table, q, delta, total, scratch, {own})\n",
     "gap": "def {name}(table, slope, scratch, q, delta):\n    return gap_in(table, q, delta, scratch, {own})\n",
     "gapweight": "def {name}(table, slope, scratch, q, delta):\n    return gap_weight(table, q, delta, scratch)\n",
+    "slopes": "def {name}(table, slope, scratch, q, delta):\n    return slopes_in(table, q, delta, scratch, {own})\n",
+    "slopesweight": "def {name}(table, slope, scratch, q, delta):\n    return slopes_weight(table, q, delta, scratch)\n",
 }

@@ -29,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
 from meanfield.numeric.matrices import product
 
-__all__ = ["FALLEN", "SLIGHT", "Pieces", "mean_of", "pair_of"]
+__all__ = ["FALLEN", "Pieces", "mean_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -46,7 +46,6 @@ RESOLVED = 1e-14  # of the largest inner mean
 SAME = 1e-12  # of the distance of two breaks
 BATCH = 1 << 15  # panels of inner means at a time, roughly: what they take of memory does not grow with how many there are
 NOTHING = 1e-40  # of the largest product: where all of a panel is less, its integral is no part of a mean
-HERMITE, TERMS = 14.0, 160  # deviations kept of Hermite functions, and how many: 0.8^160 = 3e-16
 FEWER = (6, 10)  # nodes of a density over short panels
 NODES, WEIGHTS = legendre_rule(20)
 LEGENDRE = np.polynomial.legendre.legvander(NODES, NODES.size - 1)
@@ -68,16 +67,18 @@ class Pieces:
     mirrored: bool = False
     void: float = 0.0
 
+    def void_counts(self, v: Floats) -> bool:
+        """Whether it is 0 as far as these variances, or some of them, reach."""
+        return 0.5 * self.void**2 >= SLIGHT * float(v.min())
+
     def products(self, v: Floats) -> Products:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y, over e^{-void^2/2v}."""
-        if self.void == 0.0:
-            return _Plane(self, v).at
         rate = 0.5 * self.void**2 / v[:, None]
-        if rate.max() < SLIGHT:
+        if not self.void_counts(v):
             whole = _Plane(self, v)
-            return lambda y, some=slice(None): whole.at(y, some) * np.exp(rate[some])
-        near = _Plane(self, v, wide=self.void)
-        far = _Plane(self, v, narrow=self.void) if rate.min() < FALLEN else None
+            return whole.at if self.void == 0.0 else lambda y, some=slice(None): whole.at(y, some) * np.exp(rate[some])
+        near = _Plane(self, v, wide_from=self.void)
+        far = _Plane(self, v, narrow_from=self.void) if rate.min() < FALLEN else None
 
         def at(y: Floats, some: slice = slice(None)) -> Floats:
             found = near.at(y, some) * np.exp(rate[some] * (1.0 - 2.0 / (2.0 - y * y)))
@@ -90,11 +91,11 @@ class _Plane:
     """The inner mean over a range of variances, of what is beyond a distance from 0 of the wide or of the narrow variable, whose density
     is over what it is there."""
 
-    def __init__(self, g: Pieces, v: Floats, wide: float = 0.0, narrow: float = 0.0) -> None:
-        self.g, self.deviations, self.wide, self.least = g, Deviations(v), wide, narrow
+    def __init__(self, g: Pieces, v: Floats, wide_from: float = 0.0, narrow_from: float = 0.0) -> None:
+        self.g, self.deviations, self.wide_from, self.narrow_from = g, Deviations(v), wide_from, narrow_from
         self.sigma, self.narrow = self.deviations.sigma, self.deviations.narrow
-        self.window = math.hypot(REACH * float(self.sigma.max()), wide)
-        self.far = math.hypot(REACH * self.narrow, narrow)
+        self.window = math.hypot(REACH * float(self.sigma.max()), wide_from)
+        self.far = math.hypot(REACH * self.narrow, narrow_from)
         self.grid = self._grid()
         reached = self.window + self.far
         if not -g.breaks[0] >= reached <= g.breaks[-1] or 2.0 * g.growth * float(self.sigma.max()) > 1.0:
@@ -107,9 +108,9 @@ class _Plane:
 
     def _grid(self) -> Floats:
         """ends of panels of the wide variable, along none of which its density falls too far"""
-        count = math.ceil((self.window - self.wide) / _step(float(self.sigma.min()), self.wide))
-        beyond = self.wide + (self.window - self.wide) / count * np.arange(count + 1.0)
-        return beyond if self.g.mirrored else np.concatenate([-beyond[::-1], beyond[1:] if self.wide == 0.0 else beyond])
+        count = math.ceil((self.window - self.wide_from) / _step(float(self.sigma.min()), self.wide_from))
+        beyond = self.wide_from + (self.window - self.wide_from) / count * np.arange(count + 1.0)
+        return beyond if self.g.mirrored else np.concatenate([-beyond[::-1], beyond[1:] if self.wide_from == 0.0 else beyond])
 
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
@@ -117,16 +118,16 @@ class _Plane:
 
     def _outer(self, s: Floats) -> Floats:
         """the mean over z of each deviation s, of Legendre polynomials on each panel"""
-        steps = self.least + _step(s[:, None], self.least) * np.arange(5.0)
+        steps = self.narrow_from + _step(s[:, None], self.narrow_from) * np.arange(5.0)
         ends = np.sort(np.concatenate([np.tile(self.ends, (s.size, 1)), -steps, steps], axis=1), axis=1)
         low, high = ends[:, :-1], ends[:, 1:]
-        reach = np.hypot(REACH * s[:, None], self.least)
+        reach = np.hypot(REACH * s[:, None], self.narrow_from)
         within = (high > low) & (high > -reach) & (low < reach) & (low >= self.ends[0]) & (high <= self.ends[-1])
-        row, k = np.nonzero(within & (np.maximum(low, -high) >= self.least if self.least else True))
+        row, k = np.nonzero(within & (np.maximum(low, -high) >= self.narrow_from if self.narrow_from else True))
         low, high = low[row, k], high[row, k]
         panel = np.searchsorted(self.ends, 0.5 * (low + high)) - 1
         z = low[:, None] + (high - low)[:, None] * (0.5 + 0.5 * NODES)
-        weights = 0.5 * (high - low)[:, None] * WEIGHTS * density(z, s[row][:, None], self.least)
+        weights = 0.5 * (high - low)[:, None] * WEIGHTS * density(z, s[row][:, None], self.narrow_from)
         start, length = self.ends[panel][:, None], np.diff(self.ends)[panel][:, None]
         sums = _legendre_sums(2.0 * (z - start) / length - 1.0, weights)
         out = np.zeros((s.size, self.ends.size - 1, NODES.size))
@@ -137,15 +138,15 @@ class _Plane:
         """ends of panels in z that resolve the inner mean, and its coefficients: in sigma^2, panel and z"""
         far, sign = self.far, 1.0 if self.g.mirrored else -1.0
         meetings = self._apart(np.append(0.5 * np.add.outer(self.g.kinks, sign * np.array(self.g.kinks)).ravel(), 0.0)).tolist()
-        first = -far if self.g.mirrored else self.least
+        first = -far if self.g.mirrored else self.narrow_from
         count = max(1, math.ceil(math.log(2.0 * far / self.g.d, GRADED)))
         lengths = far * GRADED ** -np.arange(1.0, count + 1.0)
         steps = [side * far * part for side in (-1.0, 1.0) for part in GAUSSIAN]
         steps += [m + side * length for m in meetings for side in (-1.0, 1.0) for length in lengths.tolist()]
-        ends = np.unique([first, *(m for m in (*meetings, *steps, -self.least, self.least) if first < m < far), far])
+        ends = np.unique([first, *(m for m in (*meetings, *steps, -self.narrow_from, self.narrow_from) if first < m < far), far])
         todo = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
         done: dict[tuple[float, float], Floats] = {}
-        largest, resolved = 0.0, RESOLVED + 2.0**-52 * (self.wide / float(self.sigma.min())) ** 2  # a rounded X
+        largest, resolved = 0.0, RESOLVED + 2.0**-52 * (self.wide_from / float(self.sigma.min())) ** 2  # a rounded X
         while todo:
             if len(done) + len(todo) > MOST:
                 raise Impossible("the inner mean varies too fast")
@@ -156,7 +157,7 @@ class _Plane:
             series = product(values, TO_LEGENDRE.T).reshape(self.sigma.size, len(todo), NODES.size)
             largest = max(largest, float(np.abs(series).max()))
             nearest = np.abs(bounds).min(axis=1) * (bounds.prod(axis=1) > 0.0)
-            allowed = resolved * largest * np.exp(0.5 * (nearest**2 - self.least**2) / self.narrow**2)
+            allowed = resolved * largest * np.exp(0.5 * (nearest**2 - self.narrow_from**2) / self.narrow**2)
             fine = np.abs(series[:, :, -3:]).max(axis=(0, 2)) <= allowed
             done |= {ends: series[:, k] for k, ends in enumerate(todo) if fine[k]}
             todo = [part for k, (a, b) in enumerate(todo) if not fine[k] for part in ((a, 0.5 * (a + b)), (0.5 * (a + b), b))]
@@ -198,13 +199,15 @@ class _Plane:
             if not same.size:
                 continue
             x = grid[0, panel] + (grid[0, panel + 1] - grid[0, panel]) * (0.5 + 0.5 * NODES)
-            found[:, same] = product(density(x, self.sigma[:, None], self.wide), weights[same].T)
+            found[:, same] = product(density(x, self.sigma[:, None], self.wide_from), weights[same].T)
         sums[:, counts] = found
         return np.asarray(np.add.reduceat(sums, starts, axis=1))
 
-    def _of_plane(self, X: Floats, z: Floats) -> Any:
+    def _of_plane(self, X: Floats, z: Floats) -> NDArray[np.bool_]:
         """whether what is at |X| and |z| is of this plane, of those that a void makes two"""
-        return (np.maximum(self.wide, z) <= X) if self.wide else (np.maximum(self.least, z) >= X) if self.least else True
+        if self.narrow_from:
+            return np.asarray(np.maximum(self.narrow_from, z) >= X)
+        return np.asarray((np.maximum(self.wide_from, z) <= X) | (self.wide_from == 0.0))
 
     def _under_densities(self, weights: Floats, low: Floats, high: Floats) -> Floats:
         """Sums of weights at the nodes of each panel times the normal density there of each deviation sigma, which on short panels is a
@@ -218,7 +221,7 @@ class _Plane:
             left = left & ~here
             nodes = chebyshev(m) if m < NODES.size else NODES
             own = weights[here] if m == NODES.size else product(weights[here], polynomials(NODES, m) @ np.linalg.inv(polynomials(nodes, m)))
-            exponents = -0.5 * ((low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2 - self.wide**2)
+            exponents = -0.5 * ((low[here] + (high - low)[here] * (0.5 + 0.5 * nodes)) ** 2 - self.wide_from**2)
             bell = np.empty_like(exponents)
             for j, sigma in enumerate(self.sigma):
                 np.exp(np.multiply(exponents, sigma**-2.0, out=bell), out=bell)
@@ -242,29 +245,6 @@ def mean_of(f: Real, breaks: tuple[float, ...], v: Floats, void: float = 0.0) ->
     weights = np.where(beyond, 0.5 * length * WEIGHTS * density(np.where(beyond, z, least[:, :, None]), 1.0, least[:, :, None]), 0.0)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(weights > 0.0, weights * f(s[:, :, None] * z), 0.0).sum(axis=(1, 2)))
-
-
-def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float, void: float = 0.0) -> tuple[float, float, float, float]:
-    r"""E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u) at a correlation |c| <= 0.8, over e^{-void^2/2v}, by another
-    method: the sum of c^n a_n^2 over the Hermite coefficients a_n of f."""
-    inner, least = np.array([b / math.sqrt(v) for b in breaks]), void / math.sqrt(v)
-    steps = least + min(1.0, HERMITE / max(least, 1.0)) * np.arange(HERMITE + 1.0)
-    ends = np.unique([*-steps, *steps, *inner[np.abs(inner) < steps[-1]]])
-    z = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)).ravel()
-    weights = (0.5 * np.diff(ends)[:, None] * WEIGHTS).ravel() / math.sqrt(2.0 * math.pi)
-    z, weights = z[np.abs(z) >= least], weights[np.abs(z) >= least]
-    root, lifted, values = np.exp(-0.25 * z * z), np.exp(-0.25 * (z * z - least * least)), f(math.sqrt(v) * z)
-    mean = float((values * weights * lifted) @ root)
-    variance = float(((values - mean) ** 2 * weights * lifted**2).sum())
-    if void:  # where the function is 0 it is less than its mean, which is over the root of the same
-        variance = float((values**2 * weights * lifted**2).sum()) - mean**2
-    values = values * weights * lifted
-    before, now, product, power = root, z * root, 0.0, c
-    for n in range(1, TERMS):
-        product += power * float(values @ now) ** 2
-        before, now = now, (z * now - math.sqrt(n) * before) / math.sqrt(n + 1.0)
-        power *= c
-    return mean**2 + product, variance - product, mean**2 + variance, variance
 
 
 def _step(s: Any, least: float) -> Any:

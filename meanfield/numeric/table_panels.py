@@ -32,10 +32,11 @@ from meanfield.gaussian.shape_rows import (
 from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
+from meanfield.numeric.hermite_sums import pair_of, slopes_of
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, PANELS, RATE
-from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of, pair_of
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, JUMP_FALLS, PANELS, SLOPES
+from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.tables import blank
@@ -49,15 +50,17 @@ Real = Callable[[Floats], Floats]
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
 #: the parts of the directory that are of c < 0
-MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1)
+MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1, SLOPES // PANELS + 1)
 #: periods of a function on either side of those that its row has
 FURTHER = 32
-#: exponents of what no double is
-NOTHING = 800.0
+#: exponents of what is no double, unless it is times what is large
+NO_DOUBLE = 800.0
 #: 1 - c at which a gap is what its jumps bring
 CLOSE = 1e-60
 #: error allowed to what all variances beyond the panels share, of the largest value; Chebyshev polynomials in the middle of a panel
 EXACT, _MIDDLE = 2e-15, np.cos(0.5 * np.pi * np.arange(lookup.X_TERMS))
+#: a panel of 0
+NOTHING = np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
 
 
 @dataclass(frozen=True)
@@ -72,25 +75,27 @@ class Panels:
         if entry >= HOME:
             return self._home(entry - HOME)
         part, k = entry // PANELS, entry % PANELS + FIRST
-        if self._rate(entry) > NOTHING * float(variances(k).max()):
-            return np.zeros(1 + lookup.X_TERMS) if part == 0 else np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
+        if self._is_nothing(entry, k):
+            return np.zeros(1 + lookup.X_TERMS) if part == 0 else NOTHING
         if k == FIRST:
             self._check_near(of_slope=entry >= GAP)
         if part == 0:
-            return mean_panel(lambda v: _Integrand.of(self.f).means(v, self._rate(entry)), k)[0]
+            return mean_panel(lambda v: _Integrand.of(self.f).means(v, self._void(entry)), k)[0]
         mirrored = part in MIRRORED
         if entry < GAP:
-            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored, self._rate(entry)), k)
+            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored, self._void(entry)), k)
         elif self.slope is None:
             raise Impossible("no slope")
+        elif entry >= SLOPES:
+            return self._of_slopes(entry, k, mirrored)
         elif entry >= JUMP:
             return self._of_jumps(k, alone=self._is_divided(k))
         elif self._jumps and mirrored:
-            coefficients = gap_panel(self._jumping(mirrored=True, taken=self._rate(entry)), k)[0]
-        elif self._jumps and (self._is_faint(k) or not self._is_divided(k)):
-            return np.append([0.0, 1.0], np.zeros(lookup.X_TERMS * lookup.Y_TERMS))
+            coefficients = gap_panel(self._jumping(entry, mirrored=True), k)[0]
+        elif self._jumps and not self._is_nothing(int(JUMP), k) and (self._is_faint(k) or not self._is_divided(k)):
+            return NOTHING
         else:
-            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored, self._rate(entry)), k)
+            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored, self._void(entry)), k)
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
 
@@ -102,28 +107,40 @@ class Panels:
         return tuple(zip(breaks_of(row)[jumps != 0.0].tolist(), jumps[jumps != 0.0].tolist(), strict=True))
 
     @property
-    def rate(self) -> float:
+    def jump_falls(self) -> float:
         """k^2/2 for the jump next to 0, -1 where there is none"""
         return min(0.5 * place**2 for place, _ in self._jumps) if self._jumps and self.slope is not None else -1.0
 
     @cached_property
-    def voids(self) -> tuple[float, float, float]:
-        """k^2/2 for the distance from 0 up to which the function is 0, and the same of what gaps are made of, at c >= 0 but for jumps"""
-        slope = 0.0 if self.slope is None else _Integrand.of(self.slope).rate
-        return _Integrand.of(self.f).rate, slope, min(slope, self.rate) if self._jumps and self.slope is not None else slope
+    def falls(self) -> tuple[float, float, float]:
+        """k^2/2 for the distances from 0 up to which there is nothing: of the function, of its derivative between jumps, and of that with
+        them"""
+        of_f, of_slope = _Integrand.of(self.f).void, 0.0 if self.slope is None else _Integrand.of(self.slope).void
+        fall = 0.5 * of_slope**2
+        return 0.5 * of_f**2, fall, min(fall, self.jump_falls) if self._jumps and self.slope is not None else fall
 
-    def _rate(self, entry: int) -> float:
+    def _fall(self, entry: int) -> float:
         """that of an entry"""
-        return self.rate if entry >= JUMP else self.voids[max(0, entry // PANELS - 2)]
+        if JUMP <= entry < SLOPES:
+            return self.jump_falls
+        return self.falls[0 if entry < GAP else 1 if entry < GAP + PANELS else 2]
 
-    def _jumping(self, mirrored: bool = False, scaled: bool = False, alone: bool = False, taken: float = 0.0) -> Jumping:
+    def _void(self, entry: int) -> float:
+        """up to where there is nothing of what an entry is of"""
+        return math.sqrt(2.0 * self._fall(entry))
+
+    def _is_nothing(self, entry: int, k: int) -> bool:
+        return self._fall(entry) > NO_DOUBLE * float(variances(k).max())
+
+    def _jumping(self, entry: int, mirrored: bool = False, alone: bool = False) -> Jumping:
         assert self.slope is not None
         places, sizes = zip(*self._jumps, strict=True)
-        return Jumping(_Integrand.of(self.slope).pieces(False, self.voids[1]), places, sizes, mirrored, scaled, alone, taken)
+        slope = _Integrand.of(self.slope)
+        return Jumping(slope.pieces(False, slope.void if slope.void < math.inf else 0.0), places, sizes, mirrored, alone, self._fall(entry))
 
     def _is_faint(self, k: int) -> bool:
         """whether a gap less what its jumps bring is no part of it"""
-        return self.voids[1] - self.rate > FALLEN * float(variances(k).max())
+        return self.falls[1] - self.jump_falls > FALLEN * float(variances(k).max())
 
     def _is_divided(self, k: int) -> bool:
         """whether a gap has a part that jumps bring, and not all of it is in the place of that, where these cancel what there is beside"""
@@ -135,8 +152,19 @@ class Panels:
 
     def _of_jumps(self, k: int, alone: bool) -> Floats:
         """what jumps bring to gaps over the panel about 4^k, or all of a gap"""
-        coefficients = gap_panel(self._jumping(scaled=True, alone=alone), k)[0]
+        coefficients = gap_panel(self._jumping(int(JUMP), alone=alone), k)[0]
         self._verify(coefficients, int(JUMP) + k - FIRST, k, mirrored=False, whole=not alone)
+        return coefficients
+
+    def _of_slopes(self, entry: int, k: int, mirrored: bool) -> Floats:
+        """products of slopes, of a function that jumps"""
+        assert self.slope is not None
+        coefficients = pair_panel(self._jumping(entry, mirrored), k)[0]
+        table, v, d, scratch = _point(coefficients, entry, k, mirrored)
+        found, slope = lookup.slopes_in(table, v, d, scratch, lookup.SCRATCH), _Integrand.of(self.slope)
+        true, scale = slopes_of(slope.value, slope.breaks, self._jumps, v, 1.0 - d / v, self._void(entry))
+        if not abs(found - true) <= AGREED * scale:
+            raise Impossible(f"the table says {found}, a Hermite series {true}")
         return coefficients
 
     def _check_near(self, of_slope: bool) -> None:
@@ -155,7 +183,7 @@ class Panels:
         gap, mirrored = part >= GAP // PANELS, part in MIRRORED
         if part == JUMP // PANELS:
             return self._jumps_far_out()
-        if gap and mirrored and self._jumps:
+        if part >= SLOPES // PANELS or (gap and mirrored and self._jumps):
             raise Impossible("a jump")
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
@@ -181,18 +209,13 @@ class Panels:
 
     def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool, whole: bool = False) -> None:
         """one point of the panel by another method"""
-        alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
-        alone[entry] = DIRECTORY
-        v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
-        d = v * (2.0 - near if mirrored else near)
-        table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
-        product, gap, second, variance = np.array(pair_of(f.value, f.breaks, v, 1.0 - d / v, math.sqrt(2.0 * f.rate))) * math.exp(
-            (self._rate(entry) - f.rate) / v
-        )
+        table, v, d, scratch = _point(coefficients, entry, k, mirrored)
+        f = _Integrand.of(self.f)
+        product, gap, second, variance = self._raised(pair_of(f.value, f.breaks, v, 1.0 - d / v, f.void), entry, f.void, v)
         if entry >= GAP and self._jumps and not mirrored:  # of both parts
-            table[RATE] = 0.0  # all is over what it falls by
-            _, steady, *_ = pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v, math.sqrt(2.0 * self.voids[1]))
-            steady *= math.exp((self._rate(entry) - self.voids[1]) / v)
+            table[JUMP_FALLS] = 0.0  # all is over what it falls by
+            void = math.sqrt(2.0 * self.falls[1])
+            steady = self._raised(pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v, void), entry, void, v)[1]
         if entry < GAP:
             found, true, allowed = lookup.cross_in(table, v, d, 2.0 * v - d, scratch, lookup.SCRATCH), product, AGREED * second
         else:
@@ -207,6 +230,10 @@ class Panels:
         if not abs(found - true) <= allowed:
             raise Impossible(f"the table says {found}, a Hermite series {true}")
 
+    def _raised(self, moments: tuple[float, ...], entry: int, void: float, v: float) -> tuple[float, ...]:
+        """moments over e^{-void^2/2v} as they are over what that entry falls by"""
+        return tuple((np.array(moments) * np.exp((self._fall(entry) - 0.5 * void**2) / v)).tolist())
+
     def _without_jumps(self, x: Floats) -> Floats:
         """the function less its jumps"""
         steps = sum(size * ((x > place) - float(place < 0.0)) for place, size in self._jumps)
@@ -214,7 +241,7 @@ class Panels:
 
     def _verify_limit(self, found: float, v: float) -> None:
         """what is left of a gap next to c = 1, where the function jumps, by its jumps"""
-        limit = self._jumping(scaled=True).limit(v)
+        limit = self._jumping(int(JUMP)).limit(v)
         if not abs(found - limit) <= AGREED * limit:
             raise Impossible(f"next to c = 1 the table says {found}, the jumps {limit}")
 
@@ -252,27 +279,26 @@ class _Integrand:
         return int(terms[0]) if terms.size and self.row[RADIUS] ** 2 > lookup.LOW else -1
 
     @cached_property
-    def rate(self) -> float:
-        """k^2/2 for the distance from 0 up to which it is 0; of what is 0 everywhere too"""
+    def void(self) -> float:
+        """the distance from 0 up to which it is 0"""
         voids = voids_of(self.row).reshape(-1, 2)
-        found = min((min(-low, high) for low, high in voids.tolist() if low < 0.0 < high), default=0.0)
-        return 0.5 * found**2 if found < math.inf else 0.0
+        return min((min(-low, high) for low, high in voids.tolist() if low < 0.0 < high), default=0.0)
 
-    def means(self, v: Floats, rate: float = 0.0) -> Floats:
-        """E g(u) at each variance, over e^{-rate/v}"""
+    def means(self, v: Floats, void: float = 0.0) -> Floats:
+        """E g(u) at each variance, over e^{-void^2/2v}"""
         if self.row[PARITY] < 0.0:
             return np.zeros(v.size)
-        if rate == 0.0 and math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
+        if void == 0.0 and math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
             return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
-        return mean_of(self.value, self.breaks, v, math.sqrt(2.0 * rate))
+        return mean_of(self.value, self.breaks, v, void)
 
-    def pieces(self, mirrored: bool, rate: float = 0.0) -> Pieces:
+    def pieces(self, mirrored: bool, void: float = 0.0) -> Pieces:
         breaks, sharp = self._places
         kinks = breaks[sharp > 0.0]
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
-        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored, math.sqrt(2.0 * rate))
+        return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored, void)
 
-    def ways(self, mirrored: bool, rate: float) -> Iterator[Function]:
+    def ways(self, mirrored: bool, void: float) -> Iterator[Function]:
         """What panels can be made of, the cheapest first"""
         if self.row[SMOOTH]:
             d, growth = self.row[[WIDTH, GROWTH]].tolist()
@@ -280,12 +306,20 @@ class _Integrand:
             found = power_and_sides(self.g)
             if found is not None and found[0] == 0:
                 yield Stepped(self.value, d, found[1], found[2], mirrored)
-        yield self.pieces(mirrored, rate)
+        yield self.pieces(mirrored, void)
 
     @cached_property
     def support(self) -> float:
         """beyond which it is 0 to all digits"""
         return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
+
+
+def _point(coefficients: Floats, entry: int, k: int, mirrored: bool) -> tuple[Floats, float, float, Floats]:
+    """A table of one panel alone, a variance and a difference that it holds, and what looking there takes"""
+    alone = blank()
+    alone[entry] = DIRECTORY
+    v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
+    return np.concatenate([alone, coefficients]), v, v * (2.0 - near if mirrored else near), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
 
 
 def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int) -> Floats:

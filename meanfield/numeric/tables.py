@@ -15,7 +15,7 @@ from meanfield.fingerprint import fingerprint, makers
 from meanfield.gaussian.shape_rows import PARITY, jumps_of
 from meanfield.keeping import keep, kept
 from meanfield.numeric.integrands import shape_row
-from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FIRST, PANELS, RATE, VOID
+from meanfield.numeric.lookup import CENTRES, DIRECTORY, EVEN, FALLS, FIRST, JUMP_FALLS, PANELS
 from meanfield.numeric.threads import renewed_by_forks
 
 __all__ = ["ASKED", "Table", "blank", "growing", "table_of"]
@@ -94,8 +94,8 @@ class Table:
         numbers = self.numbers.copy()
         try:
             made = Panels(self.f, self.slope)
-            numbers[EVEN], numbers[RATE] = float(shape_row(self.f)[PARITY] > 0), made.rate
-            numbers[VOID : VOID + 3] = made.voids
+            numbers[EVEN], numbers[JUMP_FALLS] = float(shape_row(self.f)[PARITY] > 0), made.jump_falls
+            numbers[FALLS : FALLS + 3] = made.falls
             with np.errstate(all="ignore"):  # no panel is made of what is no number
                 coefficients = made.coefficients(entry)
         except (Impossible, ValueError):
@@ -117,6 +117,6 @@ def _joined(*parts: Floats) -> Floats:
 def blank() -> Floats:
     """The numbers of a table without panels."""
     numbers = np.zeros(DIRECTORY)
-    numbers[RATE] = -1.0
+    numbers[JUMP_FALLS] = -1.0
     numbers[CENTRES : CENTRES + PANELS] = 4.0 ** np.arange(FIRST, FIRST + PANELS)
     return numbers

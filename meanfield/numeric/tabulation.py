@@ -29,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Impossible, Products, chebyshev, polynomials, transform, wide_transform
 from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import FIRST, LOW, X_TERMS, Y_TERMS
-from meanfield.numeric.piecewise import SLIGHT, Pieces
+from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.smooth import Smooth
 from meanfield.numeric.stepped import Stepped
 
@@ -167,7 +167,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
                 continue
             values = products(y)
             scale = max(largest, _most(values))
-            if isinstance(g, Jumping) and g.scaled:  # y W may fall far towards 0, and a gap keeps its digits there
+            if isinstance(g, Jumping) and not g.mirrored:  # y W may fall far towards 0, and a gap keeps its digits there
                 if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
                     continue
                 scale = max(_foreseen(g, k, power), _most(values))
@@ -199,8 +199,8 @@ def _foreseen(g: Function, k: int, power: int) -> float:
 
 def _is_void(g: Function, k: int) -> bool:
     """whether a function is 0 as far as its variances, or some of them, reach"""
-    void = g.slope.void if isinstance(g, Jumping) else g.void if isinstance(g, Pieces) else 0.0
-    return 0.5 * void**2 >= SLIGHT * float(variances(k).min())
+    pieces = g.slope if isinstance(g, Jumping) else g
+    return isinstance(pieces, Pieces) and pieces.void_counts(variances(k))
 
 
 def _products(g: Function, k: int) -> tuple[int, Products]:

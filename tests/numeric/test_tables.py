@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import subprocess
@@ -15,12 +14,12 @@ import numpy as np
 import pytest
 import sympy as sp
 from cases import ACTIVATIONS, pair_moments
+from from_tables import both_ways, read
 
 import meanfield as mf
 from meanfield import keeping
-from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.singularities import regular
-from meanfield.numeric import launch, lookup, methods, store, table_panels, tables, trajectory, ways
+from meanfield.numeric import launch, lookup, store, table_panels, tables, trajectory, ways
 from meanfield.numeric.tables import Table
 
 #: neither in the catalogue nor in the examples: neither even nor odd
@@ -31,21 +30,6 @@ KINKED = mf.Activation(sp.Max(sp.tanh(mf.x), mf.x / 3 - sp.Rational(1, 5)) + sp.
 
 #: variances and 1 - c
 SMALL = [(1e-8 * 1.3**k, 0.05 + 0.1 * k) for k in range(10)]
-
-
-def read(table: Table, kind: str, v: float, d: float) -> float:
-    """a moment from the table, which grows for it"""
-    place = lookup.SCRATCH
-    for _ in range(4):  # mirrored, found to be even or to jump, not mirrored, far out
-        scratch = np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
-        if kind == "mean":
-            found = lookup.mean_in(table.numbers, v, scratch, place)
-        elif kind == "cross":
-            found = lookup.cross_in(table.numbers, v, d, 2 * v - d, scratch, place)
-        else:
-            found = lookup.gap_in(table.numbers, v, d, scratch, place)
-        table.extend(table.numbers)
-    return found
 
 
 @pytest.mark.parametrize("name", ["silu", "tanh"])
@@ -242,104 +226,6 @@ def test_a_table_that_threads_extend_at_once(monkeypatch: pytest.MonkeyPatch) ->
         assert read(together, "cross", v, 0.3 * v) == read(table, "cross", v, 0.3 * v)
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        mf.hardshrink(0.5).expression,
-        sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 3 - sp.Heaviside(mf.x + 2),
-        sp.Piecewise((mf.x**2, mf.x < 1), (3 - mf.x, True)),
-        sp.Heaviside(sp.Abs(mf.x) - 1) * sp.Abs(mf.x),
-        sp.sign(mf.x) * (1 + sp.Abs(mf.x)),
-    ],
-    ids=["hardshrink", "up and down", "where it bends", "even", "at 0"],
-)
-def test_gaps_of_what_jumps(f: sp.Expr) -> None:
-    """within what quadrature says of itself, from next to each other to opposite, or left to that; one by 25 digits"""
-    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
-    for v in (0.3, 1.7, 5.0, 40.0):
-        for e in (1e-200, 1e-20, 1e-6, 1e-3, 0.04, 0.3, 1.0, 1.3, 1.9, 1.9999, 2.0):
-            found, (true, bound) = read(table, "gap", v, v * e), mf.evaluate(node, q=v, delta=v * e, error=True)
-            assert abs(found - true) <= bound + 1e-13 * true or (math.isnan(found) and v != 5), (v, e)
-    true = float(mf.evaluate(node, q=5.0, delta=0.2, digits=25))
-    assert abs(read(table, "gap", 5.0, 0.2) / true - 1) < 1e-14
-
-
-FAINT, WIDE = mf.x * sp.Heaviside(mf.x + 1) * sp.tanh(mf.x), (1e13, 1e40, 1e150)
-
-
-@pytest.mark.parametrize(
-    ("f", "variances"),
-    [(FAINT, (0.02, 0.1, 0.3)), (mf.hardshrink(0.5).expression, WIDE), (mf.x + sp.Heaviside(mf.x - 1), WIDE)],
-    ids=["next to no jump", "wide", "wide, of one sign"],
-)
-def test_jumps_are_told_from_the_rest(f: sp.Expr, variances: tuple[float, ...]) -> None:
-    """where a jump is next to nothing of the function, and where the slope is next to all of it: no gap is left to quadrature"""
-    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
-    for v in variances:
-        for d in (v * 1e-200, v * 1e-20, v * 1e-6, 1e-9, 0.02, 1.0, 300.0, 1e5, 1e7, v / 1e3, v / 3, v):
-            if d <= v:
-                found, (true, bound) = read(table, "gap", v, d), mf.evaluate(node, q=v, delta=d, error=True)
-                assert abs(found - true) <= bound + 1e-13 * true, (v, d)
-
-
-@pytest.mark.parametrize("f", [mf.x + sp.Heaviside(mf.x - 1), sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 10**6], ids=str)
-def test_a_small_jump_is_all_that_is_left_of_a_gap(f: sp.Expr) -> None:
-    """next to c = 1, where what else there is of it is far larger elsewhere: right or left to quadrature"""
-    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
-    for v, e in ((1.0, 1e-20), (1.0, 1e-30), (1e6, 1e-26), (1e10, 1e-26)):
-        found = read(table, "gap", v, v * e)
-        assert math.isnan(found) or abs(found / mf.evaluate(node, q=v, delta=v * e) - 1) < 1e-12, (v, e)
-
-
-def test_large_jumps_far_out_are_left_to_quadrature() -> None:
-    """beside a small slope what jumps bring to a gap is no power of the distance yet at the last variance of tables"""
-    f = mf.x / 1000 + 50 * sp.Heaviside(mf.x - 30) + 50 * sp.Heaviside(mf.x + 30)
-    assert math.isnan(read(Table(f, regular(f)), "gap", 1e13, 1e7))
-    run = mf.propagate(mf.mlp(mf.Activation(f)), 1, 1e13, gap=1e-6, record="last", sigma_w=1000, sigma_b=0)
-    true = mf.evaluate(Gap(f, mf.q, mf.delta), q=10**13, delta=10**7, digits=20)
-    assert run.gap[-1] * run.q[-1] == pytest.approx(1e6 * float(true), rel=1e-12)
-
-
-def test_jumps_that_cancel_are_not_told_from_the_rest() -> None:
-    """a bump so narrow that what its two jumps bring is next to nothing of either: the table has the gap as a whole"""
-    f = sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) - sp.Heaviside(mf.x - sp.Rational(101, 100))
-    table, node = Table(f, regular(f)), Gap(f, mf.q, mf.delta)
-    for v, d in ((256.0, 0.1), (256.0, 200.0), (65536.0, 3.0)):
-        assert read(table, "gap", v, d) == pytest.approx(mf.evaluate(node, q=v, delta=d), rel=1e-12)
-
-
-def test_jumps_take_no_leaps() -> None:
-    """a depth that would take days is refused as such; one that comes to rest is not"""
-    shrinking = mf.mlp(mf.hardshrink(0.5))
-    with pytest.raises(ArithmeticError, match="pass a smaller depth"):
-        mf.propagate(shrinking, 10**9, 1.0, p=0.3, record="last", sigma_w=1, sigma_b=0.3)
-    assert mf.propagate(shrinking, 10**7, 1.0, p=0.3, record="last", sigma_w=1.5, sigma_b=0.3).status == "overflow"
-    resting = mf.mlp(mf.Activation(sp.tanh(mf.x) + sp.sign(mf.x) / 2))
-    assert mf.propagate(resting, 10**7, 1.0, p=0.3, record="last", sigma_w=0.9, sigma_b=0.3).status == "infinite APJN"
-
-
-@pytest.mark.parametrize("phi", [sp.Max(sp.tanh(mf.x), -sp.Rational(1, 2)), sp.tanh(mf.x) * sp.Heaviside(mf.x)])
-@pytest.mark.parametrize("sigma_w", [0.8, 1.6])
-def test_kinks_come_to_rest(phi: sp.Expr, sigma_w: float) -> None:
-    """the gap of phi' is of what jumps: after the repeats that are run one by one each adds the same"""
-    ask = functools.partial(mf.propagate, mf.mlp(mf.Activation(phi)), q=1.0, p=0.3, sigma_w=sigma_w, sigma_b=0.2)
-    before, deep = ask(20_000, record=10_000), ask(10**9, record="last")
-    assert deep.q[0] == pytest.approx(before.q[-1], rel=1e-14)
-    assert deep.gap[0] == pytest.approx(before.gap[-1], rel=1e-12, abs=1e-300)
-    assert deep.log_apjn[0] == pytest.approx(before.log_apjn_forward[1] + (10**9 - 10**4) * math.log(before.chi[1]), rel=1e-9)
-
-
-def test_gaps_of_what_jumps_are_read_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    q = np.linspace(0.5, 3.0, 300)
-    summed: list[int] = []
-    monkeypatch.setattr(
-        methods, "by_quadrature", lambda asked, table: summed.append(table.shape[1]) or np.full((2, table.shape[1]), np.nan)
-    )
-    phi = mf.Activation(sp.tanh(mf.x) + sp.Heaviside(mf.x - 1) / 3)
-    assert (mf.evaluate(phi.gap(mf.q, mf.delta), q=q, delta=q / 7) > 0).all()
-    assert not summed
-
-
 def test_what_tables_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """a panel that another method does not confirm, a variance out of range: quadrature answers"""
     f = OWN.expression + mf.x / 7
@@ -389,20 +275,10 @@ def test_waves_that_die_out_are_tabulated() -> None:
     np.testing.assert_allclose(run.gap[:, 0] * run.q[:, 0], mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * gap), rtol=5e-13)
 
 
-def both_ways(f: sp.Expr, depth: int, patch: pytest.MonkeyPatch) -> list[Any]:
-    """runs of a few points by quadrature alone, and from tables alone"""
-    runs = []
-    for way, none in (("_from_tables", lambda job, out: np.arange(job.q0.shape[0])), ("_by_quadrature", None)):
-        with patch.context() as only:
-            only.setattr(ways, way, none)
-            runs.append(mf.propagate(mf.mlp(mf.Activation(f)), depth, np.linspace(0.5, 2.0, 3), p=0.2, sigma_w=0.9, sigma_b=0.3))
-    return runs
-
-
 @pytest.mark.parametrize("f", [mf.x * sp.Abs(mf.x) ** sp.Rational(1, 3), sp.Max(0, mf.x) ** sp.Rational(3, 2)], ids=str)
 def test_networks_of_powers_that_are_not_whole_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature; u sgn u/|u|^(2/3) in a slope were 0/0 at its kink"""
-    true, found = both_ways(f, 3, monkeypatch)
+    true, found = both_ways(mf.mlp(mf.Activation(f)), 3, monkeypatch, sigma_w=0.9, sigma_b=0.3)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
 
@@ -427,42 +303,10 @@ WAVES = (mf.softplus.expression + sp.cos(5 * mf.x), mf.x / 2 + sp.Abs(sp.sin(mf.
 @pytest.mark.parametrize("f", WAVES, ids=str)
 def test_waves_beside_other_functions_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature, which takes 18 ms for a layer of a point: what a wave has to a kernel falls fast far from c = 1"""
-    true, found = both_ways(f, 3, monkeypatch)
+    true, found = both_ways(mf.mlp(mf.Activation(f)), 3, monkeypatch, sigma_w=0.9, sigma_b=0.3)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.isfinite(a).all()
         assert np.allclose(a, b, rtol=1e-13, atol=1e-14)
-
-
-HALF = sp.Rational(1, 2)
-VOIDS = {
-    "soft": sp.Max(0, mf.x - HALF) - sp.Max(0, -mf.x - HALF),
-    "hard": mf.x * (sp.Heaviside(mf.x - HALF, 0) + sp.Heaviside(-mf.x - HALF, 0)),
-    "one side": sp.Max(0, mf.x - 1) / 2 + sp.Max(0, mf.x - 2),
-    "uneven": sp.Heaviside(mf.x - HALF, 0) * sp.tanh(mf.x) + sp.Max(0, -mf.x - 2),
-    "a step and a kink": sp.Heaviside(mf.x - HALF, 0) + sp.Max(0, mf.x - 1),
-}
-
-
-@pytest.mark.parametrize("name", VOIDS)
-def test_what_is_0_about_0_is_tabulated_at_small_variances(name: str) -> None:
-    """where all there is to a moment is e^{-k^2/2v}: relative to itself, as that is the gap a layer leaves"""
-    f = VOIDS[name]
-    phi, k = mf.Activation(f), 1.0 if name == "one side" else 0.5
-    table, square = Table(f, regular(f)), Table(f**2, None)
-    for exponent in (0.6, 3.0, 11.0, 30.0):
-        v = 0.5 * k**2 / exponent
-        assert read(square, "mean", v, 0.0) == pytest.approx(mf.evaluate(phi.second_moment(mf.q), q=v), rel=1e-13)
-        for e in (1e-12, 0.02, 0.7, 1.3, 1.99):
-            true = float(mf.evaluate(phi.gap(mf.q, mf.delta), q=v, delta=v * e))
-            assert read(table, "gap", v, v * e) == pytest.approx(true, rel=1e-12), (exponent, e)
-
-
-def test_variances_that_vanish_behind_a_void_leave_nothing() -> None:
-    """e^{-k^2/2v} is no double, and neither is what is over it"""
-    f = VOIDS["soft"]
-    table = Table(f**2, None)
-    for v in (1e-5, 1e-30, 1e-300):
-        assert read(table, "mean", v, 0.0) == 0.0
 
 
 def test_kinks_without_end_are_tabulated_at_variances_of_many_periods() -> None:
@@ -477,19 +321,10 @@ def test_kinks_without_end_are_tabulated_at_variances_of_many_periods() -> None:
 @pytest.mark.parametrize("f", [mf.silu.expression**2, mf.x * sp.log(1 + mf.x**2)], ids=str)
 def test_networks_whose_moments_rise_steeply_run_from_tables(f: sp.Expr, monkeypatch: pytest.MonkeyPatch) -> None:
     """as by quadrature: from one end of a panel to the other E f(u)^2 grows by 4^4, over the power of v that it is next to hardly"""
-    true, found = both_ways(f, 3, monkeypatch)
+    true, found = both_ways(mf.mlp(mf.Activation(f)), 3, monkeypatch, sigma_w=0.9, sigma_b=0.3)
     for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
         assert np.isfinite(a).all()
         assert np.allclose(a, b, rtol=2e-12, atol=1e-14)
-
-
-def test_networks_that_jump_run_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """infinite gradients are no gap of a table; as by quadrature"""
-    true, found = both_ways(sp.tanh(mf.x) + sp.sign(mf.x) / 2, 6, monkeypatch)
-    assert (found.status == "infinite APJN").all()
-    assert np.allclose(found.q, true.q, rtol=1e-13, atol=0)
-    assert np.allclose(found.gap, true.gap, rtol=1e-12, atol=0)
-    assert (np.isinf(found.log_apjn) == np.isinf(true.log_apjn)).all()
 
 
 NEAR_ZERO = {
