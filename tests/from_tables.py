@@ -21,8 +21,6 @@ def read(table: Table, kind: str, v: float, d: float) -> float:
             found = lookup.mean_in(table.numbers, v, scratch, place)
         elif kind == "cross":
             found = lookup.cross_in(table.numbers, v, d, 2 * v - d, scratch, place)
-        elif kind == "slopes":
-            found = lookup.slopes_in(table.numbers, v, d, scratch, place)
         else:
             found = lookup.gap_in(table.numbers, v, d, scratch, place)
         table.extend(table.numbers)

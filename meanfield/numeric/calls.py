@@ -10,7 +10,6 @@ from meanfield.gaussian.cells import Cell, from_zero
 from meanfield.gaussian.exchangeable import Power
 from meanfield.gaussian.periods import Wave, period, wave
 from meanfield.gaussian.singularities import poles, regular, steepens
-from meanfield.gaussian.slopes import deltas
 from meanfield.gaussian.smoothness import almost_everywhere, in_pieces
 from meanfield.numeric import primitives
 from meanfield.numeric.integrands import Integrand, waving_row
@@ -18,11 +17,8 @@ from meanfield.numeric.lookup import KEPT, SCRATCH
 from meanfield.numeric.members import Members, pattern_of
 from meanfield.numeric.rounding import QUADRATURE_ULPS
 from meanfield.numeric.work import LOOKUPS, Work
-from meanfield.symbols import known
 
 __all__ = ["Calls", "NotTabulated", "parameters_of"]
-
-x = known("x")
 
 #: kinds named after all of their integrands
 _EVERY = ("two", "weighed", "broadtwo", "exchangeable", "moved", "family")
@@ -58,8 +54,8 @@ class Calls:
         name = type(call).__name__
         kind, integrands = name.partition("_")[0], self.calls[name]
         if self.from_tables:
-            if kind in ("gap", "slopes"):
-                return self.call(f"{kind}weight", integrands, *call.args)
+            if kind == "gap":
+                return self.call("gapweight", integrands, *call.args)
             second = self.call("cross", integrands, *call.args[:2], sp.S.Zero, 2 * call.args[1])
             return sp.sqrt(second) if kind == "mean" else second
         if kind in ("gap", "broadgap", "exchangeable", "moved"):
@@ -159,15 +155,6 @@ class Calls:
             return self.integrand(g)
         return self.integrands.setdefault(sp.Tuple(g), Integrand(g, len(self.integrands), with_poles=True))
 
-    def jumping(self, slope: sp.Expr) -> tuple[Integrand, Integrand] | None:
-        """A derivative that has deltas, but none of theirs, as the function of steps that has these for its own, and the rest."""
-        rest, found = deltas(slope)
-        if any(d.order for d in found):
-            return None
-        rest = almost_everywhere(rest)
-        steps = sp.Add(*[d.factor.subs(x, d.place) * sp.Heaviside(x - d.place) for d in found])
-        return self.integrands.setdefault(sp.Tuple(steps, rest), Integrand(steps, len(self.integrands))), self.integrand(rest)
-
     def call(self, kind: str, integrands: tuple[Integrand, ...], *args: sp.Expr) -> sp.Expr:
         centred = all(m == 0 for m in args[: _MEANS.get(kind, 0)])
         if self.from_tables and not (kind in LOOKUPS and centred and all(i.about is None for i in integrands)):
@@ -214,7 +201,7 @@ class Calls:
     @property
     def tabulated(self) -> tuple[tuple[sp.Expr, sp.Expr | None], ...]:
         """Each integrand, with its derivative where its gap is called; what they are under wide Gaussians is no other."""
-        slopes = {i[0].index: i[1].expression for name, i in self.calls.items() if name.startswith(("gap_", "slopes_"))}
+        slopes = {i[0].index: i[1].expression for name, i in self.calls.items() if name.startswith("gap_")}
         return tuple((i.expression, slopes.get(i.index)) for i in self.integrands.values() if i.wave is None)
 
     @property

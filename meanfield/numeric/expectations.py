@@ -70,8 +70,6 @@ class Expectations(Calls):
             return self._projected(node)
         if node.integrand.has(sp.DiracDelta):
             form = self._safe(node.closed)
-            if form is None:
-                form = self._slopes(node)
             return self.numeric(bounded_or_weighed(node.conditioned())) if form is None else form
         if isinstance(node, Expectation):
             f, mean = about_its_mean(node.integrand, node.mean)
@@ -79,17 +77,6 @@ class Expectations(Calls):
         if isinstance(node, Gap):
             return self._gap(node)
         return self._pair(node)
-
-    def _slopes(self, node: Node) -> sp.Expr | None:
-        """E f'(u) f'(v) of f that jumps, where tables hold it"""
-        if not self.from_tables or not isinstance(node, PairExpectation):
-            return None
-        _, v1, cov, v2, m1, m2 = node.args
-        parts = node.separated()
-        if parts is None or parts[0] != parts[1] or v1 != v2 or m1 != 0 or m2 != 0:
-            return None
-        jumping = self.jumping(parts[0])
-        return None if jumping is None else self.call("slopes", jumping, v1, sp.expand(v1 - cov))
 
     def _safe(self, find: Callable[[], sp.Expr | None]) -> sp.Expr | None:
         """a closed form whose numbers are as good as quadrature's"""

@@ -1,20 +1,17 @@
-r"""Moments of one function at a correlation |c| <= 0.8 by another method than tables are made by: sums of c^n a_n^2 over the Hermite
-coefficients a_n of the function, or of its derivative with deltas.
-
-Of what is 0 up to a distance k of 0 all are over e^{-k^2/2v}.
-"""
+r"""Moments of one function at a correlation |c| <= 0.8 by another method than tables are made by: sums of c^n a_n^2 over its Hermite
+coefficients a_n."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.gaussian.panels import legendre_rule
 
-__all__ = ["pair_of", "slopes_of"]
+__all__ = ["pair_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -24,7 +21,7 @@ NODES, WEIGHTS = legendre_rule(20)
 
 
 def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float, void: float = 0.0) -> tuple[float, float, float, float]:
-    """E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u)."""
+    """E f(u) f(v), E f(u)^2 - E f(u) f(v), E f(u)^2 and the variance of f(u), over e^{-void^2/2v} for f that is 0 up to there."""
     least = void / math.sqrt(v)
     z, weights = _nodes(breaks, v, least)
     values, roots = f(math.sqrt(v) * z), _root(z, least)
@@ -36,19 +33,6 @@ def pair_of(f: Real, breaks: tuple[float, ...], v: float, c: float, void: float 
         variance = float(((values - mean) ** 2 * weights * roots**2).sum())
     product = float(a[1:] ** 2 @ c ** np.arange(1.0, TERMS))
     return mean**2 + product, variance - product, mean**2 + variance, variance
-
-
-def slopes_of(
-    slope: Real, breaks: tuple[float, ...], jumps: Sequence[tuple[float, float]], v: float, c: float, void: float = 0.0
-) -> tuple[float, float]:
-    """E f'(u) f'(v) of f with that derivative between jumps, each a place and a size, and the same at |c|."""
-    least = void / math.sqrt(v)
-    z, weights = _nodes(breaks, v, least)
-    places, sizes = (np.array(of) / math.sqrt(v) for of in zip(*jumps, strict=True))
-    values = slope(math.sqrt(v) * z) * weights * _root(z, least)
-    deltas = sizes * _root(places, least) / math.sqrt(2.0 * math.pi)
-    squares = _coefficients(np.append(z, places), np.append(values, deltas)) ** 2
-    return float(squares @ c ** np.arange(TERMS)), float(squares @ abs(c) ** np.arange(TERMS))
 
 
 def _nodes(breaks: tuple[float, ...], v: float, least: float) -> tuple[Floats, Floats]:

@@ -18,8 +18,6 @@ h(c) is kept as a panel of its own in \sqrt{1 - c}; B is what the last panel has
 and B ~ 1/\eta, down to the same c. So are gaps over v - p, whose slope is such a g. Means of what grows as a power k are r^{k/2} times a
 smooth function of 1/\sqrt r: one panel for all variances there are.
 
-E f'(u) f'(v) of f that jumps is 1/y times what is smooth in y, and tabulated so; c < 0 as for the others.
-
 Of f that is 0 up to a distance k of 0 all moments are tabulated over e^{-k^2/2v}, which at small v they all but are: as far down as that is
 1e-28 or so, beyond which rounding counts, and where it is 0.
 
@@ -44,18 +42,17 @@ __all__ = [
     "CROSS",
     "DIRECTORY",
     "EVEN",
+    "FALLS",
     "FIRST",
     "FUNCTIONS",
     "GAP",
     "HOME",
     "JUMP",
+    "JUMP_FALLS",
     "KEPT",
     "MEAN",
     "PANELS",
-    "JUMP_FALLS",
     "SCRATCH",
-    "SLOPES",
-    "FALLS",
     "WEIGHTS",
 ]
 
@@ -65,13 +62,13 @@ DISTANT = 2.0**25  # against what is near 0, and near against HIGH
 NEARBY = 2.0**20  # the same for what jumps bring
 X_TERMS, Y_TERMS = 20, 24
 #: where their parts of the directory begin; of two inputs, c >= 0 before c < 0; of jumps, c >= 0
-MEAN, CROSS, GAP, JUMP, SLOPES = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS, 6.0 * PANELS
-HOME = 8 * PANELS  # where, for each of these parts, what is far out begins
-CENTRES = 8 * PANELS + 8  # where the centres of panels are
-EVEN = 9 * PANELS + 8  # whether the activation is even
-JUMP_FALLS = 9 * PANELS + 9  # k^2/2 for the jump next to 0, -1 where there is none
-FALLS = 9 * PANELS + 10  # k^2/2 for where the function, its derivative between jumps, and that with them are 0
-DIRECTORY = 9 * PANELS + 13
+MEAN, CROSS, GAP, JUMP = 0.0, 1.0 * PANELS, 3.0 * PANELS, 5.0 * PANELS
+HOME = 6 * PANELS  # where, for each of these parts, what is far out begins
+CENTRES = 6 * PANELS + 6  # where the centres of panels are
+EVEN = 7 * PANELS + 6  # whether the activation is even
+JUMP_FALLS = 7 * PANELS + 7  # k^2/2 for the jump next to 0, -1 where there is none
+FALLS = 7 * PANELS + 8  # k^2/2 for where the function, its derivative between jumps, and that with them are 0 about 0
+DIRECTORY = 7 * PANELS + 11
 ROW = Y_TERMS + 2
 SCRATCH, KEPT = X_TERMS + 2, 2 + 2 * ROW  # numbers kept of a variance, and of each integrand beside
 
@@ -311,14 +308,6 @@ def gap_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: floa
     return d * pair_in(table, GAP + PANELS, v, 2.0 * v - d, scratch, own)
 
 
-def slopes_in(table: np.ndarray, v: float, d: float, scratch: np.ndarray, own: float) -> float:
-    """E f'(u) f'(v) of f that jumps; that of opposite inputs may be finite, and is left to quadrature"""
-    near = d if d <= v else 2.0 * v - d
-    if near <= 0.0:
-        return math.inf if d <= 0.0 else math.nan
-    return pair_in(table, SLOPES if d <= v else SLOPES + PANELS, v, near, scratch, own) * math.sqrt(v) / math.sqrt(near)
-
-
 def weight(coefficients: np.ndarray) -> float:
     """What a Chebyshev sum is at most"""
     a = b = c = d = 0.0
@@ -337,14 +326,6 @@ def slope_weight(table: np.ndarray, part: float, v: float, near: float, scratch:
         return math.nan
     at, _ = part_of(table, panel + 1, X_TERMS * Y_TERMS, math.sqrt(near / v))
     return raised(weight(table[at : at + X_TERMS * Y_TERMS]), table[panel], fall_of(table, part), v, scratch)
-
-
-def slopes_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
-    """What E f'(u) f'(v) of f that jumps is rounded on the scale of: what it is at |c|"""
-    near = d if d <= v else 2.0 * v - d
-    if near <= 0.0:
-        return math.inf
-    return slope_weight(table, SLOPES, v, near, scratch) * math.sqrt(v) / math.sqrt(near)
 
 
 def gap_weight(table: np.ndarray, v: float, d: float, scratch: np.ndarray) -> float:
@@ -374,16 +355,15 @@ CONSTANTS = (
     "CROSS",
     "GAP",
     "JUMP",
-    "SLOPES",
     "EVEN",
     "JUMP_FALLS",
     "FALLS",
 )
 FUNCTIONS = (
     *(fill, locate, entry_of, panel_of, home_of, dot, raised, fall_of, mean_in),
-    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in, slopes_in),
+    *(part_of, summed, series, series_in_fours, far_out, pair_within, pair_in, cross_in, jumps_scale, jumps_in, gap_in),
 )
-WEIGHTS = (weight, slope_weight, gap_weight, slopes_weight)
+WEIGHTS = (weight, slope_weight, gap_weight)
 
 #: what takes the place of a function of `quadrature`
 CALLS = {
@@ -391,6 +371,4 @@ CALLS = {
     "cross": "def {name}(table, scratch, mu, q, delta, total):\n    return cross_in(table, q, delta, total, scratch, {own})\n",
     "gap": "def {name}(table, slope, scratch, q, delta):\n    return gap_in(table, q, delta, scratch, {own})\n",
     "gapweight": "def {name}(table, slope, scratch, q, delta):\n    return gap_weight(table, q, delta, scratch)\n",
-    "slopes": "def {name}(table, slope, scratch, q, delta):\n    return slopes_in(table, q, delta, scratch, {own})\n",
-    "slopesweight": "def {name}(table, slope, scratch, q, delta):\n    return slopes_weight(table, q, delta, scratch)\n",
 }

@@ -67,14 +67,14 @@ class Pieces:
     mirrored: bool = False
     void: float = 0.0
 
-    def void_counts(self, v: Floats) -> bool:
+    def is_void(self, v: Floats) -> bool:
         """Whether it is 0 as far as these variances, or some of them, reach."""
         return 0.5 * self.void**2 >= SLIGHT * float(v.min())
 
     def products(self, v: Floats) -> Products:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y, over e^{-void^2/2v}."""
         rate = 0.5 * self.void**2 / v[:, None]
-        if not self.void_counts(v):
+        if not self.is_void(v):
             whole = _Plane(self, v)
             return whole.at if self.void == 0.0 else lambda y, some=slice(None): whole.at(y, some) * np.exp(rate[some])
         near = _Plane(self, v, wide_from=self.void)

@@ -114,7 +114,7 @@ def rule_import() -> str:
 def lookup_sources(calls: dict[str, tuple[Integrand, ...]]) -> list[str]:
     """What reads tables, and a function in place of each that sums."""
     constants = "\n".join(f"{name} = {getattr(lookup, name)!r}" for name in lookup.CONSTANTS)
-    weighed = any(name.startswith(("gapweight_", "slopesweight_")) for name in calls)
+    weighed = any(name.startswith("gapweight_") for name in calls)
     sources = [constants, *(source_of(f) for f in (*lookup.FUNCTIONS, *lookup.WEIGHTS * weighed))]
     for name, integrands in calls.items():
         own = float(lookup.SCRATCH + lookup.KEPT * integrands[0].index)

@@ -60,6 +60,8 @@ def stage_lines(
         view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
         named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
+        if mixed and entries["t11"].has(sp.DiracDelta) and lowering.numeric(entries["t00"].xreplace(view)) == sp.oo:
+            entries["t11"] = sp.S.One  # J is infinite whatever that is, which takes long by quadrature
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
         lines += body.lines

@@ -32,10 +32,10 @@ from meanfield.gaussian.shape_rows import (
 from meanfield.numeric import lookup
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
-from meanfield.numeric.hermite_sums import pair_of, slopes_of
+from meanfield.numeric.hermite_sums import pair_of
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
-from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, JUMP_FALLS, PANELS, SLOPES
+from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, JUMP_FALLS, PANELS
 from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
@@ -50,7 +50,7 @@ Real = Callable[[Floats], Floats]
 #: relative difference at one point of a panel from another method that counts as an error, and what rounding of f may make of it
 AGREED, ROUNDED = 1e-12, 1e-15
 #: the parts of the directory that are of c < 0
-MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1, SLOPES // PANELS + 1)
+MIRRORED = (CROSS // PANELS + 1, GAP // PANELS + 1)
 #: periods of a function on either side of those that its row has
 FURTHER = 32
 #: exponents of what is no double, unless it is times what is large
@@ -86,8 +86,6 @@ class Panels:
             coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored, self._void(entry)), k)
         elif self.slope is None:
             raise Impossible("no slope")
-        elif entry >= SLOPES:
-            return self._of_slopes(entry, k, mirrored)
         elif entry >= JUMP:
             return self._of_jumps(k, alone=self._is_divided(k))
         elif self._jumps and mirrored:
@@ -121,12 +119,12 @@ class Panels:
 
     def _fall(self, entry: int) -> float:
         """that of an entry"""
-        if JUMP <= entry < SLOPES:
+        if entry >= JUMP:
             return self.jump_falls
         return self.falls[0 if entry < GAP else 1 if entry < GAP + PANELS else 2]
 
     def _void(self, entry: int) -> float:
-        """up to where there is nothing of what an entry is of"""
+        """the k of it"""
         return math.sqrt(2.0 * self._fall(entry))
 
     def _is_nothing(self, entry: int, k: int) -> bool:
@@ -156,17 +154,6 @@ class Panels:
         self._verify(coefficients, int(JUMP) + k - FIRST, k, mirrored=False, whole=not alone)
         return coefficients
 
-    def _of_slopes(self, entry: int, k: int, mirrored: bool) -> Floats:
-        """products of slopes, of a function that jumps"""
-        assert self.slope is not None
-        coefficients = pair_panel(self._jumping(entry, mirrored), k)[0]
-        table, v, d, scratch = _point(coefficients, entry, k, mirrored)
-        found, slope = lookup.slopes_in(table, v, d, scratch, lookup.SCRATCH), _Integrand.of(self.slope)
-        true, scale = slopes_of(slope.value, slope.breaks, self._jumps, v, 1.0 - d / v, self._void(entry))
-        if not abs(found - true) <= AGREED * scale:
-            raise Impossible(f"the table says {found}, a Hermite series {true}")
-        return coefficients
-
     def _check_near(self, of_slope: bool) -> None:
         """refuse what has no series on either side of 0, or is 0 about it"""
         f = self.slope if of_slope else self.f
@@ -183,7 +170,7 @@ class Panels:
         gap, mirrored = part >= GAP // PANELS, part in MIRRORED
         if part == JUMP // PANELS:
             return self._jumps_far_out()
-        if part >= SLOPES // PANELS or (gap and mirrored and self._jumps):
+        if gap and mirrored and self._jumps:
             raise Impossible("a jump")
         f = self.slope if gap else self.f
         found = None if f is None else power_and_limit(f)
@@ -209,8 +196,11 @@ class Panels:
 
     def _verify(self, coefficients: Floats, entry: int, k: int, mirrored: bool, whole: bool = False) -> None:
         """one point of the panel by another method"""
-        table, v, d, scratch = _point(coefficients, entry, k, mirrored)
-        f = _Integrand.of(self.f)
+        alone, scratch = blank(), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
+        alone[entry] = DIRECTORY
+        v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
+        d = v * (2.0 - near if mirrored else near)
+        table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
         product, gap, second, variance = self._raised(pair_of(f.value, f.breaks, v, 1.0 - d / v, f.void), entry, f.void, v)
         if entry >= GAP and self._jumps and not mirrored:  # of both parts
             table[JUMP_FALLS] = 0.0  # all is over what it falls by
@@ -312,14 +302,6 @@ class _Integrand:
     def support(self) -> float:
         """beyond which it is 0 to all digits"""
         return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
-
-
-def _point(coefficients: Floats, entry: int, k: int, mirrored: bool) -> tuple[Floats, float, float, Floats]:
-    """A table of one panel alone, a variance and a difference that it holds, and what looking there takes"""
-    alone = blank()
-    alone[entry] = DIRECTORY
-    v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
-    return np.concatenate([alone, coefficients]), v, v * (2.0 - near if mirrored else near), np.full(lookup.SCRATCH + lookup.KEPT, -1.0)
 
 
 def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int) -> Floats:

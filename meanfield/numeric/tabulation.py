@@ -200,7 +200,7 @@ def _foreseen(g: Function, k: int, power: int) -> float:
 def _is_void(g: Function, k: int) -> bool:
     """whether a function is 0 as far as its variances, or some of them, reach"""
     pieces = g.slope if isinstance(g, Jumping) else g
-    return isinstance(pieces, Pieces) and pieces.void_counts(variances(k))
+    return isinstance(pieces, Pieces) and pieces.is_void(variances(k))
 
 
 def _products(g: Function, k: int) -> tuple[int, Products]:

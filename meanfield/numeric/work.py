@@ -40,7 +40,7 @@ CALLS = {
 #: of two periodic functions of two variances, whose panels go far, by how much more
 TURNS = 10.0
 #: reading a table, and how long quadrature in plain Python must take for tables to be made
-LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1, "gapweight": 0.01, "slopes": 0.1, "slopesweight": 0.01}
+LOOKUPS = {"mean": 0.015, "cross": 0.1, "gap": 0.1, "gapweight": 0.01}
 WORTH = 200.0
 
 _spent: dict[str, float] = {}
