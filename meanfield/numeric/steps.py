@@ -8,8 +8,11 @@ from typing import Any
 
 import sympy as sp
 
+from meanfield.gaussian.expectation import Node
+from meanfield.gaussian.rewriting import rewritten
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import source_name
+from meanfield.numeric.unbounded import Unbounded
 from meanfield.recurrence import Stage
 from meanfield.symbols import known
 
@@ -60,8 +63,8 @@ def stage_lines(
         view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
         named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
-        if mixed and entries["t11"].has(sp.DiracDelta) and lowering.numeric(entries["t00"].xreplace(view)) == sp.oo:
-            entries["t11"] = sp.S.One  # J is infinite whatever that is, which takes long by quadrature
+        if mixed and lowering.numeric(entries["t00"].xreplace(view)).has(Unbounded):
+            entries["t11"] = rewritten(entries["t11"], _has_deltas, lambda node: sp.S.One)
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
         lines += body.lines
@@ -74,6 +77,12 @@ def stage_lines(
             lines.append(f"q = {body.results[0]}")
         total = _product(total, values, k, taken, lines) if k else values
     return total
+
+
+def _has_deltas(e: sp.Basic) -> bool:
+    """whether it is an expectation with deltas that no parameter takes away: where that of their squares has any weight J is infinite
+    whatever this is, which takes long by quadrature"""
+    return isinstance(e, Node) and e.integrand.has(sp.DiracDelta) and e.integrand.free_symbols <= {known("x"), known("y")}
 
 
 def _named(value: str, label: str, taken: set[str], lines: list[str]) -> str:

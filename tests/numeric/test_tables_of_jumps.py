@@ -167,12 +167,30 @@ def test_a_jump_beyond_a_kink(place: int) -> None:
     np.testing.assert_allclose(run.gap[:, 1] * run.q[:, 1], true, rtol=1e-12)
 
 
+def transformer(phi: mf.Activation) -> mf.Block:
+    return mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(phi))
+
+
+HEADS = {"n": 50, "sigma_1": 0.8, "sigma_K": 0.9, "sigma_Q": 0.8, "sigma_V": 0.8, "sigma_O": 0.7}
+
+
 def test_a_transformer_of_what_jumps_runs_from_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """E phi'(u) phi'(v), which has deltas and no table, is not asked for beside an infinite E phi'^2"""
-    net = mf.pre_norm(norm=mf.LayerNorm(), attention=mf.Attention(), mlp=mf.MLP(mf.hardshrink(0.5)))
+    net = transformer(mf.hardshrink(0.5))
     assert len(trajectory.kernel_of(mf.recursion(net), True).tabulated) > 1
-    values = {"n": 50, "sigma_1": 0.8, "sigma_2": 0.7, "sigma_K": 0.9, "sigma_Q": 0.8, "sigma_V": 0.8, "sigma_O": 0.7}
-    true, found = both_ways(net, 2, monkeypatch, **values)
+    true, found = both_ways(net, 2, monkeypatch, **HEADS, sigma_2=0.7)
     assert (found.status == "infinite APJN").all()
-    for a, b in zip((found.q, found.gap, found.log_apjn), (true.q, true.gap, true.log_apjn), strict=True):
+    assert np.isinf(found.log_apjn[:, :-1]).all()
+    for a, b in zip((found.q, found.gap), (true.q, true.gap), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_a_transformer_whose_jumps_a_parameter_takes_away() -> None:
+    """by its size or by the weight of the branch: what there is without them counts"""
+    b = sp.Symbol("b", real=True)
+    jumps, smooth = transformer(mf.Activation(sp.tanh(mf.x) + b * sp.Heaviside(mf.x))), transformer(mf.tanh)
+    for own, weight in (({"b": 0}, 0.7), ({"b": 1}, 0.0), ({"b": 1}, 0.7)):
+        run = mf.propagate(jumps, 3, 1.0, p=0.1, sigma_2=weight, **HEADS, **own)
+        true = mf.propagate(smooth, 3, 1.0, p=0.1, sigma_2=weight, **HEADS)
+        assert run.status == ("infinite APJN" if own["b"] and weight else "ok")
+        np.testing.assert_allclose(run.log_apjn, np.where(run.log_apjn == np.inf, np.inf, true.log_apjn), rtol=1e-12)
