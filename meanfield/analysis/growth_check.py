@@ -150,8 +150,9 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     far = isinstance(run, LongRun)
     hidden = far and law.apjn.log_coefficient is not None and not any(f.name == "log_coefficient" for f in found)
     if depth < (FAR if far else ONE_BY_ONE) and not carried and (hidden or any(f.verdict != AGREES for f in found)):
-        ended = float(run.q[last - 1]), None if single else float(run.gap[last - 1])
-        if far or _takes(rec, ended, values) * ONE_BY_ONE / SEEN <= PATIENCE:
+        exponent = number(law.q.exponent, free) if law.q.kind == "power" else 0.0
+        ahead = float(run.q[last - 1]) * (ONE_BY_ONE / run.layers[last - 1]) ** exponent  # where tables may have ended
+        if far or _takes(rec, (ahead, None if single else float(run.gap[last - 1])), values) * ONE_BY_ONE / SEEN <= PATIENCE:
             found = _deeper(law, rec, start, values, free, found, far)
     return Check(law, free, tuple(found), run)
 

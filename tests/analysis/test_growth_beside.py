@@ -202,7 +202,7 @@ def test_sines_beside_other_functions(name: str) -> None:
     f, A, C, limit, verdict = SINES[name]
     law = mf.growth(mf.Residual(mf.Activate(mf.Activation(f)) >> mf.Linear(1, 0)))
     assert (law.q.rate, sp.exp(law.apjn.rate), law.gap.limit) == (A, 1 + C, limit)
-    verdicts = {(fit.quantity, fit.name): fit.verdict for fit in law.check(depth=2000).fits}
+    verdicts = {(fit.quantity, fit.name): fit.verdict for fit in law.check(depth=1300).fits}
     assert verdicts.pop(("1 - c", "limit")) == verdict
     assert set(verdicts.values()) == {"agrees"}
 
