@@ -63,7 +63,8 @@ def stage_lines(
         view |= {d.symbol: d.kernel for d in law.definitions if d.kernel is not None}
         named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
-        if mixed and lowering.numeric(entries["t00"].xreplace(view)).has(Unbounded):
+        deltas = mixed and any(map(_has_deltas, entries["t11"].atoms(Node)))
+        if deltas and lowering.numeric(entries["t00"].xreplace(view)).has(Unbounded):
             entries["t11"] = rewritten(entries["t11"], _has_deltas, lambda node: sp.S.One)
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
