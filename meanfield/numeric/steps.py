@@ -65,7 +65,7 @@ def stage_lines(
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
         deltas = mixed and any(map(_has_deltas, entries["t11"].atoms(Node)))
         if deltas and lowering.numeric(entries["t00"].xreplace(view)).has(Unbounded):
-            entries["t11"] = rewritten(entries["t11"], _has_deltas, lambda node: sp.S.One)
+            entries |= {label: rewritten(entries[label], _has_deltas, lambda node: sp.S.One) for label in ("t01", "t11")}
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)
         lines += body.lines

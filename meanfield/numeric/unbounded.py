@@ -26,18 +26,26 @@ def bounded_or_weighed(form: Form) -> Form:
 
 
 def weighed(e: sp.Expr) -> sp.Expr:
-    """The expression with what multiplies infinite expectations as their weights.
+    """The expression with what multiplies infinite expectations as their weights. A weight that is a difference is one: two infinities have
+    none.
 
     >>> import sympy as sp
     >>> a, b = sp.symbols("a b", positive=True)
     >>> weighed(a * (b + 4 * Unbounded(sp.S.One)))
     a*b + Unbounded(4*a)
+    >>> weighed((a - b) * Unbounded(sp.S.One))
+    Unbounded(a - b)
     """
     if not holds(e, Unbounded):
         return e
-
-    def term(t: sp.Expr) -> sp.Expr:
-        infinite, rest = sp.sift(sp.Mul.make_args(t), lambda f: isinstance(f, Unbounded), binary=True)
-        return Unbounded(sp.Mul(*rest, *[f.args[0] for f in infinite])) if infinite else t
-
-    return sp.Add(*map(term, sp.Add.make_args(sp.expand_mul(e))))
+    if isinstance(e, sp.Add):
+        return sp.Add(*map(weighed, e.args))
+    factors = sp.Mul.make_args(e)
+    infinite, rest = sp.sift(factors, lambda f: isinstance(f, Unbounded), binary=True)
+    if infinite:
+        return Unbounded(sp.Mul(*rest, *[f.args[0] for f in infinite]))
+    parted = next((f for f in factors if isinstance(f, sp.Add) and holds(f, Unbounded)), None)
+    if parted is None:
+        return e
+    others = sp.Mul(*[f for f in factors if f is not parted])
+    return sp.Add(*[weighed(others * term) for term in parted.args])

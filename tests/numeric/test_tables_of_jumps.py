@@ -185,6 +185,15 @@ def test_a_transformer_of_what_jumps_runs_from_tables(monkeypatch: pytest.Monkey
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
+def test_attention_without_a_skip_before_what_jumps() -> None:
+    """the weights of an infinite E phi'^2 are sums, some terms of which are negative"""
+    run = mf.propagate(mf.LayerNorm() >> mf.Attention() >> mf.MLP(mf.hardshrink(0.5)), 4, 1.0, p=0.1, sigma_2=0.7, **HEADS)
+    assert run.status == "infinite APJN"
+    assert np.isinf(run.chi).all()
+    assert np.isinf(run.log_apjn[:-1]).all()
+    assert np.isfinite(run.gap).all()
+
+
 def test_a_transformer_whose_jumps_a_parameter_takes_away() -> None:
     """by its size or by the weight of the branch: what there is without them counts"""
     b = sp.Symbol("b", real=True)
