@@ -288,7 +288,7 @@ class _Integrand:
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored, void)
 
-    def ways(self, mirrored: bool, void: float) -> Iterator[Function]:
+    def ways(self, mirrored: bool, void: float = 0.0) -> Iterator[Function]:
         """What panels can be made of, the cheapest first"""
         if self.row[SMOOTH]:
             d, growth = self.row[[WIDTH, GROWTH]].tolist()
