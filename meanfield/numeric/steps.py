@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from meanfield.gaussian.expectation import Node
-from meanfield.gaussian.rewriting import rewritten
+from meanfield.gaussian.rewriting import holds, rewritten
 from meanfield.numeric.lowering import Lowering
 from meanfield.numeric.printing import source_name
 from meanfield.numeric.unbounded import Unbounded
@@ -64,7 +64,7 @@ def stage_lines(
         named = {d.symbol: (d.value if d.in_step is None else d.in_step).xreplace(view) for d in law.definitions if d.kernel is None}
         entries = {label: law.transfer[int(label[1]), int(label[2])] for label in labels} | ({"chi": law.chi} if split else {})
         deltas = mixed and any(map(_has_deltas, entries["t11"].atoms(Node)))
-        if deltas and lowering.numeric(entries["t00"].xreplace(view)).has(Unbounded):
+        if deltas and holds(lowering.numeric(entries["t00"].xreplace(view)), Unbounded):
             entries |= {label: rewritten(entries[label], _has_deltas, lambda node: sp.S.One) for label in ("t01", "t11")}
         wanted = [law.output.q, *([law.output.delta] * paired), *entries.values()]
         body = lowering.body([e.xreplace(view) for e in wanted], given, named, taken)

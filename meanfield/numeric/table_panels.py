@@ -133,8 +133,12 @@ class Panels:
     def _jumping(self, entry: int, mirrored: bool = False, alone: bool = False) -> Jumping:
         assert self.slope is not None
         places, sizes = zip(*self._jumps, strict=True)
-        slope = _Integrand.of(self.slope)
-        return Jumping(slope.pieces(False, slope.void if slope.void < math.inf else 0.0), places, sizes, mirrored, alone, self._fall(entry))
+        return Jumping(_Integrand.of(self.slope).pieces(False, self._slope_void), places, sizes, mirrored, alone, self._fall(entry))
+
+    @property
+    def _slope_void(self) -> float:
+        """up to where there is nothing of the derivative between jumps; 0 of steps, of which there is nothing anywhere"""
+        return math.sqrt(2.0 * self.falls[1]) if self.falls[1] < math.inf else 0.0
 
     def _is_faint(self, k: int) -> bool:
         """whether a gap less what its jumps bring is no part of it"""
@@ -204,7 +208,7 @@ class Panels:
         product, gap, second, variance = self._raised(pair_of(f.value, f.breaks, v, 1.0 - d / v, f.void), entry, f.void, v)
         if entry >= GAP and self._jumps and not mirrored:  # of both parts
             table[JUMP_FALLS] = 0.0  # all is over what it falls by
-            void = math.sqrt(2.0 * self.falls[1])
+            void = self._slope_void
             steady = self._raised(pair_of(self._without_jumps, f.breaks, v, 1.0 - d / v, void), entry, void, v)[1]
         if entry < GAP:
             found, true, allowed = lookup.cross_in(table, v, d, 2.0 * v - d, scratch, lookup.SCRATCH), product, AGREED * second

@@ -193,7 +193,7 @@ def _foreseen(g: Function, k: int, power: int) -> float:
     if not _is_void(g, k):
         return 0.0
     y = 2.0 ** -np.arange(0.5, CUTS)
-    found = np.abs(replace(g, mirrored=False).products(variances(k))(y)) * y ** (1.0 if isinstance(g, Jumping) else 2.0)
+    found = np.abs(_made(replace(g, mirrored=False), k)(y)) * y ** (1.0 if isinstance(g, Jumping) else 2.0)
     return float((found.max(axis=1) / variances(k) ** power).min())
 
 
@@ -203,10 +203,16 @@ def _is_void(g: Function, k: int) -> bool:
     return isinstance(pieces, Pieces) and pieces.is_void(variances(k))
 
 
+@lru_cache(maxsize=4)
+def _made(g: Function, k: int) -> Products:
+    """what maps y to E g(u) g(v) over the panel about 4^k"""
+    return g.products(variances(k))
+
+
 def _products(g: Function, k: int) -> tuple[int, Products]:
     """the power of v that E g(u) g(v) is nearest to over a panel, and what maps y to it over that"""
-    found, v = g.products(variances(k)), variances(k)
-    near = replace(g, mirrored=False).products(v)(_CLOSE) if _is_void(g, k) else found(_HALF)
+    found, v = _made(g, k), variances(k)
+    near = _made(replace(g, mirrored=False), k)(_CLOSE) if _is_void(g, k) else found(_HALF)
     power = _power(near[:, 0], v, k)
     over = (v ** -float(power))[:, None]
 
