@@ -54,11 +54,11 @@ class Smooth:
         return self.value(x + z) * self.value(x - z)
 
 
-def on_lattice(g: Smooth, h: float, n: int) -> Floats:
-    """The products at z = 0, h, ..., n h, each of z > 0 counted for -z too, a row for each, and x = -n h, ..., n h."""
-    values = g.value(h * np.arange(-2 * n, 2 * n + 1.0))
-    by_number = replace(g, value=lambda k: values[(k + 2 * n).astype(int)])
-    table = by_number.product(np.arange(-n, n + 1.0), np.arange(n + 1.0)[:, None])
+def on_lattice(g: Smooth, h: float, n: int, across: int) -> Floats:
+    """The products at z = 0, h, ..., as many steps across, each of z > 0 counted for -z too, a row for each, and x = -n h, ..., n h."""
+    values = g.value(h * np.arange(-n - across, n + across + 1.0))
+    by_number = replace(g, value=lambda k: values[(k + n + across).astype(int)])
+    table = by_number.product(np.arange(-n, n + 1.0), np.arange(across + 1.0)[:, None])
     table[1:] *= 2.0
     return table
 
@@ -94,7 +94,7 @@ def _products(g: Smooth, v: Floats, y: Floats) -> Floats:
     wide = across >= WIDE * h
     if wide.any():
         weights = h * density(h * np.arange(0, n + 1.0), across[wide][:, None])
-        result[wide] = np.einsum("ij,ij->i", product(weights, on_lattice(g, h, n)), h * density(X, along[wide][:, None]))
+        result[wide] = np.einsum("ij,ij->i", product(weights, on_lattice(g, h, n, n)), h * density(X, along[wide][:, None]))
     if not wide.all():
         weights = polynomials(2.0 * across[~wide] / (WIDE * h) - 1.0, NARROW)
         result[~wide] = np.einsum("ij,ij->i", product(weights, within_steps(g, X, h)), h * density(X, along[~wide][:, None]))

@@ -24,7 +24,7 @@ from meanfield.numeric.elementary import ERF, ERFC
 from meanfield.numeric.matrices import product
 from meanfield.numeric.smooth import LATTICE, NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, support_of, within_steps
 
-__all__ = ["Stepped"]
+__all__ = ["Stepped", "normal_cdf"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -34,8 +34,8 @@ NOTHING, LEFT = 4e-16, 1e-15
 SLOPES = (48, 96, 192)  # nodes in \kappa
 
 
-def _normal_cdf(z: Floats) -> Floats:
-    """to the last bit of 1: library functions for arrays of it are of scipy, which is long to import"""
+def normal_cdf(z: Floats) -> Floats:
+    """\\Phi(z), to the last bit of 1: library functions for arrays of it are of scipy, which is long to import"""
     a = np.abs(z) / math.sqrt(2.0)
     tail = 0.5 * np.exp(-a * a) * polyval((a - 3.0) / (a + 3.0), ERFC) / (1.0 + 2.0 * a)
     middle = 0.5 + 0.5 * np.copysign(np.minimum(a, 0.5), z) * polyval(np.minimum(a, 0.5) ** 2, ERF)
@@ -54,12 +54,13 @@ class Stepped:
     left: float
     right: float
     mirrored: bool = False
+    most: int = LATTICE  # lattice points on either side of 0
 
     def products(self, v: Floats) -> Products:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         if math.sqrt(0.5 * v.min()) < SHARE * self.d:
             raise Impossible("the variance is too small")
-        return _Means(self, _Rest.of(self.value, self.d, self.left, self.right), v).at
+        return _Means(self, _Rest.of(self.value, self.d, self.left, self.right, self.most), v).at
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +74,13 @@ class _Rest:
 
     @staticmethod
     @lru_cache(maxsize=64)
-    def of(value: Real, d: float, left: float, right: float) -> _Rest:
+    def of(value: Real, d: float, left: float, right: float, most: int) -> _Rest:
         def rest(x: Floats) -> Floats:
-            return np.asarray(value(x) - (left + (right - left) * _normal_cdf(x / d)))
+            return np.asarray(value(x) - (left + (right - left) * normal_cdf(x / d)))
 
         h = 2.0 * math.pi * SHARE * d / (NATS + 0.5)
         support = support_of(rest, NOTHING * max(abs(left), abs(right)))
-        if support > h * LATTICE:
+        if support > h * most:
             raise Impossible("too little is constant")
         return _Rest(rest, d, h, math.ceil(support / h))
 
@@ -95,7 +96,7 @@ class _Rest:
     def shares(self) -> Floats:
         r"""Chebyshev coefficients in \kappa d, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
         for n in SLOPES:
-            found = product(transform(n), _normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
+            found = product(transform(n), normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
             if np.abs(found[-2:]).max() <= LEFT * np.abs(found).max():
                 return np.asarray(found)
         raise Impossible("too many slopes")
@@ -104,7 +105,7 @@ class _Rest:
     def products(self) -> tuple[Floats, Floats]:
         """Its products along z, in front the narrow ones: a row for each, not mirrored and mirrored"""
         own = [Smooth(self.value, self.d, 0.0, math.inf, mirrored) for mirrored in (False, True)]
-        first, second = (np.concatenate([within_steps(g, self.x, self.h), on_lattice(g, self.h, self.n)]) for g in own)
+        first, second = (np.concatenate([within_steps(g, self.x, self.h), on_lattice(g, self.h, self.n, self.n)]) for g in own)
         return first, second
 
 

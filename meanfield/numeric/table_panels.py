@@ -2,10 +2,12 @@ r"""The panels of a table: coefficients of the Gaussian moments of one integrand
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -30,8 +32,10 @@ from meanfield.gaussian.shape_rows import (
     voids_of,
 )
 from meanfield.numeric import lookup
+from meanfield.numeric.calming import Calmed, calmed
 from meanfield.numeric.deviations import Impossible
 from meanfield.numeric.far_powers import far_sides, power_and_limit, power_and_sides
+from meanfield.numeric.far_waves import waves_of
 from meanfield.numeric.hermite_sums import pair_of
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
@@ -40,7 +44,8 @@ from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.tables import blank
-from meanfield.numeric.tabulation import Function, far_panel, gap_panel, mean_panel, pair_panel, variances
+from meanfield.numeric.tabulation import Function, apart_panel, faint_panel, far_panel, gap_panel, mean_panel, pair_panel, variances
+from meanfield.numeric.waving import Waving
 
 __all__ = ["Impossible", "Panels"]
 
@@ -83,7 +88,7 @@ class Panels:
             return mean_panel(lambda v: _Integrand.of(self.f).means(v, self._void(entry)), k)[0]
         mirrored = part in MIRRORED
         if entry < GAP:
-            coefficients = _first(pair_panel, _Integrand.of(self.f).ways(mirrored, self._void(entry)), k)
+            coefficients = self._pair(entry, k, mirrored)
         elif self.slope is None:
             raise Impossible("no slope")
         elif entry >= JUMP:
@@ -93,9 +98,32 @@ class Panels:
         elif self._jumps and not self._is_nothing(int(JUMP), k) and (self._is_faint(k) or not self._is_divided(k)):
             return NOTHING
         else:
-            coefficients = _first(gap_panel, _Integrand.of(self.slope).ways(mirrored, self._void(entry)), k)
+            coefficients = self._gap(entry, k, mirrored)
         self._verify(coefficients, entry, k, mirrored)
         return coefficients
+
+    def _pair(self, entry: int, k: int, mirrored: bool) -> Floats:
+        """E f(u) f(v); where that is small by its signs alone, as good as E |f(u) f(v)| says"""
+        f, void, least = _Integrand.of(self.f), self._void(entry), float(variances(k).min())
+        try:
+            return _first(pair_panel, f.ways(mirrored, void, least), k)
+        except Impossible:
+            if void:
+                raise
+            both = itertools.product(f.ways(mirrored, least=least), _Integrand.of(self.f**2).ways(mirrored, least=least))
+            return _first(lambda ways, k: faint_panel(ways[0], ways[1], k), both, k)
+
+    def _gap(self, entry: int, k: int, mirrored: bool) -> Floats:
+        """a gap, by its derivative; where that alone does not say it, by the function too"""
+        assert self.slope is not None
+        f, g, void, least = _Integrand.of(self.f), _Integrand.of(self.slope), self._void(entry), float(variances(k).min())
+        try:
+            return _first(gap_panel, g.ways(mirrored, void, least), k)
+        except Impossible:
+            if void or self._jumps:
+                raise
+            both = itertools.product(f.ways(mirrored, least=least), g.ways(mirrored=False, least=least))
+            return _first(lambda ways, k: apart_panel(ways[0], f.squares, ways[1], k), both, k)
 
     @cached_property
     def _jumps(self) -> tuple[tuple[float, float], ...]:
@@ -205,7 +233,7 @@ class Panels:
         v, near = min(1.13 * 4.0**k, lookup.HIGH), 0.2
         d = v * (2.0 - near if mirrored else near)
         table, f = np.concatenate([alone, coefficients]), _Integrand.of(self.f)
-        product, gap, second, variance = self._raised(pair_of(f.value, f.breaks, v, 1.0 - d / v, f.void), entry, f.void, v)
+        product, gap, second, variance = self._raised(f.moments(v, 1.0 - d / v), entry, f.void, v)
         if entry >= GAP and self._jumps and not mirrored:  # of both parts
             table[JUMP_FALLS] = 0.0  # all is over what it falls by
             void = self._slope_void
@@ -284,7 +312,32 @@ class _Integrand:
             return np.zeros(v.size)
         if void == 0.0 and math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
             return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
+        if self.is_calm(float(v.min())):
+            assert self.calmed is not None
+            return mean_of(self.calmed.value, self.calmed.breaks, v)
         return mean_of(self.value, self.breaks, v, void)
+
+    @cached_property
+    def calmed(self) -> Calmed | None:
+        """what has its means under wide Gaussians, if it oscillates for ever"""
+        return calmed(self.g)
+
+    def is_calm(self, v: float) -> bool:
+        """Whether no wave is left under Gaussians of that variance."""
+        return self.calmed is not None and math.sqrt(v) >= self.calmed.calm
+
+    def squares(self, v: Floats) -> Floats:
+        """E g(u)^2 at each variance"""
+        return _Integrand.of(self.g**2).means(v)
+
+    def moments(self, v: float, c: float) -> tuple[float, float, float, float]:
+        """What `pair_of` says of it."""
+        if not self.is_calm(v * (1.0 - c * c)):
+            return pair_of(self.value, self.breaks, v, c, self.void)
+        assert self.calmed is not None
+        second = float(self.squares(np.array([v]))[0])
+        product = pair_of(self.calmed.value, self.calmed.breaks, v, c)[0]
+        return product, second - product, second, second
 
     def pieces(self, mirrored: bool, void: float = 0.0) -> Pieces:
         breaks, sharp = self._places
@@ -292,15 +345,17 @@ class _Integrand:
         d, growth = self.row[[WIDTH, GROWTH]].tolist()
         return Pieces(self.value, self.breaks, tuple(kinks.tolist()), d, growth, mirrored, void)
 
-    def ways(self, mirrored: bool, void: float = 0.0) -> Iterator[Function]:
-        """What panels can be made of, the cheapest first"""
+    def ways(self, mirrored: bool, void: float = 0.0, least: float = 0.0) -> Iterator[Function]:
+        """What panels of variances from the least on can be made of, the cheapest first"""
         if self.row[SMOOTH]:
             d, growth = self.row[[WIDTH, GROWTH]].tolist()
             yield Smooth(self.value, d, growth, self.support, mirrored)
             found = power_and_sides(self.g)
             if found is not None and found[0] == 0:
                 yield Stepped(self.value, d, found[1], found[2], mirrored)
-        yield self.pieces(mirrored, void)
+        waves = waves_of(self.g)
+        waving = None if waves is None else Waving(self.value, waves, mirrored)
+        yield self.pieces(mirrored, void) if waving is None or least < waving.least else waving
 
     @cached_property
     def support(self) -> float:
@@ -308,7 +363,7 @@ class _Integrand:
         return support_of(self.value, 1e-19 * float(np.abs(self.value(np.linspace(-200.0, 200.0, 40001))).max()))
 
 
-def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Function], k: int) -> Floats:
+def _first(make: Callable[..., tuple[Floats, float]], ways: Iterator[Any], k: int) -> Floats:
     """the panel about 4^k in the first way that makes it"""
     for way in ways:
         try:

@@ -32,8 +32,9 @@ from meanfield.numeric.lookup import FIRST, LOW, X_TERMS, Y_TERMS
 from meanfield.numeric.piecewise import Pieces
 from meanfield.numeric.smooth import Smooth
 from meanfield.numeric.stepped import Stepped
+from meanfield.numeric.waving import Waving
 
-__all__ = ["Function", "far_panel", "gap_panel", "mean_panel", "pair_panel", "variances"]
+__all__ = ["Function", "Whole", "apart_panel", "faint_panel", "far_panel", "gap_panel", "mean_panel", "pair_panel", "variances"]
 
 Floats = NDArray[np.float64]
 Wide = NDArray[np.longdouble]
@@ -50,6 +51,8 @@ FALL = 3.0 + math.sqrt(8.0)  # of coefficients of functions that are analytic in
 ROUNDING = 4e-15
 #: how far from 0 inputs may be against what g is wide, for one sum in y from there to 0 to be tried
 STEEP = 500.0
+#: of a second moment, what a product is at most where their difference keeps its digits
+APART = 0.75
 #: of the largest y W of the same variance, what is left at 0 in the last part
 LEAST = 0.05
 #: of the largest value, last coefficients in y that are not given up at sight
@@ -61,8 +64,11 @@ NEAR_TERMS = 4
 RISING = 1.5
 #: where in y that is looked at
 _HALF, _CLOSE = np.array([0.5]), np.array([2.0**-8])
+#: where a function that is small far out is large
+WITHIN = np.linspace(-200.0, 200.0, 40001)
 #: what panels are made of
-Function = Smooth | Stepped | Pieces | Jumping
+Whole = Smooth | Stepped | Waving | Pieces
+Function = Whole | Jumping
 
 
 def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
@@ -99,22 +105,27 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, f
     return _packed(power, parts, [max(_foreseen(g, k, power), *map(_most, parts))] * len(parts))
 
 
+def faint_panel(g: Whole, square: Whole, k: int) -> tuple[Floats, float]:
+    """The same where E g(u) g(v) is small by the signs of g, to a tolerance of E |g(u) g(v)|, of which E g(u)^2 g(v)^2 over the largest
+    |g|^2 is a part."""
+    power, products = _products(g, k)
+    over = np.abs(g.value(WITHIN)).max() ** -2.0 * variances(k)[:, None] ** -float(power)
+    squares = square.products(variances(k))
+
+    def sizes(y: Floats) -> Floats:
+        return np.asarray(over * squares(y))
+
+    parts = _cut(products, g, k, FINER, sizes=sizes)
+    scale = max(max(_most(values), float(sizes(_between(*ends)).min())) for ends, values in parts)
+    return _packed(power, [values for _, values in parts], [scale] * len(parts))
+
+
 def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, float]:
     """The same of the gap over v - p, for f with f' = g; what jumps alone bring, over the root of v (v - p)."""
-    m = 0 if isinstance(g, Jumping) else 1  # the power of y that W is without
-    power, parts = _parts(replace(g, mirrored=False), k, tolerance)
-    below, found = np.zeros(X_TERMS), []
-    for (low, high), values in reversed(parts):
-        y = _between(low, high)
-        if low == 0.0:
-            found.append(values @ _averages(m).T)
-        else:
-            integrals = (high - low) * ((2.0 * y**m * values) @ _integrals().T)
-            found.append((below[:, None] + integrals[:, :-1]) / y ** (m + 1))
-        below = below + (high - low) * ((2.0 * y**m * values) @ _integrals()[-1])
+    power, found, above = _gaps_within(g, k, tolerance)
     if not g.mirrored:
-        return _packed(power, found[::-1], [*map(_least, found[::-1])])
-    found, above = [], below  # at c = 0, and from there on
+        return _packed(power, found, [*map(_least, found)])
+    m, found = _missing(g), []  # at c = 0, and from there on
     other, parts = _parts(g, k, tolerance)
     for (low, high), beside in parts:
         y, values = _between(low, high), beside * (_factor(k) ** (other - power))[:, None]  # over the power of the side c > 0
@@ -122,6 +133,54 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, fl
         above = above + integrals[:, -1]
         found.append((above[:, None] - integrals[:, :-1]) / (2.0 - y**2))
     return _packed(power, found, [*map(_least, found)])
+
+
+def apart_panel(f: Function, squares: Real, g: Function, k: int) -> tuple[Floats, float]:
+    """The same for f, whose square has those means, as the difference that a gap is where E f(u) f(v) has become less than E f(u)^2, which
+    loses nothing; nearer to c = 1 by means of f' = g, which far from there may be as small as their rounding."""
+    v, high, found = variances(k), 1.0, []
+    second, cross = squares(v)[:, None], _made(f, k)
+
+    def gaps(y: Floats, some: slice = slice(None)) -> Floats:
+        return np.asarray((second[some] - cross(y, some)) / np.outer(v[some], 2.0 - y**2 if f.mirrored else y**2))
+
+    def is_apart(y: Floats) -> bool:
+        return bool((cross(y) <= APART * second).all())
+
+    if f.mirrored:
+        if not is_apart(_between(0.0, 1.0)):
+            raise Impossible("u and -v are not apart")
+        found = [values for _, values in _cut(gaps, f, k, FINER)]
+        return _packed(0, found, [*map(_least, found)], TOLERANCE / (1.0 - APART))
+    while high > 2.0**-CUTS and is_apart(np.array([0.5 * high])):
+        found.append(gaps(_between(0.5 * high, high)))
+        high *= 0.5
+    if high == 1.0:
+        raise Impossible("u and v are nowhere apart")
+    power, near, _ = _gaps_within(g, k, FINER, high)
+    found += [values * (v ** float(power))[:, None] for values in near]
+    return _packed(0, found, [*map(_least, found)], TOLERANCE / (1.0 - APART))
+
+
+def _gaps_within(g: Function, k: int, tolerance: float, high: float = 1.0) -> tuple[int, list[Sums], Sums]:
+    """the power of a gap over v - p at c > 0, its values in each part from that y down, and the integral up to there"""
+    m, found = _missing(g), []
+    power, parts = _parts(replace(g, mirrored=False), k, tolerance, high)
+    below = np.zeros(X_TERMS)
+    for (low, up), values in reversed(parts):
+        y = _between(low, up)
+        if low == 0.0:
+            found.append(values @ _averages(m).T)
+        else:
+            integrals = (up - low) * ((2.0 * y**m * values) @ _integrals().T)
+            found.append((below[:, None] + integrals[:, :-1]) / y ** (m + 1))
+        below = below + (up - low) * ((2.0 * y**m * values) @ _integrals()[-1])
+    return power, found[::-1], below
+
+
+def _missing(g: Function) -> int:
+    """the power of y that W is without"""
+    return 0 if isinstance(g, Jumping) else 1
 
 
 def variances(k: int) -> Floats:
@@ -145,32 +204,48 @@ def _factor(k: int) -> Floats:
     return np.sqrt(variances(k)) if k == FIRST else variances(k)
 
 
-def _packed(power: int, parts: list[Floats] | list[Sums], scales: list[float]) -> tuple[Floats, float]:
+def _packed(power: int, parts: list[Floats] | list[Sums], scales: list[float], tolerance: float = TOLERANCE) -> tuple[Floats, float]:
     """one after another, from y = 1 down"""
     coefficients = [_coefficients(values) for values in parts]
-    error = max(map(_error, coefficients, scales))
+    error = max(_error(c, scale, tolerance) for c, scale in zip(coefficients, scales, strict=True))
     return np.concatenate([[float(power), float(len(parts))], *(c.ravel() for c in coefficients)]), error
 
 
+#: intervals of y, and values at nodes of it
+Parts = tuple[tuple[tuple[float, float], Floats], ...]
+
+
 @lru_cache(maxsize=16)
-def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tuple[float, float], Floats], ...]]:
-    """The power of v that W is over, intervals of y from 1 down to 0 in each of which what is left is resolved over the panel about 4^k,
-    and its values there: those of a derivative serve its own table and that of gaps"""
-    parts: list[tuple[tuple[float, float], Floats]] = []
+def _parts(g: Function, k: int, tolerance: float, high: float = 1.0) -> tuple[int, Parts]:
+    """The power of v that W is over, intervals of y from there down to 0 in each of which what is left is resolved over the panel about
+    4^k, and its values there: those of a derivative serve its own table and that of gaps"""
     power, products = _products(g, k) if k > FIRST else _near_products(g)
-    high, largest = 1.0, _foreseen(g, k, power)
-    narrow = STEEP * g.d / math.sqrt(variances(k).min())
+    return power, _cut(products, g, k, tolerance, high, _foreseen(g, k, power))
+
+
+def _cut(
+    products: Products,
+    g: Function,
+    k: int,
+    tolerance: float,
+    high: float = 1.0,
+    foreseen: float = 0.0,
+    sizes: Callable[[Floats], Floats] | None = None,
+) -> Parts:
+    """The intervals, in which errors count against what has been largest, or is foreseen, or these sizes."""
+    parts: list[tuple[tuple[float, float], Floats]] = []
+    largest, narrow = foreseen, STEEP * g.d / math.sqrt(variances(k).min())
     for _ in range(CUTS):
         for low in (0.0, 0.5 * high) if high <= narrow else (0.5 * high,):
             y = _between(low, high)
             if low == 0.0 and not _may_be_resolved(products(y, slice(1)), largest):
                 continue
             values = products(y)
-            scale = max(largest, _most(values))
+            scale = max(largest, _most(values), 0.0 if sizes is None else float(sizes(y).min()))
             if isinstance(g, Jumping) and not g.mirrored:  # y W may fall far towards 0, and a gap keeps its digits there
                 if low == 0.0 and (values.min(axis=1) < LEAST * values.max(axis=1)).any():
                     continue
-                scale = max(_foreseen(g, k, power), _most(values))
+                scale = max(foreseen, _most(values))
             try:
                 _error(_coefficients(values), scale, tolerance if low == 0.0 else UNCUT * tolerance, uncut=low > 0.0)
             except Impossible:
@@ -181,7 +256,7 @@ def _parts(g: Function, k: int, tolerance: float) -> tuple[int, tuple[tuple[tupl
         else:
             raise Impossible("the correlation is not resolved")
         if low == 0.0:
-            return power, tuple(parts)
+            return tuple(parts)
         high = low
     raise Impossible("the correlation takes too many parts")
 

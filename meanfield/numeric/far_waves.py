@@ -1,0 +1,148 @@
+r"""Functions that oscillate for ever about a constant far out: what they tend to on either side, and what is left between.
+
+    f(x) = g(x) + Re \sum_\nu A_\nu(x) e^{i \nu x},   A_\nu(x) = a_\nu^- + (a_\nu^+ - a_\nu^-) \Phi(x/w)
+
+With \Phi((x)/w) so wide that no harmonic is left under a Gaussian as wide, the waves have no expectation, and g tends to constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import NDArray
+
+from meanfield.gaussian.analyticity import analytic_radii
+from meanfield.gaussian.mending import mended_function
+from meanfield.gaussian.periods import PHASES, Wave, wave
+from meanfield.gaussian.resolution import vectorised
+from meanfield.gaussian.smoothness import is_smooth
+from meanfield.gaussian.stable import side
+from meanfield.gaussian.wave_rules import CALM
+from meanfield.numeric.smooth import support_of
+from meanfield.numeric.stepped import normal_cdf
+from meanfield.symbols import known
+
+__all__ = ["Waves", "waves_of"]
+
+Floats = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Real = Callable[[Floats], Floats]
+Far = Callable[..., NDArray[Any]]
+
+x = known("x")
+
+#: points of Fourier series in one phase, and in each of two
+_SERIES = (1024, 96)
+#: distances at which a function is looked at, and what may be left there beside waves and constants
+_BEYOND, _LEFT = 60.0 * 2.0 ** np.arange(16.0), 2e-15
+#: of the largest: a harmonic that is none
+_NONE = 1e-15
+#: shares of a period at which the amplitude is looked at, and the places
+_PHASES, _CENTRES = (0.15, 0.55), tuple(i / 2 for i in range(-16, 17))
+#: nats by which a wave grows across the strip that is made use of, at most
+GROWN = 3.0
+#: by how much wider than what leaves no wave under a Gaussian alone
+WIDER = 1.15
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """What a function is far out.
+
+    Attributes
+    ----------
+    frequencies : array
+        \\nu > 0
+    amplitudes : arrays
+        a_\\nu of Re a_\\nu e^{i \\nu x} on the left and on the right.
+    constants : tuple of float
+        What it oscillates about.
+    d : float
+        Half-width of a strip about the real axis in which it is analytic, and no wave grows by more than a few times.
+    calm : float
+        The width of a step, under a Gaussian not narrower, that leaves nothing of a harmonic, or of two that beat.
+    slow : function
+        It less its waves, those constants beyond `reach`.
+    """
+
+    frequencies: Floats
+    amplitudes: tuple[Complex, Complex]
+    constants: tuple[float, ...]
+    d: float
+    calm: float
+    slow: Real
+    reach: float
+
+
+@lru_cache(maxsize=256)
+def waves_of(f: sp.Expr) -> Waves | None:
+    """The waves of an analytic function of x; None where it has none, or tends too slowly to what has constant amplitudes."""
+    found = wave(f) if is_smooth(f) else None
+    if found is None:
+        return None
+    sides = [_side(found, sign) for sign in (-1, 1)]
+    series = [_series(found, far, sign) for far, sign in zip(sides, (-1.0, 1.0), strict=True)]
+    if any(one is None for one in series):
+        return None
+    left, right = (one for one in series if one is not None)
+    largest = max(float(np.abs(left).max()), float(np.abs(right).max()))
+    some = np.maximum(np.abs(left), np.abs(right)) > _NONE * largest
+    orders = np.array(np.meshgrid(*[np.fft.fftfreq(n, 1.0 / n) for n in left.shape], indexing="ij"))[:, some]
+    if not some.any() or (3.0 * np.abs(orders).max(axis=1) > left.shape).any():
+        return None
+    nu = 2.0 * math.pi * orders.T @ np.array([1.0 / float(t) for t in found.periods])
+    waving = nu > _NONE * np.abs(nu).max()
+    if not waving.any():
+        return None
+    calm = WIDER * CALM / float(np.diff(np.unique(np.append(nu[waving], 0.0))).min())
+    constants = tuple(a if abs(a) > _NONE * largest else 0.0 for a in (float(left.flat[0].real), float(right.flat[0].real)))
+    rest = _rest(mended_function(f), sides, constants, calm, len(found.periods))
+    reach = support_of(lambda z: rest(z) - np.where(z > 0.0, constants[1], constants[0]), _LEFT * largest)
+    if not reach < math.inf:
+        return None
+
+    def slow(z: Floats) -> Floats:
+        return np.where(np.abs(z) > reach, np.where(z > 0.0, constants[1], constants[0]), rest(np.clip(z, -reach, reach)))
+
+    strip = min(_strip(found), GROWN / float(nu.max()))
+    return Waves(nu[waving], (2.0 * left[some][waving], 2.0 * right[some][waving]), constants, strip, calm, slow, reach)
+
+
+def _side(found: Wave, sign: int) -> Far:
+    """a wave on one side of 0, of a place and phases"""
+    return vectorised(side(found.pattern, sign), (x, *PHASES[: len(found.periods)]))
+
+
+def _series(found: Wave, far: Far, sign: float) -> Complex | None:
+    """Fourier coefficients of a wave far out on that side, None where it is not constant there"""
+    count = _SERIES[len(found.periods) - 1]
+    phases = np.meshgrid(*[np.arange(count) * (float(t) / count) for t in found.periods], indexing="ij")
+    with np.errstate(all="ignore"):
+        last, *others = (np.broadcast_to(far(np.full(1, sign * b), *phases), phases[0].shape) for b in _BEYOND[::-1])
+        size = max(float(np.abs(last).max()), 1.0)
+        if not all(np.abs(other - last).max() <= _LEFT * size for other in others):
+            return None
+    return np.asarray(np.fft.fftn(last) / last.size)
+
+
+def _rest(value: Real, sides: list[Far], constants: tuple[float, ...], calm: float, phases: int) -> Real:
+    """a function less its waves, in the same sines and cosines: far out they cancel to the last digit"""
+
+    def rest(z: Floats) -> Floats:
+        places = np.multiply.outer([-_BEYOND[-1], _BEYOND[-1]], np.ones(z.shape))
+        left, right = (far(at, *[z] * phases) - a for far, at, a in zip(sides, places, constants, strict=True))
+        return np.asarray(value(z) - (left + normal_cdf(z / calm) * (right - left)))
+
+    return rest
+
+
+def _strip(found: Wave) -> float:
+    """how far the amplitude is analytic about the line"""
+    still = [found.pattern.xreplace({s: sp.Rational(share) * t for s, t in zip(PHASES, found.periods, strict=False)}) for share in _PHASES]
+    return min(radius for g in still for radius in analytic_radii(g, _CENTRES))

@@ -1,0 +1,134 @@
+r"""E g(u) g(v) for g that oscillates for ever about constants far out, under Gaussians that are wide against its waves.
+
+With g = f + w, w its waves with amplitudes that change as slowly as these are long and f what is left of g, see `far_waves`, no wave is
+left in a mean over X = (u + v)/2, and in one over Z = (u - v)/2 of deviation s none either, once s is long against the waves:
+
+    E g(u) g(v) = E f(u) f(v) + E_X k_s(X),   k_s(X) = E_Z [g g - f f](X + Z, X - Z),
+
+where k_s is 0 at larger s, and far out in X but for waves in it
+
+    H_\pm(s) = \sum_\nu |a_\nu^\pm|^2/2 e^{-2 \nu^2 s^2},   of g(u) g(-v)   \sum_\nu Re(a_\nu^+ a_\nu^-)/2 e^{-2 \nu^2 s^2}.
+
+So k_s times a smooth window is summed on a lattice, and beyond it H_\pm is all there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meanfield.gaussian.wave_rules import STEP
+from meanfield.numeric.deviations import Deviations, Impossible, Products, density, polynomials
+from meanfield.numeric.far_waves import Waves
+from meanfield.numeric.matrices import product
+from meanfield.numeric.smooth import NARROW, NATS, REACH, SHARE, WIDE, Smooth, on_lattice, within_steps
+from meanfield.numeric.stepped import Stepped, normal_cdf
+
+__all__ = ["Waving"]
+
+Floats = NDArray[np.float64]
+Real = Callable[[Floats], Floats]
+
+#: lattice points of what is left of g on either side of 0, and in all
+MOST, POINTS = 1500, 8_000_000
+#: against what leaves no wave, deviations of X from which on none is left at an amplitude that changes as slowly either
+WIDER = 1.3
+
+
+@dataclass(frozen=True)
+class Waving:
+    """A function with those waves.
+
+    Mirrored it stands for g(u) g(-v), whose correlation is the opposite.
+    """
+
+    value: Real
+    waves: Waves
+    mirrored: bool = False
+
+    @property
+    def d(self) -> float:
+        """The half-width of the strip about the real axis that is made use of."""
+        return self.waves.d
+
+    @property
+    def least(self) -> float:
+        """The smallest variance of u that is wide against the waves."""
+        return 2.0 * (WIDER * self.waves.calm) ** 2
+
+    def products(self, v: Floats) -> Products:
+        """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
+        if v.min() < self.least:
+            raise Impossible("the variance is too small")
+        left, right = self.waves.constants
+        far = Stepped(self.waves.slow, self.d, left, right, self.mirrored, MOST).products(v)
+        near = _Near(_Lattice.of(self), v)
+        return lambda y, some=slice(None): far(y, some) + near.at(y, some)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lattice:
+    """k_s within its window, along x, a row for each z, in front those for narrow s: whatever the variance."""
+
+    waves: Waves
+    mirrored: bool
+    h: float
+    across: int
+    begin: float
+    X: Floats
+    rows: Floats
+
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def of(g: Waving) -> _Lattice:
+        waves, h = g.waves, 2.0 * math.pi * SHARE * g.d / (NATS + 0.5)
+        across, begin = math.ceil(REACH * waves.calm / h), waves.reach + (REACH + STEP) * waves.calm
+        along = math.ceil((begin + STEP * waves.calm) / h)
+        if along * across > POINTS:
+            raise Impossible("the waves are too long")
+        X = h * np.arange(-along, along + 1.0)
+        rows = np.zeros((NARROW + across + 1, X.size))
+        for sign, value in ((1.0, g.value), (-1.0, waves.slow)):
+            own = Smooth(value, g.d, 0.0, math.inf, g.mirrored)
+            rows[:NARROW] += sign * within_steps(own, X, h)
+            rows[NARROW:] += sign * on_lattice(own, h, along, across)
+        rows *= normal_cdf((X + begin) / waves.calm) - normal_cdf((X - begin) / waves.calm)
+        return _Lattice(waves, g.mirrored, h, across, begin, X, rows)
+
+    def outer(self, s: Floats) -> Floats:
+        """of each deviation s, polynomials where it is narrow, else weights of the lattice"""
+        out, wide = np.zeros((s.size, NARROW + self.across + 1)), s >= WIDE * self.h
+        out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * self.h) - 1.0, NARROW)
+        here = wide & (s < self.waves.calm)
+        out[here, NARROW:] = self.h * density(self.h * np.arange(0, self.across + 1.0), s[here][:, None])
+        return out
+
+    def beyond(self, s: Floats, sigma: Floats) -> Floats:
+        """H_- + H_+ over as much of X as is on either side of the window"""
+        left, right = self.waves.amplitudes
+        sizes = 2.0 * (left * right).real if self.mirrored else np.abs(left) ** 2 + np.abs(right) ** 2
+        far = np.exp(-2.0 * np.multiply.outer(s**2, self.waves.frequencies**2)) @ (0.5 * sizes)
+        return np.asarray(far * normal_cdf(-self.begin / np.hypot(sigma, self.waves.calm)))
+
+
+class _Near:
+    """What waves bring to the means over a range of variances."""
+
+    def __init__(self, lattice: _Lattice, v: Floats) -> None:
+        self.lattice, self.deviations = lattice, Deviations(v)
+        bells = lattice.h * density(lattice.X, self.deviations.sigma[:, None])
+        self.series = self.deviations.series(product(bells, lattice.rows.T))
+
+    def at(self, y: Floats, some: slice = slice(None)) -> Floats:
+        """E_X k_s(X) at all pairs of a variance v, or some of them, and a y."""
+        v = self.deviations.v[some]
+        s, sigma = np.sqrt(0.5 * np.outer(v, y**2)), np.sqrt(0.5 * np.outer(v, 2.0 - y**2))
+        if s.min() >= self.lattice.waves.calm:
+            return np.zeros(s.shape)
+        within = self.deviations.at(y, some, self.series, self.lattice.outer)
+        return np.asarray(within + self.lattice.beyond(s, sigma))
