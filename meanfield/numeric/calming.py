@@ -19,7 +19,8 @@ from meanfield.gaussian.mending import mended, mended_function
 from meanfield.gaussian.periods import PHASES, Wave, wave
 from meanfield.gaussian.resolution import vectorised
 from meanfield.gaussian.shape_rows import breaks_of
-from meanfield.numeric.integrands import waving_row
+from meanfield.numeric.far_waves import waves_of
+from meanfield.numeric.integrands import shape_row, waving_row
 from meanfield.numeric.stepped import normal_cdf
 from meanfield.symbols import known
 
@@ -47,9 +48,24 @@ class Calmed:
 def calmed(f: sp.Expr) -> Calmed | None:
     """The same of a function of x; None where it does not oscillate for ever, or has kinks without end."""
     found = wave(f)
-    row = None if found is None else waving_row(f, found)
-    if found is None or row is None or row[wave_rules.ONE] < 0.0:
+    if found is None:
         return None
+    row = waving_row(f, found)
+    return _without_waves(f) if row is None or row[wave_rules.ONE] < 0.0 else _far_without_phases(f, found, row)
+
+
+def _without_waves(f: sp.Expr) -> Calmed | None:
+    """where these have constant amplitudes far out, but no more is known of it"""
+    waves = waves_of(f)
+    if waves is None:
+        return None
+    near, beyond = breaks_of(shape_row(f)), waves.reach * 3.0 ** np.arange(40.0)
+    ends = np.unique(np.concatenate([near[np.abs(near) < waves.reach], beyond, -beyond]))
+    return Calmed(waves.slow, tuple(ends.tolist()), waves.calm)
+
+
+def _far_without_phases(f: sp.Expr, found: Wave, row: Floats) -> Calmed:
+    """itself near 0, and its mean over all phases far out"""
     calm, far = float(row[wave_rules.WIDTH]), wave_rules.far_of(row)
     step = 2.0 * wave_rules.STEP * calm
     begin, end = float(far[0]), float(far[0]) + step

@@ -2,7 +2,7 @@ r"""Functions that oscillate for ever about a constant far out: what they tend t
 
     f(x) = g(x) + Re \sum_\nu A_\nu(x) e^{i \nu x},   A_\nu(x) = a_\nu^- + (a_\nu^+ - a_\nu^-) \Phi(x/w)
 
-With \Phi((x)/w) so wide that no harmonic is left under a Gaussian as wide, the waves have no expectation, and g tends to constants.
+With \Phi(x/w) so wide that no harmonic is left under a Gaussian as wide, the waves have no expectation, and g tends to constants.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from meanfield.gaussian.analyticity import analytic_radii
+from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.periods import PHASES, Wave, wave
 from meanfield.gaussian.resolution import vectorised
@@ -41,11 +42,14 @@ x = known("x")
 _SERIES = (1024, 96)
 #: distances at which a function is looked at, and what may be left there beside waves and constants
 _BEYOND, _LEFT = 60.0 * 2.0 ** np.arange(16.0), 2e-15
+#: distance within which all must lie that is not constant, where that is looked at, and the share of it that counts: not even a large peak
+#: keeps more digits than that of what is far out
+_NEAR, _WITHIN, _PEAK = 150.0, np.linspace(-200.0, 200.0, 40001), 0.1
 #: of the largest: a harmonic that is none
 _NONE = 1e-15
 #: shares of a period at which the amplitude is looked at, and the places
 _PHASES, _CENTRES = (0.15, 0.55), tuple(i / 2 for i in range(-16, 17))
-#: nats by which a wave grows across the strip that is made use of, at most
+#: nats by which a harmonic grows beyond the largest across that strip, at most
 GROWN = 3.0
 #: by how much wider than what leaves no wave under a Gaussian alone
 WIDER = 1.15
@@ -64,7 +68,9 @@ class Waves:
     constants : tuple of float
         What it oscillates about.
     d : float
-        Half-width of a strip about the real axis in which it is analytic, and no wave grows by more than a few times.
+        Half-width of a strip about the real axis in which it is analytic, and no harmonic grows much beyond the largest.
+    gone : float
+        The deviation of a Gaussian from which on nothing is left of a harmonic, or of two that beat.
     calm : float
         The width of a step, under a Gaussian not narrower, that leaves nothing of a harmonic, or of two that beat.
     slow : function
@@ -75,6 +81,7 @@ class Waves:
     amplitudes: tuple[Complex, Complex]
     constants: tuple[float, ...]
     d: float
+    gone: float
     calm: float
     slow: Real
     reach: float
@@ -87,12 +94,12 @@ def waves_of(f: sp.Expr) -> Waves | None:
     if found is None:
         return None
     sides = [_side(found, sign) for sign in (-1, 1)]
-    series = [_series(found, far, sign) for far, sign in zip(sides, (-1.0, 1.0), strict=True)]
-    if any(one is None for one in series):
+    (left, before), (right, beyond) = (_series(found, far, sign) for far, sign in zip(sides, (-1.0, 1.0), strict=True))
+    value = mended_function(f)
+    scale = max(float(np.abs(left).sum()), float(np.abs(right).sum()), _PEAK * float(np.abs(value(_WITHIN)).max()))
+    if not max(before, beyond) <= _LEFT * scale or not _is_near(found):
         return None
-    left, right = (one for one in series if one is not None)
-    largest = max(float(np.abs(left).max()), float(np.abs(right).max()))
-    some = np.maximum(np.abs(left), np.abs(right)) > _NONE * largest
+    some = np.maximum(np.abs(left), np.abs(right)) > _NONE * scale
     orders = np.array(np.meshgrid(*[np.fft.fftfreq(n, 1.0 / n) for n in left.shape], indexing="ij"))[:, some]
     if not some.any() or (3.0 * np.abs(orders).max(axis=1) > left.shape).any():
         return None
@@ -100,18 +107,19 @@ def waves_of(f: sp.Expr) -> Waves | None:
     waving = nu > _NONE * np.abs(nu).max()
     if not waving.any():
         return None
-    calm = WIDER * CALM / float(np.diff(np.unique(np.append(nu[waving], 0.0))).min())
-    constants = tuple(a if abs(a) > _NONE * largest else 0.0 for a in (float(left.flat[0].real), float(right.flat[0].real)))
-    rest = _rest(mended_function(f), sides, constants, calm, len(found.periods))
-    reach = support_of(lambda z: rest(z) - np.where(z > 0.0, constants[1], constants[0]), _LEFT * largest)
+    gone = CALM / float(np.diff(np.unique(np.append(nu[waving], 0.0))).min())
+    constants = tuple(a if abs(a) > _NONE * scale else 0.0 for a in (float(left.flat[0].real), float(right.flat[0].real)))
+    rest = _rest(value, sides, constants, WIDER * gone, len(found.periods))
+    reach = support_of(lambda z: rest(z) - np.where(z > 0.0, constants[1], constants[0]), _LEFT * scale)
     if not reach < math.inf:
         return None
 
     def slow(z: Floats) -> Floats:
         return np.where(np.abs(z) > reach, np.where(z > 0.0, constants[1], constants[0]), rest(np.clip(z, -reach, reach)))
 
-    strip = min(_strip(found), GROWN / float(nu.max()))
-    return Waves(nu[waving], (2.0 * left[some][waving], 2.0 * right[some][waving]), constants, strip, calm, slow, reach)
+    amplitudes = 2.0 * left[some][waving], 2.0 * right[some][waving]
+    strip = _strip(found, nu[waving], np.maximum(*map(np.abs, amplitudes)))
+    return Waves(nu[waving], amplitudes, constants, strip, gone, WIDER * gone, slow, reach)
 
 
 def _side(found: Wave, sign: int) -> Far:
@@ -119,16 +127,13 @@ def _side(found: Wave, sign: int) -> Far:
     return vectorised(side(found.pattern, sign), (x, *PHASES[: len(found.periods)]))
 
 
-def _series(found: Wave, far: Far, sign: float) -> Complex | None:
-    """Fourier coefficients of a wave far out on that side, None where it is not constant there"""
+def _series(found: Wave, far: Far, sign: float) -> tuple[Complex, float]:
+    """Fourier coefficients of a wave far out on that side, and by how much it changes there"""
     count = _SERIES[len(found.periods) - 1]
     phases = np.meshgrid(*[np.arange(count) * (float(t) / count) for t in found.periods], indexing="ij")
     with np.errstate(all="ignore"):
         last, *others = (np.broadcast_to(far(np.full(1, sign * b), *phases), phases[0].shape) for b in _BEYOND[::-1])
-        size = max(float(np.abs(last).max()), 1.0)
-        if not all(np.abs(other - last).max() <= _LEFT * size for other in others):
-            return None
-    return np.asarray(np.fft.fftn(last) / last.size)
+        return np.fft.fftn(last) / last.size, float(np.max([np.abs(other - last).max() for other in others]))
 
 
 def _rest(value: Real, sides: list[Far], constants: tuple[float, ...], calm: float, phases: int) -> Real:
@@ -142,7 +147,17 @@ def _rest(value: Real, sides: list[Far], constants: tuple[float, ...], calm: flo
     return rest
 
 
-def _strip(found: Wave) -> float:
-    """how far the amplitude is analytic about the line"""
-    still = [found.pattern.xreplace({s: sp.Rational(share) * t for s, t in zip(PHASES, found.periods, strict=False)}) for share in _PHASES]
-    return min(radius for g in still for radius in analytic_radii(g, _CENTRES))
+def _still(found: Wave) -> list[sp.Expr]:
+    """the amplitude at a few phases"""
+    return [found.pattern.xreplace({s: sp.Rational(share) * t for s, t in zip(PHASES, found.periods, strict=False)}) for share in _PHASES]
+
+
+def _is_near(found: Wave) -> bool:
+    """whether all that the amplitude does it does where that is looked for"""
+    return all(abs(centre) + width <= _NEAR for g in _still(found) for centre, width in features(g))
+
+
+def _strip(found: Wave, nu: Floats, sizes: Floats) -> float:
+    """how far the amplitude is analytic about the line, and no harmonic grows much beyond the largest"""
+    grown = (GROWN + np.log(sizes.max() / sizes)) / nu
+    return min([float(grown.min()), *(radius for g in _still(found) for radius in analytic_radii(g, _CENTRES))])

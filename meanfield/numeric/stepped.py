@@ -1,9 +1,9 @@
 r"""E g(u) g(v) for g that is analytic in a strip about the real axis and constant far out on either side, under wide Gaussians.
 
-With \Phi(x/d) for the step, whose means are known, what is left of g is local:
+With \Phi(x/w) for the step, whose means are known, what is left of g is local:
 
-    g(x) = a_- + (a_+ - a_-) \Phi(x/d) + r(x),   E \Phi(u/d) \Phi(v/d) = 1/2 - \arcsin(\sqrt{(1 - \rho)/2})/\pi,  \rho = c v/(v + d^2),
-    E \Phi(u/d) r(v) = E r(v) \Phi(\kappa v),    \kappa = c/\sqrt{v (1 - c^2) + d^2}.
+    g(x) = a_- + (a_+ - a_-) \Phi(x/w) + r(x),   E \Phi(u/w) \Phi(v/w) = 1/2 - \arcsin(\sqrt{(1 - \rho)/2})/\pi,  \rho = c v/(v + w^2),
+    E \Phi(u/w) r(v) = E r(v) \Phi(\kappa v),    \kappa = c/\sqrt{v (1 - c^2) + w^2}.
 
 Means of r are trapezoidal sums over one lattice, whatever the variance: r and its products are tabulated once.
 """
@@ -54,13 +54,14 @@ class Stepped:
     left: float
     right: float
     mirrored: bool = False
+    width: float = 0.0  # of the step: 0 where it is d
     most: int = LATTICE  # lattice points on either side of 0
 
     def products(self, v: Floats) -> Products:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         if math.sqrt(0.5 * v.min()) < SHARE * self.d:
             raise Impossible("the variance is too small")
-        return _Means(self, _Rest.of(self.value, self.d, self.left, self.right, self.most), v).at
+        return _Means(self, _Rest.of(self.value, self.d, self.left, self.right, self.width or self.d, self.most), v).at
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +70,21 @@ class _Rest:
 
     value: Real
     d: float
+    width: float
     h: float
     n: int
 
     @staticmethod
     @lru_cache(maxsize=64)
-    def of(value: Real, d: float, left: float, right: float, most: int) -> _Rest:
+    def of(value: Real, d: float, left: float, right: float, width: float, most: int) -> _Rest:
         def rest(x: Floats) -> Floats:
-            return np.asarray(value(x) - (left + (right - left) * normal_cdf(x / d)))
+            return np.asarray(value(x) - (left + (right - left) * normal_cdf(x / width)))
 
         h = 2.0 * math.pi * SHARE * d / (NATS + 0.5)
         support = support_of(rest, NOTHING * max(abs(left), abs(right)))
         if support > h * most:
             raise Impossible("too little is constant")
-        return _Rest(rest, d, h, math.ceil(support / h))
+        return _Rest(rest, d, width, h, math.ceil(support / h))
 
     @cached_property
     def x(self) -> Floats:
@@ -94,9 +96,9 @@ class _Rest:
 
     @cached_property
     def shares(self) -> Floats:
-        r"""Chebyshev coefficients in \kappa d, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
+        r"""Chebyshev coefficients in \kappa w, which is between -1 and 1, of r(x) \Phi(\kappa x), a row for each"""
         for n in SLOPES:
-            found = product(transform(n), normal_cdf(np.outer(chebyshev(n), self.x / self.d)) * self.alone)
+            found = product(transform(n), normal_cdf(np.outer(chebyshev(n), self.x / self.width)) * self.alone)
             if np.abs(found[-2:]).max() <= LEFT * np.abs(found).max():
                 return np.asarray(found)
         raise Impossible("too many slopes")
@@ -117,15 +119,16 @@ class _Means:
         bells = rest.h * density(rest.x, self.deviations.sigma[:, None])
         self.series = self.deviations.series(product(bells, rest.products[g.mirrored].T))
         bells = rest.h * density(rest.x, np.sqrt(v)[:, None])
-        self.alone, self.shares = product(bells, rest.alone[:, None])[:, 0], product(bells, rest.shares.T)
+        self.alone = product(bells, rest.alone[:, None])[:, 0]
+        self.shares = product(bells, rest.shares.T) if g.left != g.right else np.zeros((v.size, 1))  # without a step nothing
 
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
-        v, d, g = self.v[some][:, None], self.g.d, self.g
-        kappa = (1.0 - y**2) * d / np.sqrt(v * y**2 * (2.0 - y**2) + d * d)
+        v, w, g = self.v[some][:, None], self.rest.width, self.g
+        kappa = (1.0 - y**2) * w / np.sqrt(v * y**2 * (2.0 - y**2) + w * w)
         slopes = polynomials((-kappa if g.mirrored else kappa).ravel(), self.shares.shape[1]).reshape(*kappa.shape, -1)
         beside = np.einsum("ijk,ik->ij", slopes, self.shares[some])
-        apart = np.arcsin(np.sqrt((v * y**2 + d * d) / (2.0 * (v + d * d)))) / math.pi
+        apart = np.arcsin(np.sqrt((v * y**2 + w * w) / (2.0 * (v + w * w)))) / math.pi
         step = g.right - g.left
         steps = g.left * (g.left + step) + step * step * (apart if g.mirrored else 0.5 - apart)
         local = self.deviations.at(y, some, self.series, self._outer)

@@ -40,7 +40,7 @@ from meanfield.numeric.hermite_sums import pair_of
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, JUMP_FALLS, PANELS
-from meanfield.numeric.piecewise import FALLEN, Pieces, mean_of
+from meanfield.numeric.piecewise import FALLEN, NODES, Pieces, mean_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.tables import blank
@@ -110,8 +110,8 @@ class Panels:
         except Impossible:
             if void:
                 raise
-            both = itertools.product(f.ways(mirrored, least=least), _Integrand.of(self.f**2).ways(mirrored, least=least))
-            return _first(lambda ways, k: faint_panel(ways[0], ways[1], k), both, k)
+            pairs = itertools.product(f.ways(mirrored, least=least), _Integrand.of(self.f**2).ways(mirrored, least=least))
+            return _first(lambda pair, k: faint_panel(pair[0], pair[1], f.largest, k), pairs, k)
 
     def _gap(self, entry: int, k: int, mirrored: bool) -> Floats:
         """a gap, by its derivative; where that alone does not say it, by the function too"""
@@ -122,8 +122,8 @@ class Panels:
         except Impossible:
             if void or self._jumps:
                 raise
-            both = itertools.product(f.ways(mirrored, least=least), g.ways(mirrored=False, least=least))
-            return _first(lambda ways, k: apart_panel(ways[0], f.squares, ways[1], k), both, k)
+            pairs = itertools.product(f.ways(mirrored, least=least), g.ways(mirrored=False, least=least))
+            return _first(lambda pair, k: apart_panel(pair[0], f.squares, pair[1], k), pairs, k)
 
     @cached_property
     def _jumps(self) -> tuple[tuple[float, float], ...]:
@@ -318,6 +318,12 @@ class _Integrand:
         return mean_of(self.value, self.breaks, v, void)
 
     @cached_property
+    def largest(self) -> float:
+        """what |g| is at most, to a few percent"""
+        ends = np.array(self.breaks)
+        return float(np.nanmax(np.abs(self.value(ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)))))
+
+    @cached_property
     def calmed(self) -> Calmed | None:
         """what has its means under wide Gaussians, if it oscillates for ever"""
         return calmed(self.g)
@@ -331,7 +337,7 @@ class _Integrand:
         return _Integrand.of(self.g**2).means(v)
 
     def moments(self, v: float, c: float) -> tuple[float, float, float, float]:
-        """What `pair_of` says of it."""
+        """What `pair_of` says of it; where it oscillates for ever, of what has its means, its variance no more than roughly."""
         if not self.is_calm(v * (1.0 - c * c)):
             return pair_of(self.value, self.breaks, v, c, self.void)
         assert self.calmed is not None

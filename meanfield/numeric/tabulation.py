@@ -34,7 +34,7 @@ from meanfield.numeric.smooth import Smooth
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.waving import Waving
 
-__all__ = ["Function", "Whole", "apart_panel", "faint_panel", "far_panel", "gap_panel", "mean_panel", "pair_panel", "variances"]
+__all__ = ["Function", "apart_panel", "faint_panel", "far_panel", "gap_panel", "mean_panel", "pair_panel", "variances"]
 
 Floats = NDArray[np.float64]
 Wide = NDArray[np.longdouble]
@@ -64,11 +64,10 @@ NEAR_TERMS = 4
 RISING = 1.5
 #: where in y that is looked at
 _HALF, _CLOSE = np.array([0.5]), np.array([2.0**-8])
-#: where a function that is small far out is large
-WITHIN = np.linspace(-200.0, 200.0, 40001)
 #: what panels are made of
-Whole = Smooth | Stepped | Waving | Pieces
-Function = Whole | Jumping
+Function = Smooth | Stepped | Waving | Pieces | Jumping
+#: intervals of y, and values at nodes of it
+Parts = tuple[tuple[tuple[float, float], Floats], ...]
 
 
 def mean_panel(moment: Real, k: int) -> tuple[Floats, float]:
@@ -105,11 +104,11 @@ def pair_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, f
     return _packed(power, parts, [max(_foreseen(g, k, power), *map(_most, parts))] * len(parts))
 
 
-def faint_panel(g: Whole, square: Whole, k: int) -> tuple[Floats, float]:
+def faint_panel(g: Function, square: Function, largest: float, k: int) -> tuple[Floats, float]:
     """The same where E g(u) g(v) is small by the signs of g, to a tolerance of E |g(u) g(v)|, of which E g(u)^2 g(v)^2 over the largest
     |g|^2 is a part."""
     power, products = _products(g, k)
-    over = np.abs(g.value(WITHIN)).max() ** -2.0 * variances(k)[:, None] ** -float(power)
+    over = largest**-2.0 * variances(k)[:, None] ** -float(power)
     squares = square.products(variances(k))
 
     def sizes(y: Floats) -> Floats:
@@ -138,7 +137,7 @@ def gap_panel(g: Function, k: int, tolerance: float = FINER) -> tuple[Floats, fl
 def apart_panel(f: Function, squares: Real, g: Function, k: int) -> tuple[Floats, float]:
     """The same for f, whose square has those means, as the difference that a gap is where E f(u) f(v) has become less than E f(u)^2, which
     loses nothing; nearer to c = 1 by means of f' = g, which far from there may be as small as their rounding."""
-    v, high, found = variances(k), 1.0, []
+    v = variances(k)
     second, cross = squares(v)[:, None], _made(f, k)
 
     def gaps(y: Floats, some: slice = slice(None)) -> Floats:
@@ -151,14 +150,15 @@ def apart_panel(f: Function, squares: Real, g: Function, k: int) -> tuple[Floats
         if not is_apart(_between(0.0, 1.0)):
             raise Impossible("u and -v are not apart")
         found = [values for _, values in _cut(gaps, f, k, FINER)]
-        return _packed(0, found, [*map(_least, found)], TOLERANCE / (1.0 - APART))
-    while high > 2.0**-CUTS and is_apart(np.array([0.5 * high])):
-        found.append(gaps(_between(0.5 * high, high)))
-        high *= 0.5
-    if high == 1.0:
-        raise Impossible("u and v are nowhere apart")
-    power, near, _ = _gaps_within(g, k, FINER, high)
-    found += [values * (v ** float(power))[:, None] for values in near]
+    else:
+        high, found = 1.0, []
+        while high > 2.0**-CUTS and is_apart(np.array([0.5 * high])):
+            found.append(gaps(_between(0.5 * high, high)))
+            high *= 0.5
+        if high == 1.0:
+            raise Impossible("u and v are nowhere apart")
+        power, near, _ = _gaps_within(g, k, FINER, high)
+        found += [values * (v ** float(power))[:, None] for values in near]
     return _packed(0, found, [*map(_least, found)], TOLERANCE / (1.0 - APART))
 
 
@@ -209,10 +209,6 @@ def _packed(power: int, parts: list[Floats] | list[Sums], scales: list[float], t
     coefficients = [_coefficients(values) for values in parts]
     error = max(_error(c, scale, tolerance) for c, scale in zip(coefficients, scales, strict=True))
     return np.concatenate([[float(power), float(len(parts))], *(c.ravel() for c in coefficients)]), error
-
-
-#: intervals of y, and values at nodes of it
-Parts = tuple[tuple[tuple[float, float], Floats], ...]
 
 
 @lru_cache(maxsize=16)

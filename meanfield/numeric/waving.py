@@ -26,7 +26,7 @@ from meanfield.gaussian.wave_rules import STEP
 from meanfield.numeric.deviations import Deviations, Impossible, Products, density, polynomials
 from meanfield.numeric.far_waves import Waves
 from meanfield.numeric.matrices import product
-from meanfield.numeric.smooth import NARROW, NATS, REACH, SHARE, WIDE, Smooth, on_lattice, within_steps
+from meanfield.numeric.smooth import NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, within_steps
 from meanfield.numeric.stepped import Stepped, normal_cdf
 
 __all__ = ["Waving"]
@@ -36,8 +36,8 @@ Real = Callable[[Floats], Floats]
 
 #: lattice points of what is left of g on either side of 0, and in all
 MOST, POINTS = 1500, 8_000_000
-#: against what leaves no wave, deviations of X from which on none is left at an amplitude that changes as slowly either
-WIDER = 1.3
+#: deviations of X, against the steps of amplitudes, under which no wave is left at these either
+WIDE_AGAINST = 1.3
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Waving:
     @property
     def least(self) -> float:
         """The smallest variance of u that is wide against the waves."""
-        return 2.0 * (WIDER * self.waves.calm) ** 2
+        return 2.0 * (WIDE_AGAINST * self.waves.calm) ** 2
 
     def products(self, v: Floats) -> Products:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         if v.min() < self.least:
             raise Impossible("the variance is too small")
         left, right = self.waves.constants
-        far = Stepped(self.waves.slow, self.d, left, right, self.mirrored, MOST).products(v)
+        far = Stepped(self.waves.slow, self.d, left, right, self.mirrored, self.waves.calm, MOST).products(v)
         near = _Near(_Lattice.of(self), v)
         return lambda y, some=slice(None): far(y, some) + near.at(y, some)
 
@@ -84,10 +84,10 @@ class _Lattice:
     rows: Floats
 
     @staticmethod
-    @lru_cache(maxsize=4)
+    @lru_cache(maxsize=2)
     def of(g: Waving) -> _Lattice:
         waves, h = g.waves, 2.0 * math.pi * SHARE * g.d / (NATS + 0.5)
-        across, begin = math.ceil(REACH * waves.calm / h), waves.reach + (REACH + STEP) * waves.calm
+        across, begin = math.ceil(STEP * waves.gone / h), waves.reach + STEP * (waves.gone + waves.calm)
         along = math.ceil((begin + STEP * waves.calm) / h)
         if along * across > POINTS:
             raise Impossible("the waves are too long")
@@ -104,7 +104,7 @@ class _Lattice:
         """of each deviation s, polynomials where it is narrow, else weights of the lattice"""
         out, wide = np.zeros((s.size, NARROW + self.across + 1)), s >= WIDE * self.h
         out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * self.h) - 1.0, NARROW)
-        here = wide & (s < self.waves.calm)
+        here = wide & (s < self.waves.gone)
         out[here, NARROW:] = self.h * density(self.h * np.arange(0, self.across + 1.0), s[here][:, None])
         return out
 
@@ -128,7 +128,7 @@ class _Near:
         """E_X k_s(X) at all pairs of a variance v, or some of them, and a y."""
         v = self.deviations.v[some]
         s, sigma = np.sqrt(0.5 * np.outer(v, y**2)), np.sqrt(0.5 * np.outer(v, 2.0 - y**2))
-        if s.min() >= self.lattice.waves.calm:
+        if s.min() >= self.lattice.waves.gone:
             return np.zeros(s.shape)
         within = self.deviations.at(y, some, self.series, self.lattice.outer)
         return np.asarray(within + self.lattice.beyond(s, sigma))

@@ -100,6 +100,22 @@ def test_what_a_function_is_far_out() -> None:
     assert (waves.slow(np.array([-1e9, 1e9])) == waves.constants).all()
 
 
+@pytest.mark.parametrize("f", [sp.sin(x) * sp.tanh(3 * x), 1 / (2 + sp.sin(x)) + sp.erf(x)], ids=str)
+def test_steep_waves_and_many_harmonics(f: sp.Expr) -> None:
+    g = regular(f)
+    table, kernel = Table(g, None), mf.Activation(g).kernel(mf.q, mf.p)
+    for v, c in ((2e4, 0.75), (2e4, -0.25)):
+        true, size = mf.evaluate(kernel, q=v, p=c * v), mf.evaluate(mf.E(g**2, mf.q), q=v)
+        assert abs(read(table, "cross", v, v * (1 - c)) - true) < 1e-14 * size
+
+
+def test_a_small_wave_is_gone_under_a_wide_gaussian() -> None:
+    tables = [Table(regular(f), None) for f in (sp.tanh(x) + sp.sin(x) / 10**6, sp.tanh(x))]
+    for v, c in ((2e4, 0.8), (1e6, 0.8), (1e11, -0.6)):
+        with_wave, without = (read(table, "cross", v, v * (1 - c)) for table in tables)
+        assert with_wave == pytest.approx(without, rel=1e-13)
+
+
 def test_waves_of_two_phases_beat() -> None:
     """as slowly as they differ"""
     waves = waves_of(sp.cos(2 * x) * sp.cos(sp.sqrt(2) * x) + sp.tanh(x) ** 3 / 3)
@@ -112,9 +128,11 @@ def test_waves_of_two_phases_beat() -> None:
     np.testing.assert_allclose(waves.slow(z), np.tanh(z) ** 3 / 3, atol=1e-15)
 
 
-@pytest.mark.parametrize("f", [sp.tanh(x), sp.sin(sp.Abs(x)), sp.sin(x) / x, x * sp.cos(x), sp.sin(x) + sp.exp(x)], ids=str)
+@pytest.mark.parametrize(
+    "f", [sp.tanh(x), sp.sin(sp.Abs(x)), sp.sin(x) / x, x * sp.cos(x), sp.sin(x) + sp.exp(x), sp.sin(x) + 3 / sp.cosh(x - 300)], ids=str
+)
 def test_what_has_no_such_waves(f: sp.Expr) -> None:
-    """none, kinks, amplitudes that fall slowly or rise, and what rises beside them"""
+    """none, kinks, amplitudes that fall slowly or rise, what rises beside them, or is far from 0"""
     assert waves_of(f) is None
 
 
