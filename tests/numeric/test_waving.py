@@ -11,6 +11,7 @@ from from_tables import read
 from scipy.special import erfcx, ndtr
 
 import meanfield as mf
+from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.singularities import regular
 from meanfield.numeric import ways
 from meanfield.numeric.calming import calmed
@@ -164,6 +165,21 @@ def test_means_over_all_phases(f: sp.Expr, second: object) -> None:
     means = _Integrand.of(square).means(v)
     assert means == pytest.approx([float(mf.evaluate(mf.E(square, mf.q), q=a)) for a in v], rel=1e-14)
     assert (np.abs(means - [second(a) for a in v]) < 5 / np.sqrt(v)).all()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_means_where_no_amplitude_is_known(k: int) -> None:
+    """of many harmonics beside steps, as trapezoidal sums; a wave at one distance is known to digits only, of which lowest terms have no
+    end"""
+    step = 1 / (sp.exp(sp.Rational(-7, 4) * x - sp.Rational(21, 16)) + 1)
+    f = (3 * sp.cos(x) / 4 - 2 / (sp.exp(sp.Rational(-3, 2) * x - 3) + 1) + 5 * sp.tanh(sp.sin(2 * x)) * step / 4) ** k
+    found = calmed(f)
+    assert found is not None
+    assert found.calm > 9.8  # as waves are
+    h, v = 0.01, 1157.0
+    z = h * np.arange(-45_000.0, 45_001.0)
+    true = h * float(np.exp(-(z**2) / (2 * v)) @ mended_function(f)(z)) / math.sqrt(2 * math.pi * v)
+    assert _Integrand.of(f).means(np.array([v])) == pytest.approx(true, rel=1e-14)
 
 
 def test_what_has_kinks_without_end_is_not_calmed() -> None:
