@@ -6,12 +6,14 @@ E g(u) g(v) is computed at all nodes of a panel together. With X = (u + v)/2 and
     E g(u) g(v) = E_X h_s(X),   h_s(X) = E_Z g(X + Z) g(X - Z).
 
 Of g that is analytic in a strip both are trapezoidal sums, see `smooth`, under wide Gaussians where it is constant far out too, see
-`stepped`; with kinks they are sums over panels, see `piecewise`. The gap of f with f' = g
+`stepped`, or oscillates about a constant, see `waving`; with kinks they are sums over panels, see `piecewise`. The gap of f with f' = g
 follows by Price's identity, a mean with positive weights, which cancels nothing:
 
     (E f(u)^2 - E f(u) f(v))/(v - p) = \int_0^1 2 t W(y t) dt,   W(y) = E g(u) g(v) at c = 1 - y^2.
 
 Where f jumps W ~ 1/y, see `jumping`: y W is what is made, and what the jumps bring to the gap is tabulated over the root of v (v - p).
+Under Gaussians wide against all that f does W is small far from c = 1, by the signs of g, and lost in rounding: there a gap is the
+difference of its moments, which is none of large numbers.
 """
 
 from __future__ import annotations
