@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,18 +47,16 @@ class Smooth:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         return lambda y, some=ALL: _products(self, v[some], y)
 
-    def product(self, x: Floats, z: Floats) -> Floats:
-        """g(x + z) g(x - z), or as the mean over z and -z of what it stands for."""
-        if self.mirrored:
-            return np.asarray(0.5 * (self.value(x + z) * self.value(z - x) + self.value(x - z) * self.value(-x - z)))
-        return self.value(x + z) * self.value(x - z)
+    def product(self, plus: Floats, minus: Floats) -> Floats:
+        """g(x + z) g(x - z) from these, or as the mean over z and -z of what it stands for; x about 0 along the last axis."""
+        return np.asarray(0.5 * (plus * plus[..., ::-1] + minus * minus[..., ::-1]) if self.mirrored else plus * minus)
 
 
 def on_lattice(g: Smooth, h: float, n: int, across: int) -> Floats:
     """The products at z = 0, h, ..., as many steps across, each of z > 0 counted for -z too, a row for each, and x = -n h, ..., n h."""
     values = g.value(h * np.arange(-n - across, n + across + 1.0))
-    by_number = replace(g, value=lambda k: values[(k + n + across).astype(int)])
-    table = by_number.product(np.arange(-n, n + 1.0), np.arange(across + 1.0)[:, None])
+    shifted = np.lib.stride_tricks.sliding_window_view(values, 2 * n + 1)
+    table = g.product(shifted[across:], shifted[across::-1])
     table[1:] *= 2.0
     return table
 
@@ -68,7 +66,8 @@ def within_steps(g: Smooth, X: Floats, h: float) -> Floats:
     s, step = 0.5 * WIDE * h * (1.0 + chebyshev(NARROW)), 0.45
     z = step * np.arange(0, math.ceil(REACH / step))
     w = step / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * z * z) * np.where(z > 0.0, 2.0, 1.0)
-    return product(transform(NARROW), np.array([w @ g.product(X[None, :], (a * z)[:, None]) for a in s]))
+    means = [w @ g.product(g.value(X + b), g.value(X - b)) for b in np.multiply.outer(s, z)[:, :, None]]
+    return product(transform(NARROW), np.array(means))
 
 
 def support_of(value: Real, least: float) -> float:

@@ -92,11 +92,11 @@ class _Lattice:
         if along * across > POINTS:
             raise Impossible("the waves are too long")
         X = h * np.arange(-along, along + 1.0)
-        rows = np.zeros((NARROW + across + 1, X.size))
-        for sign, value in ((1.0, g.value), (-1.0, waves.slow)):
-            own = Smooth(value, g.d, 0.0, math.inf, g.mirrored)
-            rows[:NARROW] += sign * within_steps(own, X, h)
-            rows[NARROW:] += sign * on_lattice(own, h, along, across)
+        rows = np.empty((NARROW + across + 1, X.size))
+        whole, slow = (Smooth(value, g.d, 0.0, math.inf, g.mirrored) for value in (g.value, waves.slow))
+        rows[:NARROW] = within_steps(whole, X, h) - within_steps(slow, X, h)
+        rows[NARROW:] = on_lattice(whole, h, along, across)
+        rows[NARROW:] -= on_lattice(slow, h, along, across)
         rows *= normal_cdf((X + begin) / waves.calm) - normal_cdf((X - begin) / waves.calm)
         return _Lattice(waves, g.mirrored, h, across, begin, X, rows)
 
