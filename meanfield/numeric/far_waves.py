@@ -42,17 +42,16 @@ x = known("x")
 _SERIES = (1024, 96)
 #: distances at which a function is looked at, and what may be left there beside waves and constants
 _BEYOND, _LEFT = 60.0 * 2.0 ** np.arange(16.0), 2e-15
-#: distance within which all must lie that is not constant, where that is looked at, and the share of it that counts: not even a large peak
-#: keeps more digits than that of what is far out
-_NEAR, _WITHIN, _PEAK = 150.0, np.linspace(-200.0, 200.0, 40001), 0.1
-#: of the largest: a harmonic that is none
-_NONE = 1e-15
+#: distance within which all must happen, and where its size is looked at
+_NEAR, _WITHIN = 150.0, np.linspace(-200.0, 200.0, 40001)
+#: of what is far out, or of so much of the size near 0, next to which it has no more digits: a harmonic that is none
+_NONE, _PEAK = 1e-15, 0.1
 #: shares of a period at which the amplitude is looked at, and the places
 _PHASES, _CENTRES = (0.15, 0.55), tuple(i / 2 for i in range(-16, 17))
-#: nats by which a harmonic grows beyond the largest across that strip, at most
-GROWN = 3.0
-#: by how much wider than what leaves no wave under a Gaussian alone
-WIDER = 1.15
+#: nats by which a harmonic grows beyond the largest across the strip, at most
+_GROWN = 3.0
+#: by how much wider steps are than a Gaussian alone that leaves no wave
+_WIDER = 1.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +108,7 @@ def waves_of(f: sp.Expr) -> Waves | None:
         return None
     gone = CALM / float(np.diff(np.unique(np.append(nu[waving], 0.0))).min())
     constants = tuple(a if abs(a) > _NONE * scale else 0.0 for a in (float(left.flat[0].real), float(right.flat[0].real)))
-    rest = _rest(value, sides, constants, WIDER * gone, len(found.periods))
+    rest = _rest(value, sides, constants, _WIDER * gone, len(found.periods))
     reach = support_of(lambda z: rest(z) - np.where(z > 0.0, constants[1], constants[0]), _LEFT * scale)
     if not reach < math.inf:
         return None
@@ -119,7 +118,7 @@ def waves_of(f: sp.Expr) -> Waves | None:
 
     amplitudes = 2.0 * left[some][waving], 2.0 * right[some][waving]
     strip = _strip(found, nu[waving], np.maximum(*map(np.abs, amplitudes)))
-    return Waves(nu[waving], amplitudes, constants, strip, gone, WIDER * gone, slow, reach)
+    return Waves(nu[waving], amplitudes, constants, strip, gone, _WIDER * gone, slow, reach)
 
 
 def _side(found: Wave, sign: int) -> Far:
@@ -141,7 +140,8 @@ def _rest(value: Real, sides: list[Far], constants: tuple[float, ...], calm: flo
 
     def rest(z: Floats) -> Floats:
         places = np.multiply.outer([-_BEYOND[-1], _BEYOND[-1]], np.ones(z.shape))
-        left, right = (far(at, *[z] * phases) - a for far, at, a in zip(sides, places, constants, strict=True))
+        with np.errstate(all="ignore"):
+            left, right = (far(at, *[z] * phases) - a for far, at, a in zip(sides, places, constants, strict=True))
         return np.asarray(value(z) - (left + normal_cdf(z / calm) * (right - left)))
 
     return rest
@@ -159,5 +159,5 @@ def _is_near(found: Wave) -> bool:
 
 def _strip(found: Wave, nu: Floats, sizes: Floats) -> float:
     """how far the amplitude is analytic about the line, and no harmonic grows much beyond the largest"""
-    grown = (GROWN + np.log(sizes.max() / sizes)) / nu
+    grown = (_GROWN + np.log(sizes.max() / sizes)) / nu
     return min([float(grown.min()), *(radius for g in _still(found) for radius in analytic_radii(g, _CENTRES))])
