@@ -19,11 +19,13 @@ from meanfield.gaussian.shape_rows import TERMS
 from meanfield.gaussian.stable import side
 from meanfield.symbols import known
 
-__all__ = ["NARROWEST", "analytic_radii", "analytic_radius", "reproduces", "start_of", "taylor"]
+__all__ = ["CENTRES", "NARROWEST", "analytic_radii", "analytic_radius", "reproduces", "start_of", "taylor"]
 
 x = known("x")
 
 _WIDEST, NARROWEST = 8.0, 1e-6
+#: places around which a function is looked at
+CENTRES = tuple(i / 2 for i in range(-16, 17))
 #: a radius that is of no use around 0
 _NARROW = 1e-3
 #: share of the largest term on a circle below which smaller circles are asked for the first ones, and how much smaller they are

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.analyticity import NARROWEST, analytic_radii, start_of
+from meanfield.gaussian.analyticity import CENTRES, NARROWEST, analytic_radii, start_of
 from meanfield.gaussian.domains import unreal_at
 from meanfield.gaussian.essential import essential_places, is_essential
 from meanfield.gaussian.growth import beside, places, unbounded_at
@@ -39,7 +39,6 @@ x = known("x")
 
 Floats = NDArray[np.float64]
 
-_CENTRES = tuple(i / 2 for i in range(-16, 17))
 _SLANTED = 1.5  # detail for poles that go to infinity at less than 45 degrees, as those of tanh(x + x^3): sinh t does not part them
 _FAR = 20.0  # how far beyond its kinks a function must be known
 _LARGE = 1e290  # what is larger next to the last panel overflows beyond it
@@ -321,8 +320,8 @@ def _smooth_or(shape: Shape, g: sp.Expr, f: Real) -> Shape:
     """the shape for the trapezoidal rule, where that agrees with the panels from narrow to wide Gaussians"""
     if shape.breaks[-1] < REACH or -shape.breaks[0] < REACH or any(shape.sharp):
         return shape
-    radii = analytic_radii(g, _CENTRES)
-    for detail, d in itertools.product((1.0, _SLANTED), (min(radii), radii[_CENTRES.index(0.0)])):
+    radii = analytic_radii(g, CENTRES)
+    for detail, d in itertools.product((1.0, _SLANTED), (min(radii), radii[CENTRES.index(0.0)])):
         candidate = replace(shape, smooth=True, d=d, detail=detail)
         if d > NARROWEST and as_good_as_panels(f, np.array(shape.breaks), shape.growth, candidate.row(), d):
             return candidate

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.gaussian.analyticity import analytic_radii
+from meanfield.gaussian.analyticity import CENTRES, analytic_radii
 from meanfield.gaussian.landmarks import features
 from meanfield.gaussian.mending import mended_function
 from meanfield.gaussian.periods import PHASES, Wave, wave
@@ -46,8 +46,8 @@ _BEYOND, _LEFT = 60.0 * 2.0 ** np.arange(16.0), 2e-15
 _NEAR, _WITHIN = 150.0, np.linspace(-200.0, 200.0, 40001)
 #: of what is far out, or of so much of the size near 0, next to which it has no more digits: a harmonic that is none
 _NONE, _PEAK = 1e-15, 0.1
-#: shares of a period at which the amplitude is looked at, and the places
-_PHASES, _CENTRES = (0.15, 0.55), tuple(i / 2 for i in range(-16, 17))
+#: shares of a period at which the amplitude is looked at
+_PHASES = (0.15, 0.55)
 #: nats by which a harmonic grows beyond the largest across the strip, at most
 _GROWN = 3.0
 #: by how much wider steps are than a Gaussian alone that leaves no wave
@@ -160,4 +160,4 @@ def _is_near(found: Wave) -> bool:
 def _strip(found: Wave, nu: Floats, sizes: Floats) -> float:
     """how far the amplitude is analytic about the line, and no harmonic grows much beyond the largest"""
     grown = (_GROWN + np.log(sizes.max() / sizes)) / nu
-    return min([float(grown.min()), *(radius for g in _still(found) for radius in analytic_radii(g, _CENTRES))])
+    return min([float(grown.min()), *(radius for g in _still(found) for radius in analytic_radii(g, CENTRES))])

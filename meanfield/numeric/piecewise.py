@@ -29,7 +29,7 @@ from meanfield.gaussian.panels import legendre_rule
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials
 from meanfield.numeric.matrices import product
 
-__all__ = ["FALLEN", "NODES", "Pieces", "mean_of"]
+__all__ = ["FALLEN", "NODES", "REACH", "Pieces", "mean_of"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.deviations import Impossible, Products, chebyshev, density, polynomials, transform
 from meanfield.numeric.matrices import product
 
-__all__ = ["LATTICE", "NARROW", "NATS", "SHARE", "WIDE", "Smooth", "on_lattice", "support_of", "within_steps"]
+__all__ = ["LATTICE", "NARROW", "NATS", "SHARE", "WIDE", "Smooth", "on_lattice", "support_of", "weights_of", "within_steps"]
 
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
@@ -68,6 +68,14 @@ def within_steps(g: Smooth, X: Floats, h: float) -> Floats:
     w = step / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * z * z) * np.where(z > 0.0, 2.0, 1.0)
     means = [w @ g.product(g.value(X + b), g.value(X - b)) for b in np.multiply.outer(s, z)[:, :, None]]
     return product(transform(NARROW), np.array(means))
+
+
+def weights_of(s: Floats, h: float, n: int) -> Floats:
+    """Of each deviation s, polynomials where it is narrow, else weights of the lattice, in the order of these two."""
+    out, wide = np.zeros((s.size, NARROW + n + 1)), s >= WIDE * h
+    out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * h) - 1.0, NARROW)
+    out[wide, NARROW:] = h * density(h * np.arange(0, n + 1.0), s[wide][:, None])
+    return out
 
 
 def support_of(value: Real, least: float) -> float:

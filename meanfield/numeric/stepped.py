@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, polynomials, transform
 from meanfield.numeric.elementary import ERF, ERFC
 from meanfield.numeric.matrices import product
-from meanfield.numeric.smooth import LATTICE, NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, support_of, within_steps
+from meanfield.numeric.smooth import LATTICE, NATS, SHARE, Smooth, on_lattice, support_of, weights_of, within_steps
 
 __all__ = ["Stepped", "normal_cdf"]
 
@@ -131,13 +131,5 @@ class _Means:
         apart = np.arcsin(np.sqrt((v * y**2 + w * w) / (2.0 * (v + w * w)))) / math.pi
         step = g.right - g.left
         steps = g.left * (g.left + step) + step * step * (apart if g.mirrored else 0.5 - apart)
-        local = self.deviations.at(y, some, self.series, self._outer)
+        local = self.deviations.at(y, some, self.series, lambda s: weights_of(s, self.rest.h, self.rest.n))
         return np.asarray(steps + 2.0 * (g.left * self.alone[some][:, None] + step * beside) + local)
-
-    def _outer(self, s: Floats) -> Floats:
-        """of each deviation s, polynomials where it is narrow, else weights of the lattice"""
-        h, n = self.rest.h, self.rest.n
-        out, wide = np.zeros((s.size, NARROW + n + 1)), s >= WIDE * h
-        out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * h) - 1.0, NARROW)
-        out[wide, NARROW:] = h * density(h * np.arange(0, n + 1.0), s[wide][:, None])
-        return out

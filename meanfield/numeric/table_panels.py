@@ -40,7 +40,7 @@ from meanfield.numeric.hermite_sums import pair_of
 from meanfield.numeric.integrands import shape_row
 from meanfield.numeric.jumping import Jumping
 from meanfield.numeric.lookup import CROSS, DIRECTORY, FIRST, GAP, HOME, JUMP, JUMP_FALLS, PANELS
-from meanfield.numeric.piecewise import FALLEN, NODES, Pieces, mean_of
+from meanfield.numeric.piecewise import FALLEN, NODES, REACH, Pieces, mean_of
 from meanfield.numeric.smooth import Smooth, support_of
 from meanfield.numeric.stepped import Stepped
 from meanfield.numeric.tables import blank
@@ -312,10 +312,8 @@ class _Integrand:
             return np.zeros(v.size)
         if void == 0.0 and math.sqrt(v.max()) < QUIET * self.row[RADIUS]:
             return np.array([series_mean(float(a), right_of(self.row), left_of(self.row)) for a in v])
-        if self.is_calm(float(v.min())):
-            assert self.calmed is not None
-            return mean_of(self.calmed.value, self.calmed.breaks, v)
-        return mean_of(self.value, self.breaks, v, void)
+        calm = self._calmed_under(float(v.min()), float(v.max()))
+        return mean_of(self.value, self.breaks, v, void) if calm is None else mean_of(calm.value, calm.breaks, v)
 
     @cached_property
     def largest(self) -> float:
@@ -323,14 +321,12 @@ class _Integrand:
         ends = np.array(self.breaks)
         return float(np.nanmax(np.abs(self.value(ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)))))
 
-    @cached_property
-    def calmed(self) -> Calmed | None:
-        """what has its means under wide Gaussians, if it oscillates for ever"""
-        return calmed(self.g)
-
-    def is_calm(self, v: float) -> bool:
-        """Whether no wave is left under Gaussians of that variance."""
-        return self.calmed is not None and math.sqrt(v) >= self.calmed.calm
+    def _calmed_under(self, least: float, most: float) -> Calmed | None:
+        """what has its means under Gaussians beyond its breaks, if it oscillates for ever and no wave is left under these"""
+        if min(-self.breaks[0], self.breaks[-1]) >= REACH * math.sqrt(most):
+            return None
+        found = calmed(self.g)
+        return found if found is not None and math.sqrt(least) >= found.calm else None
 
     def squares(self, v: Floats) -> Floats:
         """E g(u)^2 at each variance"""
@@ -338,11 +334,11 @@ class _Integrand:
 
     def moments(self, v: float, c: float) -> tuple[float, float, float, float]:
         """What `pair_of` says of it; where it oscillates for ever, of what has its means, its variance no more than roughly."""
-        if not self.is_calm(v * (1.0 - c * c)):
+        calm = self._calmed_under(v * (1.0 - c * c), v)
+        if calm is None:
             return pair_of(self.value, self.breaks, v, c, self.void)
-        assert self.calmed is not None
         second = float(self.squares(np.array([v]))[0])
-        product = pair_of(self.calmed.value, self.calmed.breaks, v, c)[0]
+        product = pair_of(calm.value, calm.breaks, v, c)[0]
         return product, second - product, second, second
 
     def pieces(self, mirrored: bool, void: float = 0.0) -> Pieces:

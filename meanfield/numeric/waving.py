@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.gaussian.wave_rules import STEP
-from meanfield.numeric.deviations import Deviations, Impossible, Products, density, polynomials
+from meanfield.numeric.deviations import Deviations, Impossible, Products, density
 from meanfield.numeric.far_waves import Waves
 from meanfield.numeric.matrices import product
-from meanfield.numeric.smooth import NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, within_steps
+from meanfield.numeric.smooth import NARROW, NATS, SHARE, Smooth, on_lattice, weights_of, within_steps
 from meanfield.numeric.stepped import Stepped, normal_cdf
 
 __all__ = ["Waving"]
@@ -101,11 +101,9 @@ class _Lattice:
         return _Lattice(waves, g.mirrored, h, across, begin, X, rows)
 
     def outer(self, s: Floats) -> Floats:
-        """of each deviation s, polynomials where it is narrow, else weights of the lattice"""
-        out, wide = np.zeros((s.size, NARROW + self.across + 1)), s >= WIDE * self.h
-        out[~wide, :NARROW] = polynomials(2.0 * s[~wide] / (WIDE * self.h) - 1.0, NARROW)
-        here = wide & (s < self.waves.gone)
-        out[here, NARROW:] = self.h * density(self.h * np.arange(0, self.across + 1.0), s[here][:, None])
+        """Weights of each deviation s, under which no wave is left once it is wide."""
+        out = weights_of(s, self.h, self.across)
+        out[s >= self.waves.gone] = 0.0
         return out
 
     def beyond(self, s: Floats, sigma: Floats) -> Floats:
