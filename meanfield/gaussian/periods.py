@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import sympy as sp
 
+from meanfield.gaussian.pieces import KINKED, in_pieces
 from meanfield.gaussian.resolution import real_function
 from meanfield.symbols import known
 
@@ -39,7 +40,10 @@ class Wave:
 @cache
 def wave(f: sp.Expr) -> Wave | None:
     """f with x as a phase where it stands linearly in sines and cosines; None where it does not, or in too many frequencies."""
-    found = sorted(_frequencies(f), key=sp.default_sort_key) if f.free_symbols == {x} else []
+    if f.free_symbols != {x}:
+        return None
+    f = in_pieces(f) if any(t.has(*KINKED) for t in f.atoms(sp.sin, sp.cos)) else f
+    found = sorted(_frequencies(f), key=sp.default_sort_key)
     groups: list[tuple[sp.Expr, list[sp.Expr]]] = []  # the longest period, over 2 pi, and the frequencies with it
     for a in found:
         for i, (length, own) in enumerate(groups):

@@ -32,14 +32,18 @@ Real = Callable[[Floats], Floats]
 #: of the larger constant, what is nothing beside it; of the largest coefficient, what the last ones may be
 NOTHING, LEFT = 4e-16, 1e-15
 SLOPES = (48, 96, 192)  # nodes in \kappa
+_GONE = 27.5  # beyond which e^{-z^2/2} is no double
 
 
 def normal_cdf(z: Floats) -> Floats:
     """\\Phi(z), to the last bit of 1: library functions for arrays of it are of scipy, which is long to import"""
-    a = np.abs(z) / math.sqrt(2.0)
+    t = np.asarray(z) / math.sqrt(2.0)
+    out, middle, tails = (t > 0.0).astype(np.float64), np.abs(t) < 0.5, (np.abs(t) >= 0.5) & (np.abs(t) < _GONE)
+    out[middle] = 0.5 + 0.5 * t[middle] * polyval(t[middle] ** 2, ERF)
+    a = np.abs(t[tails])
     tail = 0.5 * np.exp(-a * a) * polyval((a - 3.0) / (a + 3.0), ERFC) / (1.0 + 2.0 * a)
-    middle = 0.5 + 0.5 * np.copysign(np.minimum(a, 0.5), z) * polyval(np.minimum(a, 0.5) ** 2, ERF)
-    return np.where(a < 0.5, middle, np.where(z > 0.0, 1.0 - tail, tail))
+    out[tails] = np.where(t[tails] > 0.0, 1.0 - tail, tail)
+    return out
 
 
 @dataclass(frozen=True)

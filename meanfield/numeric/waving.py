@@ -9,7 +9,12 @@ where k_s is 0 at larger s, and far out in X but for waves in it
 
     H_\pm(s) = \sum_\nu |a_\nu^\pm|^2/2 e^{-2 \nu^2 s^2},   of g(u) g(-v)   \sum_\nu Re(a_\nu^+ a_\nu^-)/2 e^{-2 \nu^2 s^2}.
 
-So k_s times a smooth window is summed on a lattice, and beyond it H_\pm is all there is.
+So k_s times a smooth window is summed on a lattice, and beyond it H_\pm is all there is. Of g with kinks the lattice knows w beside a
+smooth step h between the constants of f, k_s = E_Z [(h + w)(h + w) - h h], and what is left beside that,
+
+    2 E (f - h)(u) w(v) = 2 E_Z \int (f - h)(x) w(x + 2 Z) \varphi_\sigma(x + Z) dx,
+
+is local: summed over panels between kinks.
 """
 
 from __future__ import annotations
@@ -23,10 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meanfield.gaussian.wave_rules import STEP
-from meanfield.numeric.deviations import Deviations, Impossible, Products, density
+from meanfield.numeric.deviations import Deviations, Impossible, Products, chebyshev, density, transform
 from meanfield.numeric.far_waves import Waves
 from meanfield.numeric.matrices import product
-from meanfield.numeric.smooth import NARROW, NATS, SHARE, Smooth, on_lattice, weights_of, within_steps
+from meanfield.numeric.piecewise import NODES, WEIGHTS, Pieces
+from meanfield.numeric.smooth import NARROW, NATS, SHARE, WIDE, Smooth, on_lattice, weights_of, within_steps
 from meanfield.numeric.stepped import Stepped, normal_cdf
 
 __all__ = ["Waving"]
@@ -38,6 +44,9 @@ Real = Callable[[Floats], Floats]
 MOST, POINTS = 1500, 8_000_000
 #: deviations of X, against the steps of amplitudes, under which no wave is left at these either
 WIDE_AGAINST = 1.3
+#: nodes and weights of a mean over Z that is narrow against waves
+HERMITE, SHARES = np.polynomial.hermite_e.hermegauss(10)
+SHARES /= SHARES.sum()
 
 
 @dataclass(frozen=True)
@@ -65,10 +74,28 @@ class Waving:
         """What maps values of y to E g(u) g(v) at all pairs of a variance v, or some of them, and a y."""
         if v.min() < self.least:
             raise Impossible("the variance is too small")
-        left, right = self.waves.constants
-        far = Stepped(self.waves.slow, self.d, left, right, self.mirrored, self.waves.calm, MOST).products(v)
-        near = _Near(_Lattice.of(self), v)
-        return lambda y, some=slice(None): far(y, some) + near.at(y, some)
+        parts = [self._slow().products(v), _Near(_Lattice.of(self), v).at]
+        if self.waves.kinks:
+            parts.append(_Beside(_Pairs.of(self), v).at)
+
+        def products(y: Floats, some: slice = slice(None)) -> Floats:
+            return np.asarray(sum(part(y, some) for part in parts))
+
+        return products
+
+    @property
+    def smooth(self) -> tuple[Real, Real]:
+        """What is analytic and differs by the waves: the function and what is left of it, without kinks beside a step."""
+        if self.waves.kinks:
+            return lambda z: self.waves.step(z) + self.waves.waving(z), self.waves.step
+        return self.value, self.waves.slow
+
+    def _slow(self) -> Stepped | Pieces:
+        """what is left without the waves"""
+        waves = self.waves
+        if waves.kinks:
+            return Pieces(waves.slow, waves.breaks, waves.kinks, float(np.diff(waves.breaks).min()), 0.0, self.mirrored)
+        return Stepped(waves.slow, self.d, *waves.constants, self.mirrored, waves.calm, MOST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +120,7 @@ class _Lattice:
             raise Impossible("the waves are too long")
         X = h * np.arange(-along, along + 1.0)
         rows = np.empty((NARROW + across + 1, X.size))
-        whole, slow = (Smooth(value, g.d, 0.0, math.inf, g.mirrored) for value in (g.value, waves.slow))
+        whole, slow = (Smooth(value, g.d, 0.0, math.inf, g.mirrored) for value in g.smooth)
         rows[:NARROW] = within_steps(whole, X, h) - within_steps(slow, X, h)
         rows[NARROW:] = on_lattice(whole, h, along, across)
         rows[NARROW:] -= on_lattice(slow, h, along, across)
@@ -130,3 +157,56 @@ class _Near:
             return np.zeros(s.shape)
         within = self.deviations.at(y, some, self.series, self.lattice.outer)
         return np.asarray(within + self.lattice.beyond(s, sigma))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """What is left of g with kinks, at places x within a window, times waves at x + 2 z: a row for each z, in front those for narrow s."""
+
+    gone: float
+    h: float
+    across: int
+    x: Floats
+    z: Floats
+    rows: Floats
+
+    @staticmethod
+    @lru_cache(maxsize=2)
+    def of(g: Waving) -> _Pairs:
+        waves, h = g.waves, math.pi * SHARE * g.d / (NATS + 0.5)  # along z waves are twice as fast
+        gone = waves.gone / math.sqrt(2.0)  # of x + 2 z under both densities the deviation is at least s times that
+        across, end = math.ceil(STEP * gone / h), max(waves.reach, STEP * waves.calm)
+        ends = np.unique(np.clip(waves.breaks, -end, end))
+        x = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)).ravel()
+        z = np.append(np.multiply.outer(0.5 * WIDE * h * (1.0 + chebyshev(NARROW)), HERMITE), h * np.arange(-across, across + 1.0))
+        if x.size * z.size > POINTS:
+            raise Impossible("the waves are too long")
+        local = (np.diff(ends)[:, None] * WEIGHTS).ravel() * (waves.slow(x) - waves.step(x))  # half the length, twice the product
+        at = x + 2.0 * z[:, None]
+        return _Pairs(gone, h, across, x, z, local * waves.waving(-at if g.mirrored else at))
+
+    def under(self, sigma: float) -> Floats:
+        """The sums over x with the density of x + z, a number for each row that there are weights of s for."""
+        sums = np.einsum("ij,ij->i", self.rows, density(self.x + self.z[:, None], sigma))
+        narrow, lattice = sums[: NARROW * HERMITE.size].reshape(NARROW, -1), sums[NARROW * HERMITE.size :]
+        both = lattice[self.across :] + lattice[self.across :: -1]
+        both[0] *= 0.5
+        return np.append(transform(NARROW) @ (narrow @ SHARES), both)
+
+    def outer(self, s: Floats) -> Floats:
+        """Weights of each deviation s, under which no wave is left once it is wide."""
+        out = weights_of(s, self.h, self.across)
+        out[s >= self.gone] = 0.0
+        return out
+
+
+class _Beside:
+    """What waves bring beside what has kinks, to the means over a range of variances."""
+
+    def __init__(self, pairs: _Pairs, v: Floats) -> None:
+        self.pairs, self.deviations = pairs, Deviations(v)
+        self.series = self.deviations.series(np.stack([pairs.under(sigma) for sigma in self.deviations.sigma.tolist()]))
+
+    def at(self, y: Floats, some: slice = slice(None)) -> Floats:
+        """Of all pairs of a variance v, or some of them, and a y."""
+        return self.deviations.at(y, some, self.series, self.pairs.outer)
