@@ -17,6 +17,7 @@ from meanfield.analysis.derivatives import infinite
 from meanfield.analysis.elimination import equations
 from meanfield.analysis.maps import StepMap, map_of
 from meanfield.blocks.algebra import Block
+from meanfield.blocks.letters import heeded
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.guards import is_infinite
 
@@ -80,6 +81,7 @@ def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     """
     step = map_of(net)
     names = {s.name: s for s in step.recursion.parameters}
+    parameters = heeded(net, names.values(), parameters)
     unknown = sorted(parameters.keys() - names.keys())
     listed = f"This network has the parameters: {', '.join(names) or 'none'}"
     if unknown:

@@ -24,6 +24,7 @@ from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.analysis.roots import Root, Roots, positive_roots
 from meanfield.analysis.stepping import Steps
 from meanfield.blocks.algebra import Block
+from meanfield.blocks.letters import heeded
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.runs import bound_parameters
 from meanfield.numeric.silence import silent
@@ -78,7 +79,7 @@ def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     FixedPoints(continuum: q' = q for every variance)
     """
     step = map_of(net)
-    given = bound_parameters(step.recursion.parameters, parameters)
+    given = bound_parameters(step.recursion.parameters, heeded(net, step.recursion.parameters, parameters))
     check_coefficients(net, given)
     for name, value in given.items():
         if value.ndim:

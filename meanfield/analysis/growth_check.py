@@ -21,6 +21,7 @@ from meanfield import arguments, faces
 from meanfield.analysis.growth_curves import AGREES, Fit, Series, number
 from meanfield.analysis.growth_fits import fits
 from meanfield.analysis.ranges import HIGHEST, LOWEST
+from meanfield.blocks.letters import heeded
 from meanfield.numeric.increments import holds
 from meanfield.numeric.long_runs import LongRun, ends_of, long_run
 from meanfield.numeric.printing import Unsupported
@@ -91,6 +92,7 @@ def checked(law: GrowthLaw, depth: Any, q: Any, gap: Any, parameters: dict[str, 
     if not 0 < apart <= 2:
         raise ValueError(f"gap = {arguments.shown(apart)}: a run starts from 1 - c above 0, where inputs differ, and at most 2")
     free = {s.name: s for s in recursion(law.block).parameters if s.name not in law.parameters}
+    parameters = heeded(law.block, recursion(law.block).parameters, parameters)
     unknown = sorted(parameters.keys() - free.keys())
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. Free in this law: {', '.join(free) or 'none'}")

@@ -25,6 +25,7 @@ from meanfield.analysis.maps import map_of
 from meanfield.analysis.stepping import Steps
 from meanfield.analysis.transition import transition_depth
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.letters import heeded
 from meanfield.recurrence import Recursion, Stage, recursion
 from meanfield.symbols import known
 
@@ -230,6 +231,7 @@ def _joint(net: Block, values: dict[str, sp.Expr]) -> tuple[Growth, Growth, Grow
 
 def _bound(rec: Recursion, parameters: dict[str, Any]) -> dict[str, sp.Expr]:
     names = {s.name for s in rec.parameters}
+    parameters = heeded(rec.block, rec.parameters, parameters)
     unknown = sorted(parameters.keys() - names)
     if unknown:
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. This network has the parameters: {', '.join(sorted(names)) or 'none'}")

@@ -19,6 +19,7 @@ from meanfield.analysis.maps import StepMap, map_of
 from meanfield.analysis.moved import Rate
 from meanfield.analysis.ranges import HIGHEST, LOWEST, MARGINAL
 from meanfield.blocks.algebra import Block
+from meanfield.blocks.letters import heeded
 from meanfield.gaussian.expectation import Expectation
 from meanfield.gaussian.guards import cases_of
 from meanfield.memory import MOST_MEMORY, available_memory, check_memory
@@ -161,9 +162,9 @@ def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> Pha
     PhaseDiagram(sigma_w 0.5 ... 2 (20) x sigma_b 0.05 ... 0.5 (20); 52.8% chaotic, 47.2% ordered; 1 critical line)
     """
     step = map_of(net)
-    given = bound_parameters(step.recursion.parameters, parameters)
+    given = bound_parameters(step.recursion.parameters, heeded(net, step.recursion.parameters, parameters))
     check_coefficients(net, given)
-    names = [name for name in parameters if given[name].ndim]
+    names = [name for name in parameters if name in given and given[name].ndim]
     if len(names) != 2 or any(given[name].ndim != 1 or given[name].size < 2 for name in names):
         shapes = ", ".join(f"{name} {given[name].shape}" for name in names) or "none"
         raise ValueError(f"a phase diagram is over two parameters, one-dimensional arrays of at least 2 values: got {shapes}")

@@ -20,10 +20,12 @@ from meanfield import arguments, faces
 from meanfield.analysis.gram_tangents import gram_tangents, starts
 from meanfield.analysis.tangent_kernels import Kernel, kernel_of
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.letters import heeded
 from meanfield.numeric.coefficients import check_coefficients
 from meanfield.numeric.gram_laws import sizes_of
 from meanfield.numeric.gram_march import prepared_pair, prepared_tokens
 from meanfield.numeric.patience import SECONDS, check_patience
+from meanfield.numeric.propagation import parameters as parameters_of
 from meanfield.numeric.runs import bound_parameters, check_tokens, initial_moments
 from meanfield.numeric.signs import by_sign
 from meanfield.numeric.silence import deaf, silent, undefined
@@ -143,6 +145,7 @@ def sensitivity(
     checked_block(net, "net")
     depth = arguments.check_integer(depth, "depth", 0)
     arguments.check_start(start)
+    parameters = heeded(net, parameters_of(net, unequal=q2 is not None), parameters)
     if q2 is not None or not net.closes:
         if q2 is not None:
             ready = prepared_pair(net, depth, q, q2, p, c, gap, "last", parameters)

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from meanfield import arguments
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.letters import heeded
 from meanfield.numeric.chunks import prepared
 from meanfield.numeric.outlines import Axes, is_lazy, unlabelled
 from meanfield.numeric.runs import Moments, Run
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["parameters", "propagate"]
 
 
-def parameters(net: Block) -> tuple[sp.Symbol, ...]:
-    """What has to be bound before numbers come out, with or without a recursion in (q, p)."""
-    if net.closes:
+def parameters(net: Block, unequal: bool = False) -> tuple[sp.Symbol, ...]:
+    """What has to be bound before numbers come out, with or without a recursion in (q, p); of two inputs of unequal norm, if they are."""
+    if net.closes and not unequal:
         return recursion(net).parameters
     from meanfield.numeric.gram_laws import parameters_of
 
@@ -104,7 +105,8 @@ def propagate(
     **values : number or array
         A value for each of `mf.recursion(net).parameters`; arrays broadcast against each other, q and p. Of xarray DataArrays the
         dimensions are aligned by name, and name those of the result. Of a dask array or a chunked DataArray, as of a start, nothing is
-        computed before it is asked for: each chunk is a run of its own, wherever dask computes.
+        computed before it is asked for: each chunk is a run of its own, wherever dask computes. Symbols of the description on which the
+        law does not depend may be given too, one number each, and change nothing.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def propagate(
     depth = arguments.check_integer(depth, "depth", 0)
     arguments.check_start(start)
     begin = {"q": q, "p": p, "c": c, "gap": gap, "q2": q2}
-    given, axes = unlabelled(begin | values)
+    given, axes = unlabelled(begin | heeded(net, parameters(net, unequal=q2 is not None), values))
     if device != "cpu":
         from meanfield.numeric.cuda_runs import check_device
 

@@ -16,8 +16,10 @@ from scipy.special import ndtr, stdtrit
 
 from meanfield import arguments, faces
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.letters import heeded
 from meanfield.numeric.beside import Beside
 from meanfield.numeric.gram_runs import GramRun, PairRun
+from meanfield.numeric.propagation import parameters as network_parameters
 from meanfield.numeric.propagation import propagate
 from meanfield.numeric.runs import Run, initial_moments
 from meanfield.reference.drawing import place
@@ -27,7 +29,7 @@ from meanfield.reference.halves import halved
 from meanfield.reference.listing import listing
 from meanfield.reference.measurement import Measurement, measure
 from meanfield.reference.scatter import Scatter, scatter
-from meanfield.reference.settings import theirs, with_tokens
+from meanfield.reference.settings import with_tokens
 from meanfield.reference.twin import build
 
 if TYPE_CHECKING:
@@ -237,7 +239,7 @@ def compare(
     """
     arguments.check_integer(width, "width", 2)
     checked_block(net, "net")
-    given = with_tokens(net, theirs(net, parameters), n)
+    given = with_tokens(net, heeded(net, network_parameters(net), parameters), n)
     small = halved(net, given)
 
     def predict(net: Block) -> Run | GramRun | PairRun:

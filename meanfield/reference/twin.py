@@ -180,8 +180,7 @@ def build(
     r"""A random network drawn from a description, `depth` repeats with fresh weights each.
 
     Weights have the variance sigma^2/fan_in, biases are Gaussian. The parameters are those of `mf.propagate(net, depth, ...)`, one number
-    each. A scale on which the law does not depend, as sigma_K where sigma_Q is 0 or sigma_2 in front of a norm, is no parameter there; here
-    it may be given as well, and is 1 where it is left out.
+    each. A scale on which the law does not depend, as sigma_K where sigma_Q is 0 or sigma_2 in front of a norm, is 1 where it is left out.
 
     Parameters
     ----------
@@ -227,7 +226,7 @@ def build(
         raise ValueError(f"hidden = {hidden}: leaves {units} units at width {width}; expected at least one")
     tokens = start_of(q, p, c, gap, n).n if n is None and q is not None else n
     values = settings(net, with_tokens(net, parameters, n), {"n": tokens, "s": units, "d": width})
-    _check_room(net, width, units, depth, dtype)
+    _check_room(net, values, width, units, depth, dtype)
     sites = (Site(width, width, units, heads, {**values, "L": float(depth), "l": float(index)}, draw) for index in range(depth))
     twin = Twin(net, width, values, [layer(net, site) for site in sites])
     if q is not None:
@@ -241,11 +240,12 @@ def build(
     return twin
 
 
-def _check_room(net: Block, width: int, units: int, depth: int, dtype: torch.dtype) -> None:
+def _check_room(net: Block, values: Mapping[str, float], width: int, units: int, depth: int, dtype: torch.dtype) -> None:
     """refuse weights that would not fit in memory; those of a user's own block, or of one described at another width, are not known"""
     try:
         entries = cost(net, Sizes(*map(sp.Integer, (width, width, units, 1)))).parameters
     except (TypeError, ValueError):
         return
+    entries = entries.subs({s: values.get(s.name, 1.0) for s in entries.free_symbols})
     details = f" (width = {width}, depth = {depth}, {units} hidden units)"
     check_memory("the network", float(depth * (MODULE + dtype.itemsize * entries)), details, "a smaller width or depth")

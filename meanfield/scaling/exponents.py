@@ -12,6 +12,7 @@ from sympy import S
 from meanfield import arguments
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.laws import Signal
+from meanfield.blocks.letters import heeded
 from meanfield.gaussian.exchangeable import Exchangeable
 from meanfield.numeric.abnormal import FAINT
 from meanfield.numeric.evaluation import evaluate, summand
@@ -71,6 +72,7 @@ def local_exponent(
     signal = None if start.any() else Signal(known("q"), S.Zero, known("q"))  # moments of independent tokens factorise
     system = gained_law(block, part, weights, signal)
     names = {s.name for s in system.parameters} - {"q", "p"}
+    parameters = heeded(block, system.parameters, parameters)
     values = dict.fromkeys(filter(is_weight_scale, names), 1.0) | parameters
     # what multiplies the output by a power of its own does not move the exponent
     values |= {s.name: 1.0 for s in system.parameters if s.name in names - set(values) and OUTPUT in degrees_in(system, (s,))[0]}

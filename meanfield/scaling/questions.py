@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from meanfield import arguments, symbols
 from meanfield.blocks.algebra import Block, checked_block
+from meanfield.blocks.letters import heeded
 from meanfield.faces import latex
 from meanfield.numeric.propagation import parameters, propagate
 from meanfield.numeric.runs import Run
@@ -270,7 +271,10 @@ def parameter_for_growth(
     """
     begin: dict[str, Any] = {k: settings.pop(k) for k in ("p", "c", "gap", "q2", "start") if k in settings}
     search = {k: settings.pop(k) for k in ("bracket",) if k in settings}
-    own, other = ({s.name for s in parameters(checked_block(b, name))} for b, name in ((net, "net"), (like, "like")))
+    laws = [parameters(checked_block(b, name)) for b, name in ((net, "net"), (like, "like"))]
+    own, other = ({s.name for s in law} for law in laws)
+    for b in (net, like):
+        settings = heeded(b, (s for law in laws for s in law), settings)
     if unknown := sorted(set(settings) - own - other):
         raise ValueError(f"unknown parameters: {', '.join(unknown)}. The networks have the parameters: {', '.join(sorted(own | other))}")
     part = arguments.variance_array(share, "share")
