@@ -46,7 +46,7 @@ class Linear(Block):
 
     def law(self, signal: Signal) -> Law:
         gain, bias = self.sigma_w**2, self.sigma_b**2
-        output = replace(signal.mapped(lambda r: gain * r + bias), mean=S.Zero, mean2=None, gaussian=True, mixed=True)
+        output = replace(signal.mapped(gain, bias), mean=S.Zero, mean2=None, gaussian=True, mixed=True)
         return Law(output, gain * sp.eye(2), gain, tangent=(output.q, output.p))
 
 

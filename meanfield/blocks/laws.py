@@ -13,7 +13,7 @@ and `stacking`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -92,25 +92,20 @@ class Signal:
             return self.delta.args[2]
         return self.delta - (sp.sqrt(self.q) - sp.sqrt(self.q2)) ** 2 / 2
 
-    def mapped(self, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
-        """The signal whose moments are a linear function of the ones here."""
-        if self.q2 is not None:
-            return self._mapped_unequal(self.q2, f)
-        terms = {sp.Dummy(): term for term in sp.Add.make_args(self.delta)}  # kept as they are: integrands are not to be expanded
-        delta = sp.expand(f(S.Zero) - f(-sp.Add(*terms)), power_exp=False).xreplace(terms)
-        return replace(self, q=f(self.q), p=f(self.p), delta=delta, centred=None)
-
-    def _mapped_unequal(self, q2: sp.Expr, f: Callable[[sp.Expr], sp.Expr]) -> Signal:
-        bias = f(S.Zero)
-        gain = f(S.One) - bias
-        lack = gain * self.lack + Joined(gain * self.q, gain * q2, bias, bias)
-        return replace(self, q=f(self.q), p=f(self.p), delta=Apart(f(self.q), f(q2), lack), q2=f(q2), centred=None, centred2=None)
+    def mapped(self, gain: sp.Expr, bias: sp.Expr = S.Zero) -> Signal:
+        """The signal whose moments are gain times the ones here, and bias."""
+        q, p = gain * self.q + bias, gain * self.p + bias
+        if self.q2 is None:  # the gain stays as it is written, multiplied out it may be rounding
+            return replace(self, q=q, p=p, delta=sp.Add(*[gain * term for term in sp.Add.make_args(self.delta)]), centred=None)
+        q2 = gain * self.q2 + bias
+        lack = gain * self.lack + Joined(gain * self.q, gain * self.q2, bias, bias)
+        return replace(self, q=q, p=p, delta=Apart(q, q2, lack), q2=q2, centred=None, centred2=None)
 
     def times(self, factor: sp.Expr) -> Signal:
         """The signal of factor * x."""
         second = None if self.mean2 is None else factor * self.mean2
         centred, centred2 = (None if e is None else factor**2 * e for e in (self.centred, self.centred2))
-        return replace(self.mapped(lambda r: factor**2 * r), mean=factor * self.mean, mean2=second, centred=centred, centred2=centred2)
+        return replace(self.mapped(factor**2), mean=factor * self.mean, mean2=second, centred=centred, centred2=centred2)
 
     def plus(self, other: Signal) -> Signal:
         """The signal of a sum of uncorrelated terms."""

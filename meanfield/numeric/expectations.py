@@ -31,6 +31,7 @@ from meanfield.gaussian.special import AngleDifference, AngleMinusSine, without_
 from meanfield.gaussian.standardised import standardised
 from meanfield.numeric.arcs import TangentSegment
 from meanfield.numeric.calls import Calls
+from meanfield.numeric.expanding import expanded
 from meanfield.numeric.far_powers import FAR, WIDE, far_power, power_and_limit
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.members import TURNED, Members, few_of
@@ -247,7 +248,7 @@ class Expectations(Calls):
         (f, first), (g, second) = (about_its_mean(h, m) for h, m in zip(parts, (m1, m2), strict=True))
         if (first, second) != (m1, m2):
             return self.numeric(PairExpectation(f * g.xreplace({x: y}), v1, cov, v2, first, second))
-        apart = sp.expand(v1 - cov)
+        apart = expanded(v1 - cov)
         if (among := self._among_members(node, v1, apart)) is not None:
             return among
         where = sp.And(resolved(f), resolved(g))
@@ -258,7 +259,7 @@ class Expectations(Calls):
     def _of_two(self, node: PairExpectation, f: sp.Expr, g: sp.Expr) -> sp.Expr:
         """the mean of f(u) g(v), which quadrature resolves"""
         _, v1, cov, v2, m1, m2 = node.args
-        apart = sp.expand(v1 - cov)
+        apart = expanded(v1 - cov)
         c, first, a = standardised(f)
         k, second, b = standardised(g)
         if v1 == v2 and m1 == m2 == 0 and not node.integrand.free_symbols & {q, delta}:
@@ -275,7 +276,7 @@ class Expectations(Calls):
         poles = about_poles(first)
         if first == second and a == b and v1 == v2 and m1 == m2 and len(poles) == 1:
             ((g, place),) = poles
-            law = (a * m1 - place, a**2 * v1, a**2 * apart, a**2 * sp.expand(v1 + cov))
+            law = (a * m1 - place, a**2 * v1, a**2 * apart, a**2 * expanded(v1 + cov))
             small = () if self.from_tables else (a**2 * cov,)  # a small covariance is no difference of the two
             return c * k * self._cross_of(g, (*law, *small))
         covariance = a**2 * v1, a * b * cov, b**2 * v2

@@ -20,6 +20,7 @@ from meanfield.gaussian.expectation import Node
 from meanfield.keeping import remembered
 from meanfield.numeric.calls import NotTabulated
 from meanfield.numeric.digits import DIGITS
+from meanfield.numeric.expanding import cancelled, expanded
 from meanfield.numeric.integrands import Integrand
 from meanfield.numeric.linear_parts import added_to_variance, beyond_growth
 from meanfield.numeric.lowering import Lowering
@@ -111,7 +112,7 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
         one, beside = [e - 1 - rate for e in (entries[0], entries[3], entries[4])], (gap - delta) / delta - rate
         fine = output.is_number
         if fine:  # behind a norm
-            together = [_together(e) for e in (*one, beside)]
+            together = [cancelled(e) if e.is_rational_function(q, p, delta) else e for e in (*one, beside)]
             fine = all(map(_is_of_one_sign, [*together, *mixed] if paired else together[::2]))
             *one, beside = together if fine else (*one, beside)
     else:
@@ -124,16 +125,11 @@ def _expressions(rec: Recursion, paired: bool, k: int) -> tuple[list[sp.Expr], d
     return [more, beside, one[0], *entries[1:3], one[1], one[2]], named, fine
 
 
-def _together(e: sp.Expr) -> sp.Expr:
-    """a rational function as one quotient, of which what cancels is gone"""
-    return sp.cancel(e) if e.is_rational_function() else e
-
-
 def _is_of_one_sign(e: sp.Expr) -> bool:
     """whether it is a quotient of polynomials in which no term takes away from another"""
-    if not e.is_rational_function():
+    if not e.is_rational_function(q, p, delta):
         return False
-    signs = [{t.is_nonnegative for t in sp.Add.make_args(sp.expand(part))} for part in sp.fraction(e)]
+    signs = [{t.is_nonnegative for t in sp.Add.make_args(expanded(part))} for part in sp.fraction(e)]
     return all(len(found) == 1 and found != {None} for found in signs)
 
 

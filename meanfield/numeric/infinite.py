@@ -14,6 +14,7 @@ from meanfield.gaussian.finiteness import refusal
 from meanfield.gaussian.guards import is_guarded
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.numeric.digits import doubles, point
+from meanfield.numeric.expanding import expanded
 
 __all__ = ["at_coincidence", "refuse_divergent", "refuse_infinite", "refuse_infinite_at"]
 
@@ -89,7 +90,7 @@ def _singular(e: sp.Expr) -> list[PairExpectation]:
 def _apart(node: PairExpectation) -> sp.Expr | None:
     """how far the covariance is from one variance of both, where that is known beside it and not by what rounding leaves of a difference"""
     _, v1, cov, v2, *_ = node.args
-    apart = sp.expand(v1 - cov) if v1 == v2 else v1
+    apart = expanded(v1 - cov) if v1 == v2 else v1
     return None if apart.free_symbols & v1.free_symbols or not apart.free_symbols else apart
 
 

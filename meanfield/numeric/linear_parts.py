@@ -30,6 +30,7 @@ from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.pieces import NotClosed, homogeneous_degree, pieces_of
 from meanfield.gaussian.smoothness import is_smooth
+from meanfield.numeric.expanding import expanded
 from meanfield.symbols import known
 
 __all__ = ["added_to_variance", "beyond_growth"]
@@ -83,7 +84,7 @@ def _held(e: sp.Expr, functions: tuple[_Apart, ...]) -> tuple[sp.Expr, dict[sp.S
         first, rest = _of_lines(t) or (_taken_apart(t, functions), sp.S.Zero)
         return first.replace(is_node, hold) + (hold(rest) if rest else rest)
 
-    total = sp.expand(e.replace(is_node, apart))
+    total = expanded(e.replace(is_node, apart))
     written = _as_written(functions)
     return total, {symbol: node.xreplace(written) for node, symbol in names.items()}
 
