@@ -1,4 +1,4 @@
-"""Closed expressions to any number of correct digits."""
+"""Expressions to any number of correct digits, with no more than a hundred looked at where moments are integrals."""
 
 from __future__ import annotations
 
@@ -8,21 +8,38 @@ import operator
 import mpmath as mp
 import sympy as sp
 
+from meanfield import gaussian
 from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import is_zero
 
-__all__ = ["settled"]
+__all__ = ["Indistinguishable", "settled"]
 
 _MOST_DIGITS = 4_000
+#: digits of integrals, beyond those asked, that a sum of them is looked at to, if it may be 0
+_ENOUGH = 100
+#: of these, what they may be off by
+_OFF = 8
+
+
+class Indistinguishable(ArithmeticError):
+    """A sum of integrals that is less than their digits show, and may be 0: `below` in size."""
+
+    def __init__(self, e: sp.Expr, digits: int, below: float) -> None:
+        super().__init__(f"{e} could not be certified to {digits} digits: it is less than {below:.0e}, and cannot be told from 0")
+        self.below = below
 
 
 def settled(e: sp.Expr, prec: int) -> sp.Expr:
-    """A closed expression to prec bits, relative to its value: evaluated with more and more digits until two in a row agree."""
+    """An expression to prec bits, relative to its value: evaluated with more and more digits until two in a row agree.
+
+    Raises Indistinguishable where integrals cancel in it to a hundred digits beyond those.
+    """
     digits, before = mp.libmp.prec_to_dps(prec) + 2, None
+    integrals = e.has(gaussian.expectation.Node)
     for more in itertools.accumulate(itertools.repeat(3), operator.mul, initial=12):
         if more > _MOST_DIGITS:
             break
-        raw = e.evalf(digits + more, maxn=2 * (digits + more))
+        raw = e.evalf(digits + more, maxn=(1 if integrals else 2) * (digits + more))
         if raw.has(sp.S.NaN, sp.S.ComplexInfinity):
             raise ArithmeticError(f"{e} is a quotient of zeros there: evaluate the moment itself, or the limit")
         value = _real(raw, digits)
@@ -32,13 +49,23 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
             return sp.Float._new(mp.libmp.mpf_pos(value._mpf_, prec, "n"), prec)
         if before is not None and more > 900 and abs(value) < sp.Float(10) ** -900 and _is_zero(e):
             return sp.S.Zero
+        if integrals and more > _ENOUGH and abs(value) <= (below := _scale(e) * sp.Float(10) ** (_OFF - digits - more)):
+            if _is_zero(e):
+                return sp.S.Zero
+            raise Indistinguishable(e, digits, float(below))
         before = value
     raise ArithmeticError(f"{e} could not be certified to {digits} digits: the value cannot be told from 0")
 
 
 def _is_zero(e: sp.Expr) -> bool:
     """by algebra on closed forms, as for the gap of an even function at correlation -1"""
-    return is_zero(written_out(e.doit()).rewrite(sp.exp))
+    form = written_out(e.doit())
+    return not form.has(gaussian.expectation.Node) and is_zero(form.rewrite(sp.exp))
+
+
+def _scale(e: sp.Expr) -> sp.Float:
+    """the size of the terms of a sum"""
+    return sp.Add(*[abs(term.evalf(15)) for term in sp.Add.make_args(e)])
 
 
 def _real(value: sp.Expr, digits: int) -> sp.Expr:

@@ -39,8 +39,7 @@ class Asked:
 
     def by_digits(self, table: Floats) -> tuple[Floats, Floats]:
         """The doubles nearest to the values, and their error bounds."""
-        out = doubles(self.expression, self.order, table, self.reasons)
-        return out, rounding_of(out)
+        return doubles(self.expression, self.order, table, self.reasons)
 
     def vanishing(self, table: Floats, where: Bools) -> Bools:
         """At which of the columns asked for the value is 0 by symbols."""

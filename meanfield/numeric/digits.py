@@ -45,6 +45,8 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
     """The value of an expression at exact numbers, or its logarithm, to that many digits."""
     exact = _at(e, put, digits)
     wanted = sp.log(exact) if log else exact
+    if exact == 0 and not log:
+        return mp.mpf(0)
     # an expectation certifies itself; everything around it may cancel, but for factors
     factor, node = wanted.as_independent(Node, as_Add=False)
     alone = isinstance(node, Node) and not factor.has(sp.Add)
@@ -64,7 +66,7 @@ def _at(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int) -> sp.Expr:
         exact = e.subs(put, simultaneous=True)
     except ValueError:  # sympy 1.14 fails to factor some large integers under roots
         exact = e.subs({s: sp.Float(v, 2 * digits + _SPARE) for s, v in put.items()}, simultaneous=True)
-    return _without_bounds(exact)
+    return _without_bounds(exact).replace(lambda t: isinstance(t, Node), _at_an_end)
 
 
 def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
@@ -78,10 +80,11 @@ def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
     return found
 
 
-def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> Floats:
-    """The double nearest to the value at each column of a table; what is too small for one is the smallest one, and nan what has no
-    digits, whose reason joins the others."""
+def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> tuple[Floats, Floats]:
+    """The double nearest to the value at each column of a table, and its error bound; what is too small for one is the smallest one, 0 what
+    a hundred digits do not tell from it, and nan what has no digits, whose reason joins the others."""
     fast, out = _closed(e, order) if order and table.shape[1] else None, np.empty(table.shape[1])
+    below = np.zeros(table.shape[1])
     for g, column in enumerate(table.T):
         nothing = _nothing_at_limit(e, order, column)
         value = None if fast is None or nothing else fast(column)
@@ -93,11 +96,13 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
         if value is None:
             try:
                 value = digits_of(e, at, _DOUBLE)
+            except gaussian.closed_digits.Indistinguishable as reason:
+                value, below[g] = mp.mpf(0), reason.below
             except ArithmeticError as reason:
                 reasons.append(reason)
                 value = mp.nan
         out[g] = math.copysign(_LEAST, value) if value and abs(value) < 1e-320 else float(value)
-    return out
+    return out, np.where(out == 0, below, np.spacing(np.abs(out)))
 
 
 @lru_cache(maxsize=64)
@@ -223,9 +228,11 @@ def _not_negative(e: sp.Expr) -> bool:
 
 
 def _at_an_end(node: Node) -> sp.Expr:
-    """a product of independent factors, and no gap of an even function between u and -u"""
-    if isinstance(node, PairExpectation) and node.args[2] == 0 and (parts := node.separated()) is not None:
-        _, v1, _, v2, m1, m2 = node.args
-        return Expectation(parts[0], v1, m1) * Expectation(parts[1], v2, m2)
+    """a product of independent factors, the mean of a product of one input, and no gap of an even function between u and -u"""
+    if isinstance(node, PairExpectation) and node.args[2] in (0, node.args[1]) and (parts := node.separated()) is not None:
+        (f, g), (v1, cov, v2, m1, m2) = parts, node.args[1:]
+        if cov == 0:
+            return Expectation(f, v1, m1) * Expectation(g, v2, m2)
+        return Expectation(f * g, v1, m1) if (v1, m1) == (v2, m2) else node
     even = isinstance(node, Gap) and node.integrand.xreplace({x: -x}) == node.integrand
     return sp.S.Zero if even and node.args[2] == 2 * node.args[1] else node

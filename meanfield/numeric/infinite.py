@@ -111,6 +111,6 @@ def _at_end(
         if whole in (sp.oo, -sp.oo):
             out[g], found[g] = float(whole), True
         elif f.has(sp.DiracDelta) and coincide(here.args[1:]):
-            out[g] = doubles(e, order, table[:, g : g + 1], reasons)[0]
+            ((out[g],), _) = doubles(e, order, table[:, g : g + 1], reasons)
             found[g] = np.isfinite(out[g])
     return out, found

@@ -421,3 +421,29 @@ def test_a_function_that_varies_everywhere_on_the_scale_of_a_difference_has_digi
     with mp.workdps(50):
         wanted = mp.mpf("4.43793663528159701081669808825133452380e-18")
     assert_digits(mf.evaluate(phi.kernel(mf.q, mf.p), q=q, p=-R(999, 1000) * q, digits=30), wanted, 30)
+
+
+@pytest.mark.parametrize(
+    ("e", "at"),
+    [
+        (mf.silu.kernel(mf.q, mf.p) - mf.silu.mean(mf.q) ** 2, {"p": 0}),
+        (mf.tanh.kernel(mf.q, mf.p) - mf.tanh.second_moment(mf.q), {"p": 1}),
+    ],
+    ids=["independent", "equal"],
+)
+@pytest.mark.parametrize("digits", [None, 25])
+def test_kernels_of_independent_and_of_equal_inputs_are_known_by_one(e: sp.Expr, at: dict[str, int], digits: int | None) -> None:
+    assert mf.evaluate(e, q=1, digits=digits, **at) == 0
+
+
+def test_sums_of_integrals_that_may_be_0_come_to_an_end() -> None:
+    """Price's and Stein's theorems hold to a hundred digits beyond a double's; no number of them is a proof"""
+    stein = mf.E(x * sp.tanh(x), mf.q) - mf.q * mf.E(1 - sp.tanh(x) ** 2, mf.q)
+    heat = 2 * mf.silu.mean(mf.q).diff(mf.q) - mf.silu.derivative.derivative.mean(mf.q)
+    for e in (stein, heat):
+        value, bound = mf.evaluate(e, q=[1.0, 2.5], error=True)
+        assert (value == 0).all()
+        assert (bound < 1e-100).all()
+        with pytest.raises(ArithmeticError, match="cannot be told from 0"):
+            mf.evaluate(e, q=1, digits=20)
+    assert mf.evaluate(stein + sp.Rational(1, 10**60), q=1, digits=20) == pytest.approx(1e-60, rel=1e-15)
