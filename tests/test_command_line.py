@@ -724,3 +724,9 @@ def test_a_check_that_compares_nothing_is_no_success(capsys: pytest.CaptureFixtu
     assert json.loads(out)["not_compared"] == ["q", "1 - c", "J"]
     law = mf.growth(mf.mlp(mf.Activation(sp.sympify(flat, {"x": mf.x}))), sigma_w=1, sigma_b=0)
     assert "nothing could be compared" in repr(law.check(depth=1000))
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "meanfield", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: meanfield")

@@ -195,3 +195,21 @@ def test_what_is_seen_of_models_shows_itself():
     assert done._repr_html_().count("<tr>") == 7
     assert done.to_xarray().after.sizes == {"tensor": 6}
     assert r"\begin{tabular}{lrrr}" in mf.latex(done)
+
+
+def test_a_parameter_called_as_a_quantity_of_a_diagram() -> None:
+    diagram = mf.phase_diagram(mf.mlp(mf.derf(sp.Symbol("chi"))), sigma_w=[1, 2], chi=[1, 2], sigma_b=0.1)
+    data = diagram.to_xarray()
+    assert data.chi.dims == ("sigma_w", "chi_0")
+    assert data.chi_0.to_numpy().tolist() == [1, 2]
+    assert "chi_0" in diagram.to_dataframe()
+
+
+def test_results_are_equal_to_themselves_alone() -> None:
+    """arrays have no one truth value"""
+    run = mf.propagate(mf.mlp(mf.relu), 3, 1.0, c=0.5, sigma_w=1.0, sigma_b=0.1)
+    diagram = mf.phase_diagram(mf.mlp(mf.erf), sigma_w=[1, 2], sigma_b=[0.1, 0.2])
+    for result in (run, diagram):
+        assert result == result
+        assert result != copy.deepcopy(result)
+        assert len({result, result}) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from meanfield import arguments
@@ -32,6 +33,7 @@ APART = (
 )
 
 
+@np.errstate(under="ignore")
 def critical(net: Block, *, q: Any = None, **parameters: Any) -> Critical:
     r"""The parameters left open at which a network is critical: chi = dc'/dc = 1 at c = 1, at a fixed point of the variance.
 

@@ -41,6 +41,7 @@ COUPLED, SCANS = 1e-10, 9
 NEWTON, RESIDUAL, NEARBY = 30, 1e-9, 1.01
 
 
+@np.errstate(under="ignore")
 def fixed_points(net: Block, **parameters: Any) -> FixedPoints:
     r"""All fixed points of a network's recursion for variances from 1e-12 to 1e12, and q = 0 where it is one.
 

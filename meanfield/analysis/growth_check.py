@@ -50,7 +50,7 @@ QUIET = 30
 FAR = 10**13
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Check(faces.Labelled):
     """The fits of a law, at these parameters, and the run they were made on."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sympy as sp
 
 from meanfield import arguments, faces
@@ -171,6 +172,7 @@ class Cases(tuple[tuple[sp.Rel, GrowthLaw], ...]):
         return self.latex()
 
 
+@np.errstate(under="ignore")
 def growth(net: Block, **parameters: Any) -> GrowthLaw:
     r"""The growth laws of a network: q, 1 - c and J after l -> oo repeats, in closed form in its symbols.
 

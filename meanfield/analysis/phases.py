@@ -44,7 +44,7 @@ VANISHING, PROPORTIONAL = LOWEST**2, 1e-2
 PHASES = ("ordered", "critical", "chaotic", "divergent", "unresolved", "apart")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PhaseDiagram(faces.Labelled):
     r"""Fixed points over a grid of two parameters, arrays of shape (len(first axis), len(second axis)).
 
@@ -132,6 +132,7 @@ def _scale(multiplier: Floats) -> Floats:
         return np.asarray(np.abs(1 / np.log(np.abs(multiplier))))
 
 
+@np.errstate(under="ignore")
 def phase_diagram(net: Block, *, q: float = 1.0, **parameters: ArrayLike) -> PhaseDiagram:
     r"""The phases of a network over two of its parameters.
 

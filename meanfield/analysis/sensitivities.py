@@ -47,7 +47,7 @@ FAINT = 1e-300
 STATUS = ("ok", "zero signal", "zero APJN", "infinite APJN", "invalid", "out of range")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sensitivity(faces.Labelled):
     r"""Derivatives at the last layer; each maps a name to an array of the shape of the grid, a float for one setting.
 
@@ -103,6 +103,7 @@ class Sensitivity(faces.Labelled):
         return "\n".join([f"Sensitivity(depth {self.depth}{bad})", *rows])
 
 
+@np.errstate(under="ignore")
 def sensitivity(
     net: Block,
     depth: int,

@@ -142,6 +142,7 @@ def phase(net: Described, q: str, out: str | None, as_json: bool) -> None:
         print_table("", ["phase", "share"], shares, left=1)
         for line in diagram.critical_lines:
             picked = line[np.unique(np.linspace(0, len(line) - 1, min(9, len(line))).round().astype(int))]
-            print_table("Critical line, chi = 1", list(diagram.axes), [[f"{v:.7g}" for v in point] for point in picked])
+            shown = f", {len(picked)} of {len(line)} points" if len(picked) < len(line) else ""
+            print_table(f"Critical line, chi = 1{shown}", list(diagram.axes), [[f"{v:.7g}" for v in point] for point in picked])
     if out is not None:
         written(diagram, out, as_json)

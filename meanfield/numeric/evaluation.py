@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 MOST_DIGITS = 10**6
 
 
+@np.errstate(under="ignore")
 def evaluate(expression: sp.Expr, *, digits: int | None = None, error: bool = False, log: bool = False, **values: Any) -> Any:
     r"""The value of an expression: float64, compiled and broadcast over arrays, or an mpmath number of any precision.
 

@@ -70,7 +70,7 @@ class March:
         return replace(self, **{name: change(a) for name, a in arrays.items()})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GramRun(faces.Labelled):
     r"""n tokens that are told apart (a causal mask, fixed attention weights), over depth.
 
@@ -182,7 +182,7 @@ class GramRun(faces.Labelled):
         return axes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PairRun(faces.Labelled):
     r"""Two inputs, of unequal norm or equal, through a network that does not mix them, over depth.
 

@@ -57,6 +57,7 @@ def propagate(
 ) -> Run | GramRun | PairRun: ...
 
 
+@np.errstate(under="ignore")
 def propagate(
     net: Block,
     depth: int,

@@ -51,7 +51,7 @@ ALONE = "this network mixes tokens: give the start of two tokens by exactly one 
 FEWER = "record='last', record=k or the layers to keep, "
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Run(faces.Labelled):
     r"""What `propagate` found: arrays of shape (*grid, len(layers)), grid being the broadcast shape of the parameters.
 
@@ -131,6 +131,7 @@ class Run(faces.Labelled):
 
     @property
     def c(self) -> Floats:
+        self._two("c")
         return np.asarray(1.0 - self.gap)
 
     @cached_property

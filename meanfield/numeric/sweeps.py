@@ -23,7 +23,7 @@ from meanfield.symbols import TABLE
 __all__ = ["Plan", "Sweep", "planned", "require_sweeps"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sweep(faces.Labelled):
     """A run over a grid whose numbers are dask arrays: read from a store, or computed when they are asked for.
 

@@ -64,7 +64,7 @@ class Difference:
     z: Floats
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Comparison(faces.Labelled):
     """Theory, the networks of two widths, and their differences: what `compare` returns.
 

@@ -24,7 +24,7 @@ __all__ = ["Measurement", "measure"]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Measurement(faces.Labelled):
     r"""What `measure` saw: means over networks and their standard errors, arrays over the layers 0 ... depth.
 

@@ -100,7 +100,10 @@ def _(run: Run | PairRun | GramRun | Sweep) -> xarray.Dataset:
 @dataset.register(PhaseDiagram)
 def _(diagram: PhaseDiagram) -> xarray.Dataset:
     """over the two parameters; each critical line is an attribute, its points (first, second) in a row"""
-    names, shown = tuple(diagram.axes), maps_where(diagram.phase == "apart")
+    shown = maps_where(diagram.phase == "apart")
+    quantities = {*shown, "status", "phase", "apjn_sign"}
+    axes = {f"{name}_0" if name in quantities else name: values for name, values in diagram.axes.items()}
+    names = tuple(axes)
     data: dict[str, Any] = {name: (names, getattr(diagram, name), _attrs(quantity)) for name, quantity in shown.items()}
     data["status"] = (names, diagram.status, _STATUS)
     data["phase"] = (names, diagram.phase, {"long_name": "what signals do"})
@@ -109,7 +112,7 @@ def _(diagram: PhaseDiagram) -> xarray.Dataset:
     attrs: dict[str, object] = {"network": str(diagram.recursion.block), "latex": diagram.recursion.latex(), "start": diagram.start}
     attrs |= diagram.parameters
     attrs |= {f"critical_line_{i}": line.ravel() for i, line in enumerate(diagram.critical_lines)}
-    return labelled(data, dict(diagram.axes), attrs)
+    return labelled(data, axes, attrs)
 
 
 @dataset.register(Check)

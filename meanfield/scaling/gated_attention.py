@@ -78,7 +78,7 @@ class GAUMagnitudes:
         return {name: self.alpha ** int(optimizer_of(name).k) for name in ("sgd", "adam")}
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GAUCurve(faces.Labelled):
     """A quantity of a gated attention unit over n or lam: `GAUReport.over_n` and `over_lam` return it.
 

@@ -456,3 +456,10 @@ def test_high_powers_have_a_limit_at_the_origin(n: int) -> None:
     assert [point.c for point in origin] == [1, 0, -1]
     assert [point.stable for point in origin] == [False, True, False]
     assert origin[0].chi == pytest.approx(n**2 / (2 * n - 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("phi", [mf.tanh, mf.relu], ids=str)
+def test_variances_beyond_the_doubles_are_no_continuum(phi: mf.Activation) -> None:
+    found = mf.fixed_points(mf.mlp(phi), sigma_w=1e155, sigma_b=0)
+    assert found.status != "continuum"
+    assert "could not be resolved in float64" in found.reason

@@ -496,3 +496,41 @@ def test_derf_norm_of_the_oracle_is_the_block() -> None:
         found = numbers(mf.Derf(0.8), 1.0, 0.4)
         for key, value in {"q": typed.q, "p": typed.p, "JJ": typed.slope_q, "KK": typed.slope_p}.items():
             assert abs(found[key] - value) < mp.mpf("1e-32")
+
+
+SETTINGS = {"sigma_V": 1, "sigma_O": 1, "sigma_1": 1, "sigma_2": 1}
+
+
+@pytest.mark.parametrize(
+    ("net", "more", "spare"),
+    [
+        (mf.sandwich_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(n=8), mlp=mf.MLP(mf.relu)), SETTINGS, "sigma_2"),
+        (mf.Attention(sigma_Q=0), {"n": 3, "sigma_V": 1, "sigma_O": 1, "sigma_K": 1}, "sigma_K"),
+        (mf.GAU(mf.gelu), {"s": 8, "n": 4, "d": 64, "e": 128}, "e"),
+    ],
+    ids=["before a norm", "without queries", "hidden units"],
+)
+def test_symbols_on_which_a_law_does_not_depend_may_be_given(net: mf.Block, more: dict[str, int], spare: str) -> None:
+    """one dictionary of settings serves all questions"""
+    needed = {name: value for name, value in more.items() if name != spare}
+    given, alone = (mf.propagate(net, 2, 1.0, p=0.3, **values) for values in (more, needed))
+    np.testing.assert_array_equal(given.log_apjn, alone.log_apjn)
+    assert spare not in given.parameters
+    assert mf.sensitivity(net, 2, 1.0, p=0.3, with_respect_to="q", **more).dq.keys() == {"q"}
+    with pytest.raises(TypeError, match=rf"{spare} = \[1, 2\]: the law does not depend on it"):
+        mf.propagate(net, 2, 1.0, p=0.3, **(needed | {spare: [1, 2]}))
+    with pytest.raises(ValueError, match="unknown parameters: sigma_9"):
+        mf.propagate(net, 2, 1.0, p=0.3, **more, sigma_9=1)
+
+
+def test_other_questions_take_them_too() -> None:
+    net = mf.sandwich_norm(norm=mf.LayerNorm(), attention=mf.UniformAttention(n=8), mlp=mf.MLP(mf.relu))
+    assert mf.growth(net, **SETTINGS).q.kind == "power"
+    assert mf.growth(net).check(depth=1000, **SETTINGS).fits
+    behind = mf.Residual(mf.Linear(sp.Symbol("t"), 0), scale=0) >> mf.Activate(mf.erf) >> mf.Linear(sp.Symbol("s"), 0)
+    assert mf.fixed_points(behind, s=1.2, t=1) == mf.fixed_points(behind, s=1.2)
+    assert mf.critical(behind, t=1) == mf.critical(behind)
+    unit = mf.GAU(mf.silu)
+    sizes = {"s": 8, "n": 4, "d": 64}
+    found = [mf.scaling.local_exponent(unit, lam=1.0, part="full", **sizes, **more) for more in ({}, {"e": 128})]
+    assert found[0] == found[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import mpmath as mp
 import numpy as np
@@ -122,3 +123,18 @@ def test_the_largest_variances_are_right_or_refused_in_silence(recwarn: pytest.W
 
 def test_a_gap_of_minus_0_is_0() -> None:
     assert np.copysign(1.0, mf.evaluate(mf.relu.gap(mf.q, mf.delta), q=1.0, delta=-0.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: mf.evaluate(mf.tanh.second_moment(mf.q), q=[1e-300, 1.0], error=True)[0],
+        lambda: mf.propagate(mf.mlp(mf.softplus), 3, [1.0, 3.0], c=0.3, sigma_w=1.0, sigma_b=0.1).q,
+        lambda: mf.propagate(mf.mlp(mf.silu), 30, 1.0, gap=1e-200, sigma_w=1.0, sigma_b=0.1).q,
+    ],
+    ids=["evaluate", "tables", "gap"],
+)
+def test_a_caller_for_whom_underflow_is_an_error(ask: Callable[[], object]) -> None:
+    expected = ask()
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(ask(), expected)
