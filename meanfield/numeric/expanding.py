@@ -10,6 +10,7 @@ from meanfield.symbols import known
 
 __all__ = ["cancelled", "expanded"]
 
+#: beside the named quantities that are made of these, which are dummies
 STATE = {known("q"), known("p"), known("delta")}
 
 
@@ -33,7 +34,8 @@ def _beside(form: Callable[[sp.Expr], sp.Expr], e: sp.Expr) -> sp.Expr:
     held: dict[sp.Expr, sp.Symbol] = {}
 
     def hold(t: sp.Basic) -> sp.Basic:
-        if t.free_symbols.isdisjoint(STATE) and (t.is_Add or t.is_Function or (t.is_Pow and not t.exp.is_Integer)):
+        moving = any(s in STATE or isinstance(s, sp.Dummy) for s in t.free_symbols)
+        if not moving and (t.is_Add or t.is_Function or (t.is_Pow and not t.exp.is_Integer)):
             return held.setdefault(t, sp.Dummy("c", positive=t.is_positive, nonnegative=t.is_nonnegative, real=t.is_real))
         return t.func(*map(hold, t.args)) if t.args else t
 

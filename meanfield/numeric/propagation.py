@@ -40,7 +40,7 @@ __all__ = ["parameters", "propagate"]
 
 def parameters(net: Block, unequal: bool = False) -> tuple[sp.Symbol, ...]:
     """What has to be bound before numbers come out, with or without a recursion in (q, p); of two inputs of unequal norm, if they are."""
-    if net.closes and not unequal:
+    if net.closes and not (unequal and net.tokenwise):
         return recursion(net).parameters
     from meanfield.numeric.gram_laws import parameters_of
 
