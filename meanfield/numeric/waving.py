@@ -176,7 +176,7 @@ class _Pairs:
         waves, h = g.waves, math.pi * SHARE * g.d / (NATS + 0.5)  # along z waves are twice as fast
         gone = waves.gone / math.sqrt(2.0)  # of x + 2 z under both densities the deviation is at least s times that
         across, end = math.ceil(STEP * gone / h), max(waves.reach, STEP * waves.calm)
-        ends = np.unique(np.clip(waves.breaks, -end, end))
+        ends = np.unique(np.clip([*waves.breaks, *np.linspace(-end, end, 2 + math.ceil(end / g.d))], -end, end))
         x = (ends[:-1, None] + np.diff(ends)[:, None] * (0.5 + 0.5 * NODES)).ravel()
         z = np.append(np.multiply.outer(0.5 * WIDE * h * (1.0 + chebyshev(NARROW)), HERMITE), h * np.arange(-across, across + 1.0))
         if x.size * z.size > POINTS:

@@ -39,7 +39,7 @@ KINKED = {
     "both sides": sp.sin(sp.Abs(x)),
     "begins": sp.cos(sp.Max(x, 0)),
     "apart": sp.sin(3 * sp.Abs(x - 2)) / 2 + sp.Max(x + 5, 0) + sp.tanh(x),
-    "rectified": sp.Max(x, 0) + sp.sin(x) / 3,
+    "rectified": sp.Max(x - sp.Rational(3, 2), 0) + sp.sin(3 * x / 2 - 3) / 4,
 }
 
 
